@@ -1,0 +1,1 @@
+"""Egress: the metric catalogue, the exporter and its HTTP server."""

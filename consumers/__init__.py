@@ -1,0 +1,1 @@
+"""Ingress: events, codec, record sources, the ingest loop."""

@@ -1,0 +1,1 @@
+"""Record sources: where messages come from, all behind one port."""

@@ -1,0 +1,1 @@
+"""slicewatch: watches a decision router in production, slice by slice."""

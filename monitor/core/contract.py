@@ -1,0 +1,155 @@
+"""The release contract: limits on gaps and levels, minimum support, and the reference."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+class Metric(enum.StrEnum):
+    """A rate of one slice.
+
+    SELECTION = P(auto_serve); TPR = P(auto_serve | ready); FPR = P(auto_serve | not ready);
+    BLOCKED = P(blocked_by_evidence); READY = P(ready), the base rate.
+    """
+
+    SELECTION = "selection"
+    TPR = "tpr"
+    FPR = "fpr"
+    BLOCKED = "blocked"
+    READY = "ready"
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the rate rests on labels."""
+        return self in (Metric.TPR, Metric.FPR, Metric.READY)
+
+
+class Verdict(enum.StrEnum):
+    """What the interval of a gap says about its limit; never decided by the point."""
+
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
+    FAIL = "fail"
+    INSUFFICIENT_SUPPORT = "insufficient_support"
+
+
+class State(enum.StrEnum):
+    """The one state a slice x metric is in; WITHIN_CONTRACT is the only good one."""
+
+    SUPPRESSED = "suppressed"  # fewer than k, whatever the reason
+    INSUFFICIENT_SUPPORT = "insufficient_support"  # below the contract's minimum
+    MATURING = "maturing"  # labels requested have not arrived yet
+    INCONCLUSIVE = "inconclusive"  # support, but the interval straddles the limit
+    WITHIN_CONTRACT = "within_contract"  # upper bound at or below the limit
+    SUSPECTED = "suspected"  # lower bound above the limit
+    BREACH = "breach"  # the sequential test has crossed
+
+
+class PrimaryMetric(enum.StrEnum):
+    """What the contract compares first: TPR, or TPR and FPR together."""
+
+    EQUAL_OPPORTUNITY = "equal_opportunity"
+    EQUALIZED_ODDS = "equalized_odds"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The numbers of a contract. All limits are inclusive; None is not limited.
+
+    Attributes:
+        max_tpr_gap: largest allowed TPR gap, in rate units (0.10 is ten points).
+        max_fpr_gap: the same for the FPR.
+        max_blocked_gap: the same for P(blocked_by_evidence).
+        min_tpr: smallest allowed TPR of any slice.
+        max_fpr: largest allowed FPR of any slice.
+        min_positives: support (n_eff) a TPR needs.
+        min_negatives: support (n_eff) an FPR needs.
+    """
+
+    max_tpr_gap: Fraction
+    max_fpr_gap: Fraction
+    max_blocked_gap: Fraction | None
+    min_tpr: Fraction | None
+    max_fpr: Fraction | None
+    min_positives: int
+    min_negatives: int
+
+    def max_gap(self, metric: Metric) -> Fraction | None:
+        """The limit on the gap of a metric; None where the contract sets none."""
+        return {
+            Metric.TPR: self.max_tpr_gap,
+            Metric.FPR: self.max_fpr_gap,
+            Metric.BLOCKED: self.max_blocked_gap,
+        }.get(metric)
+
+    def min_support(self, metric: Metric) -> int:
+        """Support (n_eff) a metric needs: positives for TPR, negatives for FPR, else both."""
+        return {Metric.TPR: self.min_positives, Metric.FPR: self.min_negatives}.get(
+            metric, self.min_positives + self.min_negatives
+        )
+
+
+COMPLEMENT = "complement"
+"""The reference that is everything in the group-by but the slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBy:
+    """A family of slices: the attributes, and what each slice is compared with.
+
+    Attributes:
+        attributes: names, sorted; one is a marginal, several are an intersection.
+        reference: a slice text of this group-by (``channel=chat``), or ``complement``.
+    """
+
+    attributes: tuple[str, ...]
+    reference: str = COMPLEMENT
+
+    @property
+    def name(self) -> str:
+        """As exported: attribute names joined by ``+``."""
+        return "+".join(self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """One contract of one use case, as the engine needs it (texts stay in the settings).
+
+    Attributes:
+        name: unique; the ``contract`` label of every metric.
+        version: changes whenever a number changes.
+        owner: who answers for it.
+        primary: equal opportunity or equalized odds.
+        limits: the numbers.
+        window: name of the window that verdicts and states are decided on.
+        group_bys: what is compared.
+        synthetic: declared test conditions; shown exactly, said on every surface.
+        k: smallest cell that may be shown (1 only when synthetic).
+        where: attribute values that decide which atoms belong to the use case.
+    """
+
+    name: str
+    version: str
+    owner: str
+    primary: PrimaryMetric
+    limits: Limits
+    window: str
+    group_bys: tuple[GroupBy, ...]
+    synthetic: bool
+    k: int
+    where: tuple[tuple[str, str], ...] = ()
+
+
+def exceeds(worse: Fraction, limit: Fraction) -> bool:
+    """Whether a difference of counted rates is above its limit; equality is not above.
+
+    Exact where floats are not: 80/100 against 70/100 is not above 0.10.
+
+    Example:
+        >>> exceeds(Fraction(80, 100) - Fraction(70, 100), Fraction("0.10"))
+        False
+        >>> 0.8 - 0.7 > 0.1
+        True
+    """
+    return worse > limit

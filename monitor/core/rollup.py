@@ -1,0 +1,99 @@
+"""From cells to slices: every slice and intersection is a roll-up at read time.
+
+Slices of one group-by partition the decisions: they sum to the total (a decision without the
+attribute is in the slice ``name=__missing__``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.core.atoms import atom_text, parse_atom
+from monitor.core.cells import COUNTERS, Counts, Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class SliceCounts:
+    """Counts of all slices of one group-by in one window, by stratum.
+
+    Attributes:
+        slices: slice texts, sorted (``channel=chat``; names sorted inside an intersection).
+            The group-by of no attributes has the one slice ``""``, the total.
+        strata: distinct stratum codes, increasing, shape (K,).
+        values: int64, shape (S, K, COUNTERS).
+    """
+
+    slices: tuple[str, ...]
+    strata: Int64s
+    values: Int64s
+
+    @property
+    def total(self) -> SliceCounts:
+        """All slices added up, as the one slice ``""``."""
+        return SliceCounts(("",), self.strata, self.values.sum(axis=0, keepdims=True))
+
+    @property
+    def complements(self) -> SliceCounts:
+        """Row i: everything in the group-by but slice i."""
+        return SliceCounts(
+            self.slices, self.strata, self.values.sum(axis=0, keepdims=True) - self.values
+        )
+
+    def pooled(self, names: Sequence[str]) -> SliceCounts:
+        """Add up rows that get the same name; ``names[i]`` is the new name of slice i."""
+        slices = tuple(sorted(set(names)))
+        position = {name: i for i, name in enumerate(slices)}
+        values = np.zeros((len(slices), *self.values.shape[1:]), np.int64)
+        np.add.at(values, [position[name] for name in names], self.values)
+        return SliceCounts(slices, self.strata, values)
+
+
+@dataclass(frozen=True, slots=True)
+class CellIndex:
+    """What cell ids mean: parallel arrays sorted by id.
+
+    Attributes:
+        cells: cell ids, increasing.
+        atoms: atom id of each cell.
+        strata: stratum code of each cell.
+        atom_texts: canonical text of every atom id.
+    """
+
+    cells: Int64s
+    atoms: Int64s
+    strata: Int64s
+    atom_texts: Mapping[int, str]
+
+
+def slice_text(atom: str, attributes: Sequence[str]) -> str:
+    """The slice of a group-by that an atom belongs to.
+
+    Example:
+        >>> slice_text("channel=chat,language_variety=formal", ["channel"])
+        'channel=chat'
+    """
+    values = parse_atom(atom)
+    return atom_text({name: values[name] for name in attributes})
+
+
+def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> SliceCounts:
+    """Sum cells into the slices of one group-by, stratum by stratum.
+
+    Args:
+        counts: a window's counts by cell id; every id must be in ``index``.
+        index: what the cell ids mean.
+        attributes: the group-by; empty for the total.
+    """
+    rows = np.searchsorted(index.cells, counts.keys)
+    strata, stratum_of = np.unique(index.strata[rows], return_inverse=True)
+    atoms, atom_of = np.unique(index.atoms[rows], return_inverse=True)
+    texts = [slice_text(index.atom_texts[int(atom)], attributes) for atom in atoms]
+    slices = tuple(sorted(set(texts)))
+    position = {text: i for i, text in enumerate(slices)}
+    slice_of = np.array([position[text] for text in texts], np.int64)[atom_of]
+    values = np.zeros((len(slices), len(strata), COUNTERS), np.int64)
+    np.add.at(values, (slice_of, stratum_of), counts.values)
+    return SliceCounts(slices, strata, values)

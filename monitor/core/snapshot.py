@@ -1,0 +1,178 @@
+"""The Snapshot: the one live value that may leave the service.
+
+Only :mod:`monitor.core.suppression` makes the rows in it. An absent number (None, or a metric
+that is missing from a mapping) is withheld; nothing here is NaN or infinite. Encoded, equal
+Snapshots have equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from monitor.core.contract import Metric, State, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRate:
+    """One rate as it may be shown.
+
+    Attributes:
+        value: the rate, rounded; None where it is coded or not identified.
+        lower: lower 95 % bound, computed from what is shown and rounded down.
+        upper: upper 95 % bound, rounded up.
+        support: lower edge of the band that holds n_eff (exact in a synthetic contract).
+        at_least: shown instead of the value where too few were not selected.
+        at_most: shown instead of the value where too few were selected.
+    """
+
+    value: float | None
+    lower: float | None
+    upper: float | None
+    support: int
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownGap:
+    """A slice against its reference; positive means that the slice is worse off.
+
+    Attributes:
+        reference: slice text of the reference, or ``complement``.
+        value: the difference of the shown rates; None where one of them is coded.
+        lower: lower bound, simultaneous within the group-by.
+        upper: upper bound.
+        ratio: rate of the slice over rate of the reference; None over zero or where coded.
+        ratio_lower: lower bound of the ratio.
+        ratio_upper: upper bound of the ratio; None where the reference may be zero.
+        verdict: by the bounds, never by the point; None where the contract sets no limit.
+    """
+
+    reference: str
+    value: float | None
+    lower: float | None
+    upper: float | None
+    ratio: float | None = None
+    ratio_lower: float | None = None
+    ratio_upper: float | None = None
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationCell:
+    """P(ready | score band) of one slice; None where fewer than ten (or k) were labelled."""
+
+    band: str
+    rate: ShownRate | None
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRow:
+    """One slice in one window.
+
+    Attributes:
+        slice: slice text; ``""`` is the total.
+        states: always one for every metric, also when every number is withheld.
+        rates: the metrics that may be shown.
+        gaps: the gaps that may be shown.
+        as_labelled: the rate over labelled rows alone, for comparison only: it is wrong
+            where labels are a biased sample.
+        calibration: by score band.
+        completeness: labels received / labels requested, the minimum over route x audit rate,
+            two decimals; None when withheld or when nothing was requested.
+    """
+
+    slice: str
+    states: Mapping[Metric, State]
+    rates: Mapping[Metric, ShownRate] = field(default_factory=dict)
+    gaps: Mapping[Metric, ShownGap] = field(default_factory=dict)
+    as_labelled: Mapping[Metric, float] = field(default_factory=dict)
+    calibration: tuple[CalibrationCell, ...] = ()
+    completeness: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Worst to best slice of a group-by: described, never tested."""
+
+    metric: Metric
+    worst: str
+    best: str
+    difference: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTable:
+    """All slices of one group-by in one window; hidden slices are rows without numbers."""
+
+    group_by: str
+    rows: tuple[SliceRow, ...]
+    spreads: tuple[Spread, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTable:
+    """One window of one contract.
+
+    Attributes:
+        window: name of the window.
+        start: first instant (microseconds) of selection and blocked rates.
+        end: the instant they run to, exclusive; at most the watermark.
+        labelled_start: the same for labelled rates; None in windows without them.
+        labelled_end: at most the label frontier.
+        total: all decisions of the use case.
+        groups: the group-bys, in the order of the contract.
+    """
+
+    window: str
+    start: int
+    end: int
+    labelled_start: int | None
+    labelled_end: int | None
+    total: SliceRow
+    groups: tuple[GroupTable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContractTable:
+    """One contract: its identity, its limits as exported, and its windows."""
+
+    contract: str
+    version: str
+    owner: str
+    synthetic: bool
+    k: int
+    window: str
+    max_gaps: Mapping[Metric, float]
+    min_levels: Mapping[Metric, float]
+    max_levels: Mapping[Metric, float]
+    min_supports: Mapping[Metric, int]
+    windows: tuple[WindowTable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that is published live.
+
+    Attributes:
+        watermark: event time (microseconds) up to which decisions are complete; None at first.
+        frontier: event time up to which label cohorts are mature; None at first.
+        contracts: one table a contract.
+    """
+
+    watermark: int | None
+    frontier: int | None
+    contracts: tuple[ContractTable, ...]
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    """Canonical JSON: equal Snapshots have equal bytes."""
+    return msgspec.json.encode(snapshot, order="deterministic")
+
+
+def decode(data: bytes) -> Snapshot:
+    """The Snapshot that :func:`encode` wrote."""
+    return msgspec.json.decode(data, type=Snapshot)

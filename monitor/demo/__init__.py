@@ -1,0 +1,1 @@
+"""The demo: a synthetic router and reviewers on an embedded broker."""

@@ -1,0 +1,33 @@
+"""The exception tree: every error a user can meet descends from SlicewatchError."""
+
+
+class SlicewatchError(Exception):
+    """A failure with one clear line for the user; the command line prints it and exits 2."""
+
+
+class SettingsError(SlicewatchError):
+    """The settings are impossible; the message names the key and the fix."""
+
+
+class StoreError(SlicewatchError):
+    """The store cannot be used as it is: wrong schema version, changed contract, unreachable."""
+
+
+class FencedError(StoreError):
+    """Another worker has claimed a shard since: what was not flushed must be dropped."""
+
+    def __init__(self, shard: object) -> None:
+        super().__init__(f"shard {shard} is owned by another worker now")
+        self.shard = shard
+
+
+class SourceError(SlicewatchError):
+    """The record source cannot be read: wrong broker, missing topic, unreadable file."""
+
+
+class DataLossError(SourceError):
+    """Committed positions do not exist any more in the topic: never reset silently."""
+
+
+class PoisonedStreamError(SourceError):
+    """Nearly everything that arrives is unreadable: the producer or the settings are wrong."""

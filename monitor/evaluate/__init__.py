@@ -1,0 +1,1 @@
+"""The evaluator: folds deltas into panes, computes and publishes Snapshots."""

@@ -1,0 +1,1 @@
+"""The store: SQLAlchemy schema, migrations and the repository."""
