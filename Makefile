@@ -1,0 +1,69 @@
+# Two commands do all the set-up on a machine with Python 3.11 and nothing else:
+#   make demo [FOR=seconds]   a synthetic router on an embedded broker, watched live
+#   make test                 lint, types, layers, tests, and the built wheel's own test
+# Also: make lint | bench | clean. Another Python: make PYTHON=/path/to/python3.12 test
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := test
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+CODE := monitor consumers alerts
+FOR ?=
+ARGS ?=
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.installed-demo
+	@exec $(BIN)/slicewatch demo $(if $(FOR),--for $(FOR)) $(ARGS)
+
+test: lint
+	@echo "== tests, the built wheel's own among them"
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+lint: $(VENV)/.installed-test
+	@echo "== ruff"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
+	@echo "== mypy --strict"
+	@$(BIN)/mypy --strict
+	@echo "== layers"
+	@$(BIN)/lint-imports --no-logo || { echo "the layers are in pyproject.toml, [tool.importlinter]"; exit 1; }
+
+bench: $(VENV)/.installed-test
+	@found=$$(find tests/bench -name 'bench_*.py' 2>/dev/null | sort); \
+	if [ -z "$$found" ]; then echo "no benchmarks yet: they go to tests/bench/bench_*.py"; fi; \
+	for one in $$found; do echo "== $$one"; $(BIN)/python "$$one" $(ARGS); done
+
+clean:
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps: installed again only when pyproject.toml changes. The install is editable, so a
+# change of the code needs nothing.
+$(VENV)/.installed-demo: pyproject.toml $(BIN)/python
+	@echo "== installing slicewatch and what the demo needs into $(VENV) (once)"
+	@$(PIP) install --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml $(BIN)/python
+	@echo "== installing slicewatch and what the tests need into $(VENV) (once; a minute or two)"
+	@$(PIP) install --editable '.[demo,test]'
+	@touch $@ $(VENV)/.installed-demo
+
+# Versioned names first: a plain python3 may be older. Each candidate is asked, since a version
+# manager's shim may exist for a version that does not. An existing environment is only made
+# once: it is older than any change of the system's Python.
+$(BIN)/python:
+	@chosen="$(PYTHON)"; \
+	for one in $${chosen:-python3.11 python3 python3.12 python3.13 python3.14}; do \
+	  if "$$one" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$one; break; fi; \
+	done; \
+	if [ -z "$${found:-}" ]; then \
+	  echo "slicewatch needs Python 3.11 or newer, and $${chosen:-no python3 here} is not." >&2; \
+	  echo "Install it, or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; fi; \
+	echo "== making $(VENV) with $$("$$found" --version)"; \
+	"$$found" -m venv "$(VENV)" || { rm -rf "$(VENV)"; \
+	  echo "Python's venv module is incomplete. Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }

@@ -1,0 +1,141 @@
+"""The wheel, not the tree: built, installed in a fresh environment, run from outside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+import zipfile
+from collections.abc import Iterator
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ("monitor", "consumers", "alerts")
+ROOT = Path(__file__).parents[2]
+SECONDS = 300
+NEVER_COPIED = (*PACKAGES, ".*", "__pycache__", "build", "dist", "*.egg-info")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+# Alembic's scripts run only inside Alembic, a __main__ runs the program.
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+for name in sys.argv[1:]:
+    package = importlib.import_module(name)
+    for module in pkgutil.walk_packages(package.__path__, name + "."):
+        if ".migrations" not in module.name and not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+            print(module.name)
+"""
+OWNERS = """
+import importlib.metadata as metadata
+owners = metadata.packages_distributions()
+print([sorted(set(owners[name])) for name in ("monitor", "consumers", "alerts")])
+"""
+# The test tools come last on the path: what the wheel brought along wins.
+RUN_TESTS = """
+import sys
+sys.path.append(sys.argv[1])
+import monitor, pytest
+assert "site-packages" in monitor.__file__, monitor.__file__
+sys.exit(pytest.main(sys.argv[2:]))
+"""
+
+
+def run(command: list[str], where: Path) -> str:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        command, cwd=where, env=clean, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("wheel")
+    run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(target), str(ROOT)],
+        target,
+    )
+    (built,) = target.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The interpreter of a fresh environment that holds the wheel and what it asks for."""
+    home = tmp_path_factory.mktemp("environment")
+    venv.create(home, with_pip=True)
+    interpreter = home / "bin" / "python"
+    run([str(interpreter), "-m", "pip", "install", "-q", str(wheel)], home)
+    yield interpreter
+    shutil.rmtree(home)  # 200 MB, which pytest would keep for three more runs
+
+
+def test_it_holds_three_packages_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
+    assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def test_it_holds_every_file_of_the_packages(wheel: Path) -> None:
+    ours = [path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()]
+    ours = [path for path in ours if "__pycache__" not in path.parts]
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    assert sorted({path.relative_to(ROOT).as_posix() for path in ours} - packed) == []
+
+
+def test_its_metadata_is_the_projects(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        metadata = Parser().parsestr(archive.read(name).decode())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert metadata["Name"] == "slicewatch"
+    assert metadata["Version"] == project["version"]
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == ">=3.11"
+
+
+def test_the_changelog_names_the_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert f"## [{project['version']}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_three_packages_belong_to_it_alone(python: Path, tmp_path: Path) -> None:
+    said = run([str(python), "-c", OWNERS], tmp_path)
+    assert said.strip() == "[['slicewatch'], ['slicewatch'], ['slicewatch']]"
+
+
+def test_every_module_imports_with_what_the_wheel_asks_for(python: Path, tmp_path: Path) -> None:
+    said = run([str(python), "-c", IMPORT_ALL, *PACKAGES], tmp_path)
+    assert {"monitor.ports", "monitor.demo.broker"} <= set(said.split())
+
+
+@pytest.mark.parametrize("module", [False, True], ids=["slicewatch", "python -m monitor"])
+def test_the_command_answers_from_outside_the_tree(
+    python: Path, tmp_path: Path, module: bool
+) -> None:
+    script = str(python.parent / "slicewatch")
+    command = [str(python), "-m", "monitor"] if module else [script]
+    said = run([*command, "--help"], tmp_path)
+    assert "Usage:" in said
+    assert {"run", "replay", "demo", "check"} <= set(said.split())
+
+
+def test_the_unit_and_contract_tests_pass_against_it(python: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NEVER_COPIED))
+    suites = [name for name in ("tests/unit", "tests/contract") if any((copy / name).iterdir())]
+    chosen = ["-q", "-p", "no:cacheprovider", "-m", "not broker and not slow", *suites]
+    tools = sysconfig.get_path("purelib")
+    said = run([str(python), "-c", RUN_TESTS, tools, *chosen], copy)
+    assert " passed" in said
