@@ -1,0 +1,54 @@
+"""Typed settings: one TOML file plus ``SLICEWATCH__SECTION__KEY`` environment overrides."""
+
+from monitor.settings.advice import warnings
+from monitor.settings.kinds import Duration, Secret, Url, duration_text
+from monitor.settings.loading import load
+from monitor.settings.model import Settings
+from monitor.settings.render import contract_numbers, contract_record, resolved
+from monitor.settings.sections import (
+    Dedupe,
+    Evaluate,
+    Ingest,
+    Pending,
+    Privacy,
+    Retention,
+    Security,
+    Server,
+    Store,
+    Stream,
+)
+from monitor.settings.use_case import (
+    AttributeSettings,
+    ContractSettings,
+    GroupBySettings,
+    Harm,
+    UseCase,
+)
+
+__all__ = [
+    "AttributeSettings",
+    "ContractSettings",
+    "Dedupe",
+    "Duration",
+    "Evaluate",
+    "GroupBySettings",
+    "Harm",
+    "Ingest",
+    "Pending",
+    "Privacy",
+    "Retention",
+    "Secret",
+    "Security",
+    "Server",
+    "Settings",
+    "Store",
+    "Stream",
+    "Url",
+    "UseCase",
+    "contract_numbers",
+    "contract_record",
+    "duration_text",
+    "load",
+    "resolved",
+    "warnings",
+]

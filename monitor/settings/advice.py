@@ -1,0 +1,76 @@
+"""Settings that are allowed but that somebody should know of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from monitor.settings.check_sections import MIN_SECRET, is_loopback
+from monitor.settings.model import Settings
+from monitor.settings.sections import Server, Stream
+from monitor.settings.use_case import AttributeSettings, UseCase
+
+
+def warnings(settings: Settings) -> list[str]:
+    """One line for each setting that is possible but weak, each naming its key."""
+    found = [*_stream(settings.stream), *_server(settings.server)]
+    if settings.privacy.id_key is None:
+        found.append("privacy.id_key: is not set, so stored decision ids are hashed without a key")
+    if settings.dedupe.window == 0:
+        found.append("dedupe.window: is off, so decisions that are sent twice count twice")
+    used = _used_attributes(settings)
+    for i, attribute in enumerate(settings.attribute):
+        found.extend(_attribute(attribute, f"attribute[{i}]", used, settings))
+    for i, use_case in enumerate(settings.use_case):
+        found.extend(_use_case(use_case, f"use_case[{i}]"))
+    return found
+
+
+def _stream(stream: Stream) -> Iterator[str]:
+    if stream.clock == "history":
+        yield "stream.clock: is history, so what is consumed never pages"
+    if stream.security.protocol == "SASL_PLAINTEXT":
+        yield "stream.security.protocol: sends the password over an unencrypted connection"
+    if stream.audit_rates[0] < 1:
+        yield "stream.audit_rates: has no 1.0, so labels requested for every decision are thinned"
+    if any(round(edge, 2) != edge for edge in stream.score_bands):
+        yield "stream.score_bands: is shown with two decimals, an edge has more"
+
+
+def _server(server: Server) -> Iterator[str]:
+    if server.insecure and not is_loopback(server.host):
+        yield "server.insecure: anyone who reaches the port can read the metrics"
+    if server.token is not None and len(server.token.reveal()) < MIN_SECRET:
+        yield f"server.token: is short; use {MIN_SECRET} characters or more"
+
+
+def _used_attributes(settings: Settings) -> set[str]:
+    used = {name for use_case in settings.use_case for name in use_case.where}
+    for use_case in settings.use_case:
+        used.update(name for group_by in use_case.group_bys for name in group_by.attributes)
+    return used
+
+
+def _attribute(
+    attribute: AttributeSettings, key: str, used: set[str], settings: Settings
+) -> Iterator[str]:
+    if attribute.name not in used:
+        yield f"{key}: is in no group-by and no where; it only multiplies the cells"
+    if attribute.source == "version" or all(u.synthetic for u in settings.use_case):
+        return
+    for name in ("definition", "purpose", "approved_by", "approved_at"):
+        if not getattr(attribute, name):
+            yield f"{key}.{name}: is not set"
+    if attribute.source == "inferred" and not attribute.known_error:
+        yield f"{key}.known_error: is not set, though the value is inferred"
+
+
+def _use_case(use_case: UseCase, key: str) -> Iterator[str]:
+    if use_case.synthetic:
+        yield f"{key}.synthetic: these are test conditions, shown exactly with k = {use_case.k}"
+        return
+    for name in ("context", "developer", "stakeholders"):
+        if not getattr(use_case, name):
+            yield f"{key}.{name}: is not set"
+    for name in ("accepted_trade_off", "rationale"):
+        if not getattr(use_case.contract, name):
+            yield f"{key}.contract.{name}: is not set"

@@ -1,0 +1,162 @@
+"""Contradictions inside the sections of the settings file, and between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from itertools import pairwise
+
+from monitor.core.cells import MAX_BANDS, MAX_RATES
+from monitor.core.time import WINDOWS
+from monitor.settings.kinds import Duration, Secret, duration_text
+from monitor.settings.model import Settings
+from monitor.settings.problems import problem
+from monitor.settings.sections import Security, Server, Stream
+
+# A band index per edge, one more above the last edge and one for decisions without a score.
+MAX_EDGES = MAX_BANDS - 2
+# The longest key that BLAKE2b takes, in bytes.
+MAX_ID_KEY = 64
+MIN_SECRET = 16
+
+
+def check_sections(settings: Settings) -> None:
+    """Raise SettingsError for the first contradiction."""
+    _check_topics(settings.stream)
+    _check_start(settings.stream)
+    _check_bands(settings.stream.score_bands)
+    _check_rates(settings.stream.audit_rates)
+    _check_durations(settings)
+    _check_security(settings.stream.security)
+    _check_id_key(settings.privacy.id_key)
+    _check_server(settings.server)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only processes of this machine can reach a server on this address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _check_topics(stream: Stream) -> None:
+    if not stream.bootstrap_servers:
+        raise problem("stream.bootstrap_servers", "is empty; name at least one broker")
+    if stream.decisions_topic == stream.labels_topic:
+        raise problem("stream.labels_topic", "is the decisions topic too; use two topics")
+
+
+def _check_start(stream: Stream) -> None:
+    if stream.start == "time" and stream.start_at is None:
+        raise problem("stream.start_at", 'is missing; start = "time" needs a time with a zone')
+    if stream.start != "time" and stream.start_at is not None:
+        fix = 'set start = "time" or remove start_at'
+        raise problem("stream.start_at", f'has no effect with start = "{stream.start}"; {fix}')
+
+
+def _check_bands(edges: Sequence[float]) -> None:
+    key = "stream.score_bands"
+    if len(edges) > MAX_EDGES:
+        raise problem(key, f"has {len(edges)} edges, at most {MAX_EDGES} are possible; remove some")
+    if any(low >= high for low, high in pairwise(edges)):
+        raise problem(key, "must increase from edge to edge; sort it and remove repeats")
+    if any(f"{low:.2f}" == f"{high:.2f}" for low, high in pairwise(edges)):
+        raise problem(key, "has edges that are equal at two decimals; bands are named by them")
+
+
+def _check_rates(rates: Sequence[float]) -> None:
+    key = "stream.audit_rates"
+    if not rates:
+        raise problem(key, "is empty; list at least one probability, such as 1.0")
+    if len(rates) > MAX_RATES:
+        raise problem(key, f"has {len(rates)} rates, at most {MAX_RATES} are possible; remove some")
+    if any(high <= low for high, low in pairwise(rates)):
+        raise problem(key, "must decrease from rate to rate; sort it, largest first")
+
+
+def _check_durations(settings: Settings) -> None:
+    for small_key, small, large_key, large in _ordered(settings):
+        if small > large:
+            few, many = duration_text(small), duration_text(large)
+            fix = f"lower it or raise {large_key}"
+            raise problem(small_key, f"{few} is longer than {large_key} ({many}); {fix}")
+    evaluate = settings.evaluate
+    if evaluate.lease <= evaluate.cycle:
+        fix = f"make it longer than evaluate.cycle ({duration_text(evaluate.cycle)})"
+        raise problem("evaluate.lease", f"would run out between two cycles; {fix}")
+
+
+def _ordered(settings: Settings) -> Iterator[tuple[str, Duration, str, Duration]]:
+    """Pairs of durations of which the first may not be the longer one."""
+    stream, keep = settings.stream, settings.retention
+    longest = Duration(max(window.length for window in WINDOWS.values()))
+    yield "stream.lateness", stream.lateness, "stream.horizon", stream.horizon
+    yield "stream.max_early", stream.max_early, "stream.horizon", stream.horizon
+    yield "dedupe.window", settings.dedupe.window, "stream.horizon", stream.horizon
+    yield "the longest window", longest, "retention.aggregates", keep.aggregates
+    # A label of a row that is gone already could not be folded into it.
+    yield "stream.horizon", stream.horizon, "retention.aggregates", keep.aggregates
+    flush = settings.ingest.flush_interval
+    yield "ingest.flush_interval", flush, "stream.session_timeout", stream.session_timeout
+
+
+def _check_security(security: Security) -> None:
+    key = "stream.security"
+    login = {
+        "sasl_mechanism": security.sasl_mechanism,
+        "username": security.username,
+        "password": security.password,
+    }
+    for name, value in login.items():
+        if security.sasl and value is None:
+            raise problem(f"{key}.{name}", f"is missing; {security.protocol} needs it")
+        if not security.sasl and value is not None:
+            fix = "use SASL_SSL or remove it"
+            raise problem(f"{key}.{name}", f"has no effect with {security.protocol}; {fix}")
+    for name in ("ca_file", "cert_file", "key_file"):
+        if not security.tls and getattr(security, name) is not None:
+            fix = "use SSL or SASL_SSL, or remove it"
+            raise problem(f"{key}.{name}", f"has no effect with {security.protocol}; {fix}")
+    _check_pair(key, "cert_file", security.cert_file, "key_file", security.key_file)
+
+
+def _check_pair(section: str, first: str, cert: str | None, second: str, key: str | None) -> None:
+    if (cert is None) != (key is None):
+        missing, present = (first, second) if cert is None else (second, first)
+        raise problem(f"{section}.{missing}", f"is missing; it goes with {section}.{present}")
+
+
+def _check_id_key(id_key: Secret | None) -> None:
+    if id_key is None:
+        return
+    size = len(id_key.reveal().encode())
+    if not MIN_SECRET <= size <= MAX_ID_KEY:
+        fix = f"use {MIN_SECRET} to {MAX_ID_KEY} bytes"
+        raise problem("privacy.id_key", f"has {size} bytes; {fix}")
+
+
+def _check_server(server: Server) -> None:
+    _check_pair(
+        "server", "tls_cert_file", server.tls_cert_file, "tls_key_file", server.tls_key_file
+    )
+    if server.client_ca_file is not None and not server.tls:
+        fix = "set tls_cert_file and tls_key_file"
+        raise problem("server.client_ca_file", f"needs TLS; {fix}")
+    _check_token(server.token)
+    if is_loopback(server.host) or server.insecure:
+        return
+    if not server.tls:
+        fix = "set tls_cert_file and tls_key_file, or insecure = true"
+        raise problem("server.host", f"is not loopback, so TLS is required; {fix}")
+    if server.token is None and server.client_ca_file is None:
+        fix = "set token_file or client_ca_file, or insecure = true"
+        raise problem("server.host", f"is not loopback, so readers must be known; {fix}")
+
+
+def _check_token(token: Secret | None) -> None:
+    if token is None:
+        return
+    text = token.reveal()
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        raise problem("server.token", "does not fit into a header; use letters and digits")

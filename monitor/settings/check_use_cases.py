@@ -1,0 +1,166 @@
+"""Contradictions in attributes, use cases and contracts, and between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from monitor.core.atoms import parse_atom
+from monitor.core.contract import COMPLEMENT
+from monitor.core.time import WINDOWS
+from monitor.settings.model import Settings
+from monitor.settings.problems import join, problem, shown, unknown
+from monitor.settings.use_case import AttributeSettings, GroupBySettings, UseCase
+
+MAX_VALUES = 50
+"""Hard cap on the allow-list of one attribute: above it, slices are too thin to say anything."""
+MIN_K = 11
+"""Smallest cell that may be shown of real people; the usual rule of statistical offices."""
+
+AllowLists = dict[str, tuple[str, ...]]
+
+
+def check_use_cases(settings: Settings) -> None:
+    """Raise SettingsError for the first contradiction."""
+    _check_attributes(settings)
+    if not settings.use_case:
+        raise problem("use_case", "is missing; add a [[use_case]] table with its contract")
+    _check_k(settings)
+    allowed: AllowLists = {a.name: a.values for a in settings.attribute}
+    most = settings.evaluate.max_group_by_attributes
+    for i, use_case in enumerate(settings.use_case):
+        _check_use_case(use_case, join("use_case", i), allowed, most)
+    _check_unique([u.name for u in settings.use_case], "use_case", ".name")
+    _check_disjoint(settings.use_case)
+
+
+def _check_attributes(settings: Settings) -> None:
+    for i, attribute in enumerate(settings.attribute):
+        _check_attribute(attribute, join("attribute", i))
+    _check_unique([a.name for a in settings.attribute], "attribute", ".name")
+    versions = [a.version_of or f"none {i}" for i, a in enumerate(settings.attribute)]
+    _check_unique(versions, "attribute", ".version_of")
+    atoms, most = settings.coding.max_atoms, settings.ingest.max_atoms
+    if atoms > most:
+        largest = max(settings.attribute, key=lambda a: len(a.values))
+        fix = f"shorten {shown(largest.name)} ({len(largest.values)} values) or raise it"
+        total = f"{atoms} combinations" if atoms < 10**12 else "a trillion combinations or more"
+        raise problem("ingest.max_atoms", f"the attributes have {total}, {most} are allowed; {fix}")
+
+
+def _check_attribute(attribute: AttributeSettings, key: str) -> None:
+    count = len(attribute.values)
+    if not count:
+        raise problem(f"{key}.values", "is empty; list at least one allowed value")
+    if count > MAX_VALUES:
+        fix = "list the frequent ones, the others become __other__"
+        raise problem(f"{key}.values", f"has {count} values, at most {MAX_VALUES}; {fix}")
+    _check_unique(attribute.values, f"{key}.values")
+    if (attribute.source == "version") != (attribute.version_of is not None):
+        fix = 'source = "version" and version_of belong together; set both or neither'
+        raise problem(f"{key}.version_of", fix)
+
+
+def _check_unique(names: Sequence[str], key: str, part: str = "") -> None:
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            first = join(key, names.index(name)) + part
+            raise problem(join(key, i) + part, f"{shown(name)} is taken by {first}; rename one")
+
+
+def _check_k(settings: Settings) -> None:
+    """Below MIN_K only where every decision concerned is a declared test condition."""
+    floor = settings.privacy.k
+    if floor < MIN_K and not all(u.synthetic for u in settings.use_case):
+        fix = f"use {MIN_K} or more; a use case with synthetic = true may set its own k"
+        raise problem("privacy.k", f"found {floor}, which shows cells too small; {fix}")
+    for i, use_case in enumerate(settings.use_case):
+        if use_case.k is not None and use_case.k < floor and not use_case.synthetic:
+            fix = f"use privacy.k ({floor}) or more, or declare synthetic = true"
+            raise problem(f"use_case[{i}].k", f"found {use_case.k}; {fix}")
+
+
+def _check_use_case(use_case: UseCase, key: str, allowed: AllowLists, most: int) -> None:
+    for name, value in use_case.where.items():
+        _check_listed(name, value, f"{key}.where", allowed)
+    _check_windows(use_case, key)
+    if not use_case.group_bys:
+        fix = 'add { attributes = ["..."] } with a declared attribute'
+        raise problem(f"{key}.group_bys", f"is empty, so nothing is compared; {fix}")
+    for i, group_by in enumerate(use_case.group_bys):
+        _check_group_by(group_by, use_case, join(f"{key}.group_bys", i), allowed, most)
+    names = [" + ".join(sorted(g.attributes)) for g in use_case.group_bys]
+    _check_unique(names, f"{key}.group_bys")
+
+
+def _check_windows(use_case: UseCase, key: str) -> None:
+    if not use_case.windows:
+        raise problem(f"{key}.windows", f"is empty; list some of {', '.join(WINDOWS)}")
+    for i, name in enumerate(use_case.windows):
+        if name not in WINDOWS:
+            text = f"{shown(name)} is no window; use one of {', '.join(WINDOWS)}"
+            raise problem(join(f"{key}.windows", i), text)
+    _check_unique(use_case.windows, f"{key}.windows")
+    name = use_case.contract.window
+    labelled = [window for window in use_case.windows if WINDOWS[window].labelled]
+    if name not in labelled:
+        choices = ", ".join(labelled) or "24h, 7d or 28d, and add it to windows"
+        text = f"{shown(name)} is no labelled window of this use case; use {choices}"
+        raise problem(f"{key}.contract.window", text)
+
+
+def _check_listed(name: str, value: str, key: str, allowed: AllowLists) -> None:
+    if name not in allowed:
+        raise unknown(key, name, allowed) if allowed else problem(key, "no attribute is declared")
+    if value not in allowed[name]:
+        text = f"{shown(value)} is not allow-listed; use one of {', '.join(allowed[name])}"
+        raise problem(join(key, name), text)
+
+
+def _check_group_by(
+    group_by: GroupBySettings, use_case: UseCase, key: str, allowed: AllowLists, most: int
+) -> None:
+    names = group_by.attributes
+    if not 1 <= len(names) <= most:
+        fix = f"use 1 to {most} (evaluate.max_group_by_attributes)"
+        raise problem(f"{key}.attributes", f"has {len(names)} attributes; {fix}")
+    _check_unique(names, f"{key}.attributes")
+    for i, name in enumerate(names):
+        if name not in allowed:
+            fix = f"use one of {', '.join(allowed) or 'those you declare with [[attribute]]'}"
+            text = f"{shown(name)} is not a declared attribute; {fix}"
+            raise problem(join(f"{key}.attributes", i), text)
+        if name in use_case.where:
+            text = f"{shown(name)} has one value only, by where; remove it from one of the two"
+            raise problem(join(f"{key}.attributes", i), text)
+    _check_reference(group_by, f"{key}.reference", allowed)
+
+
+def _check_reference(group_by: GroupBySettings, key: str, allowed: AllowLists) -> None:
+    text = group_by.reference
+    if text == COMPLEMENT:
+        return
+    example = ",".join(f"{name}={allowed[name][0]}" for name in sorted(group_by.attributes))
+    fix = f'use "{COMPLEMENT}" or a slice such as "{example}"'
+    if "best" in text.lower() and "=" not in text:
+        why = "the best slice of the day changes by chance and makes every other look worse"
+        raise problem(key, f"a best slice is not offered: {why}; {fix}")
+    pairs = [part.split("=", 1) for part in text.split(",")]
+    if any(len(pair) == 1 for pair in pairs):
+        raise problem(key, f"{shown(text)} is not a slice; {fix}")
+    if sorted(pair[0] for pair in pairs) != sorted(group_by.attributes):
+        raise problem(key, f"{shown(text)} is not a slice of this group-by; {fix}")
+    for name, value in parse_atom(text).items():
+        if value not in allowed[name]:
+            listed = ", ".join(allowed[name])
+            raise problem(key, f"{shown(value)} is not allow-listed; use one of {listed}")
+
+
+def _check_disjoint(use_cases: Sequence[UseCase]) -> None:
+    for (i, first), (j, second) in combinations(enumerate(use_cases), 2):
+        shared = first.where.keys() & second.where.keys()
+        if not any(first.where[name] != second.where[name] for name in shared):
+            why = "small cells of overlapping use cases could be found by subtraction"
+            fix = "give both one attribute with different values"
+            text = f"may overlap with use_case[{i}]; {why}; {fix}"
+            raise problem(f"use_case[{j}].where", text)

@@ -1,0 +1,127 @@
+"""Environment overrides: ``SLICEWATCH__SECTION__KEY=value``, list items by their index."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, DecimalException
+from itertools import pairwise
+from typing import Any
+
+from monitor.settings.problems import join, problem, shown
+
+PREFIX = "SLICEWATCH__"
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_]{1,128}\Z")
+_INDEX = re.compile(r"[0-9]{1,4}\Z")
+
+
+def exact(text: str) -> Decimal:
+    """A TOML float kept as the decimal text it is; absurd exponents become NaN."""
+    try:
+        return Decimal(text)
+    except DecimalException:
+        return Decimal("NaN")
+
+
+@dataclass(frozen=True, slots=True)
+class EnvText:
+    """A value from the environment, read as TOML where it is TOML and as text where it is not."""
+
+    variable: str
+    raw: str
+    parsed: object
+
+    @classmethod
+    def of(cls, variable: str, raw: str) -> EnvText:
+        """Read the value of a variable. Raises SettingsError when it is not valid text."""
+        variable = _shown_name(variable)
+        try:
+            raw.encode()
+        except UnicodeEncodeError:
+            raise problem(variable, "is not valid UTF-8; set it again") from None
+        return cls(variable, raw, _parse(raw))
+
+    def as_text(self) -> str:
+        """The text of a TOML string, else the value as it stands (``123`` for a password)."""
+        return self.parsed if isinstance(self.parsed, str) else self.raw
+
+    def as_list(self) -> object:
+        """A TOML list, or plain text split at commas."""
+        if isinstance(self.parsed, list):
+            return self.parsed
+        return [part.strip() for part in self.as_text().split(",") if part.strip()]
+
+
+def origin(value: object) -> str:
+    """`` (from VARIABLE)`` when a value, or something inside it, came from the environment."""
+    if isinstance(value, EnvText):
+        return f" (from {value.variable})"
+    children = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list):
+        return ""
+    return next((text for child in children if (text := origin(child))), "")  # type: ignore[attr-defined]
+
+
+def override(tree: dict[str, Any], env: Mapping[str, str]) -> None:
+    """Put the overrides of the environment into a parsed settings file.
+
+    Raises:
+        SettingsError: a variable leads nowhere: into a plain value, or past the end of a list.
+    """
+    found = [(_segments(name), name) for name in env if name.startswith(PREFIX)]
+    for segments, name in sorted(found, key=lambda item: [_order(part) for part in item[0]]):
+        _place(tree, segments, EnvText.of(name, env[name]))
+
+
+def _shown_name(name: str) -> str:
+    return name if _PLAIN_NAME.match(name) else shown(name)
+
+
+def _parse(raw: str) -> object:
+    try:
+        tree = tomllib.loads(f"value = {raw}", parse_float=exact)
+    except (ValueError, RecursionError):
+        return raw
+    return tree["value"] if len(tree) == 1 else raw
+
+
+def _segments(name: str) -> list[str]:
+    segments = name.removeprefix(PREFIX).lower().split("__")
+    if not all(segments):
+        raise problem(_shown_name(name), f"has an empty part; write {PREFIX}SECTION__KEY")
+    return segments
+
+
+def _order(part: str) -> tuple[int, str]:
+    return (int(part), "") if _INDEX.match(part) else (-1, part)
+
+
+def _place(tree: dict[str, Any], segments: list[str], value: EnvText) -> None:
+    node: Any = tree
+    key = ""
+    for part, after in pairwise(segments):
+        empty: Any = [] if _INDEX.match(after) else {}
+        node, key = _child(node, key, part, empty, value.variable)
+    _child(node, key, segments[-1], value, value.variable, replace=True)
+
+
+def _child(
+    node: Any, key: str, part: str, value: Any, variable: str, *, replace: bool = False
+) -> tuple[Any, str]:
+    """The child of a table or list, made (or replaced) by ``value`` when asked."""
+    if isinstance(node, dict):
+        if replace or part not in node:
+            node[part] = value
+        return node[part], join(key, part)
+    if not isinstance(node, list) or not _INDEX.match(part):
+        raise problem(key or part, f"cannot be reached by {variable}; there is no part {part!r}")
+    index = int(part)
+    if index > len(node):
+        raise problem(join(key, index), f"{variable} leaves out item {len(node)}; begin with it")
+    if index == len(node):
+        node.append(value)
+    elif replace:
+        node[index] = value
+    return node[index], join(key, index)

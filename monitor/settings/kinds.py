@@ -1,0 +1,169 @@
+"""Kinds of setting values: names, counts, exact limits, durations, secrets and URLs.
+
+Every kind carries the words an error message uses for what was expected.
+
+Example:
+    >>> duration_micros("10m") == 10 * MINUTE, duration_text(Duration(90 * MINUTE))
+    (True, '90m')
+    >>> Secret("s3cret"), Secret("s3cret").reveal()
+    (Secret('********'), 's3cret')
+    >>> Url("postgresql://app:pw@db/slicewatch").masked
+    'postgresql://app:********@db/slicewatch'
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from hmac import compare_digest
+from typing import Annotated, NewType
+
+from msgspec import Meta
+
+from monitor.core.time import DAY, HOUR, MINUTE, SECOND
+
+MASK = "********"
+MILLISECOND = SECOND // 1000
+# Ten years: longer than any retention, and far from the end of 64-bit microseconds.
+LONGEST = 3650 * DAY
+
+Duration = NewType("Duration", int)
+"""A length of time in microseconds; written as text such as ``"10m"``."""
+
+_UNITS = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": MILLISECOND}
+_DURATION = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)\Z")
+
+
+def duration_micros(text: str) -> Duration:
+    """Microseconds of ``"250ms"``, ``"10s"``, ``"10m"``, ``"24h"`` or ``"30d"``.
+
+    Raises:
+        ValueError: the text is no duration.
+    """
+    match = _DURATION.match(text)
+    if match is None:
+        raise ValueError(text)
+    return Duration(int(match[1]) * _UNITS[match[2]])
+
+
+def duration_text(duration: Duration) -> str:
+    """The duration in its largest whole unit up to hours; days from two days on."""
+    if duration == 0:
+        return "0s"
+    fitting = [unit for unit, length in _UNITS.items() if duration % length == 0]
+    if duration == DAY:
+        return "24h"
+    return f"{duration // _UNITS[fitting[0]]}{fitting[0]}"
+
+
+class Secret:
+    """Text that is never printed: only :meth:`reveal` gives it."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text itself, for the one place that needs it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Secret('{MASK}')"
+
+    def __str__(self) -> str:
+        return MASK
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return compare_digest(self._text.encode(), other._text.encode())
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+# Greedy up to the last @: a password with an unescaped slash or @ is masked as a whole.
+_USER_INFO = re.compile(r"://([^:/@]*):(.*)@", re.DOTALL)
+_QUERY_SECRET = re.compile(r"([?&;][^=&;]*(?:pass|secret|token|key)[^=&;]*=)[^&;]*", re.IGNORECASE)
+
+
+class Url(str):
+    """A database URL: a plain string for libraries, with its password masked in ``repr``."""
+
+    __slots__ = ()
+
+    @property
+    def masked(self) -> str:
+        """The URL with every password replaced."""
+        text = _USER_INFO.sub(rf"://\1:{MASK}@", self)
+        return _QUERY_SECRET.sub(rf"\1{MASK}", text)
+
+    def __repr__(self) -> str:
+        return repr(self.masked)
+
+
+def _between(low: int, high: int) -> Meta:
+    words = f"a whole number from {low} to {high}"
+    return Meta(ge=low, le=high, description=words)
+
+
+def _lasting(low: int, high: int = LONGEST) -> Meta:
+    edges = f"from {duration_text(Duration(low))} to {duration_text(Duration(high))}"
+    return Meta(ge=low, le=high, description=f'a duration such as "10s", "10m" or "30d", {edges}')
+
+
+# \Z, not $: the dollar sign also matches before a final newline.
+Name = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z",
+        description="a name: a letter or digit, then letters, digits, _ . : -, at most 64 in all",
+    ),
+]
+AttributeName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}\Z",
+        description="an attribute name: a letter, then letters, digits, _ . -, at most 64 in all",
+    ),
+]
+Topic = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}\Z",
+        description="a topic name: letters, digits, . _ -, at most 249",
+    ),
+]
+Address = Annotated[
+    str,
+    Meta(
+        pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}\Z",
+        description='an address such as "localhost:9092"',
+    ),
+]
+Text = Annotated[str, Meta(pattern=r"\S", description="text that is not empty")]
+Path = Annotated[str, Meta(pattern=r"\S", description="the path of a file")]
+DatabaseUrl = Annotated[Url, Meta(description='a database URL such as "sqlite:///slicewatch.db"')]
+
+Count = Annotated[int, _between(1, 1_000_000)]
+Port = Annotated[int, _between(0, 65_535)]
+SmallCount = Annotated[int, _between(1, 1024)]
+AttributeCount = Annotated[int, _between(1, 4)]
+Score = Annotated[float, Meta(gt=0, lt=1, description="a score between 0 and 1, such as 0.70")]
+AuditRate = Annotated[
+    float, Meta(gt=0, le=1, description="a probability above 0 and up to 1, such as 0.5")
+]
+Limit = Annotated[Fraction, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.10")]
+Share = Annotated[
+    Fraction, Meta(gt=0, le=1, description="a share above 0 and up to 1, such as 0.95")
+]
+
+AnyDuration = Annotated[Duration, _lasting(0)]
+"""Zero is allowed and means at once, or off."""
+Interval = Annotated[Duration, _lasting(10 * MILLISECOND, DAY)]
+"""How often something is done."""
+Term = Annotated[Duration, _lasting(HOUR)]
+"""How long something is kept or waited for."""
+SessionTimeout = Annotated[Duration, _lasting(6 * SECOND, 30 * MINUTE)]
+"""What brokers accept by default for a group member's silence."""

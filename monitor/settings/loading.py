@@ -1,0 +1,96 @@
+"""Load the settings once, at the edge: file, environment, secret files, contradictions."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from monitor.settings.build import build
+from monitor.settings.check_sections import check_sections
+from monitor.settings.check_use_cases import check_use_cases
+from monitor.settings.environment import exact, override
+from monitor.settings.kinds import Secret
+from monitor.settings.model import Settings
+from monitor.settings.problems import problem
+from monitor.settings.use_case import UseCase
+
+# Far above any key or token: a larger file is the wrong file.
+_MAX_SECRET_BYTES = 4096
+
+
+def load(path: str | Path, env: Mapping[str, str]) -> Settings:
+    """Read a settings file, apply ``SLICEWATCH__SECTION__KEY`` overrides and check it all.
+
+    Args:
+        path: a TOML file; relative paths inside it are relative to the working directory.
+        env: the environment, usually ``os.environ``; only names with the prefix are read.
+
+    Raises:
+        SettingsError: one line that names the key, the kind of value found and the fix.
+    """
+    tree = _read(path)
+    override(tree, env)
+    settings: Settings = build(Settings, tree, "")
+    settings = _read_secrets(settings)
+    check_sections(settings)
+    check_use_cases(settings)
+    return replace(settings, use_case=tuple(_fill(u, settings) for u in settings.use_case))
+
+
+def _read(path: str | Path) -> dict[str, Any]:
+    try:
+        text = Path(path).read_bytes().decode()
+        return tomllib.loads(text, parse_float=exact)
+    except OSError as error:
+        reason = error.strerror or "cannot be read"
+        raise problem(_one_line(path), f"{reason}; give the path of a settings file") from None
+    except UnicodeDecodeError:
+        raise problem(_one_line(path), "is not UTF-8 text; save it as UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise problem(_one_line(path), f"is not valid TOML: {_one_line(error)}") from None
+
+
+def _one_line(value: object) -> str:
+    return " ".join(str(value).split())
+
+
+def _fill(use_case: UseCase, settings: Settings) -> UseCase:
+    return use_case if use_case.k is not None else replace(use_case, k=settings.privacy.k)
+
+
+def _read_secrets(settings: Settings) -> Settings:
+    stream, privacy, server = settings.stream, settings.privacy, settings.server
+    security = stream.security
+    password = _secret("stream.security.password", security.password, security.password_file)
+    security = replace(security, password=password)
+    id_key = _secret("privacy.id_key", privacy.id_key, privacy.id_key_file)
+    token = _secret("server.token", server.token, server.token_file)
+    return replace(
+        settings,
+        stream=replace(stream, security=security),
+        privacy=replace(privacy, id_key=id_key),
+        server=replace(server, token=token),
+    )
+
+
+def _secret(key: str, given: Secret | None, path: str | None) -> Secret | None:
+    if path is None:
+        return given
+    key = f"{key}_file"
+    if given is not None:
+        raise problem(key, f"is set beside {key.removesuffix('_file')}; keep one of the two")
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(_MAX_SECRET_BYTES + 1)
+        text = data.decode().rstrip("\r\n")
+    except OSError as error:
+        raise problem(key, f"{error.strerror or 'cannot be read'}; check the path") from None
+    except ValueError:
+        raise problem(key, "is not the path of a text file; check it") from None
+    if len(data) > _MAX_SECRET_BYTES or not text.strip():
+        raise problem(key, f"must hold 1 to {_MAX_SECRET_BYTES} bytes of text; check the file")
+    return Secret(text)

@@ -1,0 +1,71 @@
+"""How a wrong setting is described: one line that names the key, what was found and the fix."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import date, datetime, time
+from decimal import Decimal
+from difflib import get_close_matches
+
+from monitor.errors import SettingsError
+
+_BARE = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_LONGEST_SHOWN = 40
+
+
+def problem(key: str, text: str) -> SettingsError:
+    """The error for one key."""
+    return SettingsError(f"{key}: {text}")
+
+
+def shown(text: str) -> str:
+    """A text in quotes, on one line, cut short."""
+    return repr(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "...")
+
+
+def join(key: str, part: str | int) -> str:
+    """The full key of a child: ``use_case[0].contract``."""
+    if isinstance(part, int):
+        return f"{key}[{part}]"
+    part = part if _BARE.match(part) else shown(part)
+    return f"{key}.{part}" if key else part
+
+
+def found(value: object, *, numbers: bool = False) -> str:
+    """What kind of value was found; a number is given itself when ``numbers`` allows it."""
+    if numbers and isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return f"found the number {value}" if _is_short(value) else "found an extreme number"
+    for kind, words in _KINDS:
+        if isinstance(value, kind):
+            return f"found {words}"
+    return "found nothing"
+
+
+def unknown(key: str, name: str, known: Iterable[str]) -> SettingsError:
+    """The error for a key that does not exist, with the nearest one that does."""
+    names = list(known)
+    near = get_close_matches(name.lower()[:64], names, n=1)
+    fix = f"did you mean {join(key, near[0])}?" if near else f"known here: {', '.join(names)}"
+    return problem(join(key, name), f"unknown key; {fix}")
+
+
+def _is_short(value: int | Decimal) -> bool:
+    if isinstance(value, Decimal):
+        return len(str(value)) <= _LONGEST_SHOWN
+    # Converting a huge integer to text is refused by Python itself.
+    return value.bit_length() <= 64  # noqa: PLR2004 - one machine word
+
+
+# bool before int and datetime before date: they are subclasses.
+_KINDS: tuple[tuple[type, str], ...] = (
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (Decimal, "a decimal number"),
+    (str, "text"),
+    (list, "a list"),
+    (dict, "a table"),
+    (datetime, "a date with a time"),
+    (date, "a date"),
+    (time, "a time of day"),
+)

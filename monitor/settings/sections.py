@@ -1,0 +1,163 @@
+"""The sections of the settings file but for attributes and use cases.
+
+deploy/slicewatch.reference.toml says what each option does; a test keeps the two in step.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from fractions import Fraction
+from typing import Literal
+
+from msgspec import Struct, field
+
+from monitor.core.coding import DEFAULT_AUDIT_RATES, DEFAULT_SCORE_BANDS
+from monitor.core.time import DAY, HOUR, MINUTE, SECOND, to_micros
+from monitor.settings.kinds import (
+    Address,
+    AnyDuration,
+    AttributeCount,
+    AuditRate,
+    Count,
+    DatabaseUrl,
+    Duration,
+    Interval,
+    Name,
+    Path,
+    Port,
+    Score,
+    Secret,
+    SessionTimeout,
+    Share,
+    SmallCount,
+    Term,
+    Text,
+    Topic,
+    Url,
+)
+
+
+class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the settings file; its fields are the keys."""
+
+
+class Security(Section, frozen=True, kw_only=True):
+    """How the broker is reached; everything is optional on a PLAINTEXT listener."""
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    username: Text | None = None
+    password: Secret | None = None
+    password_file: Path | None = None
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+    @property
+    def sasl(self) -> bool:
+        """Whether the client logs in with a user name."""
+        return self.protocol.startswith("SASL")
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self.protocol.endswith("SSL")
+
+
+class Stream(Section, frozen=True, kw_only=True):
+    """Where decisions and labels come from, and how their time is read. Durations in us."""
+
+    bootstrap_servers: tuple[Address, ...] = ("localhost:9092",)
+    decisions_topic: Topic = "decisions"
+    labels_topic: Topic = "labels"
+    group_id: Name = "slicewatch"
+    instance: Name | None = None
+    client: Literal["kafka-python"] = "kafka-python"
+    clock: Literal["live", "history"] = "live"
+    start: Literal["earliest", "latest", "time"] = "earliest"
+    start_at: datetime | None = None
+    horizon: Term = Duration(30 * DAY)
+    lateness: AnyDuration = Duration(10 * MINUTE)
+    max_early: AnyDuration = Duration(5 * MINUTE)
+    session_timeout: SessionTimeout = Duration(45 * SECOND)
+    score_bands: tuple[Score, ...] = DEFAULT_SCORE_BANDS
+    audit_rates: tuple[AuditRate, ...] = DEFAULT_AUDIT_RATES
+    security: Security = field(default_factory=Security)
+
+    @property
+    def start_micros(self) -> int | None:
+        """``start_at`` in microseconds since 1970 UTC; None unless ``start`` is ``time``."""
+        return None if self.start_at is None else to_micros(self.start_at)
+
+
+class Store(Section, frozen=True, kw_only=True):
+    """The database that holds counts, positions and Snapshots."""
+
+    url: DatabaseUrl = Url("sqlite:///slicewatch.db")
+
+
+class Dedupe(Section, frozen=True, kw_only=True):
+    """For how long (us of event time) a repeated decision is recognised; 0 is off."""
+
+    window: AnyDuration = Duration(HOUR)
+
+
+class Pending(Section, frozen=True, kw_only=True):
+    """Which decisions are remembered so that a label can find them."""
+
+    policy: Literal["sampled", "all"] = "sampled"
+
+
+class Ingest(Section, frozen=True, kw_only=True):
+    """Size and pace of a flush, and the limits that keep memory flat."""
+
+    flush_events: Count = 20_000
+    flush_interval: Interval = Duration(2 * SECOND)
+    dead_letter_stop_share: Share = Fraction("0.9")
+    dead_letter_min_events: Count = 1000
+    max_atoms: Count = 10_000
+    max_versions: SmallCount = 64
+
+
+class Evaluate(Section, frozen=True, kw_only=True):
+    """Pace of the evaluator, and when label cohorts are mature."""
+
+    cycle: Interval = Duration(10 * SECOND)
+    completeness: Share = Fraction("0.95")
+    lease: Interval = Duration(30 * SECOND)
+    max_group_by_attributes: AttributeCount = 2
+
+
+class Privacy(Section, frozen=True, kw_only=True):
+    """The smallest cell that may be shown, and the key that decision ids are hashed with."""
+
+    k: Count = 11
+    id_key: Secret | None = None
+    id_key_file: Path | None = None
+
+
+class Retention(Section, frozen=True, kw_only=True):
+    """How long (us) stored rows are kept."""
+
+    dead_letters: Term = Duration(7 * DAY)
+    snapshots: Term = Duration(395 * DAY)
+    aggregates: Term = Duration(395 * DAY)
+
+
+class Server(Section, frozen=True, kw_only=True):
+    """Where metrics are served, and who may read them."""
+
+    host: Text = "127.0.0.1"
+    port: Port = 9095
+    tls_cert_file: Path | None = None
+    tls_key_file: Path | None = None
+    client_ca_file: Path | None = None
+    token: Secret | None = None
+    token_file: Path | None = None
+    insecure: bool = False
+    max_series: Count = 50_000
+
+    @property
+    def tls(self) -> bool:
+        """Whether the port speaks HTTPS."""
+        return self.tls_cert_file is not None

@@ -1,0 +1,137 @@
+"""Attributes, use cases and their contracts, as declared in the settings file."""
+
+from __future__ import annotations
+
+import enum
+from datetime import date
+from fractions import Fraction
+from typing import Literal
+
+from msgspec import field
+
+from monitor.core.atoms import atom_text, parse_atom
+from monitor.core.coding import Attribute
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, PrimaryMetric
+from monitor.core.time import DAY, WINDOWS
+from monitor.settings.kinds import (
+    AttributeName,
+    Count,
+    Duration,
+    Limit,
+    Name,
+    Term,
+    Text,
+)
+from monitor.settings.sections import Section
+
+
+class Harm(enum.StrEnum):
+    """What goes wrong for people when a contract is broken."""
+
+    ALLOCATIVE = "allocative"  # something is withheld or comes late
+    REPRESENTATIONAL = "representational"  # someone is demeaned, stereotyped or erased
+
+
+class AttributeSettings(Section, frozen=True, kw_only=True):
+    """An allow-listed attribute, where its value comes from and who approved its use."""
+
+    name: AttributeName
+    values: tuple[Name, ...]
+    definition: str = ""
+    source: Literal["declared", "inferred", "device", "version"] = "declared"
+    version_of: Literal["judge", "rubric", "policy", "router"] | None = None
+    known_error: str = ""
+    purpose: str = ""
+    approved_by: str = ""
+    approved_at: date | None = None
+
+    def to_core(self) -> Attribute:
+        """The attribute as decisions are coded with it."""
+        return Attribute(self.name, self.values, self.version_of)
+
+
+class GroupBySettings(Section, frozen=True, kw_only=True):
+    """Attributes whose slices are compared, and the reference they are compared with."""
+
+    attributes: tuple[AttributeName, ...]
+    reference: Text = COMPLEMENT
+
+    def to_core(self) -> GroupBy:
+        """The group-by with its names sorted, in the attributes and in the reference."""
+        reference = self.reference
+        if reference != COMPLEMENT:
+            reference = atom_text(parse_atom(reference))
+        return GroupBy(tuple(sorted(self.attributes)), reference)
+
+
+class ContractSettings(Section, frozen=True, kw_only=True):
+    """The limits of a use case; inclusive, exact, in rate units (0.10 is ten points).
+
+    The default numbers 0.10 / 0.10 / 50 / 30 are product decisions that someone has to own, not
+    definitions of fairness: a gap below them can still be wrong, one above them can be right.
+    """
+
+    version: Name
+    effective: date
+    reason: Text
+    primary: PrimaryMetric = PrimaryMetric.EQUAL_OPPORTUNITY
+    max_tpr_gap: Limit = Fraction("0.10")
+    max_fpr_gap: Limit = Fraction("0.10")
+    max_blocked_gap: Limit | None = None
+    min_tpr: Limit | None = None
+    max_fpr: Limit | None = None
+    min_positives: Count = 50
+    min_negatives: Count = 30
+    window: str = "7d"
+    accepted_trade_off: str = ""
+    rationale: str = ""
+
+    @property
+    def limits(self) -> Limits:
+        """The numbers as the engine compares them."""
+        return Limits(
+            max_tpr_gap=self.max_tpr_gap,
+            max_fpr_gap=self.max_fpr_gap,
+            max_blocked_gap=self.max_blocked_gap,
+            min_tpr=self.min_tpr,
+            max_fpr=self.max_fpr,
+            min_positives=self.min_positives,
+            min_negatives=self.min_negatives,
+        )
+
+
+class UseCase(Section, frozen=True, kw_only=True):
+    """One use of the router: who stands behind it, which decisions it means, its contract.
+
+    After loading, ``k`` is never None: ``privacy.k`` has been filled in.
+    """
+
+    name: Name
+    owner: Text
+    contract: ContractSettings
+    context: str = ""
+    harm: Harm = Harm.ALLOCATIVE
+    developer: str = ""
+    stakeholders: tuple[Text, ...] = ()
+    review_cadence: Term = Duration(90 * DAY)
+    synthetic: bool = False
+    k: Count | None = None
+    where: dict[str, str] = field(default_factory=dict)
+    windows: tuple[str, ...] = tuple(WINDOWS)
+    group_bys: tuple[GroupBySettings, ...]
+
+    def to_core(self) -> Contract:
+        """The contract as the engine needs it. The use case must be loaded (``k`` is set)."""
+        assert self.k is not None, "load() fills k in"  # noqa: S101 - an invariant of load
+        return Contract(
+            name=self.name,
+            version=self.contract.version,
+            owner=self.owner,
+            primary=self.contract.primary,
+            limits=self.contract.limits,
+            window=self.contract.window,
+            group_bys=tuple(group_by.to_core() for group_by in self.group_bys),
+            synthetic=self.synthetic,
+            k=self.k,
+            where=tuple(sorted(self.where.items())),
+        )

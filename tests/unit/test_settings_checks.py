@@ -1,0 +1,288 @@
+"""Contradictions are errors that name the key and say why; weak settings are warnings."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor import settings as api
+from monitor.errors import SettingsError
+
+FILE = """
+[stream]
+[stream.security]
+[server]
+[privacy]
+[dedupe]
+[evaluate]
+[ingest]
+[retention]
+[[attribute]]
+name = "variety"
+values = ["formal", "conversational"]
+[[attribute]]
+name = "channel"
+values = ["chat", "email"]
+[[attribute]]
+name = "judge_version"
+values = ["j1", "j2"]
+source = "version"
+version_of = "judge"
+[[use_case]]
+name = "replies"
+owner = "team"
+where = { channel = "chat" }
+group_bys = [{ attributes = ["variety"] }]
+[use_case.contract]
+version = "1"
+effective = 2026-01-01
+reason = "first"
+[[use_case]]
+name = "mails"
+owner = "team"
+where = { channel = "email" }
+group_bys = [{ attributes = ["variety"] }]
+[use_case.contract]
+version = "1"
+effective = 2026-01-01
+reason = "first"
+"""
+
+Check = Callable[[dict[str, Any]], api.Settings]
+
+
+def put(tree: Any, key: str, value: Any) -> None:
+    """Set ``use_case.0.k`` in a tree; a value of None removes it."""
+    *path, last = [int(part) if part.isdigit() else part for part in key.split(".")]
+    for part in path:
+        tree = tree[part]
+    if value is None:
+        del tree[last]
+    else:
+        tree[last] = value
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Check:
+    """Load the file above with some values changed."""
+
+    def check(changes: dict[str, Any]) -> api.Settings:
+        path = tmp_path / "x.toml"
+        tree = tomllib.loads(FILE)
+        for key, value in changes.items():
+            put(tree, key, value)
+        env = {}
+        for section, table in tree.items():
+            env[f"SLICEWATCH__{section.upper()}"] = toml(table)
+        path.write_text("")
+        return api.load(path, env)
+
+    return check
+
+
+def toml(value: Any) -> str:
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{key} = {toml(part)}" for key, part in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(toml, value)) + "]"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value}"'
+    return str(value)
+
+
+def test_the_file_itself_is_fine(check: Check) -> None:
+    assert [contract.name for contract in check({}).contracts] == ["replies", "mails"]
+
+
+IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
+    # streams and time
+    ({"stream.labels_topic": "decisions"}, "stream.labels_topic", "two topics"),
+    ({"stream.bootstrap_servers": []}, "stream.bootstrap_servers", "at least one"),
+    ({"stream.start": "time"}, "stream.start_at", "is missing"),
+    ({"stream.start_at": "2026-01-01T00:00:00Z"}, "stream.start_at", 'start = "time"'),
+    ({"stream.horizon": "1h", "stream.lateness": "2h"}, "stream.lateness", "stream.horizon"),
+    ({"stream.horizon": "1h", "stream.max_early": "2h"}, "stream.max_early", "stream.horizon"),
+    ({"dedupe.window": "31d"}, "dedupe.window", "stream.horizon (30d)"),
+    ({"retention.aggregates": "20d"}, "the longest window", "retention.aggregates"),
+    ({"stream.horizon": "400d"}, "stream.horizon", "retention.aggregates"),
+    ({"ingest.flush_interval": "50s"}, "ingest.flush_interval", "stream.session_timeout"),
+    ({"evaluate.lease": "10s"}, "evaluate.lease", "evaluate.cycle"),
+    ({"stream.score_bands": [0.9, 0.7]}, "stream.score_bands", "increase"),
+    ({"stream.score_bands": [0.7, 0.7]}, "stream.score_bands", "increase"),
+    ({"stream.score_bands": [0.701, 0.702]}, "stream.score_bands", "two decimals"),
+    ({"stream.score_bands": [(i + 1) / 100 for i in range(30)]}, "stream.score_bands", "29"),
+    ({"stream.audit_rates": []}, "stream.audit_rates", "at least one"),
+    ({"stream.audit_rates": [0.5, 1.0]}, "stream.audit_rates", "decrease"),
+    ({"stream.audit_rates": [1 / (i + 1) for i in range(65)]}, "stream.audit_rates", "64"),
+    # broker and server
+    ({"stream.security.protocol": "SASL_SSL"}, "stream.security.sasl_mechanism", "needs it"),
+    ({"stream.security.username": "x"}, "stream.security.username", "no effect with PLAINTEXT"),
+    ({"stream.security.ca_file": "x"}, "stream.security.ca_file", "no effect with PLAINTEXT"),
+    (
+        {"stream.security.protocol": "SSL", "stream.security.cert_file": "x"},
+        "stream.security.key_file",
+        "goes with stream.security.cert_file",
+    ),
+    ({"privacy.id_key": "short"}, "privacy.id_key", "16 to 64 bytes"),
+    ({"privacy.id_key": "x" * 65}, "privacy.id_key", "16 to 64 bytes"),
+    ({"server.tls_key_file": "x"}, "server.tls_cert_file", "is missing"),
+    ({"server.client_ca_file": "x"}, "server.client_ca_file", "needs TLS"),
+    ({"server.token": "two words"}, "server.token", "header"),
+    ({"server.host": "0.0.0.0"}, "server.host", "TLS is required"),
+    ({"server.host": "127.example.org"}, "server.host", "TLS is required"),
+    ({"server.host": "0.0.0.0", "server.token": "x" * 16}, "server.host", "TLS is required"),
+    (
+        {"server.host": "::", "server.tls_cert_file": "x", "server.tls_key_file": "x"},
+        "server.host",
+        "readers must be known",
+    ),
+    # attributes
+    ({"attribute.0.values": []}, "attribute[0].values", "at least one"),
+    ({"attribute.0.values": [f"v{i}" for i in range(51)]}, "attribute[0].values", "at most 50"),
+    (
+        {"attribute.0.values": ["a", "a"]},
+        "attribute[0].values[1]",
+        "taken by attribute[0].values[0]",
+    ),
+    ({"attribute.1.name": "variety"}, "attribute[1].name", "taken by attribute[0].name"),
+    ({"attribute.2.version_of": None}, "attribute[2].version_of", "belong together"),
+    ({"attribute.0.version_of": "judge"}, "attribute[0].version_of", "belong together"),
+    (
+        {"attribute.0.source": "version", "attribute.0.version_of": "judge"},
+        "attribute[2].version_of",
+        "taken by attribute[0]",
+    ),
+    (
+        {"ingest.max_atoms": 63},
+        "ingest.max_atoms",
+        "64 combinations, 63 are allowed; shorten 'variety'",
+    ),
+    # use cases
+    ({"use_case": []}, "use_case", "[[use_case]]"),
+    ({"use_case.1.name": "replies"}, "use_case[1].name", "taken by use_case[0].name"),
+    ({"use_case.1.where": {"channel": "chat"}}, "use_case[1].where", "by subtraction"),
+    ({"use_case.1.where": {}}, "use_case[1].where", "by subtraction"),
+    ({"use_case.1.where": {"judge_version": "j1"}}, "use_case[1].where", "use_case[0]"),
+    ({"use_case.0.where": {"chanel": "chat"}}, "use_case[0].where.chanel", "where.channel?"),
+    ({"use_case.0.where": {"channel": "fax"}}, "use_case[0].where.channel", "chat, email"),
+    ({"use_case.0.where": {"channel": "__other__"}}, "use_case[0].where.channel", "chat, email"),
+    ({"use_case.0.windows": []}, "use_case[0].windows", "1h, 24h"),
+    ({"use_case.0.windows": ["8d"]}, "use_case[0].windows[0]", "1h, 24h, 7d, 28d"),
+    ({"use_case.0.windows": ["7d", "7d"]}, "use_case[0].windows[1]", "taken"),
+    ({"use_case.0.contract.window": "1h"}, "use_case[0].contract.window", "24h, 7d, 28d"),
+    ({"use_case.0.windows": ["24h"]}, "use_case[0].contract.window", "use 24h"),
+    ({"use_case.0.windows": ["1h"]}, "use_case[0].contract.window", "add it to windows"),
+    ({"use_case.0.group_bys": []}, "use_case[0].group_bys", "nothing is compared"),
+    # privacy
+    ({"privacy.k": 10}, "privacy.k", "synthetic = true"),
+    ({"use_case.0.k": 10}, "use_case[0].k", "found 10"),
+    ({"privacy.k": 20, "use_case.0.k": 19}, "use_case[0].k", "privacy.k (20)"),
+    ({"privacy.k": 1, "use_case.0.synthetic": True}, "privacy.k", "found 1"),
+]
+
+WRONG_GROUP_BYS: list[tuple[dict[str, Any], str, str]] = [
+    ({"attributes": []}, "attributes", "has 0 attributes"),
+    ({"attributes": ["variety", "channel", "judge_version"]}, "attributes", "use 1 to 2"),
+    ({"attributes": ["variety", "variety"]}, "attributes[1]", "taken"),
+    ({"attributes": ["age"]}, "attributes[0]", "not a declared attribute"),
+    ({"attributes": ["channel"]}, "attributes[0]", "one value only"),
+    ({"attributes": ["variety"], "reference": "best"}, "reference", "not offered"),
+    ({"attributes": ["variety"], "reference": "best of the day"}, "reference", "by chance"),
+    ({"attributes": ["variety"], "reference": "formal"}, "reference", "variety=formal"),
+    ({"attributes": ["variety"], "reference": "variety=plain"}, "reference", "not allow-listed"),
+    ({"attributes": ["variety"], "reference": "judge_version=j1"}, "reference", "this group-by"),
+    (
+        {"attributes": ["variety", "judge_version"], "reference": "variety=formal"},
+        "reference",
+        "judge_version=j1,variety=formal",
+    ),
+]
+
+
+def line_of(check: Check, changes: dict[str, Any]) -> str:
+    with pytest.raises(SettingsError) as caught:
+        check(changes)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("changes", "key", "words"), IMPOSSIBLE)
+def test_contradictions(check: Check, changes: dict[str, Any], key: str, words: str) -> None:
+    message = line_of(check, changes)
+    assert message.startswith(f"{key}: ")
+    assert words in message
+
+
+@pytest.mark.parametrize(("group_by", "key", "words"), WRONG_GROUP_BYS)
+def test_wrong_group_bys(check: Check, group_by: dict[str, Any], key: str, words: str) -> None:
+    message = line_of(check, {"use_case.0.group_bys": [group_by]})
+    assert message.startswith(f"use_case[0].group_bys[0].{key}: ")
+    assert words in message
+
+
+def test_one_group_by_twice(check: Check) -> None:
+    twice = [
+        {"attributes": ["variety", "judge_version"]},
+        {"attributes": ["judge_version", "variety"]},
+    ]
+    assert line_of(check, {"use_case.0.group_bys": twice}).startswith("use_case[0].group_bys[1]: ")
+
+
+POSSIBLE: list[dict[str, Any]] = [
+    {"stream.score_bands": []},
+    {"stream.score_bands": [(i + 1) / 100 for i in range(29)]},
+    {"stream.audit_rates": [1 / (i + 1) for i in range(64)]},
+    {"stream.horizon": "3d", "stream.lateness": "3d", "dedupe.window": "3d"},
+    {"stream.start": "time", "stream.start_at": "2026-01-01T00:00:00Z"},
+    {"ingest.max_atoms": 64},
+    {"attribute.0.values": [f"v{i}" for i in range(50)]},
+    {"use_case.0.k": 12},
+    {"privacy.k": 1, "use_case.0.synthetic": True, "use_case.1.synthetic": True},
+    {"use_case.0.synthetic": True, "use_case.0.k": 1},
+    {"evaluate.max_group_by_attributes": 1},
+    {"use_case.1.where": {"channel": "email", "variety": "formal"},
+     "use_case.1.group_bys": [{"attributes": ["judge_version"]}]},
+    {"server.host": "127.8.8.8"},
+    {"server.host": "::1"},
+    {"server.host": "localhost"},
+    {"server.host": "0.0.0.0", "server.insecure": True},
+    {"server.host": "0.0.0.0", "server.tls_cert_file": "x", "server.tls_key_file": "x",
+     "server.client_ca_file": "x"},
+    {"stream.security.protocol": "SASL_PLAINTEXT", "stream.security.sasl_mechanism": "PLAIN",
+     "stream.security.username": "u", "stream.security.password": "p"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", POSSIBLE)
+def test_the_edges_are_allowed(check: Check, changes: dict[str, Any]) -> None:
+    assert check(changes).contracts
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"stream.clock": "history"}, "stream.clock"),
+        ({"stream.audit_rates": [0.5]}, "stream.audit_rates"),
+        ({"stream.score_bands": [0.725]}, "stream.score_bands"),
+        ({"dedupe.window": "0s"}, "dedupe.window"),
+        ({"server.host": "0.0.0.0", "server.insecure": True}, "server.insecure"),
+        ({"server.token": "short"}, "server.token"),
+        ({"attribute.0.source": "inferred"}, "attribute[0].known_error"),
+        ({"use_case.0.synthetic": True, "use_case.0.k": 1}, "use_case[0].synthetic"),
+    ],
+)
+def test_weak_settings_are_warned_of(check: Check, changes: dict[str, Any], key: str) -> None:
+    assert key in {line.split(":")[0] for line in api.warnings(check(changes))}
+    assert key not in {line.split(":")[0] for line in api.warnings(check({}))}
+
+
+def test_an_unused_attribute_is_warned_of(check: Check) -> None:
+    lines = [line for line in api.warnings(check({})) if "no group-by" in line]
+    assert lines == ["attribute[2]: is in no group-by and no where; it only multiplies the cells"]
