@@ -1,16 +1,39 @@
-"""Rates of all slices of one group-by at once (DESIGN: rates under sampled labels)."""
+"""Rates of all slices of one group-by at once, right under sampled labels.
+
+Labels are asked for with a different probability in every stratum (all of human_review, a few
+per cent of auto_serve), so the rate over labelled rows is garbage. Here every stratum's ready
+rate p_k = m_k / n_k is weighted by **all** its decisions N_k; with A the strata of auto_serve:
+
+    TPR = P(auto_serve | ready) = sum_A N_k p_k / sum N_k p_k
+    FPR = P(auto_serve | not ready), the same with 1 - p_k
+    READY = P(ready) = sum N_k p_k / sum N_k
+
+The interval is Wilson's at the effective number of trials n_eff = 1 / (T (1 - T) V), V the
+linearised variance. It speaks of the router's rate, not of this window's: complete labels give
+plain Wilson on the counts. ``blocked_by_evidence``, decisions without evidence and probes are
+outside; P(auto_serve) and P(blocked_by_evidence) are over all production decisions.
+
+Labels must be missing at random inside a stratum. Nothing here can check that.
+
+Source: Begg and Greenes (1983), Biometrics 39 (post-stratified rates under verification bias);
+Wilson (1927), JASA 22; Kish (1965), Survey Sampling (effective size of weighted labels).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from monitor.core.cells import Int64s
+from monitor.core.cells import Counter, Int64s, Route, decode_strata
+from monitor.core.coding import Coding
 from monitor.core.contract import Metric
+from monitor.core.intervals import Z95, Floats, divide, wilson
+from monitor.core.rollup import SliceCounts
+from monitor.core.strata import post_strata, production, route_totals
+from monitor.core.trials import Trials, ready_share, served_share
 
-Floats = npt.NDArray[np.float64]
+_ROUTE_OF = {Metric.SELECTION: Route.AUTO_SERVE, Metric.BLOCKED: Route.BLOCKED_BY_EVIDENCE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +46,8 @@ class RateColumns:
         lower: lower bound of the two-sided interval; NaN without trials. Where the point is
             not identified, lower and upper still bound it by the unlabelled share.
         upper: upper bound.
-        support: n_eff, the trials the interval rests on; plain counts where all is labelled.
+        support: n_eff, the trials the interval rests on; plain counts where all is labelled;
+            0 without a point.
         hits: counted trials behind the numerator (decisions for selection and blocked;
             labelled ready in auto_serve for TPR, labelled not ready in auto_serve for FPR;
             labelled ready for READY).
@@ -40,3 +64,121 @@ class RateColumns:
     hits: Int64s
     misses: Int64s
     route_labels: Int64s
+
+
+def estimate(counts: SliceCounts, coding: Coding, metric: Metric, z: float = Z95) -> RateColumns:
+    """One metric of every slice, with Wilson intervals at ``z``.
+
+    Edge cases of the labelled metrics (positives stand for negatives in an FPR):
+
+    - No decisions, or all labelled and no positive among them: no trials; everything NaN.
+    - No positive labelled, but decisions without label: NaN between the bounds 0 and 1.
+    - One route without decisions: the rate is 0 or 1, support is the labelled positives.
+    - One route completely labelled without positives: the other alone has them, support is
+      their estimated number (the limit of the formula).
+    - A route without any label: not identified; NaN, support 0, and the bounds are Wilson's in
+      the two extreme cases, so they span at least the unlabelled share.
+
+    Args:
+        counts: a group-by in one window.
+        coding: what the strata mean.
+        metric: which rate.
+        z: normal quantile; a gap needs rates at :func:`monitor.core.gaps.simultaneous_z`.
+
+    Raises:
+        ValueError: if a stratum has an audit rate that the coding does not know.
+    """
+    if not metric.labelled:
+        return _plain(counts, metric, z)
+    strata = post_strata(counts, coding)
+    trials = Trials.of(strata, metric)
+    value, support = _point(trials, metric)
+    lower, upper = _bounds(trials, metric, value, support, z)
+    hits, misses = _labels(strata.totals, metric)
+    return RateColumns(
+        metric, value, lower, upper, support, hits, misses, _route_labels(strata.totals)
+    )
+
+
+def calibration(counts: SliceCounts, coding: Coding, z: float = Z95) -> dict[int, RateColumns]:
+    """P(ready | score band) of every slice, by band index, over the routes of the band.
+
+    Bands are never merged with each other here; audit rates are pooled as everywhere.
+    """
+    bands = decode_strata(counts.strata).band
+    return {
+        band: estimate(
+            SliceCounts(
+                counts.slices, counts.strata[bands == band], counts.values[:, bands == band]
+            ),
+            coding,
+            Metric.READY,
+            z,
+        )
+        for band in range(coding.bands)
+    }
+
+
+def as_labelled(counts: SliceCounts, metric: Metric) -> Floats:
+    """The rate over labelled rows alone, shape (S,): for comparison only, wrong under sampling.
+
+    NaN without such rows. Selection and blocked rates need no labels: over all decisions.
+    """
+    labelled = metric.labelled
+    hits, misses = _labels(route_totals(counts), metric) if labelled else _decisions(counts, metric)
+    return divide(hits, hits + misses)
+
+
+def _plain(counts: SliceCounts, metric: Metric, z: float) -> RateColumns:
+    """Rates over all production decisions: nothing is sampled, plain Wilson."""
+    hits, misses = _decisions(counts, metric)
+    total = hits + misses
+    value = divide(hits, total)
+    bounds = wilson(value, total, z)
+    lower, upper = (np.where(total == 0, np.nan, bound) for bound in bounds)
+    return RateColumns(metric, value, lower, upper, total.astype(np.float64), hits, misses, total)
+
+
+def _decisions(counts: SliceCounts, metric: Metric) -> tuple[Int64s, Int64s]:
+    """Production decisions on the metric's route, and on the others."""
+    routes = decode_strata(counts.strata).route
+    decisions = counts.values[:, :, Counter.N] * production(counts)
+    hits: Int64s = decisions[:, routes == _ROUTE_OF[metric]].sum(axis=1)
+    return hits, decisions.sum(axis=1) - hits
+
+
+def _point(trials: Trials, metric: Metric) -> tuple[Floats, Floats]:
+    """Point and n_eff; NaN and 0 where there is no trial or something is not identified."""
+    value, support = (ready_share if metric is Metric.READY else served_share)(trials)
+    undefined = np.isnan(value) | trials.unlabelled.any(axis=(0, 1))
+    return np.where(undefined, np.nan, value), np.where(undefined, 0, support)
+
+
+def _bounds(
+    trials: Trials, metric: Metric, value: Floats, support: Floats, z: float
+) -> tuple[Floats, Floats]:
+    """Wilson's bounds; without a point, of the two extreme cases; without trials NaN."""
+    lower, upper = wilson(value, support, z)
+    if trials.unlabelled.any():
+        worst, best = ((0, 0), (1, 1)) if metric is Metric.READY else ((0, 1), (1, 0))
+        unknown = trials.unlabelled.any(axis=(0, 1))
+        lower = np.where(unknown, wilson(*_point(trials.filled(worst), metric), z)[0], lower)
+        upper = np.where(unknown, wilson(*_point(trials.filled(best), metric), z)[1], upper)
+    trialless = np.isnan(value) & trials.complete.all(axis=(0, 1))
+    return np.where(trialless, np.nan, lower), np.where(trialless, np.nan, upper)
+
+
+def _labels(totals: Int64s, metric: Metric) -> tuple[Int64s, Int64s]:
+    """Counted labels behind numerator and complement, from (N, labelled, ready) x route x S."""
+    _, labelled, ready = totals
+    if metric is Metric.READY:
+        return ready.sum(axis=0), (labelled - ready).sum(axis=0)
+    auto, review = ready if metric is Metric.TPR else labelled - ready
+    return auto, review
+
+
+def _route_labels(totals: Int64s) -> Int64s:
+    """Fewest labels of a route that has decisions; 0 without decisions."""
+    decisions, labelled, _ = totals
+    fewest = np.where(decisions > 0, labelled, np.iinfo(np.int64).max).min(axis=0)
+    return np.where(decisions.any(axis=0), fewest, 0)

@@ -1,0 +1,102 @@
+"""Completeness: labels received / labels requested, judged per route x audit rate.
+
+The minimum counts, never the pooled figure: with all of human_review and 5 % of auto_serve
+requested, 0.968 is reached without a single audit label back. Score bands are merged. A label
+is received, too, when the reviewer could not tell. Only the strata that labelled rates rest on
+count (production, evidence passed, auto_serve and human_review).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.cells import MAX_RATES, Counter, Int64s, decode_strata
+from monitor.core.intervals import Floats, divide
+from monitor.core.rollup import SliceCounts
+from monitor.core.strata import REVIEWED_ROUTES, reviewed
+
+MATURE = Fraction(19, 20)
+"""Completeness at which a cohort's rates may be read: the augmented bet of the sequential test
+keeps its bound with 5 % of audits late, and an FPR is off by less than half a point."""
+
+MIN_REQUESTS = 50
+"""Fewer requests say little: two late labels of 25 already look immature."""
+
+
+def by_stratum(counts: SliceCounts) -> tuple[Int64s, Int64s]:
+    """Labels received and requested per route x audit rate, each of shape (S, R).
+
+    R is fixed (every possible route x rate), so hours with different strata stack. Received
+    never exceeds requested: a label nobody asked for does not stand in for a missing one.
+    """
+    columns = reviewed(counts)
+    strata = decode_strata(counts.strata[columns])
+    values = counts.values[:, columns]
+    shape = (len(REVIEWED_ROUTES) * MAX_RATES, len(counts.slices))
+    position = strata.route * MAX_RATES + strata.rate
+    received, requested = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    np.add.at(requested, position, values[:, :, Counter.Q].T)
+    answers = values[:, :, Counter.LABELLED] + values[:, :, Counter.UNDECIDABLE]
+    np.add.at(received, position, answers.T)
+    return np.minimum(received, requested).T, requested.T
+
+
+def completeness(counts: SliceCounts) -> Floats:
+    """Smallest received / requested over route x audit rate, shape (S,).
+
+    NaN where nothing was requested; 0 where some stratum's labels are all missing.
+    """
+    received, requested = by_stratum(counts)
+    share = divide(received, requested, empty=np.inf).min(axis=1)
+    return np.where(np.isinf(share), np.nan, share)
+
+
+def is_mature(
+    received: npt.ArrayLike, requested: npt.ArrayLike, threshold: Fraction = MATURE
+) -> npt.NDArray[np.bool_]:
+    """Whether received / requested >= threshold, in exact integers; nothing requested is mature.
+
+    Example:
+        >>> is_mature([19, 18, 0], [20, 19, 0]).tolist()
+        [True, False, True]
+    """
+    left = np.asarray(received, np.int64) * threshold.denominator
+    return left >= np.asarray(requested, np.int64) * threshold.numerator
+
+
+def mature(
+    received: Int64s,
+    requested: Int64s,
+    threshold: Fraction = MATURE,
+    min_requests: int = MIN_REQUESTS,
+) -> npt.NDArray[np.bool_]:
+    """Which hourly cohorts are mature: every route x rate has its labels back.
+
+    A stratum with under 50 requests in its hour is joined with its preceding hours until 50
+    are reached or history ends; an hour in which it requested nothing waits for nothing.
+
+    Args:
+        received: shape (H, R), successive hours, oldest first (:func:`by_stratum`).
+        requested: the same shape, not negative.
+        threshold: smallest completeness of a mature cohort.
+        min_requests: requests a judgement needs.
+
+    Returns:
+        One flag an hour, shape (H,). An hour without requests is mature.
+    """
+    flags = np.ones(len(requested), bool)
+    for stratum in np.flatnonzero(requested.any(axis=0)):
+        joined = _joined(received[:, stratum], requested[:, stratum], min_requests)
+        flags &= is_mature(*joined, threshold) | (requested[:, stratum] == 0)
+    return flags
+
+
+def _joined(received: Int64s, requested: Int64s, min_requests: int) -> tuple[Int64s, Int64s]:
+    """Sums of each hour and the fewest preceding hours that reach ``min_requests``."""
+    got, asked = (np.concatenate([[0], np.cumsum(column)]) for column in (received, requested))
+    start = np.searchsorted(asked, asked[1:] - min_requests, side="right") - 1
+    start = np.maximum(start, 0)
+    return got[1:] - got[start], asked[1:] - asked[start]

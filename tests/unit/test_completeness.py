@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from slice_tables import auto, blocked, counted, review, slice_counts
+
+from monitor.core.completeness import by_stratum, completeness, is_mature, mature
+
+
+def test_the_minimum_counts_and_not_the_pooled_figure() -> None:
+    """Pooled .968: all of review is back and not one audit is."""
+    counts = slice_counts(
+        {"a": {review(): counted(600, 600, 150, q=600), auto(): counted(400, 0, 0, q=20)}}
+    )
+    assert 600 / 620 > 0.967
+    assert completeness(counts).tolist() == [0]
+
+
+def test_bands_are_merged_and_undecidable_is_received() -> None:
+    counts = slice_counts(
+        {
+            "a": {
+                auto(1): counted(90, 4, 4, q=5, undecidable=1),
+                auto(2): counted(90, 2, 2, q=5, undecidable=1),
+                auto(2, 7): counted(50, 9, 9, q=10),
+            }
+        }
+    )
+    assert completeness(counts).tolist() == [0.8]
+
+
+def test_nothing_requested_is_nan() -> None:
+    assert np.isnan(completeness(slice_counts({"a": {auto(): counted(90)}, "b": {}}))).all()
+
+
+def test_blocked_requests_do_not_hold_back_labelled_rates() -> None:
+    counts = slice_counts({"a": {blocked(): counted(9, q=9), review(): counted(9, 9, 1, q=9)}})
+    assert completeness(counts).tolist() == [1]
+
+
+def test_unrequested_labels_do_not_stand_in() -> None:
+    counts = slice_counts({"a": {review(): counted(9, 9, 1, q=3)}})
+    assert completeness(counts).tolist() == [1]
+
+
+def test_maturity_is_exact() -> None:
+    """In floats 0.95 * 10**17 rounds; in integers one missing label decides."""
+    requested = 20 * 10**15
+    received = np.array([19 * 10**15, 19 * 10**15 - 1])
+    assert is_mature(received, requested).tolist() == [True, False]
+    assert is_mature(0, 0)
+
+
+def naive_mature(received: list[list[int]], requested: list[list[int]]) -> list[bool]:
+    flags = []
+    for hour in range(len(requested)):
+        flag = True
+        for stratum in range(len(requested[hour])):
+            got, asked, back = 0, 0, hour
+            while back >= 0 and (back == hour or asked < 50):
+                got += received[back][stratum]
+                asked += requested[back][stratum]
+                back -= 1
+            if requested[hour][stratum]:
+                flag = flag and got * 20 >= asked * 19
+        flags.append(flag)
+    return flags
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cohorts_against_walking_back(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    requested = rng.poisson(rng.choice([0.5, 5, 30, 80], (1, 3)), (200, 3))
+    received = rng.binomial(requested, rng.choice([0.9, 0.97, 1], (200, 1)))
+    expected = naive_mature(received.tolist(), requested.tolist())
+    assert mature(received, requested).tolist() == expected
+    assert len(set(expected)) == 2
+
+
+def test_a_small_stratum_is_judged_with_the_hours_before() -> None:
+    requested = np.array([[40], [10], [10]])
+    assert mature(np.array([[40], [8], [10]]), requested).tolist() == [True, True, True]
+    assert mature(np.array([[40], [7], [10]]), requested).tolist() == [True, False, True]
+
+
+def test_hours_without_requests_or_history() -> None:
+    assert mature(np.zeros((3, 2), np.int64), np.zeros((3, 2), np.int64)).all()
+    assert mature(np.zeros((0, 2), np.int64), np.zeros((0, 2), np.int64)).shape == (0,)
+
+
+def test_hours_with_different_strata_stack() -> None:
+    first = by_stratum(slice_counts({"": {auto(): counted(90, 4, 4, q=5)}}))
+    second = by_stratum(slice_counts({"": {review(): counted(90, 90, 4, q=90)}}))
+    received, requested = (np.concatenate(pair) for pair in zip(first, second, strict=True))
+    assert mature(received, requested).tolist() == [False, True]

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from slice_tables import auto, blocked, counted, review, slice_counts
+
+from monitor.core.coding import Coding
+from monitor.core.contract import COMPLEMENT, Metric, Verdict
+from monitor.core.estimates import RateColumns, estimate
+from monitor.core.gaps import (
+    GapColumns,
+    comparisons,
+    gap,
+    level_verdict,
+    references,
+    simultaneous_z,
+    spread,
+    verdict,
+)
+from monitor.core.rollup import SliceCounts
+
+CODING = Coding(())
+FAIL, PASS, UNSURE = Verdict.FAIL, Verdict.PASS, Verdict.INSUFFICIENT_SUPPORT
+
+
+def complete(n_auto: int, ready_auto: int, n_review: int, ready_review: int, n_blocked: int = 0):
+    return {
+        auto(rate=0): counted(n_auto, n_auto, ready_auto),
+        review(): counted(n_review, n_review, ready_review),
+        blocked(): counted(n_blocked),
+    }
+
+
+PAIRS = slice_counts({"v=conversational": complete(3, 3, 7, 3), "v=formal": complete(6, 5, 4, 1)})
+
+
+def gaps_of(counts: SliceCounts, metric: Metric, reference: str = COMPLEMENT) -> GapColumns:
+    z = simultaneous_z(comparisons(len(counts.slices), reference))
+    rates = [
+        estimate(table, CODING, metric, z) for table in (counts, references(counts, reference))
+    ]
+    return gap(*rates)
+
+
+def test_the_ten_pairs() -> None:
+    tpr = gaps_of(PAIRS, Metric.TPR, "v=formal")
+    assert tpr.value[0] == pytest.approx(1 / 3)
+    assert tpr.lower[0] < 0.1 < tpr.upper[0]
+    assert tpr.ratio[0] == pytest.approx(0.6)
+    assert verdict(tpr, Fraction("0.10"), np.array([True, False])) == [UNSURE, UNSURE]
+    assert gaps_of(PAIRS, Metric.FPR, "v=formal").value[0] == pytest.approx(-0.25)
+    assert gaps_of(PAIRS, Metric.SELECTION, "v=formal").value[0] == pytest.approx(0.3)
+
+
+def test_the_reference_has_no_gap_with_itself() -> None:
+    tpr = gaps_of(PAIRS, Metric.TPR, "v=formal")
+    assert np.isnan([tpr.value[1], tpr.lower[1], tpr.upper[1], tpr.ratio[1]]).all()
+
+
+def test_a_reference_without_decisions_gives_no_gaps() -> None:
+    tpr = gaps_of(PAIRS, Metric.TPR, "v=poetic")
+    assert np.isnan(tpr.value).all()
+    assert verdict(tpr, Fraction("0.10"), np.array([True, True])) == [UNSURE, UNSURE]
+
+
+@pytest.mark.parametrize("metric", list(Metric))
+def test_two_slices_and_their_complements_mirror_each_other(metric: Metric) -> None:
+    gaps = gaps_of(PAIRS, metric)
+    assert gaps.value[0] == -gaps.value[1]
+    assert gaps.lower[0] == -gaps.upper[1]
+
+
+@pytest.mark.parametrize(
+    ("metric", "worse"),
+    [
+        (Metric.TPR, complete(40, 30, 60, 30)),
+        (Metric.SELECTION, complete(30, 30, 70, 10)),
+        (Metric.FPR, complete(60, 40, 40, 10)),
+        (Metric.BLOCKED, complete(50, 40, 50, 10, 30)),
+        (Metric.READY, complete(50, 48, 50, 12)),
+    ],
+)
+def test_positive_means_that_the_slice_is_worse_off(metric: Metric, worse: dict) -> None:
+    counts = slice_counts({"a": worse, "b": complete(50, 40, 50, 10)})
+    gaps = gaps_of(counts, metric)
+    assert gaps.value[0] > 0 > gaps.value[1]
+
+
+def test_different_metrics_are_not_compared() -> None:
+    with pytest.raises(ValueError, match="not comparable"):
+        gap(estimate(PAIRS, CODING, Metric.TPR), estimate(PAIRS, CODING, Metric.FPR))
+
+
+@pytest.mark.parametrize(
+    ("slices", "reference", "number"),
+    [(2, COMPLEMENT, 1), (3, COMPLEMENT, 3), (5, "a=b", 4), (1, COMPLEMENT, 0), (0, "a=b", 0)],
+)
+def test_declared_comparisons(slices: int, reference: str, number: int) -> None:
+    assert comparisons(slices, reference) == number
+
+
+def test_simultaneous_z_is_bonferroni() -> None:
+    assert simultaneous_z(1) == simultaneous_z(0) == pytest.approx(1.959963984540054)
+    assert simultaneous_z(5) == pytest.approx(2.5758293035489004)
+
+
+def columns(*bounds: tuple[float, float]) -> GapColumns:
+    lower, upper = np.array(bounds).T
+    middle = (lower + upper) / 2
+    return GapColumns(Metric.TPR, middle, lower, upper, middle, lower, upper)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        ((0.11, 0.30), FAIL),
+        ((-0.30, -0.11), FAIL),  # in either direction
+        ((-0.05, 0.05), PASS),
+        ((-0.10, 0.10), PASS),  # inclusive
+        ((0.10, 0.30), UNSURE),
+        ((0.05, 0.11), UNSURE),
+        ((-0.11, 0.05), UNSURE),
+        ((0.8 - 0.7, 0.8 - 0.7), PASS),  # 0.10000000000000009
+        ((math.nan, math.nan), UNSURE),
+    ],
+)
+def test_verdict_by_bounds(bounds: tuple[float, float], expected: Verdict) -> None:
+    assert verdict(columns(bounds), Fraction("0.10"), np.array([True])) == [expected]
+    assert verdict(columns(bounds), Fraction("0.10"), np.array([False])) == [UNSURE]
+    assert verdict(columns(bounds), None, np.array([True])) == [None]
+
+
+def level(metric: Metric, lower: float, upper: float) -> RateColumns:
+    low, high = np.array([lower]), np.array([upper])
+    count = np.array([100])
+    return RateColumns(metric, low, low, high, high, count, count, count)
+
+
+@pytest.mark.parametrize(
+    ("metric", "lower", "upper", "expected"),
+    [
+        (Metric.TPR, 0.80, 0.90, PASS),
+        (Metric.TPR, 0.70, 0.79, FAIL),
+        (Metric.TPR, 0.70, 0.80, UNSURE),
+        (Metric.FPR, 0.70, 0.80, PASS),
+        (Metric.FPR, 0.81, 0.90, FAIL),
+        (Metric.FPR, 0.80, 0.90, UNSURE),
+        (Metric.FPR, math.nan, math.nan, UNSURE),
+    ],
+)
+def test_level_verdict(metric: Metric, lower: float, upper: float, expected: Verdict) -> None:
+    rates = level(metric, lower, upper)
+    assert level_verdict(rates, Fraction("0.80"), np.array([True])) == [expected]
+    assert level_verdict(rates, Fraction("0.80"), np.array([False])) == [UNSURE]
+    assert level_verdict(rates, None, np.array([True])) == [None]
+
+
+def test_spread_is_worst_to_best() -> None:
+    assert spread(Metric.FPR, [0.1, math.nan, 0.4]) == (2, 0, pytest.approx(0.3))
+    assert spread(Metric.TPR, [0.1, 0.4]) == (0, 1, pytest.approx(0.3))
+    assert spread(Metric.TPR, [0.2, 0.2]) == (0, 0, 0)
+    assert spread(Metric.TPR, [0.2, math.nan]) is None
+    assert spread(Metric.TPR, []) is None
