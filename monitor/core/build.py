@@ -1,0 +1,185 @@
+"""From the counts of the windows to the published table of one contract.
+
+The way of every number: cells of the use case -> roll-up to slices -> pooling -> guards ->
+rates, gaps and verdicts -> what may be shown. There is no other way into a Snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from monitor.core.atoms import parse_atom
+from monitor.core.bands import Precision
+from monitor.core.cells import Counts, Int64s
+from monitor.core.coding import Coding
+from monitor.core.compared import Policy, Rolled
+from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.guards import Opened, opened
+from monitor.core.pooling import MergeMap, aligned, merge_map
+from monitor.core.rollup import CellIndex, SliceCounts, roll_up
+from monitor.core.rows import build_rows
+from monitor.core.snapshot import ContractTable, GroupTable, SliceRow, WindowTable
+from monitor.core.time import WindowKind
+
+_TOTAL = ("",)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCounts:
+    """What was counted in one window.
+
+    Attributes:
+        kind: which window.
+        start: first instant (microseconds) of ``decisions``.
+        end: the instant they run to, exclusive; at most the watermark.
+        labelled_start: the same for ``labelled``; None before there is a label frontier.
+        labelled_end: at most the label frontier.
+        decisions: counts by cell of the panes up to the watermark.
+        labelled: counts by cell of the panes up to the label frontier; not looked at in
+            windows without labels.
+        index: what every cell id of both means.
+    """
+
+    kind: WindowKind
+    start: int
+    end: int
+    labelled_start: int | None
+    labelled_end: int | None
+    decisions: Counts
+    labelled: Counts
+    index: CellIndex
+
+
+def build_contract(
+    contract: Contract, coding: Coding, windows: Sequence[WindowCounts]
+) -> ContractTable:
+    """The table of one contract: every window, total and group-bys, guarded.
+
+    Merge maps come from the longest window (it contains the others) and are used in all.
+
+    Raises:
+        ValueError: if a stratum has an audit rate that the coding does not know.
+    """
+    exact = contract.synthetic and contract.k == 1
+    limits = contract.limits
+    policy = Policy(limits, coding, Precision(contract.k, exact))
+    scoped = [_scoped(window, contract.where) for window in windows]
+    maps = _merge_maps(contract, scoped)
+    return ContractTable(
+        contract=contract.name,
+        version=contract.version,
+        owner=contract.owner,
+        synthetic=contract.synthetic,
+        k=contract.k,
+        window=contract.window,
+        max_gaps=_numbers({metric: limits.max_gap(metric) for metric in Metric}),
+        min_levels=_numbers({Metric.TPR: limits.min_tpr}),
+        max_levels=_numbers({Metric.FPR: limits.max_fpr}),
+        min_supports={metric: limits.min_support(metric) for metric in Metric},
+        windows=tuple(_window_table(contract, policy, maps, window) for window in scoped),
+    )
+
+
+def _numbers(limits: Mapping[Metric, Fraction | None]) -> dict[Metric, float]:
+    """The contract's numbers as they are published; what is not limited is absent."""
+    return {metric: float(x) for metric, x in limits.items() if x is not None}
+
+
+def _scoped(window: WindowCounts, where: Sequence[tuple[str, str]]) -> WindowCounts:
+    """Only the cells whose atoms belong to the use case."""
+    if not where:
+        return window
+    wanted = set(where)
+    atoms = [a for a, text in window.index.atom_texts.items() if wanted <= parse_atom(text).items()]
+    inside = window.index.cells[np.isin(window.index.atoms, np.array(atoms, np.int64))]
+    return replace(
+        window,
+        decisions=_among(window.decisions, inside),
+        labelled=_among(window.labelled, inside),
+    )
+
+
+def _among(counts: Counts, cells: Int64s) -> Counts:
+    rows = np.isin(counts.keys, cells)
+    return Counts(counts.keys[rows], counts.values[rows])
+
+
+def _merge_maps(contract: Contract, windows: Sequence[WindowCounts]) -> dict[str, MergeMap]:
+    """One merge map per group-by; none without windows."""
+    if not windows:
+        return {}
+    longest = max(windows, key=lambda window: window.kind.length)
+    return {
+        group.name: merge_map(
+            roll_up(longest.decisions, longest.index, group.attributes),
+            group.attributes,
+            contract.k,
+        )
+        for group in contract.group_bys
+    }
+
+
+def _window_table(
+    contract: Contract, policy: Policy, maps: Mapping[str, MergeMap], window: WindowCounts
+) -> WindowTable:
+    labelled = window.kind.labelled
+    total = _rolled(window, (), None)
+    guard = opened(total.decisions, total.labelled, contract.k)
+    rolled = {g.name: _rolled(window, g.attributes, maps[g.name]) for g in contract.group_bys}
+    guards = _guards(contract, guard, rolled)
+    return WindowTable(
+        window=window.kind.name,
+        start=window.start,
+        end=window.end,
+        labelled_start=window.labelled_start if labelled else None,
+        labelled_end=window.labelled_end if labelled else None,
+        total=_total_row(policy, total, guard),
+        groups=tuple(
+            _group_table(policy, group, rolled[group.name], guards[group.name])
+            for group in contract.group_bys
+        ),
+    )
+
+
+def _guards(contract: Contract, total: Opened, rolled: Mapping[str, Rolled]) -> dict[str, Opened]:
+    """What may be shown of every group-by; marginals before the intersections they decide."""
+    guards: dict[str, Opened] = {"": total}
+    families: dict[str, frozenset[str]] = {"": frozenset()}
+    for group in sorted(contract.group_bys, key=lambda group: len(group.attributes)):
+        own = rolled[group.name]
+        names = frozenset(group.attributes)
+        marginals = {name: guards[name] for name, family in families.items() if family < names}
+        guards[group.name] = opened(own.decisions, own.labelled, contract.k).inside(marginals)
+        families[group.name] = names
+    return guards
+
+
+def _rolled(window: WindowCounts, attributes: Sequence[str], pooling: MergeMap | None) -> Rolled:
+    """Roll up and pool one group-by; both halves get the same rows."""
+    decisions = _rows(window.decisions, window.index, attributes, pooling)
+    if not window.kind.labelled:
+        return Rolled(decisions, None)
+    labelled = _rows(window.labelled, window.index, attributes, pooling)
+    slices = tuple(sorted({*decisions.slices, *labelled.slices}))
+    return Rolled(aligned(decisions, slices), aligned(labelled, slices))
+
+
+def _rows(
+    counts: Counts, index: CellIndex, attributes: Sequence[str], pooling: MergeMap | None
+) -> SliceCounts:
+    rolled = roll_up(counts, index, attributes)
+    return pooling.apply(rolled) if pooling else aligned(rolled, _TOTAL)
+
+
+def _total_row(policy: Policy, total: Rolled, guard: Opened) -> SliceRow:
+    (row,), _ = build_rows(policy, total, guard)
+    return row
+
+
+def _group_table(policy: Policy, group: GroupBy, rolled: Rolled, guard: Opened) -> GroupTable:
+    rows, spreads = build_rows(policy, rolled, guard, group.reference)
+    return GroupTable(group.name, rows, spreads)

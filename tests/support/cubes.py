@@ -1,0 +1,160 @@
+"""Small cubes of counts for the tests of what may be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from monitor.core.atoms import atom_text, content_id
+from monitor.core.build import WindowCounts
+from monitor.core.cells import COUNTERS, Counter, Counts, Route, Stratum
+from monitor.core.coding import Attribute, Coding
+from monitor.core.contract import Contract, GroupBy, Limits, PrimaryMetric
+from monitor.core.rollup import CellIndex, SliceCounts, roll_up
+from monitor.core.time import WINDOWS
+
+CODING = Coding((Attribute("channel", ("chat", "email")),), audit_rates=(1.0, 0.5, 0.05))
+
+LIMITS = Limits(
+    max_tpr_gap=Fraction(1, 10),
+    max_fpr_gap=Fraction(1, 10),
+    max_blocked_gap=Fraction(1, 10),
+    min_tpr=None,
+    max_fpr=None,
+    min_positives=50,
+    min_negatives=30,
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Decisions of one atom in one stratum; labels requested are those received by default."""
+
+    atom: Mapping[str, str]
+    stratum: Stratum
+    n: int
+    labelled: int = 0
+    ready: int = 0
+    requested: int | None = None
+
+
+def auto(
+    atom: Mapping[str, str], n: int, labelled: int = 0, ready: int = 0, **stratum: int | bool
+) -> Cell:
+    return Cell(
+        atom, Stratum(Route.AUTO_SERVE, **{"band": 1, "rate": 0, **stratum}), n, labelled, ready
+    )
+
+
+def review(
+    atom: Mapping[str, str], n: int, labelled: int = 0, ready: int = 0, **stratum: int | bool
+) -> Cell:
+    return Cell(
+        atom, Stratum(Route.HUMAN_REVIEW, **{"band": 0, "rate": 0, **stratum}), n, labelled, ready
+    )
+
+
+def blocked(atom: Mapping[str, str], n: int) -> Cell:
+    stratum = Stratum(Route.BLOCKED_BY_EVIDENCE, band=0, rate=0, evidence_passed=False)
+    return Cell(atom, stratum, n)
+
+
+def table(cells: Iterable[Cell]) -> tuple[Counts, CellIndex]:
+    """Counts by cell id, and what the ids mean."""
+    keys, rows, meaning = [], [], {}
+    for cell in cells:
+        text = atom_text(cell.atom)
+        key = content_id(f"{text}|{cell.stratum.code}")
+        row = np.zeros(COUNTERS, np.int64)
+        row[Counter.N], row[Counter.LABELLED], row[Counter.READY] = (
+            cell.n,
+            cell.labelled,
+            cell.ready,
+        )
+        row[Counter.Q] = cell.labelled if cell.requested is None else cell.requested
+        keys.append(key)
+        rows.append(row)
+        meaning[key] = (content_id(text), cell.stratum.code, text)
+    ids = sorted(meaning)
+    index = CellIndex(
+        cells=np.array(ids, np.int64),
+        atoms=np.array([meaning[key][0] for key in ids], np.int64),
+        strata=np.array([meaning[key][1] for key in ids], np.int64),
+        atom_texts={atom: text for atom, _, text in meaning.values()},
+    )
+    values = np.array(rows, np.int64).reshape(-1, COUNTERS)
+    return Counts.of(np.array(keys, np.int64), values), index
+
+
+def slices(cells: Iterable[Cell], *attributes: str) -> SliceCounts:
+    counts, index = table(cells)
+    return roll_up(counts, index, attributes)
+
+
+def window(cells: Iterable[Cell], name: str = "7d") -> WindowCounts:
+    """Everything in one window, labels and decisions over the same time."""
+    counts, index = table(cells)
+    kind = WINDOWS[name]
+    return WindowCounts(kind, 0, kind.length, 0, kind.length, counts, counts, index)
+
+
+def contract(
+    *group_bys: GroupBy,
+    k: int = 11,
+    synthetic: bool = False,
+    limits: Limits = LIMITS,
+    **more: object,
+) -> Contract:
+    plain = Contract(
+        name="replies",
+        version="1",
+        owner="team",
+        primary=PrimaryMetric.EQUALIZED_ODDS,
+        limits=limits,
+        window="7d",
+        group_bys=group_bys,
+        synthetic=synthetic,
+        k=k,
+    )
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+PAIRS: Sequence[tuple[bool, str, float, float]] = (
+    (True, "chat", 0.92, 0.88),
+    (True, "chat", 0.88, 0.73),
+    (True, "chat", 0.84, 0.72),
+    (True, "email", 0.78, 0.67),
+    (True, "email", 0.74, 0.56),
+    (True, "email", 0.66, 0.61),
+    (False, "chat", 0.71, 0.60),
+    (False, "chat", 0.62, 0.55),
+    (False, "email", 0.60, 0.52),
+    (False, "email", 0.68, 0.63),
+)
+"""The lesson's ten pairs: ready, channel, score formal, score conversational. Invented test
+conditions, not groups of people."""
+
+
+def lesson_cells() -> list[Cell]:
+    """The ten pairs as decisions, all labelled; equality with the threshold 0.70 is auto_serve."""
+    cells: dict[tuple[str, str, int, int], list[int]] = {}
+    for ready, channel, *scores in PAIRS:
+        for variety, score in zip(("formal", "conversational"), scores, strict=True):
+            route = Route.AUTO_SERVE if score >= 0.70 else Route.HUMAN_REVIEW
+            key = (variety, channel, int(route), CODING.band(score))
+            n_ready = cells.setdefault(key, [0, 0])
+            n_ready[0] += 1
+            n_ready[1] += ready
+    return [
+        Cell(
+            {"language_variety": variety, "channel": channel},
+            Stratum(Route(route), band=band, rate=0),
+            n,
+            n,
+            ready,
+        )
+        for (variety, channel, route, band), (n, ready) in cells.items()
+    ]

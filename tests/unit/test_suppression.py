@@ -1,0 +1,266 @@
+"""Bands, pooling, guards and coding of small complements, each against hand-made numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cubes import CODING, auto, blocked, review, slices
+
+from monitor.core.bands import Precision, edges
+from monitor.core.contract import Metric, State, Verdict
+from monitor.core.estimates import estimate
+from monitor.core.gaps import simultaneous_z
+from monitor.core.guards import (
+    Opened,
+    RouteLabels,
+    each_labelled,
+    open_cells,
+    open_labels,
+    route_labels,
+)
+from monitor.core.intervals import wilson
+from monitor.core.pooling import MergeMap, aligned, keep, merge_map
+from monitor.core.snapshot import ShownRate
+from monitor.core.states import state
+from monitor.core.suppression import ShownColumns, code_third_route, show, show_gaps, shown_rates
+
+K11, EXACT = Precision(11), Precision(1, exact=True)
+CHAT, EMAIL = {"channel": "chat"}, {"channel": "email"}
+
+
+class TestBands:
+    def test_edges(self) -> None:
+        assert edges(11)[:8] == (11, 14, 17, 21, 26, 32, 40, 50)
+
+    @pytest.mark.parametrize("k", [1, 2, 3, 5, 11, 50])
+    def test_edges_grow_by_a_quarter_at_most(self, k: int) -> None:
+        found = np.array(edges(k)[:60], float)
+        assert found[0] == k
+        assert (np.diff(found) >= 1).all()
+        assert (found[1:] <= np.maximum(found[:-1] + 1, 1.25 * found[:-1] + 0.5)).all()
+
+    def test_support(self) -> None:
+        shown = K11.support([np.nan, 0, 10.99, 11, 13.9, 14 - 1e-12, 25, 26])
+        assert shown.tolist() == [0, 0, 0, 11, 11, 14, 21, 26]
+
+    def test_exact_support(self) -> None:
+        assert EXACT.support([np.nan, 0, 1, 6.7]).tolist() == [0, 0, 1, 6]
+
+    def test_rounding_is_outward(self) -> None:
+        assert K11.down([0.299, 0.3, 0.1 + 0.2]).tolist() == [0.29, 0.3, 0.3]
+        assert K11.up([0.301, 0.3, 0.1 + 0.2]).tolist() == [0.31, 0.3, 0.3]
+        assert K11.down([-0.301]).tolist() == [-0.31]
+        assert np.isnan(K11.nearest([np.nan])).all()
+        assert not np.signbit(K11.nearest([-0.001])).any()
+
+
+class TestPooling:
+    @pytest.mark.parametrize(
+        ("decisions", "kept"),
+        [
+            ({}, ()),
+            ({"a": 11}, ("a",)),
+            ({"a": 10}, ("__other__",)),
+            ({"a": 100, "b": 6, "c": 5}, ("__other__", "a")),
+            ({"a": 100, "b": 20, "c": 3}, ("__other__", "a")),
+            ({"a": 100, "b": 20, "c": 3, "__other__": 40}, ("__other__", "a", "b")),
+            ({"a": 100, "b": 20, "__other__": 3}, ("__other__", "a")),
+            ({"b": 20, "a": 20, "__other__": 3}, ("__other__", "b")),
+            ({"a": 20, "__missing__": 4, "b": 30}, ("__other__", "b")),
+        ],
+    )
+    def test_keep(self, decisions: dict[str, int], kept: tuple[str, ...]) -> None:
+        assert keep(decisions, 11) == kept
+
+    def test_k_of_one_pools_nothing(self) -> None:
+        assert keep({"a": 1, "b": 2}, 1) == ("a", "b")
+
+    def test_map_and_rows(self) -> None:
+        cells = [
+            auto({"channel": c, "region": r}, n)
+            for c, r, n in (
+                ("chat", "n", 30),
+                ("chat", "s", 30),
+                ("fax", "s", 3),
+                ("email", "n", 20),
+            )
+        ]
+        found = merge_map(slices(cells, "channel", "region"), ("channel", "region"), 11)
+        assert found.kept == {"channel": ("__other__", "chat"), "region": ("__other__", "n", "s")}
+        assert found.name("channel=fax,region=s") == "channel=__other__,region=s"
+        assert found.name("channel=new,region=west") == "channel=__other__,region=__other__"
+        assert len(found.slices) == 6
+
+    def test_apply_keeps_every_decision(self) -> None:
+        counts = slices([auto(CHAT, 30), auto(EMAIL, 20), auto({"channel": "fax"}, 3)], "channel")
+        pooled = MergeMap({"channel": ("__other__", "chat", "gone")}).apply(counts)
+        assert pooled.slices == ("channel=__other__", "channel=chat", "channel=gone")
+        assert pooled.values.sum(axis=(1, 2)).tolist() == [23, 30, 0]
+
+    def test_aligned_of_nothing(self) -> None:
+        total = aligned(slices([]), ("",))
+        assert total.slices == ("",)
+        assert total.values.sum() == 0
+
+
+class TestGuards:
+    def test_cells_are_all_or_nothing(self) -> None:
+        assert open_cells(np.array([0, 11, 50]), 11).tolist() == [False, True, True]
+        assert open_cells(np.array([0, 10, 50]), 11).tolist() == [False] * 3
+        assert open_cells(np.array([-1, 50]), 11).tolist() == [False] * 2
+
+    def test_labels(self) -> None:
+        routes = RouteLabels(
+            np.array([[50, 50, 0], [50, 50, 0]]), np.array([[11, 0, 0], [50, 20, 0]])
+        )
+        assert open_labels(routes, 11).tolist() == [True, False, False]
+        routes.labels[1, 1] = 10
+        assert open_labels(routes, 11).tolist() == [False] * 3
+        assert each_labelled(routes, 11).tolist() == [True, False, False]
+
+    def test_a_route_without_decisions_needs_no_labels(self) -> None:
+        routes = RouteLabels(np.array([[50], [0]]), np.array([[20], [0]]))
+        assert open_labels(routes, 11).tolist() == [True]
+
+    def test_inside(self) -> None:
+        shown = Opened(np.array([True]), np.array([True]))
+        unlabelled = Opened(np.array([True]), np.array([False]))
+        hidden = Opened(np.array([False]), np.array([False]))
+        assert shown.inside({}).labels.tolist() == [True]
+        assert shown.inside({"a": shown, "b": unlabelled}).labels.tolist() == [False]
+        assert shown.inside({"a": shown, "b": unlabelled}).cells.tolist() == [True]
+        assert shown.inside({"a": hidden}).cells.tolist() == [False]
+
+    def test_weights_are_steps_upward(self) -> None:
+        routes = RouteLabels(np.array([[100, 110, 101, 0]]), np.array([[100, 55, 100, 0]]))
+        assert routes.weights[0].tolist() == [1, 2, 2**0.5, 1]
+
+
+def shown(
+    cells: list, metric: Metric, precision: Precision = K11
+) -> tuple[ShownColumns, ShownRate]:
+    counts = slices(cells)
+    columns = estimate(counts, CODING, metric)
+    routes = route_labels(counts) if metric.labelled else None
+    table = show(columns, np.array([True]), precision, routes)
+    (rate,) = shown_rates(table, precision)
+    assert rate is not None
+    return table, rate
+
+
+class TestCoding:
+    def test_plain_rate_comes_from_what_is_shown(self) -> None:
+        _, rate = shown([auto(CHAT, 61), review(CHAT, 122)], Metric.SELECTION)
+        lower, upper = (float(x) for x in wilson(0.33, 150))
+        assert (rate.value, rate.support) == (0.33, 150)
+        assert (rate.lower, rate.upper) == (np.floor(lower * 100) / 100, np.ceil(upper * 100) / 100)
+        assert (rate.at_least, rate.at_most) == (None, None)
+
+    @pytest.mark.parametrize("missed", [0, 1, 10])
+    def test_few_misses_all_look_the_same(self, missed: int) -> None:
+        _, rate = shown([auto(CHAT, 110 - missed), review(CHAT, missed)], Metric.SELECTION)
+        # Bands 96 to 119: at least 1 - 10 / 96.
+        lower = float(wilson(0.89, 96)[0])
+        assert rate == ShownRate(None, np.floor(lower * 100) / 100, 1, 96, at_least=0.89)
+
+    @pytest.mark.parametrize("hit", [0, 1, 10])
+    def test_few_hits_all_look_the_same(self, hit: int) -> None:
+        _, rate = shown([auto(CHAT, hit), review(CHAT, 110 - hit)], Metric.SELECTION)
+        upper = float(wilson(0.11, 96)[1])
+        assert rate == ShownRate(None, 0, np.ceil(upper * 100) / 100, 96, at_most=0.11)
+
+    def test_eleven_is_shown(self) -> None:
+        _, rate = shown([auto(CHAT, 99), review(CHAT, 11)], Metric.SELECTION)
+        assert rate.value == 0.9
+
+    def test_few_on_both_sides(self) -> None:
+        # 21 trials are the smallest support that is shown: 11 + 10.
+        _, rate = shown([auto(CHAT, 11), review(CHAT, 10)], Metric.SELECTION)
+        assert (rate.value, rate.at_least, rate.at_most) == (None, 0.52, None)
+
+    def test_below_the_smallest_support(self) -> None:
+        columns = estimate(slices([auto(CHAT, 10), review(CHAT, 10)]), CODING, Metric.SELECTION)
+        table = show(columns, np.array([True]), K11)
+        assert shown_rates(table, K11) == [None]
+
+    def test_synthetic_codes_nothing(self) -> None:
+        _, rate = shown([auto(CHAT, 3)], Metric.SELECTION, EXACT)
+        assert (rate.value, rate.support, rate.at_least) == (1, 3, None)
+
+    def test_sampled_labels_make_a_true_code(self) -> None:
+        # 10 of 40 audited (of 800) are not ready, 100 of the reviewed: FPR = 200 / 300, but
+        # 10 / n_low of the effective support would claim far less.
+        cells = [auto(CHAT, 800, 40, 30, rate=2), review(CHAT, 300, 300, 200)]
+        exact = estimate(slices(cells), CODING, Metric.FPR)
+        assert exact.value[0] == pytest.approx(2 / 3)
+        assert 10 / K11.support(exact.support)[0] < exact.value[0]
+        _, rate = shown(cells, Metric.FPR)
+        weight = 2**4.5  # the step above 800 / 40
+        assert rate.value is None
+        assert rate.at_most == np.ceil(100 * weight * 10 / (weight * 10 + 96)) / 100
+        assert rate.at_most >= exact.value[0]
+
+    def test_third_route(self) -> None:
+        cells = [auto(CHAT, 500), review(CHAT, 5), blocked(CHAT, 300)]
+        selection, _ = shown(cells, Metric.SELECTION)
+        blocks, plain = shown(cells, Metric.BLOCKED)
+        assert plain.value == 0.37
+        coded = code_third_route(selection, blocks, np.array([5]), K11)
+        (rate,) = shown_rates(coded, K11)
+        assert rate is not None
+        assert (rate.value, rate.at_most, rate.lower) == (None, 0.39, 0)
+        assert code_third_route(selection, blocks, np.array([11]), K11).value.tolist() == [0.37]
+
+
+class TestGaps:
+    def test_from_what_is_shown(self) -> None:
+        first, _ = shown([auto(CHAT, 61), review(CHAT, 122)], Metric.SELECTION)
+        other, _ = shown([auto(CHAT, 80), review(CHAT, 39)], Metric.SELECTION)
+        z = simultaneous_z(3)
+        gaps = show_gaps(first, other, z, K11)
+        (l1, u1), (l2, u2) = (wilson(p, n, z) for p, n in ((0.33, 150), (0.67, 96)))
+        low = 0.34 - np.hypot(0.67 - l2, u1 - 0.33)
+        high = 0.34 + np.hypot(u2 - 0.67, 0.33 - l1)
+        assert gaps.value.tolist() == [0.34]  # positive: served less often
+        assert gaps.lower.tolist() == [np.floor(low * 100) / 100]
+        assert gaps.upper.tolist() == [np.ceil(high * 100) / 100]
+        assert gaps.ratio.tolist() == [0.49]
+
+    def test_of_a_coded_rate_is_coded(self) -> None:
+        coded, _ = shown([auto(CHAT, 110)], Metric.SELECTION)
+        plain, _ = shown([auto(CHAT, 61), review(CHAT, 122)], Metric.SELECTION)
+        gaps = show_gaps(plain, coded, 1.96, K11)
+        (low, high), least = wilson(0.33, 150, 1.96), wilson(0.89, 96, 1.96)[0]
+        assert np.isnan(gaps.value[0])
+        assert np.isnan(gaps.ratio[0])
+        assert gaps.lower[0] == np.floor(float(least - high) * 100) / 100
+        assert gaps.upper[0] == np.ceil(float(1 - low) * 100) / 100
+        assert gaps.ratio_lower[0] == np.floor(float(low) * 100) / 100
+        assert gaps.ratio_upper[0] == np.ceil(float(high / least) * 100) / 100
+
+    def test_of_a_hidden_rate_is_hidden(self) -> None:
+        plain, _ = shown([auto(CHAT, 61), review(CHAT, 122)], Metric.SELECTION)
+        columns = estimate(slices([auto(CHAT, 5)]), CODING, Metric.SELECTION)
+        hidden = show(columns, np.array([False]), K11)
+        gaps = show_gaps(plain, hidden, 1.96, K11)
+        for column in (gaps.value, gaps.lower, gaps.upper, gaps.ratio, gaps.ratio_upper):
+            assert np.isnan(column).all()
+
+
+@pytest.mark.parametrize(
+    ("flags", "verdicts", "expected"),
+    [
+        ((False, False, False), [Verdict.FAIL], State.SUPPRESSED),
+        ((True, False, False), [Verdict.FAIL], State.INSUFFICIENT_SUPPORT),
+        ((True, True, False), [Verdict.FAIL], State.MATURING),
+        ((True, True, True), [Verdict.PASS, Verdict.FAIL], State.SUSPECTED),
+        ((True, True, True), [Verdict.PASS, Verdict.PASS], State.WITHIN_CONTRACT),
+        ((True, True, True), [Verdict.PASS, None], State.WITHIN_CONTRACT),
+        ((True, True, True), [Verdict.PASS, Verdict.INSUFFICIENT_SUPPORT], State.INCONCLUSIVE),
+        ((True, True, True), [None, None], State.INCONCLUSIVE),
+    ],
+)
+def test_states(
+    flags: tuple[bool, bool, bool], verdicts: list[Verdict | None], expected: State
+) -> None:
+    assert state(*flags, verdicts) is expected
