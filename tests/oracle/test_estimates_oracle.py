@@ -1,0 +1,249 @@
+"""Estimators against independent oracles: statsmodels, fairlearn, and loops over fractions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from fairlearn.metrics import (
+    MetricFrame,
+    false_positive_rate,
+    selection_rate,
+    true_positive_rate,
+)
+from scipy.stats import norm
+from slice_tables import counted, slice_counts
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
+
+from monitor.core.cells import Route, Stratum
+from monitor.core.coding import Coding
+from monitor.core.contract import Metric
+from monitor.core.estimates import estimate
+from monitor.core.intervals import mover, wilson
+
+CODING = Coding((), audit_rates=(1.0, 0.5, 0.05))
+ROUTES = (Route.AUTO_SERVE, Route.HUMAN_REVIEW)
+
+
+@pytest.mark.parametrize("z", [1.0, 1.96, 2.8])
+def test_wilson_is_statsmodels_wilson(z: float) -> None:
+    n = np.repeat(np.arange(1, 60), 60)
+    hits = np.minimum(np.tile(np.arange(60), 59), n)
+    expected = proportion_confint(hits, n, alpha=2 * norm.sf(z), method="wilson")
+    np.testing.assert_allclose(wilson(hits / n, n, z), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("x1", "n1", "x2", "n2"), [(56, 70, 48, 80), (9, 10, 3, 10), (0, 20, 5, 9)]
+)
+def test_mover_is_statsmodels_newcombe(x1: int, n1: int, x2: int, n2: int) -> None:
+    first, second = (x1 / n1, *wilson(x1 / n1, n1)), (x2 / n2, *wilson(x2 / n2, n2))
+    expected = confint_proportions_2indep(x1, n1, x2, n2, method="newcomb")
+    np.testing.assert_allclose(mover(*first, *second), expected, atol=1e-12)
+
+
+def test_everything_labelled_is_fairlearn() -> None:
+    rng = np.random.default_rng(11)
+    size = 4_000
+    frame = pd.DataFrame(
+        {
+            "slice": rng.choice(["x=a", "x=b", "x=c", "x=d"], size, p=[0.6, 0.3, 0.09, 0.01]),
+            "band": rng.integers(0, 4, size),
+            "ready": rng.random(size) < 0.6,
+        }
+    )
+    frame["auto"] = rng.random(size) < 0.2 + 0.15 * frame["band"] + 0.1 * frame["ready"]
+    cells = {
+        name: {
+            Stratum(Route(int(not auto)), band, 0): counted(
+                len(part), len(part), int(part["ready"].sum())
+            )
+            for (auto, band), part in rows.groupby(["auto", "band"])
+        }
+        for name, rows in frame.groupby("slice")
+    }
+    metrics = {
+        Metric.TPR: true_positive_rate,
+        Metric.FPR: false_positive_rate,
+        Metric.SELECTION: selection_rate,
+    }
+    theirs = MetricFrame(
+        metrics={metric.value: function for metric, function in metrics.items()},
+        y_true=frame["ready"],
+        y_pred=frame["auto"],
+        sensitive_features=frame["slice"],
+    ).by_group
+    for metric in metrics:
+        ours = estimate(slice_counts(cells), CODING, metric).value
+        assert ours.tolist() == theirs[metric.value].sort_index().tolist()
+
+
+@dataclass
+class Part:
+    """One post-stratum of the brute-force estimator."""
+
+    decisions: Fraction
+    labelled: Fraction
+    hits: Fraction
+
+    @property
+    def complete(self) -> bool:
+        return self.labelled >= self.decisions
+
+    @property
+    def share(self) -> Fraction:
+        return self.hits / self.labelled if self.labelled else Fraction(0)
+
+    @property
+    def smooth(self) -> Fraction:
+        if self.complete or 0 < self.hits < self.labelled:
+            return self.share
+        return (self.hits + Fraction(1, 2)) / (self.labelled + 1)
+
+
+def naive_bands(bands: list[tuple[int, int, int]]) -> list[list[int]]:
+    done: list[list[int]] = []
+    run = [0, 0, 0]
+    for band in bands:
+        run = [a + b for a, b in zip(run, band, strict=True)]
+        if run[1] >= 10:
+            done.append(run)
+            run = [0, 0, 0]
+    if done:
+        done[-1] = [a + b for a, b in zip(done[-1], run, strict=True)]
+        return done
+    return [run]
+
+
+def naive_parts(route: dict[int, list[tuple[int, int, int]]]) -> list[Part]:
+    """Post-strata of one route: bands merged, thin rates pooled, an empty pool joined."""
+    parts, pool = [], []
+    for rate, bands in route.items():
+        for n, labelled, hits in naive_bands(bands):
+            if labelled < 10 and labelled < n:
+                pool.append((Fraction(1) / Fraction(CODING.audit_rates[rate]), n, labelled, hits))
+            else:
+                parts.append(Part(Fraction(n), Fraction(labelled), Fraction(hits)))
+    if not pool:
+        return parts
+    decisions = Fraction(sum(n for _, n, _, _ in pool))
+    weighted = sum((w * labelled for w, _, labelled, _ in pool), Fraction(0))
+    known = sum((part.decisions for part in parts), Fraction(0))
+    if weighted:
+        kish = weighted**2 / sum(w * w * labelled for w, _, labelled, _ in pool)
+        hits = sum(w * hits for w, _, _, hits in pool)
+        return [*parts, Part(decisions, kish, kish * hits / weighted)]
+    if known:
+        factor = (known + decisions) / known
+        return [Part(part.decisions * factor, part.labelled, part.hits) for part in parts]
+    return [Part(decisions, Fraction(0), Fraction(0))]
+
+
+def naive_served(auto: list[Part], review: list[Part]) -> tuple[Fraction | None, Fraction]:
+    """Point and n_eff of a TPR: 1 / (T (1 - T) V), as the formula stands."""
+    found = [sum((p.decisions * p.share for p in parts), Fraction(0)) for parts in (auto, review)]
+    if not sum(found):
+        return None, Fraction(0)
+    point = found[0] / sum(found)
+    everything = [*auto, *review]
+    one_route = any(not sum(p.decisions for p in parts) for parts in (auto, review))
+    if one_route or all(p.complete for p in everything):
+        return point, sum((p.hits for p in everything), Fraction(0))
+    smooth = [sum((p.decisions * p.smooth for p in parts), Fraction(0)) for parts in (auto, review)]
+    if not all(smooth):
+        return point, sum(smooth)
+    variance = Fraction(0)
+    for parts, total in zip((auto, review), smooth, strict=True):
+        for p in parts:
+            if p.labelled:
+                sampling = p.decisions**2 * p.smooth * (1 - p.smooth) / p.labelled
+                variance += (sampling + p.decisions * p.smooth**2) / total**2
+    t = smooth[0] / sum(smooth)
+    return point, 1 / (t * (1 - t) * variance)
+
+
+def naive_ready(parts: list[Part]) -> tuple[Fraction | None, Fraction]:
+    total = sum((p.decisions for p in parts), Fraction(0))
+    if not total:
+        return None, Fraction(0)
+    point = sum(p.decisions * p.share for p in parts) / total
+    if all(p.complete for p in parts):
+        return point, total
+    t = sum(p.decisions * p.smooth for p in parts) / total
+    variance = Fraction(0)
+    for p in parts:
+        if p.labelled:
+            variance += p.decisions**2 * p.smooth * (1 - p.smooth) / p.labelled
+            variance += p.decisions * (p.smooth - t) ** 2
+    return point, t * (1 - t) * total**2 / variance
+
+
+Table = dict[Route, dict[int, list[tuple[int, int, int]]]]
+
+
+def naive(table: Table, metric: Metric) -> tuple[float, float]:
+    """Point (NaN when undefined or not identified) and n_eff of one slice."""
+    if metric is Metric.FPR:
+        table = {
+            route: {r: [(n, k, k - m) for n, k, m in bands] for r, bands in rates.items()}
+            for route, rates in table.items()
+        }
+    routes = [naive_parts(table[route]) for route in ROUTES]
+    everything = [part for parts in routes for part in parts]
+    if any(p.decisions and not p.labelled for p in everything):
+        return math.nan, 0
+    point, n_eff = naive_ready(everything) if metric is Metric.READY else naive_served(*routes)
+    return (math.nan if point is None else float(point)), float(n_eff)
+
+
+def random_table(rng: np.random.Generator) -> Table:
+    """All kinds of slices: empty, thin, unlabelled, complete, skewed."""
+    table: Table = {}
+    for route in ROUTES:
+        table[route] = {}
+        for rate in range(3):
+            size = rng.choice([0, 0, 1, 8, 60, 400], 4)
+            labelled = rng.binomial(size, rng.choice([0, 0.05, 0.5, 1.0]))
+            ready = rng.binomial(labelled, rng.choice([0, 0.1, 0.5, 0.95, 1.0]))
+            table[route][rate] = list(
+                zip(size.tolist(), labelled.tolist(), ready.tolist(), strict=True)
+            )
+    return table
+
+
+def test_brute_force() -> None:
+    rng = np.random.default_rng(2016)
+    tables = {f"{i:04}": random_table(rng) for i in range(1_500)}
+    counts = slice_counts(
+        {
+            name: {
+                Stratum(route, band, rate): counted(*cell)
+                for route, rates in table.items()
+                for rate, bands in rates.items()
+                for band, cell in enumerate(bands)
+            }
+            for name, table in tables.items()
+        }
+    )
+    for metric in (Metric.TPR, Metric.FPR, Metric.READY):
+        rates = estimate(counts, CODING, metric)
+        value, n_eff = np.array([naive(table, metric) for table in tables.values()]).T
+        np.testing.assert_allclose(rates.value, value, rtol=1e-12)
+        np.testing.assert_allclose(rates.support, n_eff, rtol=1e-9)
+        points = ~np.isnan(value)
+        assert 0.3 < points.mean() < 1
+        bounds = proportion_confint(value[points] * n_eff[points], n_eff[points], method="wilson")
+        np.testing.assert_allclose((rates.lower[points], rates.upper[points]), bounds, atol=1e-9)
+
+
+def test_the_oracle_knows_the_reference_values() -> None:
+    table: Table = {
+        Route.AUTO_SERVE: {2: [(500, 25, 22)]},
+        Route.HUMAN_REVIEW: {0: [(500, 500, 150)]},
+    }
+    assert naive(table, Metric.TPR) == pytest.approx((0.7457627119, 373.497854))
+    assert naive(table, Metric.FPR) == pytest.approx((0.1463414634, 26.844459))
