@@ -10,7 +10,7 @@ SHELL := /bin/bash
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CODE := monitor consumers alerts
+CANDIDATES = $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14)
 FOR ?=
 ARGS ?=
 
@@ -33,7 +33,7 @@ lint: $(VENV)/.installed-test
 	@$(BIN)/lint-imports --no-logo || { echo "the layers are in pyproject.toml, [tool.importlinter]"; exit 1; }
 
 bench: $(VENV)/.installed-test
-	@found=$$(find tests/bench -name 'bench_*.py' 2>/dev/null | sort); \
+	@found=$$(ls tests/bench/bench_*.py 2>/dev/null || true); \
 	if [ -z "$$found" ]; then echo "no benchmarks yet: they go to tests/bench/bench_*.py"; fi; \
 	for one in $$found; do echo "== $$one"; $(BIN)/python "$$one" $(ARGS); done
 
@@ -53,16 +53,14 @@ $(VENV)/.installed-test: pyproject.toml $(BIN)/python
 	@$(PIP) install --editable '.[demo,test]'
 	@touch $@ $(VENV)/.installed-demo
 
-# Versioned names first: a plain python3 may be older. Each candidate is asked, since a version
-# manager's shim may exist for a version that does not. An existing environment is only made
-# once: it is older than any change of the system's Python.
+# Versioned names first: a plain python3 may be older. Each candidate is run, since a version
+# manager's shim may exist for a version that does not.
 $(BIN)/python:
-	@chosen="$(PYTHON)"; \
-	for one in $${chosen:-python3.11 python3 python3.12 python3.13 python3.14}; do \
+	@for one in $(CANDIDATES); do \
 	  if "$$one" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$one; break; fi; \
 	done; \
 	if [ -z "$${found:-}" ]; then \
-	  echo "slicewatch needs Python 3.11 or newer, and $${chosen:-no python3 here} is not." >&2; \
+	  echo "slicewatch needs Python 3.11 or newer and found none (tried: $(CANDIDATES))." >&2; \
 	  echo "Install it, or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; fi; \
 	echo "== making $(VENV) with $$("$$found" --version)"; \
 	"$$found" -m venv "$(VENV)" || { rm -rf "$(VENV)"; \

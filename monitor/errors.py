@@ -26,7 +26,14 @@ class SourceError(SlicewatchError):
 
 
 class DataLossError(SourceError):
-    """Committed positions do not exist any more in the topic: never reset silently."""
+    """Committed positions do not exist any more in the topic: never reset silently.
+
+    ``shard`` is the one to park; the others can go on.
+    """
+
+    def __init__(self, message: str, shard: object = None) -> None:
+        super().__init__(message)
+        self.shard = shard
 
 
 class PoisonedStreamError(SourceError):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
+
 from monitor.core.cells import Counts, Int64s
+from monitor.core.labels import Bools, LabelColumns
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -96,7 +100,9 @@ class RecordSource(Protocol):
     def begin(self, shard: Shard, offset: int) -> None:
         """Deliver an assigned shard from ``offset`` on.
 
-        Raises DataLossError when the offset lies outside what the topic holds.
+        Raises DataLossError when the offset lies outside what the topic holds. A broker tells
+        only when asked for messages: then :meth:`poll` raises it soon after. Either way its
+        ``shard`` is silent until it begins again elsewhere, and polling can go on.
         """
         ...
 
@@ -110,6 +116,15 @@ class RecordSource(Protocol):
 
     def high_water(self, shard: Shard) -> int | None:
         """Next offset to be written in a shard, as far as known."""
+        ...
+
+    def position(self, shard: Shard) -> int | None:
+        """Next offset that will be read; None before :meth:`begin`.
+
+        Runs ahead of the last message over records that are never delivered (control, aborted,
+        compacted): a shard is caught up when this equals :meth:`high_water`, although its last
+        message may lie further back.
+        """
         ...
 
     def report(self, positions: Mapping[Shard, int]) -> None:
@@ -139,6 +154,9 @@ class Tallies:
 
     next_offset - start_offset = messages + gaps; and
     events = counted + duplicates + thinned + waiting + unmatched + stale + dead letters.
+    ``requested`` and ``repeated`` count decisions with a label requested by route, and how many
+    of them had an id seen before; ``jumps`` is the length of the present run of events that lie
+    a horizon ahead of the shard (clock ``history``).
     """
 
     messages: int = 0
@@ -151,6 +169,9 @@ class Tallies:
     stale: int = 0
     unmatched: dict[str, int] = field(default_factory=dict)
     dead_letters: dict[str, int] = field(default_factory=dict)
+    requested: dict[str, int] = field(default_factory=dict)
+    repeated: dict[str, int] = field(default_factory=dict)
+    jumps: int = 0
 
     @property
     def balance(self) -> int:
@@ -168,6 +189,91 @@ class DeadLetter:
     reason: str
     field: str
     payload_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDeadLetter:
+    """A dead letter as listed later: with its shard and when it was seen (microseconds)."""
+
+    shard: Shard
+    letter: DeadLetter
+    seen_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionColumns:
+    """Counted decisions of one shard as columns of equal length.
+
+    Attributes:
+        ids: keyed 63-bit hash of the decision id; 0 where it is not needed.
+        ts: decided_at, microseconds.
+        cells: cell id.
+        requested: a label was requested and kept by thinning.
+        pending: the decision gets a row that labels can find.
+        kept: False marks a request that was thinned away.
+        routes: route code.
+        arrivals: minute of event time in which the shard stood when the event arrived; with
+            ``keys`` (id and time hashed together) what duplicates are recognised by.
+        keys: 64-bit duplicate keys; empty when de-duplication is off.
+    """
+
+    ids: Int64s
+    ts: Int64s
+    cells: Int64s
+    requested: Bools
+    pending: Bools
+    kept: Bools
+    routes: Int64s
+    arrivals: Int64s
+    keys: Int64s
+
+    def take(self, rows: Bools) -> DecisionColumns:
+        """The chosen rows; columns that are empty (not needed) stay empty."""
+        columns = (getattr(self, f.name) for f in fields(self))
+        return DecisionColumns(*(c[rows] if len(c) else c for c in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFlush:
+    """What one shard adds in one flush, and where it stands afterwards.
+
+    A shard has decisions or labels, never both. ``tallies`` are the totals after the flush, but
+    for the outcome of the labels, which the store adds.
+    """
+
+    shard: Shard
+    epoch: int
+    expected_offset: int
+    next_offset: int
+    max_decided_at: int | None
+    watermark: int | None
+    caught_up_empty: bool
+    tallies: Tallies
+    decisions: DecisionColumns | None = None
+    labels: LabelColumns | None = None
+    dead_letters: Sequence[DeadLetter] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """Content ids that may be new to the store: texts of atoms and versions, and cells."""
+
+    atoms: Mapping[int, str] = field(default_factory=dict)
+    versions: Mapping[int, str] = field(default_factory=dict)
+    cells: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FlushResult:
+    """What the store made of a flush.
+
+    Attributes:
+        tallies: totals of each shard, outcomes of its labels included.
+        delays: seconds from decision to label, of the labels that were counted.
+    """
+
+    tallies: Mapping[Shard, Tallies]
+    delays: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

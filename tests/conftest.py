@@ -29,8 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def missing(what: str) -> None:
     """A component is not there: a failure in CI, a skip with its reason elsewhere."""
     if os.environ.get("CI") == "true":
-        pytest.fail(f"CI=true and {what} is missing", pytrace=False)
-    pytest.skip(f"{what} is missing")
+        pytest.fail(f"CI=true and not installed: {what}", pytrace=False)
+    pytest.skip(f"not installed: {what}")
 
 
 def has_tansu() -> bool:

@@ -1,0 +1,301 @@
+"""The metric catalogue: the one closed list of everything on ``/metrics``.
+
+Exposition, documentation, rules and dashboards are rendered from it; a name that is not here is
+not exported. Ratios are 0 to 1 (gaps -1 to 1), times are seconds, instants are Unix seconds.
+An absent series is a withheld or unknown number; no series is ever NaN or infinite.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Kind(enum.StrEnum):
+    """Type of a metric. INFO is a gauge that is always 1 and carries labels only."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    INFO = "info"
+
+
+class Origin(enum.StrEnum):
+    """The step of the pipeline whose data a metric shows, hence the process that exports it."""
+
+    SNAPSHOT = "snapshot"  # the published Snapshot: the same on every replica
+    INGEST = "ingest"  # the consumer's own shards
+    EVALUATE = "evaluate"  # the evaluator
+    SERVE = "serve"  # the exposition and its server
+
+
+# eq=False: families are dictionary keys on the render path, and identity is a cheap hash.
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """One metric of the catalogue.
+
+    Attributes:
+        name: as queried, with its suffix.
+        kind: type.
+        labels: label names, in the order they are written.
+        help: one sentence without backslashes, quotes or line breaks.
+        origin: whose data it is.
+        tier: order of sacrifice when the series budget is exceeded: 1 goes first, 0 never.
+            What belongs together (a rate, its bounds, its support) shares a tier, so that no
+            number is ever left without its interval.
+    """
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+    origin: Origin
+    tier: int = 0
+
+    @property
+    def stem(self) -> str:
+        """Name without the suffix that client libraries append to counters."""
+        return self.name.removesuffix("_total") if self.kind is Kind.COUNTER else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Three families: a number and its bounds. Separate names, so that queries can join them."""
+
+    value: Family
+    lower: Family
+    upper: Family
+
+    @property
+    def families(self) -> tuple[Family, Family, Family]:
+        """Value, lower, upper."""
+        return (self.value, self.lower, self.upper)
+
+
+SLICE = ("contract", "metric", "group_by", "slice", "window")
+COMPARISON = (*SLICE, "reference")
+CELL = ("contract", "group_by", "slice", "window")
+BAND = (*CELL, "band")
+LIMIT = ("contract", "metric")
+SHARD = ("topic", "partition")
+
+
+def _page(name: str, labels: tuple[str, ...], text: str, tier: int = 0) -> Family:
+    return Family(f"slicewatch_{name}", Kind.GAUGE, labels, text, Origin.SNAPSHOT, tier)
+
+
+def _interval(stem: str, labels: tuple[str, ...], text: str, tier: int) -> Interval:
+    return Interval(
+        _page(f"{stem}_ratio", labels, text, tier),
+        _page(f"{stem}_lower_ratio", labels, f"Lower 95 % bound. {text}", tier),
+        _page(f"{stem}_upper_ratio", labels, f"Upper 95 % bound. {text}", tier),
+    )
+
+
+def _own(name: str, origin: Origin, text: str, *labels: str, kind: Kind = Kind.GAUGE) -> Family:
+    return Family(f"slicewatch_{name}", kind, labels, text, origin)
+
+
+def _count(name: str, origin: Origin, text: str, *labels: str) -> Family:
+    return _own(name, origin, text, *labels, kind=Kind.COUNTER)
+
+
+# The slice page, from the Snapshot. The total has group_by="" and slice="".
+CONTRACT_INFO = Family(
+    "slicewatch_contract_info",
+    Kind.INFO,
+    ("contract", "version", "owner", "synthetic", "k"),
+    "Identity of a contract; synthetic=true are declared test conditions, not people.",
+    Origin.SNAPSHOT,
+)
+MAX_GAP = _page(
+    "contract_max_gap_ratio", LIMIT, "Largest gap the contract allows in either direction."
+)
+MIN_LEVEL = _page(
+    "contract_min_level_ratio", LIMIT, "Smallest rate the contract allows in any slice."
+)
+MAX_LEVEL = _page(
+    "contract_max_level_ratio", LIMIT, "Largest rate the contract allows in any slice."
+)
+MIN_SUPPORT = _page(
+    "contract_min_support", LIMIT, "Support a rate needs before the contract is decided on it."
+)
+WATERMARK = _page(
+    "watermark_timestamp_seconds", (), "Event time up to which decisions are complete."
+)
+FRONTIER = _page(
+    "label_frontier_timestamp_seconds", (), "Event time up to which label cohorts are mature."
+)
+WINDOW_START = _page(
+    "window_start_timestamp_seconds",
+    ("contract", "window", "kind"),
+    "First instant of a window; kind is decisions (selection, blocked) or labelled (the rest).",
+)
+WINDOW_END = _page(
+    "window_end_timestamp_seconds",
+    ("contract", "window", "kind"),
+    "The instant a window runs to, exclusive; kind as for its start.",
+)
+STATE = _page(
+    "slice_state",
+    (*SLICE, "state"),
+    "1 for the one state a slice and metric is in; always present, contract window only.",
+)
+RATE = _interval("slice_rate", SLICE, "Rate of a slice; absent where withheld.", 6)
+AT_LEAST = _page(
+    "slice_rate_at_least_ratio",
+    SLICE,
+    "Shown instead of the rate where too few decisions were not selected: it is at least this.",
+    6,
+)
+AT_MOST = _page(
+    "slice_rate_at_most_ratio",
+    SLICE,
+    "Shown instead of the rate where too few decisions were selected: it is at most this.",
+    6,
+)
+SUPPORT = _page(
+    "slice_support_band", SLICE, "Lower edge of the band that holds the support of a rate.", 6
+)
+COMPLETENESS = _page(
+    "slice_completeness_ratio",
+    CELL,
+    "Labels received over labels requested, the minimum over route and audit rate.",
+    6,
+)
+GAP = _interval(
+    "slice_gap", COMPARISON, "Slice against its reference; positive means the slice is worse.", 5
+)
+RELATIVE = _interval(
+    "slice_relative_rate", COMPARISON, "Rate of a slice over the rate of its reference.", 4
+)
+AS_LABELLED = _page(
+    "slice_as_labelled_ratio",
+    SLICE,
+    "Rate over labelled rows alone, for comparison: wrong where labels are a biased sample.",
+    3,
+)
+SPREAD = _page(
+    "group_spread_ratio",
+    ("contract", "metric", "group_by", "window"),
+    "Worst to best slice of a group-by: described, never tested.",
+    2,
+)
+CALIBRATION = _interval("slice_calibration", BAND, "P(ready) in one score band of a slice.", 1)
+CALIBRATION_SUPPORT = _page(
+    "slice_calibration_support_band",
+    BAND,
+    "Lower edge of the band that holds the support of a calibration cell.",
+    1,
+)
+
+PAGE: tuple[Family, ...] = (
+    *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT),
+    *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, STATE),
+    *(*RATE.families, AT_LEAST, AT_MOST, SUPPORT, COMPLETENESS),
+    *(*GAP.families, *RELATIVE.families, AS_LABELLED, SPREAD),
+    *(*CALIBRATION.families, CALIBRATION_SUPPORT),
+)
+"""What is rendered from the Snapshot, in the order of the page."""
+
+# The service's own metrics. Counters carry the partition: they continue the committed totals of
+# their shard wherever it is consumed, and a sum over a changing assignment would jump.
+MESSAGES = _count("messages_consumed_total", Origin.INGEST, "Messages read and committed.", *SHARD)
+EVENTS = _count(
+    "events_total",
+    Origin.INGEST,
+    "Events by where they ended; waiting labels are a gauge of their own.",
+    *(*SHARD, "outcome"),
+)
+DEAD_LETTERS = _count(
+    "dead_letters_total", Origin.INGEST, "Unreadable events by reason.", *SHARD, "reason"
+)
+UNMATCHED = _count(
+    "labels_unmatched_total",
+    Origin.INGEST,
+    "Labels that found no decision, by reason.",
+    *(*SHARD, "reason"),
+)
+UNKNOWN_VALUES = _count(
+    "attribute_values_unknown_total",
+    Origin.INGEST,
+    "Attribute values outside the allow-list, counted as __other__.",
+    "attribute",
+)
+IMBALANCE = _own(
+    "conservation_imbalance",
+    Origin.INGEST,
+    "Messages (equation=offsets) or events (equation=events) that ended nowhere; 0 or a bug.",
+    *(*SHARD, "equation"),
+)
+LAG_MESSAGES = _own(
+    "consumer_lag_messages", Origin.INGEST, "Messages behind the end, own shards.", *SHARD
+)
+LAG_SECONDS = _own(
+    "consumer_lag_seconds", Origin.INGEST, "Age of the oldest unread message; 0 at end.", *SHARD
+)
+CONSUMER_STATE = _own(
+    "consumer_state", Origin.INGEST, "1 for the one state the consumer is in.", "state"
+)
+WATERMARK_LAG = _own(
+    "watermark_lag_seconds", Origin.INGEST, "How far the watermark is behind the stream's clock."
+)
+LABEL_DELAY = _own(
+    "label_delay_seconds",
+    Origin.INGEST,
+    "From a decision to its label, by labelled_at.",
+    kind=Kind.HISTOGRAM,
+)
+LABEL_JOINED = _own(
+    "label_last_joined_timestamp_seconds", Origin.INGEST, "When a label last met its decision."
+)
+LABEL_COVERAGE = _own(
+    "label_coverage_ratio", Origin.EVALUATE, "Labelled decisions over all decisions."
+)
+LABEL_COMPLETENESS = _own(
+    "label_completeness_ratio", Origin.EVALUATE, "Labels received over labels requested."
+)
+PENDING = _own("pending_decisions", Origin.INGEST, "Decisions kept to be joined with labels.")
+WAITING = _own("waiting_labels", Origin.INGEST, "Labels that wait for their decision, own shards.")
+DUPLICATES = _own(
+    "duplicate_ratio",
+    Origin.INGEST,
+    "Repeated ids among decisions with a label requested.",
+    "route",
+)
+STORE_FAILURES = _count(
+    "store_write_failures_total", Origin.INGEST, "Transactions that failed and were retried."
+)
+FLUSHES = _count("flushes_total", Origin.INGEST, "Transactions that were committed.")
+FLUSH_SECONDS = _own("flush_duration_seconds", Origin.INGEST, "Duration of the last flush.")
+EVALUATED = _own("evaluation_timestamp_seconds", Origin.EVALUATE, "When the last evaluation ended.")
+EVALUATION_SECONDS = _own(
+    "evaluation_duration_seconds", Origin.EVALUATE, "Duration of the last evaluation."
+)
+RENDER_SECONDS = _own(
+    "exposition_render_duration_seconds", Origin.SERVE, "Duration of the last rendering."
+)
+SERIES = _own("exposition_series", Origin.SERVE, "Series on the slice page.")
+DROPPED = _own(
+    "exposition_dropped_series", Origin.SERVE, "Series left out to keep within max_series."
+)
+WITHHELD = _own(
+    "exposition_withheld",
+    Origin.SERVE,
+    "1 while the slice page is withheld: nothing published yet, or the evaluation is stale.",
+)
+INSECURE = _own(
+    "server_insecure", Origin.SERVE, "1 if reachable from elsewhere without TLS and credentials."
+)
+BUILD_INFO = _own("build_info", Origin.SERVE, "Version that runs.", "version", kind=Kind.INFO)
+
+SERVICE: tuple[Family, ...] = (
+    *(MESSAGES, EVENTS, DEAD_LETTERS, UNMATCHED, UNKNOWN_VALUES, IMBALANCE),
+    *(LAG_MESSAGES, LAG_SECONDS, CONSUMER_STATE, WATERMARK_LAG),
+    *(LABEL_DELAY, LABEL_JOINED, LABEL_COVERAGE, LABEL_COMPLETENESS, PENDING, WAITING, DUPLICATES),
+    *(STORE_FAILURES, FLUSHES, FLUSH_SECONDS, EVALUATED, EVALUATION_SECONDS),
+    *(RENDER_SECONDS, SERIES, DROPPED, WITHHELD, INSECURE, BUILD_INFO),
+)
+"""What the service says of itself, in the order of the page."""
+
+CATALOGUE: tuple[Family, ...] = PAGE + SERVICE

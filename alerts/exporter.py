@@ -1,0 +1,99 @@
+"""What a scrape gets: the pre-rendered slice page, then the service's own metrics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from prometheus_client import exposition
+from prometheus_client.openmetrics import exposition as openmetrics
+
+from alerts.exposition import EMPTY, Page, Renderer, gzipped
+from alerts.request import wants_openmetrics
+from alerts.service import ServiceMetrics
+from monitor.core.snapshot import Snapshot
+from monitor.ports import Clock
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+# Sixty evaluator cycles of ten seconds: later than any slow cycle, early enough that a dead
+# evaluator does not serve frozen green numbers for long.
+STALE_SECONDS = 600.0
+
+_log = logging.getLogger(__name__)
+
+
+class Exporter:
+    """Holds the newest page; publishing happens on one thread, scraping on any."""
+
+    def __init__(
+        self,
+        metrics: ServiceMetrics,
+        *,
+        max_series: int,
+        clock: Clock,
+        started: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Begin with the slice page withheld.
+
+        Args:
+            metrics: the service's own metrics.
+            max_series: budget of the slice page.
+            clock: its monotonic time judges staleness.
+            started: whether start-up has finished; until then the page is withheld, so that a
+                restart does not show a moment of insufficient support.
+        """
+        self.metrics = metrics
+        self._clock = clock
+        self._started = started
+        self._renderer = Renderer(max_series)
+        self._snapshot: Snapshot | None = None
+        # Page and monotonic time of the evaluation behind it, replaced as one value.
+        self._current: tuple[Page, float] | None = None
+
+    def publish(self, snapshot: Snapshot, *, age: float = 0.0) -> None:
+        """Render a Snapshot, or confirm the one that is shown.
+
+        Args:
+            snapshot: what the newest evaluation came to; call this after every evaluation, also
+                when nothing changed, since it is the sign of life that keeps the page shown.
+            age: seconds since that evaluation, where another process made it.
+        """
+        begun = self._clock.monotonic()
+        page = self._current[0] if self._current else EMPTY
+        if snapshot != self._snapshot:
+            fresh = self._renderer.render(snapshot)
+            self.metrics.rendered(
+                self._clock.monotonic() - begun, fresh.series, fresh.dropped_series
+            )
+            _warn_of_dropped(page, fresh)
+            page, self._snapshot = fresh, snapshot
+        self._current = (page, begun - age)
+
+    def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
+        """One scrape: the body, compressed if asked for, and its content type."""
+        page = self._shown()
+        self.metrics.set_withheld(page is EMPTY)
+        if wants_openmetrics(accept):
+            tail = openmetrics.generate_latest(self.metrics.registry)  # type: ignore[no-untyped-call]
+            content_type = OPENMETRICS
+        else:
+            tail = exposition.generate_latest(self.metrics.registry)
+            content_type = TEXT
+        return gzipped(page, tail) if gzip else page.plain + tail, content_type
+
+    def _shown(self) -> Page:
+        current = self._current
+        if current is None or not self._started():
+            return EMPTY
+        page, confirmed = current
+        return EMPTY if self._clock.monotonic() - confirmed > STALE_SECONDS else page
+
+
+def _warn_of_dropped(before: Page, page: Page) -> None:
+    if page.dropped and page.dropped != before.dropped:
+        _log.warning(
+            "max_series is exceeded: %d series left out (%s)",
+            page.dropped_series,
+            ", ".join(page.dropped),
+        )

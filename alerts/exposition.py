@@ -1,0 +1,249 @@
+"""Snapshot to page: rendered once per publication, never on the scrape path.
+
+The same bytes are valid as text 0.0.4 and, before the closing ``# EOF``, as OpenMetrics 1.0: all
+families are gauges (an info metric is written as a gauge that is 1), without timestamps.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from alerts import catalogue
+from alerts.catalogue import Family, Interval
+from monitor.core.contract import Metric, State
+from monitor.core.snapshot import ContractTable, ShownGap, ShownRate, SliceRow, Snapshot
+
+_MICROS = 1_000_000
+_GZIP_LEVEL = 1  # a fifth of the time of level 6 for a page a tenth larger
+_GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"  # no name, no time, fastest, any system
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+Samples = Mapping[Family, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A rendered slice page, kept in the two forms that scrapes ask for.
+
+    Attributes:
+        plain: the exposition, without an end marker; empty when nothing is shown.
+        deflated: the same as open deflate blocks, to be continued by :func:`gzipped`.
+        crc: CRC-32 of ``plain``.
+        series: number of series on it.
+        dropped: names of families that the budget left out.
+        dropped_series: number of series they had.
+    """
+
+    plain: bytes
+    deflated: bytes
+    crc: int
+    series: int = 0
+    dropped: tuple[str, ...] = ()
+    dropped_series: int = 0
+
+
+EMPTY = Page(b"", b"", 0)
+"""The page while the slice metrics are withheld."""
+
+
+def gzipped(page: Page, tail: bytes) -> bytes:
+    """Page and tail as one gzip member, without compressing the page again.
+
+    One member, not two: some clients read only the first.
+    """
+    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    last = packer.compress(tail) + packer.flush()
+    size = (len(page.plain) + len(tail)) & 0xFFFFFFFF
+    checks = struct.pack("<LL", zlib.crc32(tail, page.crc), size)
+    return b"".join((_GZIP_HEAD, page.deflated, last, checks))
+
+
+class Renderer:
+    """Renders Snapshots; label texts are kept from one rendering to the next."""
+
+    def __init__(self, max_series: int) -> None:
+        self._max_series = max_series
+        self._texts: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+
+    def render(self, snapshot: Snapshot) -> Page:
+        """The page of a Snapshot, within the series budget.
+
+        Whole tiers of families are left out, the least needed first; states and contracts
+        never are, also when they alone exceed the budget.
+        """
+        samples = self._collect(snapshot)
+        kept = _within(samples, self._max_series)
+        series = _size(kept)
+        plain = "".join(_lines(kept)).encode()
+        dropped = tuple(family.name for family in samples if samples[family] and family not in kept)
+        return Page(
+            plain, _deflated(plain), zlib.crc32(plain), series, dropped, _size(samples) - series
+        )
+
+    def _collect(self, snapshot: Snapshot) -> Samples:
+        # Texts of slices that have gone are let go; rebuilding all costs one rendering.
+        if len(self._texts) > 4 * max(self._max_series, 1_000):
+            self._texts.clear()
+        collected = _Collected(self._texts)
+        collected.add(catalogue.WATERMARK, "", _seconds(snapshot.watermark))
+        collected.add(catalogue.FRONTIER, "", _seconds(snapshot.frontier))
+        for table in snapshot.contracts:
+            collected.add_contract(table)
+        return collected.samples
+
+
+class _Collected:
+    """Samples of one rendering, by family and label text: unique by construction."""
+
+    def __init__(self, texts: dict[tuple[tuple[str, ...], tuple[str, ...]], str]) -> None:
+        self._texts = texts
+        self.samples: dict[Family, dict[str, float]] = {family: {} for family in catalogue.PAGE}
+
+    def add(self, family: Family, labels: str, value: float | None) -> None:
+        """Keep a number; what is withheld, and anything that is no number, stays absent."""
+        if value is not None and math.isfinite(value):
+            self.samples[family][labels] = float(value)
+
+    def labels(self, names: tuple[str, ...], *values: str) -> str:
+        text = self._texts.get((names, values))
+        if text is None:
+            text = self._texts[names, values] = label_text(names, values)
+        return text
+
+    def add_contract(self, table: ContractTable) -> None:
+        self.add(
+            catalogue.CONTRACT_INFO,
+            self.labels(
+                catalogue.CONTRACT_INFO.labels,
+                *(table.contract, table.version, table.owner),
+                *(str(table.synthetic).lower(), str(table.k)),
+            ),
+            1,
+        )
+        self._add_limits(catalogue.MAX_GAP, table, table.max_gaps)
+        self._add_limits(catalogue.MIN_LEVEL, table, table.min_levels)
+        self._add_limits(catalogue.MAX_LEVEL, table, table.max_levels)
+        self._add_limits(catalogue.MIN_SUPPORT, table, table.min_supports)
+        self._add_windows(table)
+
+    def _add_limits(
+        self, family: Family, table: ContractTable, limits: Mapping[Metric, float]
+    ) -> None:
+        # Sorted here and below: encoding a Snapshot forgets the order of its mappings.
+        for metric, limit in sorted(limits.items()):
+            self.add(family, self.labels(catalogue.LIMIT, table.contract, metric.value), limit)
+
+    def _add_windows(self, table: ContractTable) -> None:
+        for window in table.windows:
+            self._add_span(table.contract, window.window, "decisions", window.start, window.end)
+            self._add_span(
+                *(table.contract, window.window, "labelled"),
+                *(window.labelled_start, window.labelled_end),
+            )
+            decides = window.window == table.window
+            for group_by, row in (
+                ("", window.total),
+                *((group.group_by, row) for group in window.groups for row in group.rows),
+            ):
+                self._add_row((table.contract, group_by, row.slice, window.window), row, decides)
+            for group in window.groups:
+                for spread in group.spreads:
+                    labels = (table.contract, spread.metric.value, group.group_by, window.window)
+                    text = self.labels(catalogue.SPREAD.labels, *labels)
+                    self.add(catalogue.SPREAD, text, spread.difference)
+
+    def _add_span(
+        self, contract: str, window: str, kind: str, start: int | None, end: int | None
+    ) -> None:
+        text = self.labels(catalogue.WINDOW_START.labels, contract, window, kind)
+        self.add(catalogue.WINDOW_START, text, _seconds(start))
+        self.add(catalogue.WINDOW_END, text, _seconds(end))
+
+    def _add_row(self, cell: tuple[str, str, str, str], row: SliceRow, decides: bool) -> None:
+        contract, *where = cell
+        self.add(catalogue.COMPLETENESS, self.labels(catalogue.CELL, *cell), row.completeness)
+        if decides:
+            for metric, state in sorted(row.states.items()):
+                self._add_state((contract, metric.value, *where), state)
+        for metric, rate in sorted(row.rates.items()):
+            self._add_rate(self.labels(catalogue.SLICE, contract, metric.value, *where), rate)
+        for metric, gap in sorted(row.gaps.items()):
+            labels = (contract, metric.value, *where, gap.reference)
+            self._add_gap(self.labels(catalogue.COMPARISON, *labels), gap)
+        for metric, value in sorted(row.as_labelled.items()):
+            text = self.labels(catalogue.SLICE, contract, metric.value, *where)
+            self.add(catalogue.AS_LABELLED, text, value)
+        for band in row.calibration:
+            if band.rate is not None:
+                text = self.labels(catalogue.BAND, *cell, band.band)
+                self._add_interval(catalogue.CALIBRATION, text, band.rate)
+                self.add(catalogue.CALIBRATION_SUPPORT, text, band.rate.support)
+
+    def _add_state(self, labels: tuple[str, ...], state: State) -> None:
+        for possible in State:
+            text = self.labels(catalogue.STATE.labels, *labels, possible.value)
+            self.add(catalogue.STATE, text, float(possible is state))
+
+    def _add_rate(self, labels: str, rate: ShownRate) -> None:
+        self._add_interval(catalogue.RATE, labels, rate)
+        self.add(catalogue.AT_LEAST, labels, rate.at_least)
+        self.add(catalogue.AT_MOST, labels, rate.at_most)
+        self.add(catalogue.SUPPORT, labels, rate.support)
+
+    def _add_interval(self, interval: Interval, labels: str, shown: ShownRate | ShownGap) -> None:
+        self.add(interval.value, labels, shown.value)
+        self.add(interval.lower, labels, shown.lower)
+        self.add(interval.upper, labels, shown.upper)
+
+    def _add_gap(self, labels: str, gap: ShownGap) -> None:
+        self._add_interval(catalogue.GAP, labels, gap)
+        self.add(catalogue.RELATIVE.value, labels, gap.ratio)
+        self.add(catalogue.RELATIVE.lower, labels, gap.ratio_lower)
+        self.add(catalogue.RELATIVE.upper, labels, gap.ratio_upper)
+
+
+def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    r"""Labels as written, escaped.
+
+    Example:
+        >>> label_text(("slice", "window"), ('a="b"', "7d"))
+        '{slice="a=\\"b\\"",window="7d"}'
+    """
+    pairs = zip(names, values, strict=True)
+    return "{" + ",".join(f'{n}="{v.translate(_ESCAPES)}"' for n, v in pairs) + "}"
+
+
+def _seconds(micros: int | None) -> float | None:
+    return None if micros is None else micros / _MICROS
+
+
+def _size(samples: Samples) -> int:
+    return sum(map(len, samples.values()))
+
+
+def _within(samples: Samples, max_series: int) -> Samples:
+    kept = samples
+    for tier in sorted({family.tier for family in samples if family.tier}):
+        if _size(kept) <= max_series:
+            break
+        kept = {family: lines for family, lines in kept.items() if family.tier != tier}
+    return kept
+
+
+def _lines(samples: Samples) -> Iterator[str]:
+    for family, values in samples.items():
+        if values:
+            # Gauge also for info, so that one body serves both formats.
+            yield f"# HELP {family.name} {family.help}\n# TYPE {family.name} gauge\n"
+            name = family.name
+            yield "".join([f"{name}{labels} {value!r}\n" for labels, value in values.items()])
+
+
+def _deflated(plain: bytes) -> bytes:
+    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    # A full flush ends on a byte and forgets history: anything may follow.
+    return packer.compress(plain) + packer.flush(zlib.Z_FULL_FLUSH)

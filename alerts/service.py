@@ -1,0 +1,309 @@
+"""The service's own metrics: committed facts in, a prometheus-client registry out.
+
+Counters are the committed totals of each shard, so they are exact, continue after a restart and
+never go back; a shard that is not ours any more vanishes instead of freezing.
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import importlib.metadata
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from alerts import catalogue
+from alerts.catalogue import Family, Kind
+from monitor.core.time import DAY, HOUR, MINUTE, SECOND
+from monitor.ports import Shard, Tallies
+
+# One minute to a week: reviewers answer within hours to days, and a classic histogram needs its
+# edges where the quantiles are expected.
+_DELAY_EDGES = np.array(
+    [
+        *(MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 4 * HOUR, 12 * HOUR),
+        *(DAY, 2 * DAY, 3 * DAY, 7 * DAY),
+    ],
+    np.float64,
+) / float(SECOND)
+
+Labels = tuple[str, ...]
+Values = dict[Family, dict[Labels, float]]
+
+
+class ConsumerState(enum.StrEnum):
+    """What the consumer is doing, as exported; exactly one holds."""
+
+    STARTING = "starting"  # no assignment yet
+    CONSUMING = "consuming"  # behind the end, moving
+    CAUGHT_UP = "caught_up"  # at the end of every shard
+    PAUSED = "paused"  # back-pressure: the store is away, or one side runs ahead
+    STUCK = "stuck"  # the watchdog saw no progress
+    PARKED = "parked"  # a shard waits for an operator
+
+
+@dataclass(frozen=True, slots=True)
+class _ShardState:
+    tallies: Tallies
+    lag_messages: int | None
+    lag_seconds: float | None
+    offsets: int | None
+
+
+class ServiceMetrics:
+    """All metrics of one process but the slice page. Every method may be called from any thread.
+
+    Attributes:
+        registry: a registry of its own, with this collector and the process metrics in it.
+    """
+
+    def __init__(self, reasons: Iterable[str] = ()) -> None:
+        """Start with counters at zero.
+
+        Args:
+            reasons: dead-letter reasons known beforehand; their series start at 0, so that a
+                rate sees also the first one.
+        """
+        self.registry = CollectorRegistry(auto_describe=False)
+        self._lock = threading.Lock()
+        self._reasons = tuple(reasons)
+        self._shards: dict[Shard, _ShardState] = {}
+        self._values: Values = {}
+        self._delays = np.zeros(len(_DELAY_EDGES) + 1, np.int64)
+        self._delay_sum = 0.0
+        for counter in (catalogue.STORE_FAILURES, catalogue.FLUSHES):
+            self._set(counter, 0.0)
+        self._set(catalogue.INSECURE, 0.0)
+        self._set(catalogue.BUILD_INFO, 1.0, _version())
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+
+    # What ingest reports.
+
+    def set_shard(
+        self,
+        shard: Shard,
+        tallies: Tallies,
+        lag_messages: int | None,
+        lag_seconds: float | None,
+        *,
+        offsets: int | None = None,
+    ) -> None:
+        """Committed totals and lag of a shard that is ours.
+
+        Args:
+            shard: which.
+            tallies: as committed; copied.
+            lag_messages: messages behind the end (take the position first, then the end);
+                negative counts as 0, None is unknown and absent.
+            lag_seconds: age of the oldest unread message, 0 when caught up.
+            offsets: next offset minus start offset, for the first conservation equation.
+        """
+        state = _ShardState(copy.deepcopy(tallies), lag_messages, lag_seconds, offsets)
+        with self._lock:
+            self._shards[shard] = state
+
+    def drop_shard(self, shard: Shard) -> None:
+        """Forget a shard that is not ours any more; its series vanish."""
+        with self._lock:
+            self._shards.pop(shard, None)
+
+    def set_consumer_state(self, state: str) -> None:
+        """Show one of :class:`ConsumerState`; raises ValueError for anything else."""
+        current = ConsumerState(state)
+        with self._lock:
+            for possible in ConsumerState:
+                self._set(catalogue.CONSUMER_STATE, float(possible is current), possible.value)
+
+    def flushed(self, seconds: float) -> None:
+        """One flush was committed."""
+        with self._lock:
+            self._add(catalogue.FLUSHES, 1)
+            self._set(catalogue.FLUSH_SECONDS, seconds)
+
+    def store_failed(self) -> None:
+        """One transaction failed."""
+        with self._lock:
+            self._add(catalogue.STORE_FAILURES, 1)
+
+    def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None = None) -> None:
+        """Labels met their decisions.
+
+        Args:
+            seconds: delay of each, labelled_at minus decided_at; negative counts as 0.
+            joined_at: wall clock, microseconds.
+        """
+        delays = np.maximum(np.asarray(seconds, np.float64).ravel(), 0.0)
+        counts = np.bincount(np.searchsorted(_DELAY_EDGES, delays), minlength=len(self._delays))
+        with self._lock:
+            self._delays += counts
+            self._delay_sum += float(delays.sum())
+            if joined_at is not None and len(delays):
+                self._set(catalogue.LABEL_JOINED, joined_at / SECOND)
+
+    def set_pending(self, decisions: int | None) -> None:
+        """Decisions kept to be joined with labels; None is unknown."""
+        with self._lock:
+            self._set(catalogue.PENDING, decisions)
+
+    def set_watermark_lag(self, seconds: float | None) -> None:
+        """How far the watermark is behind the stream's clock; None before there is one."""
+        with self._lock:
+            self._set(catalogue.WATERMARK_LAG, None if seconds is None else max(seconds, 0.0))
+
+    def add_unknown_values(self, attribute: str, count: int) -> None:
+        """Values outside the allow-list of one attribute; the values themselves never leave."""
+        with self._lock:
+            self._add(catalogue.UNKNOWN_VALUES, count, attribute)
+
+    # What the evaluator reports.
+
+    def evaluated(self, at: int, seconds: float) -> None:
+        """One evaluation ended at ``at`` (wall clock, microseconds)."""
+        with self._lock:
+            self._set(catalogue.EVALUATED, at / SECOND)
+            self._set(catalogue.EVALUATION_SECONDS, seconds)
+
+    def set_label_health(self, coverage: float | None, completeness: float | None) -> None:
+        """Labelled / all decisions and received / requested labels of the whole stream.
+
+        Rounded to two decimals here: a service metric is a surface like any other.
+        """
+        with self._lock:
+            for family, ratio in (
+                (catalogue.LABEL_COVERAGE, coverage),
+                (catalogue.LABEL_COMPLETENESS, completeness),
+            ):
+                self._set(family, None if ratio is None else round(ratio, 2))
+
+    # What the exposition reports.
+
+    def rendered(self, seconds: float, series: int, dropped: int) -> None:
+        """A slice page was rendered."""
+        with self._lock:
+            self._set(catalogue.RENDER_SECONDS, seconds)
+            self._set(catalogue.SERIES, series)
+            self._set(catalogue.DROPPED, dropped)
+
+    def set_withheld(self, withheld: bool) -> None:
+        """Whether the slice page is withheld now."""
+        with self._lock:
+            self._set(catalogue.WITHHELD, float(withheld))
+
+    def set_insecure(self, insecure: bool) -> None:
+        """Whether the server can be reached from elsewhere without TLS and credentials."""
+        with self._lock:
+            self._set(catalogue.INSECURE, float(insecure))
+
+    # The collector, as prometheus-client calls it.
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: registration must not run the collector."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family that has a sample, in the order of the catalogue."""
+        with self._lock:
+            values: Values = {family: dict(held) for family, held in self._values.items()}
+            shards = dict(self._shards)
+            delays, delay_sum = self._delays.copy(), self._delay_sum
+        for shard, state in sorted(shards.items()):
+            _add_shard(values, shard, state, self._reasons)
+        if shards:
+            _add_sums(values, [state.tallies for state in shards.values()])
+        for family in catalogue.SERVICE:
+            if family.kind is Kind.HISTOGRAM:
+                yield _histogram(family, delays, delay_sum)
+            elif values.get(family):
+                yield _metric(family, values[family])
+
+    def _set(self, family: Family, value: float | None, *labels: str) -> None:
+        held = self._values.setdefault(family, {})
+        if value is None:
+            held.pop(labels, None)
+        else:
+            held[labels] = float(value)
+
+    def _add(self, family: Family, amount: float, *labels: str) -> None:
+        held = self._values.setdefault(family, {})
+        held[labels] = held.get(labels, 0.0) + amount
+
+
+def _add_shard(values: Values, shard: Shard, state: _ShardState, reasons: Iterable[str]) -> None:
+    labels = (shard.topic, str(shard.partition))
+    tallies = state.tallies
+
+    def put(family: Family, value: float | None, *more: str) -> None:
+        if value is not None:
+            values.setdefault(family, {})[*labels, *more] = float(value)
+
+    put(catalogue.MESSAGES, tallies.messages)
+    for outcome, count in _outcomes(tallies).items():
+        put(catalogue.EVENTS, count, outcome)
+    for reason, count in {**dict.fromkeys(reasons, 0), **tallies.dead_letters}.items():
+        put(catalogue.DEAD_LETTERS, count, reason)
+    for reason, count in tallies.unmatched.items():
+        put(catalogue.UNMATCHED, count, reason)
+    put(catalogue.IMBALANCE, tallies.balance, "events")
+    if state.offsets is not None:
+        put(catalogue.IMBALANCE, state.offsets - tallies.messages - tallies.gaps, "offsets")
+    if state.lag_messages is not None:
+        put(catalogue.LAG_MESSAGES, max(state.lag_messages, 0))
+    if state.lag_seconds is not None:
+        put(catalogue.LAG_SECONDS, max(state.lag_seconds, 0.0))
+
+
+def _add_sums(values: Values, tallies: Sequence[Tallies]) -> None:
+    values[catalogue.WAITING] = {(): float(sum(t.waiting for t in tallies))}
+    requested: Counter[str] = Counter()
+    repeated: Counter[str] = Counter()
+    for tally in tallies:
+        requested.update(tally.requested)
+        repeated.update(tally.repeated)
+    values[catalogue.DUPLICATES] = {
+        (route,): repeated[route] / count for route, count in requested.items() if count
+    }
+
+
+def _outcomes(tallies: Tallies) -> Mapping[str, int]:
+    return {
+        "counted": tallies.counted,
+        "duplicate": tallies.duplicates,
+        "thinned": tallies.thinned,
+        "stale": tallies.stale,
+        "unmatched": sum(tallies.unmatched.values()),
+        "dead_letter": sum(tallies.dead_letters.values()),
+    }
+
+
+def _metric(family: Family, samples: Mapping[Labels, float]) -> Metric:
+    make = CounterMetricFamily if family.kind is Kind.COUNTER else GaugeMetricFamily
+    metric = make(family.stem, family.help, labels=family.labels)
+    for labels, value in samples.items():
+        metric.add_metric(labels, value)
+    return metric
+
+
+def _histogram(family: Family, counts: npt.NDArray[np.int64], total: float) -> Metric:
+    edges = [*map(str, _DELAY_EDGES.tolist()), "+Inf"]
+    buckets = list(zip(edges, np.cumsum(counts).astype(float).tolist(), strict=True))
+    return HistogramMetricFamily(family.name, family.help, buckets=buckets, sum_value=total)
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("slicewatch")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

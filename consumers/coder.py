@@ -1,0 +1,180 @@
+"""From a decision's fields to its cell: one dictionary look-up, a full check on a miss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+
+from consumers.events import AttributeName, AttributeValue, FastDecision, Versions
+from monitor.core.atoms import OTHER, atom_text, content_id
+from monitor.core.cells import Int64s, Route, Stratum
+from monitor.core.coding import Coding
+from monitor.ports import Dictionary
+
+MAX_KEYS = 65_536  # distinct nested parts remembered; a flood of values empties the dictionary
+MAX_NESTED_BYTES = 4_096  # no allow-listed set of attributes is longer
+
+Key = tuple[str, float, bool, str, bool, float, bytes, bytes]
+_ROUTES = {route.name.lower(): route for route in Route}
+_ATTRIBUTES = msgspec.json.Decoder(dict[AttributeName, AttributeValue])
+_VERSIONS = msgspec.json.Decoder(Versions)
+
+
+class RejectedError(ValueError):
+    """A nested part of a decision is not acceptable; names the reason and the field."""
+
+    def __init__(self, reason: str, field: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.field = field
+
+
+def key_of(decision: FastDecision) -> Key:
+    """What decides the cell of a decision, but for its score band."""
+    return (
+        decision.route,
+        decision.audit_p,
+        decision.label_requested,
+        decision.traffic,
+        decision.evidence_passed,
+        decision.threshold,
+        bytes(decision.attributes),
+        bytes(decision.versions),
+    )
+
+
+class Coder:
+    """Codes decisions by one Coding; codes stay valid until :meth:`trim` empties the dictionary.
+
+    Args:
+        coding: allow-lists, score bands and audit rates.
+        max_versions: live version tuples; later ones are counted as ``__other__``.
+        versions: texts of the version tuples the store knows already.
+    """
+
+    def __init__(self, coding: Coding, max_versions: int, versions: Iterable[str] = ()) -> None:
+        self._coding = coding
+        self._max_versions = max_versions
+        self._versions = set(versions)
+        self._names = {a.name for a in coding.attributes if a.version_of is None}
+        self._atoms: dict[int, str] = {}
+        self._version_texts: dict[int, str] = {}
+        self._cells: dict[int, tuple[int, int, int]] = {}
+        self.codes: dict[Key, int] = {}
+        self._forget_codes()
+
+    def _forget_codes(self) -> None:
+        self.codes.clear()
+        self._parts: list[tuple[int, int, Route, int, bool, bool]] = []
+        self._table = np.zeros((256, self._coding.bands), np.int64)
+        self._keep: list[float] = []
+
+    def trim(self) -> None:
+        """Empty the dictionary when it is full; call between batches, never within one."""
+        if len(self.codes) >= MAX_KEYS:
+            self._forget_codes()
+
+    @property
+    def dictionary(self) -> Dictionary:
+        """Content ids coded since :meth:`settled` was last called."""
+        return Dictionary(self._atoms, self._version_texts, self._cells)
+
+    def settled(self) -> None:
+        """The dictionary is in the store now."""
+        self._atoms, self._version_texts, self._cells = {}, {}, {}
+
+    def code(self, key: Key) -> int:
+        """The code of a key that is not in ``codes`` yet.
+
+        Raises:
+            RejectedError: unknown attribute name, wrong type, oversized nested part.
+        """
+        route, audit_p, _, traffic, evidence, threshold, attributes, versions = key
+        values, version = self._checked(attributes, versions)
+        atom = self._atom(values, version)
+        rate = self._coding.rate_index(audit_p)
+        part = (
+            atom,
+            self._version(version, threshold),
+            _ROUTES[route],
+            rate,
+            evidence,
+            traffic == "probe",
+        )
+        self._parts.append(part)
+        self._keep.append(min(1.0, self._coding.audit_rates[rate] / audit_p))
+        code = self.codes[key] = len(self._parts) - 1
+        return code
+
+    def _checked(self, attributes: bytes, versions: bytes) -> tuple[dict[str, str], Versions]:
+        if len(attributes) > MAX_NESTED_BYTES or len(versions) > MAX_NESTED_BYTES:
+            raise RejectedError("too_large", "attributes")
+        try:
+            values = _ATTRIBUTES.decode(attributes)
+        except msgspec.DecodeError:
+            raise RejectedError("wrong_type", "attributes") from None
+        if not values.keys() <= self._names:
+            raise RejectedError("unknown_attribute", "attributes")
+        try:
+            return values, _VERSIONS.decode(versions)
+        except msgspec.DecodeError:
+            raise RejectedError("wrong_type", "versions") from None
+
+    def _atom(self, values: Mapping[str, str], versions: Versions) -> int:
+        text = atom_text(
+            {
+                a.name: a.code(
+                    values.get(a.name) if a.version_of is None else getattr(versions, a.version_of)
+                )
+                for a in self._coding.attributes
+            }
+        )
+        atom = content_id(text)
+        self._atoms[atom] = text
+        return atom
+
+    def _version(self, versions: Versions, threshold: float) -> int:
+        text = ",".join(
+            f"{name}={value}" for name, value in msgspec.structs.asdict(versions).items()
+        )
+        text = f"{text},threshold={threshold!r}"
+        if text not in self._versions and len(self._versions) >= self._max_versions:
+            text = OTHER
+        self._versions.add(text)
+        version = content_id(text)
+        self._version_texts[version] = text
+        return version
+
+    def cells(self, codes: Int64s, bands: Int64s) -> Int64s:
+        """Cell ids of decisions by code and score band."""
+        if len(self._parts) > len(self._table):
+            grown = np.zeros((2 * len(self._parts), self._coding.bands), np.int64)
+            grown[: len(self._table)] = self._table
+            self._table = grown
+        cells = self._table[codes, bands]
+        if not cells.all():
+            missing = cells == 0
+            for code, band in set(
+                zip(codes[missing].tolist(), bands[missing].tolist(), strict=True)
+            ):
+                self._table[code, band] = self._cell(code, band)
+            cells = self._table[codes, bands]
+        return cells
+
+    def _cell(self, code: int, band: int) -> int:
+        atom, version, route, rate, evidence, probe = self._parts[code]
+        stratum = Stratum(route, band, rate, evidence, probe).code
+        cell = content_id(f"{atom}/{version}/{stratum}")
+        self._cells[cell] = (atom, version, stratum)
+        return cell
+
+    def routes(self, codes: Int64s) -> Int64s:
+        """Route code of each decision."""
+        table = np.array([part[2] for part in self._parts], np.int64)
+        return table[codes]
+
+    def keep_probability(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Probability with which a requested label is kept: grid rate / audit_p, at most 1."""
+        return np.array(self._keep, np.float64)[codes]

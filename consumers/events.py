@@ -1,0 +1,131 @@
+"""The events on the wire, version 1, as msgspec types.
+
+Unknown fields are rejected, so no free text and no user id can slip in. The JSON Schemas in
+deploy/schemas are rendered from these types.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+MAX_EVENTS_PER_MESSAGE = 10_000
+VERSION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:+/-]{0,63}$"
+NAME_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
+
+Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339 with a zone.")]
+Identifier = Annotated[str, Meta(min_length=1, max_length=200)]
+HashedId = Annotated[str, Meta(min_length=1, max_length=128)]
+VersionName = Annotated[str, Meta(pattern=VERSION_PATTERN)]
+UnitInterval = Annotated[float, Meta(ge=0, le=1)]
+Probability = Annotated[float, Meta(gt=0, le=1)]
+AttributeName = Annotated[str, Meta(pattern=NAME_PATTERN)]
+AttributeValue = Annotated[str, Meta(max_length=200)]
+RouteName = Literal["auto_serve", "human_review", "blocked_by_evidence"]
+Traffic = Literal["production", "probe"]
+
+
+class Versions(Struct, forbid_unknown_fields=True, frozen=True):
+    """Versions of the parts that made the decision."""
+
+    judge: VersionName
+    rubric: VersionName
+    policy: VersionName
+    router: VersionName
+
+
+class DecisionFields(Struct, forbid_unknown_fields=True, kw_only=True):
+    """The flat fields of a decision; the two nested ones differ by how they are read."""
+
+    decision_id: Identifier
+    decided_at: Moment
+    route: RouteName
+    judge_score: UnitInterval | None
+    threshold: UnitInterval
+    evidence_passed: bool
+    audit_p: Probability
+    label_requested: bool
+    traffic: Traffic = "production"
+    unit: HashedId | None = None
+    pair_id: Identifier | None = None
+    variant: Identifier | None = None
+    probe_set: HashedId | None = None
+    expected_ready: bool | None = None
+    signature: HashedId | None = None
+
+
+class Decision(DecisionFields, forbid_unknown_fields=True, kw_only=True):
+    """One routing decision.
+
+    Attributes:
+        decision_id: unique with decided_at; stored as a keyed hash only.
+        decided_at: when the router decided.
+        route: where the request went.
+        judge_score: score of the judge, null when there was none.
+        threshold: at or above it the score is auto_serve.
+        evidence_passed: whether the evidence gate let the request through.
+        attributes: allow-listed attribute values.
+        versions: versions of judge, rubric, policy and router.
+        audit_p: probability with which a label is requested for this decision.
+        label_requested: whether it was.
+        traffic: production, or probe for matched-pair test traffic.
+        unit: hashed conversation or customer, to measure dependence.
+        pair_id: probes: the matched pair.
+        variant: probes: the variant within the pair.
+        probe_set: probes: content hash of the set.
+        expected_ready: probes: the outcome the set expects.
+        signature: probes: proof that the set's owner sent it.
+    """
+
+    attributes: dict[AttributeName, AttributeValue]
+    versions: Versions
+
+
+class FastDecision(DecisionFields, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """The same decision as the hot path reads it: nested parts stay raw bytes.
+
+    The first decision with given nested parts has them checked by :class:`Decision`'s types.
+    """
+
+    attributes: msgspec.Raw
+    versions: msgspec.Raw
+
+
+class Label(Struct, forbid_unknown_fields=True, kw_only=True):
+    """One reviewer's judgement of one decision.
+
+    Attributes:
+        label_id: unique.
+        decision_id: the decision that was reviewed.
+        decided_at: its time, copied from the decision.
+        version: 1 for the first label of a kind, higher for later ones.
+        ready: true, false, or null when the reviewer could not tell.
+        kind: initial, correction, adjudication or retraction.
+        reason: audit (random sample), review (sent to review), complaint (never a sample).
+        reviewer: hashed.
+        blind: whether the reviewer did not see the route.
+        labelled_at: when the reviewer decided.
+    """
+
+    label_id: Identifier
+    decision_id: Identifier
+    decided_at: Moment
+    version: Annotated[int, Meta(ge=1, le=1_000_000)]
+    ready: bool | None
+    kind: Literal["initial", "correction", "adjudication", "retraction"]
+    reason: Literal["audit", "review", "complaint"]
+    reviewer: HashedId
+    labelled_at: Moment
+    blind: bool | None = None
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """JSON Schema of each event by file name, for deploy/schemas."""
+    return {
+        name: {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+        | msgspec.json.schema(type_)
+        for name, type_ in (("decision", Decision), ("label", Label))
+    }

@@ -1,0 +1,88 @@
+"""Is the consumer alive, ready, and making progress? Read from another thread at any moment."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+STUCK_SECONDS = 60.0
+"""Records are there and none arrive, or read ones are not stored, for this long: stuck."""
+POLL_SECONDS = 30.0
+"""A poll that does not return for this long: stuck."""
+UNASSIGNED_SECONDS = 300.0
+"""No partition at all for this long: stuck (a spare without partitions is fine before)."""
+
+
+class ConsumerState(enum.StrEnum):
+    """What the consumer is doing."""
+
+    STARTING = "starting"
+    CONSUMING = "consuming"
+    CAUGHT_UP = "caught_up"
+    PAUSED = "paused"  # back-pressure: the database is away or one topic runs ahead
+    STUCK = "stuck"
+
+
+@dataclass(slots=True)
+class Health:
+    """Plain values written by the ingest thread alone (monotonic seconds).
+
+    Attributes:
+        polled: when a poll last returned.
+        progressed: when messages last arrived, or nothing was there to arrive.
+        stored: when everything read was last in the store.
+        assigned: when the worker last had a partition.
+        started: an assignment was received at least once.
+        behind: the broker holds messages that were not read.
+        paused: nothing is read because of back-pressure.
+        store_ok: the last flush or claim succeeded.
+    """
+
+    polled: float
+    progressed: float
+    stored: float
+    assigned: float
+    started: bool = False
+    behind: bool = False
+    paused: bool = False
+    store_ok: bool = True
+
+    @classmethod
+    def at(cls, now: float) -> Health:
+        """Everything happened just now: the deadlines begin."""
+        return cls(now, now, now, now)
+
+    def stuck(self, now: float) -> str | None:
+        """Why the consumer makes no progress, or None."""
+        if now - self.polled > POLL_SECONDS:
+            return "no poll has returned"
+        if now - self.stored > STUCK_SECONDS:
+            return "what was read could not be stored"
+        if self.behind and not self.paused and now - self.progressed > STUCK_SECONDS:
+            return "messages are waiting and none arrive"
+        if now - self.assigned > UNASSIGNED_SECONDS:
+            return "no partition is assigned"
+        return None
+
+    def live(self, now: float) -> bool:
+        """Whether the loop turns. Nothing a restart cannot mend is asked here."""
+        return now - self.polled <= 4 * POLL_SECONDS
+
+    def ready(self, now: float) -> tuple[bool, str]:
+        """Whether this worker does its work, and if not, why."""
+        if not self.started:
+            return False, "no assignment yet"
+        if not self.store_ok:
+            return False, "the store cannot be written"
+        reason = self.stuck(now)
+        return reason is None, reason or "ok"
+
+    def state(self, now: float) -> ConsumerState:
+        """One word for dashboards."""
+        if not self.started:
+            return ConsumerState.STARTING
+        if self.stuck(now):
+            return ConsumerState.STUCK
+        if self.paused or not self.store_ok:
+            return ConsumerState.PAUSED
+        return ConsumerState.CONSUMING if self.behind else ConsumerState.CAUGHT_UP

@@ -1,0 +1,388 @@
+"""The ingest loop: poll, decode, and flush once per interval, exactly once in effect.
+
+One thread does everything. At most one unflushed batch exists. Whatever goes wrong between two
+flushes, the answer is the same: drop what is buffered, claim again, and read on from the offset
+that the store has.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from consumers.health import Health
+from consumers.pressure import paused_shards
+from consumers.shard import Codecs, ShardState
+from monitor.core.time import Grain, pane_of, pane_start
+from monitor.errors import FencedError, PoisonedStreamError, StoreError
+from monitor.ports import (
+    Claim,
+    Clock,
+    Dictionary,
+    FlushResult,
+    Records,
+    RecordSource,
+    Shard,
+    ShardFlush,
+    ShardStatus,
+    Start,
+    Tallies,
+)
+
+log = logging.getLogger("slicewatch.ingest")
+
+IDLE_SECONDS = 10.0
+"""A caught-up shard takes over the newest event time this often (clock ``live``)."""
+RETRY_SECONDS = 1.0
+"""Pause between two tries to reach the store or to prove membership."""
+
+
+class Store(Protocol):
+    """What ingest needs of the store."""
+
+    def register(self, shards: Sequence[Shard], topic_ids: dict[str, str | None]) -> None:
+        """Make every partition known."""
+        ...
+
+    def claim(self, shards: Sequence[Shard], owner: str) -> list[Claim]:
+        """Take shards over."""
+        ...
+
+    def start(self, claim: Claim, offset: int) -> None:
+        """Store a first position."""
+        ...
+
+    def duplicate_keys(
+        self, shard: Shard, since_minute: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Keys that arrived since a minute."""
+        ...
+
+    def statuses(self) -> list[ShardStatus]:
+        """All shards."""
+        ...
+
+    def flush(self, flushes: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
+        """Write one flush."""
+        ...
+
+
+class Observer(Protocol):
+    """Who is told what happened; metrics, mostly."""
+
+    def set_shard(
+        self, shard: Shard, tallies: Tallies, lag_messages: int | None, lag_seconds: float | None
+    ) -> None:
+        """New committed totals of an owned shard."""
+        ...
+
+    def drop_shard(self, shard: Shard) -> None:
+        """A shard is not ours any more."""
+        ...
+
+    def flushed(self, seconds: float) -> None:
+        """A flush took this long."""
+        ...
+
+    def store_failed(self) -> None:
+        """The store could not be written."""
+        ...
+
+    def observe_label_delays(self, seconds: npt.ArrayLike) -> None:
+        """Delays from decision to label that were counted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPolicy:
+    """How the loop behaves.
+
+    Attributes:
+        decisions_topic: topic of decisions.
+        labels_topic: topic of labels.
+        owner: name of this worker.
+        start: where unknown shards begin.
+        flush_events: flush after so many events.
+        flush_seconds: and after so many seconds.
+        dead_letter_stop_share: stop when more than this share is unreadable,
+        dead_letter_min_events: among at least so many events.
+    """
+
+    decisions_topic: str
+    labels_topic: str
+    owner: str
+    start: Start
+    flush_events: int
+    flush_seconds: float
+    dead_letter_stop_share: float
+    dead_letter_min_events: int
+
+
+class Ingest:
+    """One worker. Call :meth:`run` in a thread, :meth:`stop` from anywhere."""
+
+    def __init__(
+        self,
+        *,
+        source: RecordSource,
+        store: Store,
+        codecs: Codecs,
+        policy: IngestPolicy,
+        clock: Clock,
+        observer: Observer,
+        progress: Callable[[], None] | None = None,
+    ) -> None:
+        self._source = source
+        self._store = store
+        self._codecs = codecs
+        self._policy = policy
+        self._clock = clock
+        self._observer = observer
+        self._progress = progress or (lambda: None)
+        self._stop = threading.Event()
+        self._states: dict[Shard, ShardState] = {}
+        self._unclaimed: set[Shard] = set()
+        self._paused: set[Shard] = set()
+        now = clock.monotonic()
+        self._next_flush = now + policy.flush_seconds
+        self._next_idle = now + IDLE_SECONDS
+        self._next_claim = now
+        self._judged = self._refused = 0
+        self.health = Health.at(now)
+
+    def stop(self) -> None:
+        """Ask the loop to flush, leave the group and return."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Consume until :meth:`stop`, or until a source that ends has ended.
+
+        Raises:
+            SourceError: the source cannot be read on; everything before is in the store.
+        """
+        self.register()
+        try:
+            while not self._stop.is_set() and not self._done():
+                self.step(timeout=min(0.5, self._policy.flush_seconds))
+            self._finish()
+        finally:
+            self._source.close()
+
+    def register(self) -> None:
+        """Make all partitions of both topics known to the store."""
+        topics = (self._policy.decisions_topic, self._policy.labels_topic)
+        shards = [shard for topic in topics for shard in self._source.shards(topic)]
+        self._store.register(shards, {topic: self._source.topic_id(topic) for topic in topics})
+
+    def _done(self) -> bool:
+        return self._source.finished and not self._unclaimed
+
+    def step(self, timeout: float) -> None:
+        """One turn of the loop."""
+        polled = self._source.poll(timeout)
+        now = self._clock.monotonic()
+        self.health.polled = now
+        for shard in polled.revoked:
+            self._drop(shard)
+        self._unclaimed.update(polled.assigned)
+        if polled.assigned:
+            self.health.started = True
+        if self._unclaimed and now >= self._next_claim:
+            self._claim_all()
+        for records in polled.records:
+            self._take(records)
+        self._note_progress(now, any(len(r.offsets) for r in polled.records))
+        buffered = sum(state.buffered for state in self._states.values())
+        if buffered >= self._policy.flush_events or now >= self._next_flush:
+            self._flush()
+        if now >= self._next_idle:
+            self._advance_idle(now)
+        self._throttle()
+        self._progress()
+
+    def _note_progress(self, now: float, arrived: bool) -> None:
+        health = self.health
+        for state in self._states.values():
+            state.high_water = _latest(state.high_water, self._source.high_water(state.shard))
+        health.behind = any(not s.caught_up and s.high_water for s in self._states.values())
+        health.paused = bool(self._paused)
+        if arrived or not health.behind or health.paused:
+            health.progressed = now
+        if not any(state.dirty for state in self._states.values()) and health.store_ok:
+            health.stored = now
+        if self._states or self._unclaimed:
+            health.assigned = now
+
+    # Ownership
+
+    def _drop(self, shard: Shard) -> None:
+        self._unclaimed.discard(shard)
+        self._paused.discard(shard)
+        if self._states.pop(shard, None) is not None:
+            log.info("shard dropped", extra={"shard": str(shard)})
+        self._observer.drop_shard(shard)
+
+    def _claim_all(self) -> None:
+        """Claim what is assigned, once the coordinator agrees that it is ours."""
+        shards = sorted(self._unclaimed)
+        self._next_claim = self._clock.monotonic() + RETRY_SECONDS
+        if not self._source.is_member(shards):
+            self._next_claim = self._clock.monotonic()
+            return
+        try:
+            for claim in self._store.claim(shards, self._policy.owner):
+                self._begin(claim)
+        except StoreError as error:
+            self._lost_store(error)
+        else:
+            self.health.store_ok = True
+
+    def _begin(self, claim: Claim) -> None:
+        shard = claim.shard
+        offset = claim.next_offset
+        if offset is None:
+            offset = self._source.first_offset(shard, self._policy.start)
+            self._store.start(claim, offset)
+        is_decisions = shard.topic == self._policy.decisions_topic
+        state = ShardState.of(claim, self._codecs, is_decisions, offset)
+        if state.filter is not None and claim.max_decided_at is not None:
+            since = (claim.max_decided_at - self._codecs.dedupe_window) // int(60e6)
+            state.filter.restore(*self._store.duplicate_keys(shard, since))
+        self._source.begin(shard, offset)
+        self._states[shard] = state
+        self._unclaimed.discard(shard)
+        self._observer.set_shard(shard, state.tallies, None, None)
+        log.info("shard claimed", extra={"shard": str(shard), "offset": offset})
+
+    def _lost_store(self, error: StoreError) -> None:
+        """The outcome of a broken commit is unknown: drop everything, claim again later."""
+        if self.health.store_ok:
+            log.error("store failed, consumption pauses: %s", error)
+        self.health.store_ok = False
+        self._observer.store_failed()
+        self._source.pause(self._states)
+        self._unclaimed.update(self._states)
+        self._states.clear()
+        self._paused.clear()
+        self._next_claim = self._clock.monotonic() + RETRY_SECONDS
+
+    # Data
+
+    def _take(self, records: Records) -> None:
+        state = self._states.get(records.shard)
+        if state is None:
+            return  # revoked since: its next owner reads these
+        before = sum(state.tallies.dead_letters.values()), state.tallies.events
+        state.add(records)
+        self._refused += sum(state.tallies.dead_letters.values()) - before[0]
+        self._judged += state.tallies.events - before[1]
+        self._stop_if_poisoned(records.shard)
+
+    def _stop_if_poisoned(self, shard: Shard) -> None:
+        """Nearly everything unreadable means a wrong producer or wrong settings: lose nothing."""
+        if self._judged < self._policy.dead_letter_min_events:
+            return
+        share = self._refused / self._judged
+        if share > self._policy.dead_letter_stop_share:
+            raise PoisonedStreamError(
+                f"{share:.0%} of the last {self._judged} events are unreadable (latest shard"
+                f" {shard}); nothing of them was stored. Compare the producer with the settings"
+                " and start again; slicewatch db dead-letters lists earlier ones"
+            )
+        self._judged = self._refused = 0
+
+    def _flush(self) -> None:
+        states = [s for s in self._states.values() if s.dirty or s.tallies.waiting]
+        self._next_flush = self._clock.monotonic() + self._policy.flush_seconds
+        for state in states:
+            if state.is_decisions:
+                state.advance()
+        self._write(states)
+
+    def _write(self, states: Sequence[ShardState]) -> None:
+        if not states:
+            return
+        began = self._clock.monotonic()
+        try:
+            result = self._store.flush([s.flush() for s in states], self._codecs.coder.dictionary)
+        except FencedError as error:
+            self._fenced(error)
+            return
+        except StoreError as error:
+            self._lost_store(error)
+            return
+        self._codecs.coder.settled()
+        self.health.store_ok = True
+        self.health.stored = self._clock.monotonic()
+        for state in states:
+            state.settle(result.tallies[state.shard])
+            self._observer.set_shard(state.shard, state.tallies, *self._lag(state))
+        self._observer.flushed(self._clock.monotonic() - began)
+        self._observer.observe_label_delays(result.delays)
+        self._source.report({state.shard: state.committed for state in states})
+
+    def _fenced(self, error: FencedError) -> None:
+        log.warning("shard is owned by another worker now", extra={"shard": str(error.shard)})
+        for shard in [s for s in self._states if s == error.shard]:
+            del self._states[shard]
+            self._source.pause([shard])
+            self._unclaimed.add(shard)
+            self._observer.drop_shard(shard)
+        self._next_flush = self._clock.monotonic()
+
+    def _lag(self, state: ShardState) -> tuple[int | None, float | None]:
+        if state.high_water is None:
+            return None, None
+        messages = max(0, state.high_water - state.next_offset)
+        if messages == 0 or state.last_timestamp is None or state.last_timestamp < 0:
+            return messages, 0.0 if messages == 0 else None
+        return messages, max(0.0, self._clock.now() / 1e6 - state.last_timestamp / 1e3)
+
+    # Watermarks
+
+    def _advance_idle(self, now: float) -> None:
+        """Caught-up decision shards take the newest event time of all (clock ``live``)."""
+        self._next_idle = now + IDLE_SECONDS
+        idle = [s for s in self._decision_states() if s.caught_up and not s.dirty]
+        if not self._codecs.clock.live or not idle:
+            return
+        try:
+            newest = [s.max_decided_at for s in self._store.statuses() if self._is_decisions(s)]
+        except StoreError as error:
+            self._lost_store(error)
+            return
+        latest = max((at for at in newest if at is not None), default=None)
+        self._write([s for s in idle if s.advance(latest) or s.caught_up_empty])
+
+    def _is_decisions(self, status: ShardStatus) -> bool:
+        return status.shard.topic == self._policy.decisions_topic
+
+    def _decision_states(self) -> Iterable[ShardState]:
+        return [state for state in self._states.values() if state.is_decisions]
+
+    def _throttle(self) -> None:
+        wanted = paused_shards(self._states.values(), self._codecs.clock.horizon)
+        self._source.pause(wanted - self._paused)
+        self._source.resume((self._paused - wanted) & self._states.keys())
+        self._paused = wanted
+
+    def _finish(self) -> None:
+        """Flush what is buffered; a source that has ended closes its last hour."""
+        self._flush()
+        if not self._source.finished:
+            return
+        for state in self._decision_states():
+            if state.clock.newest is not None:
+                end = pane_start(pane_of(state.clock.newest, Grain.HOUR) + 1, Grain.HOUR)
+                state.advance(end + self._codecs.lateness)
+        self._write(list(self._states.values()))
+
+
+def _latest(known: int | None, fresh: int | None) -> int | None:
+    return known if fresh is None else max(fresh, known or 0)

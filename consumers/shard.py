@@ -1,0 +1,274 @@
+"""One owned shard between two flushes: its clock, its totals, and what it will add."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from consumers.clocks import ClockPolicy, ShardClock
+from consumers.codec import (
+    DecisionCodec,
+    DecodedDecisions,
+    IdHasher,
+    LabelCodec,
+    payload_hash,
+)
+from consumers.coder import Coder
+from consumers.dedupe import DuplicateFilter, duplicate_keys
+from monitor.core.cells import Int64s, Route
+from monitor.core.labels import LabelColumns
+from monitor.ports import (
+    Claim,
+    DeadLetter,
+    DecisionColumns,
+    Records,
+    Shard,
+    ShardFlush,
+    Tallies,
+)
+
+_ROUTE_NAMES = tuple(route.name.lower() for route in Route)
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Codecs:
+    """What all shards of a worker share."""
+
+    decisions: DecisionCodec
+    labels: LabelCodec
+    coder: Coder
+    hasher: IdHasher
+    clock: ClockPolicy
+    lateness: int
+    dedupe_window: int
+    pending_all: bool
+
+
+@dataclass(slots=True)
+class ShardState:
+    """A claimed shard.
+
+    Attributes:
+        claim: the fence.
+        codecs: shared by all shards.
+        is_decisions: decisions or labels.
+        committed: the offset the store has.
+        next_offset: one past the newest message read.
+        clock: its event time.
+        tallies: totals as of ``next_offset``, before the labels' outcome.
+        high_water: next offset to be written by the broker; None when unknown.
+        last_timestamp: broker's timestamp of the newest message, milliseconds.
+    """
+
+    claim: Claim
+    codecs: Codecs
+    is_decisions: bool
+    committed: int
+    clock: ShardClock
+    tallies: Tallies
+    next_offset: int = 0
+    watermark: int | None = None
+    high_water: int | None = None
+    last_timestamp: int | None = None
+    filter: DuplicateFilter | None = None
+    buffered: int = 0
+    _decisions: list[DecisionColumns] = field(default_factory=list)
+    _labels: list[LabelColumns] = field(default_factory=list)
+    _letters: list[DeadLetter] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, claim: Claim, codecs: Codecs, is_decisions: bool, offset: int) -> ShardState:
+        """The state of a freshly claimed shard that goes on at ``offset``."""
+        deduplicates = is_decisions and codecs.dedupe_window > 0
+        return cls(
+            claim=claim,
+            codecs=codecs,
+            is_decisions=is_decisions,
+            committed=offset,
+            next_offset=offset,
+            clock=ShardClock(codecs.clock, claim.max_decided_at, claim.tallies.jumps),
+            tallies=deepcopy(claim.tallies),
+            watermark=claim.watermark,
+            filter=DuplicateFilter(codecs.dedupe_window) if deduplicates else None,
+        )
+
+    @property
+    def shard(self) -> Shard:
+        """Which partition this is."""
+        return self.claim.shard
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something was read that the store does not have."""
+        return self.next_offset != self.committed
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything the broker holds was read (not merely silence)."""
+        return self.high_water is not None and self.next_offset >= self.high_water
+
+    @property
+    def caught_up_empty(self) -> bool:
+        """Whether the shard never held an event: then it holds no watermark back."""
+        return self.caught_up and self.clock.newest is None
+
+    def add(self, records: Records) -> None:
+        """Take in consecutive messages."""
+        if records.high_water is not None:
+            self.high_water = records.high_water
+        if not len(records.offsets):
+            return
+        span = records.offsets[-1] + 1 - self.next_offset
+        self.tallies.messages += len(records.offsets)
+        self.tallies.gaps += span - len(records.offsets)
+        self.next_offset = records.offsets[-1] + 1
+        self.last_timestamp = records.timestamps[-1]
+        before = self.tallies.events
+        (self._add_decisions if self.is_decisions else self._add_labels)(records)
+        self.buffered += self.tallies.events - before
+
+    def _refuse(self, letters: list[DeadLetter]) -> None:
+        self._letters.extend(letters)
+        counts = self.tallies.dead_letters
+        for letter in letters:
+            counts[letter.reason] = counts.get(letter.reason, 0) + 1
+
+    def _admit(
+        self, ts: Int64s, timestamps: Int64s, places: tuple[Int64s, Int64s], records: Records
+    ) -> tuple[npt.NDArray[np.bool_], Int64s]:
+        """Let the clock judge; refused events become dead letters."""
+        reasons, running = self.clock.admit(ts, timestamps)
+        self.tallies.jumps = self.clock.jumps
+        refused = np.flatnonzero(reasons != None)  # noqa: E711 - element-wise
+        if len(refused):
+            values = dict(zip(records.offsets, records.values, strict=True))
+            offsets, items = places[0][refused].tolist(), places[1][refused].tolist()
+            self._refuse(
+                [
+                    DeadLetter(
+                        offset, item, reason, "decided_at", payload_hash(values[offset] or b"")
+                    )
+                    for offset, item, reason in zip(offsets, items, reasons[refused], strict=True)
+                ]
+            )
+        return reasons == None, running  # noqa: E711
+
+    def _add_decisions(self, records: Records) -> None:
+        read = self.codecs.decisions.read(records)
+        self.tallies.events += len(read.ts) + len(read.letters)
+        self._refuse(read.letters)
+        good, running = self._admit(read.ts, read.timestamps, (read.offsets, read.items), records)
+        rows = np.flatnonzero(good)
+        if not len(rows):
+            return
+        columns = self._columns(read, rows)
+        fresh = np.ones(len(rows), np.bool_)
+        if self.filter is not None:
+            keys = duplicate_keys(columns.ids, columns.ts)
+            fresh, arrivals = self.filter.fresh(keys, running[rows])
+            columns = replace(columns, keys=keys, arrivals=arrivals)
+        self._count_requested(columns.routes, read.requested[rows], fresh)
+        self.tallies.counted += int(fresh.sum())
+        self.tallies.duplicates += int((~fresh).sum())
+        self._decisions.append(columns if fresh.all() else columns.take(fresh))
+
+    def _columns(self, read: DecodedDecisions, rows: Int64s) -> DecisionColumns:
+        coder, codes, requested = self.codecs.coder, read.codes[rows], read.requested[rows]
+        ids = self._ids(read.texts, rows, requested)
+        kept = self._kept(ids, codes)
+        return DecisionColumns(
+            ids=ids,
+            ts=read.ts[rows],
+            cells=coder.cells(codes, read.bands[rows]),
+            requested=requested & kept,
+            pending=requested | self.codecs.pending_all,
+            kept=kept | ~requested,
+            routes=coder.routes(codes),
+            arrivals=_NONE,
+            keys=_NONE,
+        )
+
+    def _ids(self, texts: list[str], rows: Int64s, requested: npt.NDArray[np.bool_]) -> Int64s:
+        """Hash only the ids that are needed."""
+        if self.filter is not None or self.codecs.pending_all:
+            return self.codecs.hasher(texts[row] for row in rows.tolist())
+        ids = np.zeros(len(rows), np.int64)
+        needed = np.flatnonzero(requested[rows])
+        ids[needed] = self.codecs.hasher(texts[row] for row in rows[needed].tolist())
+        return ids
+
+    def _count_requested(
+        self, routes: Int64s, requested: npt.NDArray[np.bool_], fresh: npt.NDArray[np.bool_]
+    ) -> None:
+        for counts, rows in (
+            (self.tallies.requested, requested),
+            (self.tallies.repeated, requested & ~fresh),
+        ):
+            for route, number in enumerate(np.bincount(routes[rows], minlength=3).tolist()):
+                if number:
+                    name = _ROUTE_NAMES[route]
+                    counts[name] = counts.get(name, 0) + number
+
+    def _kept(self, ids: Int64s, codes: Int64s) -> npt.NDArray[np.bool_]:
+        """Thin requests to the grid rate by a hash of the id, so that strata stay few."""
+        probability = self.codecs.coder.keep_probability(codes)
+        if (probability >= 1).all():
+            return np.ones(len(ids), np.bool_)
+        mixed = duplicate_keys(ids, np.zeros(len(ids), np.int64)).view(np.uint64)
+        return mixed / 2.0**64 < probability
+
+    def _add_labels(self, records: Records) -> None:
+        read = self.codecs.labels.read(records)
+        self.tallies.events += len(read.labels) + len(read.letters)
+        self._refuse(read.letters)
+        good, _ = self._admit(read.labels.ts, read.timestamps, (read.offsets, read.items), records)
+        self._labels.append(read.labels if good.all() else read.labels.take(good))
+
+    def advance(self, newest: int | None = None) -> bool:
+        """Move the watermark to the shard's own newest event, or to ``newest`` if later.
+
+        Returns whether it moved. A watermark never goes back.
+        """
+        candidates = [at for at in (self.clock.newest, newest) if at is not None]
+        if not candidates:
+            return False
+        mark = max(candidates) - self.codecs.lateness
+        moved = self.watermark is None or mark > self.watermark
+        if moved:
+            self.watermark = mark
+        return moved
+
+    def flush(self) -> ShardFlush:
+        """What the store is to add now; the state stays as it is until :meth:`settle`."""
+        labels = None if self.is_decisions else LabelColumns.concat(self._labels)
+        return ShardFlush(
+            shard=self.shard,
+            epoch=self.claim.epoch,
+            expected_offset=self.committed,
+            next_offset=self.next_offset,
+            max_decided_at=self.clock.newest,
+            watermark=self.watermark,
+            caught_up_empty=self.caught_up_empty,
+            tallies=deepcopy(self.tallies),
+            decisions=_concat(self._decisions) if self._decisions else None,
+            labels=labels,
+            dead_letters=self._letters,
+        )
+
+    def settle(self, tallies: Tallies) -> None:
+        """The store has it all, with these totals."""
+        self.committed = self.next_offset
+        self.tallies = deepcopy(tallies)
+        self._decisions, self._labels, self._letters = [], [], []
+        self.buffered = 0
+
+
+def _concat(parts: list[DecisionColumns]) -> DecisionColumns:
+    if len(parts) == 1:
+        return parts[0]
+    names = [f.name for f in fields(DecisionColumns)]
+    return DecisionColumns(*(np.concatenate([getattr(p, n) for p in parts]) for n in names))

@@ -1,0 +1,95 @@
+"""What every source keeps of its shards, and the one error all of them raise for lost data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from monitor.errors import DataLossError, SourceError
+from monitor.ports import Shard
+
+
+class Delivery:
+    """Which shards are ours, from where they are delivered, and which are held back.
+
+    A shard is waiting from its assignment until :meth:`begin`, and again after :meth:`park`.
+
+    Example:
+        >>> delivery, shard = Delivery(), Shard("decisions", 0)
+        >>> delivery.assign([shard])
+        >>> delivery.flowing()
+        []
+        >>> delivery.begin(shard, 7)
+        >>> delivery.flowing(), delivery.positions[shard]
+        ([Shard(topic='decisions', partition=0)], 7)
+    """
+
+    def __init__(self) -> None:
+        self.positions: dict[Shard, int] = {}
+        self.waiting: set[Shard] = set()
+        self.paused: set[Shard] = set()
+
+    def owns(self, shard: Shard) -> bool:
+        """Whether the shard is assigned to us, begun or not."""
+        return shard in self.positions or shard in self.waiting
+
+    def flows(self, shard: Shard) -> bool:
+        """Whether messages of the shard may be delivered now."""
+        return shard in self.positions and shard not in self.paused
+
+    def flowing(self) -> list[Shard]:
+        """All shards whose messages may be delivered now, in the order they began."""
+        return [shard for shard in self.positions if shard not in self.paused]
+
+    def assign(self, shards: Iterable[Shard]) -> None:
+        """Take shards over; they wait, and an earlier pause is forgotten."""
+        for shard in shards:
+            self.revoke([shard])
+            self.waiting.add(shard)
+
+    def revoke(self, shards: Iterable[Shard]) -> None:
+        """Forget shards."""
+        for shard in shards:
+            self.positions.pop(shard, None)
+            self.waiting.discard(shard)
+            self.paused.discard(shard)
+
+    def begin(self, shard: Shard, offset: int) -> None:
+        """Deliver a shard from ``offset`` on; a pause stays. Not ours: SourceError."""
+        self.require(shard)
+        self.waiting.discard(shard)
+        self.positions[shard] = offset
+
+    def park(self, shard: Shard) -> None:
+        """Deliver nothing of a shard until it begins again."""
+        self.positions.pop(shard, None)
+        self.waiting.add(shard)
+
+    def pause(self, shards: Iterable[Shard]) -> None:
+        """Hold shards back; those that are not ours are passed over."""
+        self.paused.update(shard for shard in shards if self.owns(shard))
+
+    def resume(self, shards: Iterable[Shard]) -> None:
+        """Undo :meth:`pause`; a waiting shard goes on waiting."""
+        self.paused.difference_update(shards)
+
+    def require(self, shard: Shard) -> None:
+        """Raise SourceError when a shard is not ours: the caller missed its revocation."""
+        if not self.owns(shard):
+            raise SourceError(f"shard {shard} is not assigned to this worker")
+
+
+def data_loss(shard: Shard, offset: int, held: str) -> DataLossError:
+    """The error for a position the topic does not hold.
+
+    Args:
+        shard: where.
+        offset: the position that cannot be read.
+        held: what there is instead, for the message.
+    """
+    return DataLossError(
+        f"topic {shard.topic} partition {shard.partition}: offset {offset} cannot be read, "
+        f"{held}; messages were lost or the topic was created again. To go on elsewhere and have "
+        f"the gap recorded: slicewatch db resume-from {shard.topic} {shard.partition} OFFSET "
+        "--reason TEXT",
+        shard,
+    )

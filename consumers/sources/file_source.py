@@ -1,0 +1,282 @@
+"""JSON-lines files as a source: one message per line, for ``replay``.
+
+Every file is one shard of the topic given for it: the first file of a topic is partition 0, the
+next one 1. The offset is the line number, counted from 0; a blank line is skipped and keeps its
+number, so offsets of a file mean the same on every run and a replay can be resumed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from io import BufferedReader
+from itertools import count
+from pathlib import Path
+from typing import cast
+
+from consumers.sources.delivery import Delivery, data_loss
+from monitor.errors import SourceError
+from monitor.ports import Polled, Records, Shard, Start
+
+STDIN = "-"
+CHUNK_BYTES = 1 << 20
+"""Read per file and poll: some 3,000 events, so memory stays at a few MB per file."""
+MAX_LINE_BYTES = 128 << 20
+"""As large as the largest Kafka message we accept; beyond it the file has no lines."""
+IDLE_SECONDS = 0.01
+"""Longest wait when everything is paused: only the caller can change that."""
+
+
+class LineFile:
+    """One file, read once from its beginning to its end in chunks of whole lines.
+
+    Args:
+        path: a file, gzipped when it ends in ``.gz``, or ``-`` for standard input.
+
+    Attributes:
+        line: number of the next line; after the end, how many lines there are.
+
+    Raises SourceError, here and while reading, when the file cannot be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.line = 0
+        self._raw = self._open()
+        zipped = path.endswith(".gz")
+        self._stream = gzip.GzipFile(fileobj=self._raw, mode="rb") if zipped else self._raw
+        self._rest = b""  # of a line whose end was not read yet
+        self._left: list[bytes] = []  # whole lines that :meth:`skip` read too far
+        self._at_end = False
+        self._bytes = 0
+
+    @property
+    def name(self) -> str:
+        """As shown to people."""
+        return "standard input" if self.path == STDIN else self.path
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last line was given out."""
+        return self._at_end and not self._left
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the file consumed so far, compressed ones for gzip."""
+        return self._bytes
+
+    def read(self) -> list[bytes]:
+        """The next whole lines; empty at the end, and in the middle of a very long line."""
+        lines = self._take()
+        self.line += len(lines)
+        return lines
+
+    def skip(self, lines: int) -> bool:
+        """Pass over lines; False when the file has fewer."""
+        while lines and not self.ended:
+            taken = self._take()
+            self._left = taken[lines:]
+            passed = len(taken) - len(self._left)
+            self.line += passed
+            lines -= passed
+        return not lines
+
+    def close(self) -> None:
+        """Close the file; standard input stays open."""
+        if self.path != STDIN:
+            self._stream.close()
+            self._raw.close()
+
+    def _open(self) -> BufferedReader:
+        if self.path == STDIN:
+            return cast(BufferedReader, sys.stdin.buffer)
+        try:
+            return Path(self.path).open("rb")
+        except OSError as error:
+            raise SourceError(f"cannot read {self.path}: {error.strerror}") from error
+
+    def _take(self) -> list[bytes]:
+        if self._left:
+            lines, self._left = self._left, []
+            return lines
+        try:
+            # read1 returns what a pipe has at the moment, instead of waiting for a full chunk.
+            data = self._stream.read1(CHUNK_BYTES)
+            self._bytes = self._bytes + len(data) if self.path == STDIN else self._raw.tell()
+        except (OSError, EOFError, zlib.error) as error:
+            raise SourceError(f"cannot read {self.name} after line {self.line}: {error}") from error
+        return self._split(data)
+
+    def _split(self, data: bytes) -> list[bytes]:
+        if not data:
+            self._at_end = True
+            lines, self._rest = [self._rest] if self._rest else [], b""
+            return lines
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > MAX_LINE_BYTES:
+            raise SourceError(
+                f"line {self.line + len(lines) + 1} of {self.name} is longer than "
+                f"{MAX_LINE_BYTES >> 20} MiB: not JSON lines?"
+            )
+        return lines
+
+
+class FileSource:
+    """Reads JSON-lines files side by side; fulfils ``RecordSource``.
+
+    One chunk of every file that is not paused is delivered per poll, so decisions and labels
+    advance together and the caller steers them by pausing.
+
+    Args:
+        files: (topic, path) pairs; ``-`` is standard input, once.
+
+    Raises SourceError when a file cannot be opened or there is none.
+
+    Example:
+        >>> source = FileSource([("decisions", "/dev/null")])
+        >>> source.poll(0).assigned
+        [Shard(topic='decisions', partition=0)]
+        >>> source.close()
+    """
+
+    def __init__(self, files: Sequence[tuple[str, str | Path]]) -> None:
+        paths = [str(path) for _, path in files]
+        if not paths or paths.count(STDIN) > 1:
+            raise SourceError(
+                "standard input can be read once" if paths else "there is no file to read"
+            )
+        numbers = {topic: count() for topic, _ in files}
+        self._files = {
+            Shard(topic, next(numbers[topic])): LineFile(path)
+            for (topic, _), path in zip(files, paths, strict=True)
+        }
+        self._delivery = Delivery()
+        self._assigned = False
+        self._closed = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether every file has begun and was read to its end."""
+        begun = self._delivery.positions
+        return all(shard in begun and file.ended for shard, file in self._files.items())
+
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """(bytes read, bytes in all) for a progress bar; None in all with standard input."""
+        read = sum(file.bytes_read for file in self._files.values())
+        paths = [file.path for file in self._files.values()]
+        return read, None if STDIN in paths else sum(Path(one).stat().st_size for one in paths)
+
+    def shards(self, topic: str) -> Sequence[Shard]:
+        """The files of a topic. None given: SourceError."""
+        found = [shard for shard in self._files if shard.topic == topic]
+        if not found:
+            raise SourceError(f"no file was given for the topic {topic}")
+        return found
+
+    def topic_id(self, topic: str) -> str | None:
+        """Hash of the first lines of the topic's files: another file has another identity.
+
+        None with standard input, whose first line cannot be looked at in advance.
+        """
+        digest = blake2b(digest_size=16)
+        for shard in self.shards(topic):
+            if self._files[shard].path == STDIN:
+                return None
+            head = LineFile(self._files[shard].path)
+            digest.update(blake2b(next(iter(head.read()), b"")).digest())
+            head.close()
+        return digest.hexdigest()
+
+    def poll(self, timeout: float) -> Polled:
+        """One chunk of every file that may be read; waits a moment only if all are paused.
+
+        Raises SourceError when a file is damaged.
+        """
+        if self._closed:
+            raise SourceError("the source is closed")
+        assigned: list[Shard] = [] if self._assigned else list(self._files)
+        self._delivery.assign(assigned)
+        self._assigned = True
+        ready = [shard for shard in self._delivery.flowing() if not self._files[shard].ended]
+        if not ready and not assigned and not self.finished:
+            time.sleep(min(timeout, IDLE_SECONDS))
+        records = [one for shard in ready if (one := self._chunk(shard)) is not None]
+        return Polled(records, assigned)
+
+    def is_member(self, shards: Sequence[Shard]) -> bool:
+        """Files have no other reader."""
+        return all(self._delivery.owns(shard) for shard in shards)
+
+    def first_offset(self, shard: Shard, start: Start) -> int:
+        """0. A file has no end or time to begin at: any other policy raises SourceError."""
+        if start.policy != "earliest":
+            raise SourceError(
+                f'files are read from their first line: stream.start = "{start.policy}" does not '
+                'apply to them, set "earliest"'
+            )
+        return 0
+
+    def begin(self, shard: Shard, offset: int) -> None:
+        """Deliver from line ``offset`` on; DataLossError when the file has fewer lines.
+
+        Reads the lines before it. Standard input cannot go back: SourceError.
+        """
+        self._delivery.begin(shard, offset)
+        file = self._files[shard]
+        if file.line > offset:
+            file = self._files[shard] = self._again(file)
+        if not file.skip(offset - file.line):
+            self._delivery.park(shard)
+            raise data_loss(shard, offset, f"{file.name} has {file.line} lines")
+
+    def pause(self, shards: Iterable[Shard]) -> None:
+        """Hold files back."""
+        self._delivery.pause(shards)
+
+    def resume(self, shards: Iterable[Shard]) -> None:
+        """Undo :meth:`pause`."""
+        self._delivery.resume(shards)
+
+    def high_water(self, shard: Shard) -> int | None:
+        """Number of lines; None until the end was reached."""
+        file = self._files[shard]
+        return file.line if file.ended else None
+
+    def position(self, shard: Shard) -> int | None:
+        """Number of the next line."""
+        return self._files[shard].line if shard in self._delivery.positions else None
+
+    def report(self, positions: Mapping[Shard, int]) -> None:
+        """Nobody to tell."""
+
+    def close(self) -> None:
+        """Close the files."""
+        self._closed = True
+        for file in self._files.values():
+            file.close()
+
+    def _chunk(self, shard: Shard) -> Records | None:
+        file = self._files[shard]
+        first = file.line
+        values = [line.strip() for line in file.read()]
+        offsets: Sequence[int] = range(first, file.line)
+        if not all(values):
+            offsets = [at for at, value in zip(offsets, values, strict=True) if value]
+            values = list(filter(None, values))
+        if not values:
+            return None
+        return Records(shard, offsets, values, [-1] * len(values), self.high_water(shard))
+
+    def _again(self, file: LineFile) -> LineFile:
+        if file.path == STDIN:
+            raise SourceError(
+                f"standard input cannot go back from line {file.line}: run the replay again with "
+                "the same input, it resumes where it was stored"
+            )
+        file.close()
+        return LineFile(file.path)

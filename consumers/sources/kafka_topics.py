@@ -1,0 +1,169 @@
+"""Where the Kafka brokers are, how to be let in, and what they know of a topic."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaConfigurationError, KafkaError
+
+from monitor.errors import SourceError
+
+NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
+UNKNOWN_TOPIC, NOT_AUTHORIZED = 3, 29
+DEFAULT_PORT = 9092
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaConnection:
+    """Where the brokers are and how to be let in.
+
+    Attributes:
+        bootstrap_servers: ``host:port`` of one or more brokers.
+        client_id: how we are called in the broker's logs and quotas.
+        security: kafka-python's own arguments: ``security_protocol``, ``sasl_*``, ``ssl_*``.
+        timeout: seconds until a broker counts as unreachable when connecting.
+    """
+
+    bootstrap_servers: tuple[str, ...]
+    client_id: str = "slicewatch"
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    timeout: float = 10.0
+
+    @property
+    def address(self) -> str:
+        """The addresses as shown to people."""
+        return ",".join(self.bootstrap_servers)
+
+    def client(self) -> dict[str, Any]:
+        """Arguments every client takes."""
+        return {
+            "bootstrap_servers": list(self.bootstrap_servers),
+            "client_id": self.client_id,
+            "bootstrap_timeout_ms": int(self.timeout * 1000),
+            **self.security,
+        }
+
+    def knock(self) -> None:
+        """Raise SourceError when none of the addresses accepts a connection."""
+        reasons = []
+        for server in self.bootstrap_servers:
+            try:
+                self._knock_at(server)
+            except OSError as error:
+                reasons.append(f"{server}: {error.strerror or error}")
+            else:
+                return
+        raise SourceError(
+            f"no Kafka broker can be reached ({'; '.join(reasons)}): check "
+            "stream.bootstrap_servers and that the broker runs"
+        )
+
+    def _knock_at(self, server: str) -> None:
+        with socket.create_connection(_address(server), self.timeout) as connected:
+            if not str(self.security.get("security_protocol", "")).endswith("SSL"):
+                return
+            # The client waits for ever for a TLS greeting from a port that does not speak TLS.
+            anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            anyone.check_hostname = False
+            anyone.verify_mode = ssl.CERT_NONE  # nothing is sent; the client verifies
+            with suppress(ssl.SSLError), anyone.wrap_socket(connected):
+                pass
+
+    def failure(self, error: KafkaError, cause: str = "") -> SourceError:
+        """One line for whatever a client could not get over."""
+        if isinstance(error, KafkaConfigurationError):
+            return SourceError(f"the Kafka client refuses its settings: {error}")
+        return SourceError(
+            f"Kafka at {self.address} cannot be used: {cause or error}; check the "
+            "address, the security protocol, the credentials and what they may read"
+        )
+
+
+class KafkaTopics:
+    """What the brokers know of topics, by an administration client that is opened once.
+
+    Raises SourceError when no broker can be reached or access is refused.
+    """
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._connection = connection
+        connection.knock()
+        with _Cause() as cause:
+            try:
+                self._admin = KafkaAdminClient(
+                    **connection.client(), request_timeout_ms=int(connection.timeout * 1000)
+                )
+            except KafkaError as error:
+                raise connection.failure(error, cause.text) from error
+            except (OSError, ValueError, TypeError, AssertionError) as error:
+                raise SourceError(f"the Kafka client refuses its settings: {error}") from error
+
+    @property
+    def admin(self) -> KafkaAdminClient:
+        """For what is not asked here."""
+        return self._admin
+
+    def partitions(self, topic: str) -> Sequence[int]:
+        """Numbers of a topic's partitions. Unknown or not readable: SourceError."""
+        return sorted(int(one["partition_index"]) for one in self._describe(topic)["partitions"])
+
+    def topic_id(self, topic: str) -> str | None:
+        """Identity of a topic; None where the broker gives none."""
+        found = str(self._describe(topic).get("topic_id") or NO_TOPIC_ID)
+        return None if found == NO_TOPIC_ID else found
+
+    def close(self) -> None:
+        """Close the connection; safe to call twice."""
+        self._admin.close()
+
+    def _describe(self, topic: str) -> dict[str, Any]:
+        try:
+            (described,) = self._admin.describe_topics([topic])
+        except KafkaError as error:
+            raise self._connection.failure(error) from error
+        code = described["error_code"]
+        if code == 0:
+            return dict(described)
+        reasons = {UNKNOWN_TOPIC: "does not exist", NOT_AUTHORIZED: "may not be read by this user"}
+        raise SourceError(
+            f"topic {topic} {reasons.get(code, f'cannot be described (Kafka error {code})')} at "
+            f"{self._connection.address}: check the topic's name, that it was created "
+            "and the user's rights"
+        )
+
+
+class _Cause(logging.Handler):
+    """Keeps why connecting failed: the client's exception says only that it could not connect."""
+
+    PATTERN = re.compile(r"Bootstrap connection to \S+ failed: (.*) \(backoff .*", re.DOTALL)
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the reason, on one line."""
+        if found := self.PATTERN.match(record.getMessage()):
+            self.text = " ".join(found[1].split())
+
+    def __enter__(self) -> _Cause:
+        logging.getLogger("kafka").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("kafka").removeHandler(self)
+
+
+def _address(server: str) -> tuple[str, int]:
+    host, _, port = server.rpartition(":")
+    if not port.isdigit():
+        host, port = server, str(DEFAULT_PORT)
+    return host.strip("[]"), int(port)

@@ -1,0 +1,71 @@
+"""The command line: ``slicewatch`` and ``python -m monitor``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from monitor.errors import SlicewatchError
+
+_COMMANDS = {
+    "check": "Validate the settings; with --connect try broker, topics and database too.",
+    "db": "Look into the database and change its schema.",
+    "demo": "Watch a synthetic router live; needs nothing but this program.",
+    "ingest": "Consume decisions and labels (one half of run).",
+    "render": "Write generated files: JSON Schemas of the events.",
+    "replay": "Count decisions and labels from files, without Kafka.",
+    "run": "Ingest, evaluate and serve in one process.",
+    "serve": "Evaluate and serve metrics (the other half of run).",
+}
+EXIT_ERROR = 2
+
+
+class _Commands(click.Group):
+    """Loads a command's module when it is called: start-up stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"monitor.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="slicewatch")
+def cli() -> None:
+    """Slicewatch: a production fairness monitor.
+
+    It reads decisions and labels from Kafka, keeps exact counts for every slice, and serves
+    guarded selection rates, TPR and FPR to Prometheus.
+
+    Example: slicewatch demo
+    """
+
+
+def main() -> None:
+    """Run the command line; an expected failure is one line and exit code 2."""
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_ERROR)
+    except click.Abort:
+        sys.exit(130)
+    except SlicewatchError as error:
+        click.echo(f"slicewatch: {' '.join(str(error).split())}", err=True)
+        sys.exit(EXIT_ERROR)

@@ -1,0 +1,17 @@
+"""The real clocks."""
+
+from __future__ import annotations
+
+import time
+
+
+class SystemClock:
+    """Wall clock and monotonic clock of this machine."""
+
+    def now(self) -> int:
+        """Microseconds since 1970 UTC."""
+        return time.time_ns() // 1_000
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment."""
+        return time.monotonic()

@@ -1,0 +1,225 @@
+"""The running service: ingest, evaluate and serve, each in a thread of its own.
+
+``slicewatch run`` has all three, ``ingest`` the first and ``serve`` the other two; every one of
+them answers health probes and serves its own metrics.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from alerts.exporter import Exporter
+from alerts.http import Health as Probes
+from alerts.service import ServiceMetrics
+from monitor.commands import wiring
+from monitor.commands.clock import SystemClock
+from monitor.core.snapshot import Snapshot, decode
+from monitor.core.time import MINUTE, SECOND
+from monitor.errors import SlicewatchError, StoreError
+from monitor.ports import Clock, RecordSource
+from monitor.settings import Settings
+from monitor.store import retention
+from monitor.store.records import Records
+
+log = logging.getLogger("slicewatch.service")
+
+STOP_SECONDS = 10.0
+"""A worker that has not flushed and left its group by then is abandoned."""
+RETENTION_EVERY = 10 * MINUTE
+STALE_CYCLES = 60
+"""Evaluator cycles without success after which the process is not ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Which halves of the service run."""
+
+    ingest: bool = True
+    serve: bool = True
+
+
+class Service:
+    """Start, watch and stop the threads. Use :meth:`run`, or :meth:`start` and :meth:`stop`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        parts: Parts = Parts(),
+        *,
+        clock: Clock | None = None,
+        source: Callable[[Settings], RecordSource] = wiring.kafka_source,
+    ) -> None:
+        self.settings = settings
+        self.metrics = ServiceMetrics()
+        self.failure: BaseException | None = None
+        self._parts = parts
+        self._clock = clock or SystemClock()
+        self._ending = threading.Event()
+        self._ingested = threading.Event()
+        self._engine = wiring.open_store(settings, self._clock)
+        self._records = Records(self._engine)
+        self._snapshot: Snapshot | None = None
+        self._seen = 0
+        self._evaluated = self._clock.monotonic()
+        self._cleaned = 0
+        self._evaluator = wiring.build_evaluator(settings, self._engine, self._clock)
+        self._source = source(settings) if parts.ingest else None
+        self._ingest = (
+            wiring.build_ingest(settings, self._engine, self._source, self.metrics, self._clock)
+            if self._source is not None
+            else None
+        )
+        self._exporter = Exporter(
+            self.metrics, max_series=settings.server.max_series, clock=self._clock
+        )
+        self._server = wiring.build_server(settings, self._exporter, self._probes())
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def port(self) -> int:
+        """Port the metrics are served on."""
+        return self._server.port
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The newest published Snapshot."""
+        return self._snapshot
+
+    def start(self) -> None:
+        """Start all threads; returns when the port answers."""
+        self._server.start()
+        if self._ingest is not None:
+            self._spawn("ingest", self._ingest.run)
+        if self._parts.serve:
+            self._evaluate_once()
+            self._spawn("evaluate", self._evaluate_forever)
+
+    def stop(self) -> None:
+        """Flush, leave the group, give the lease back, close the port; safe to call twice."""
+        self._ending.set()
+        if self._ingest is not None:
+            self._ingest.stop()
+        # In this order, so that the last evaluation sees the last flush.
+        for thread in self._threads:
+            thread.join(STOP_SECONDS)
+            if thread.is_alive():
+                log.error("did not stop in time and is abandoned", extra={"part": thread.name})
+            self._ingested.set()
+        self._threads.clear()
+        self._server.stop()
+        self._engine.dispose()
+
+    def run(self) -> None:
+        """Start, wait for :meth:`ask_to_stop` or a failure, and stop.
+
+        Raises:
+            SlicewatchError: why the service cannot go on.
+        """
+        self.start()
+        log.info("serving", extra={"port": self.port})
+        try:
+            state = None
+            while not self._ending.wait(1.0):
+                state = self._watch(state)
+        finally:
+            self.stop()
+        if self.failure is not None:
+            raise self.failure
+
+    def ask_to_stop(self, *_: object) -> None:
+        """Make :meth:`run` return; fit for a signal handler."""
+        self._ending.set()
+
+    def _spawn(self, name: str, target: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._guarded, args=(target,), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _guarded(self, target: Callable[[], None]) -> None:
+        try:
+            target()
+        except BaseException as error:
+            self.failure = error
+            if not isinstance(error, SlicewatchError):
+                log.exception("a part of the service has failed")
+        finally:
+            self._ending.set()
+
+    def _watch(self, before: str | None) -> str | None:
+        """Say once when the consumer's state changes; metrics say it all the time."""
+        if self._ingest is None:
+            return before
+        now = self._clock.monotonic()
+        state = self._ingest.health.state(now).value
+        self.metrics.set_consumer_state(state)
+        if state != before:
+            why = self._ingest.health.stuck(now)
+            level = logging.ERROR if why else logging.INFO
+            log.log(level, "consumer is %s", state, extra={"why": why} if why else {})
+        return state
+
+    # Evaluate and publish
+
+    def _evaluate_forever(self) -> None:
+        interval = self.settings.evaluate.cycle / SECOND
+        try:
+            while not self._ingested.wait(interval):
+                self._evaluate_once()
+            self._evaluate_once()
+        finally:
+            self._release()
+
+    def _evaluate_once(self) -> None:
+        began = self._clock.monotonic()
+        try:
+            working = self._evaluator.cycle()
+            self._publish()
+            if working:
+                self._clean()
+        except StoreError as error:
+            self.metrics.store_failed()
+            log.error("evaluation failed: %s", error)
+            return
+        self._evaluated = self._clock.monotonic()
+        self.metrics.evaluated(self._clock.now(), self._evaluated - began)
+
+    def _publish(self) -> None:
+        newest = self._records.newest_snapshot(self._seen)
+        if newest is not None:
+            self._seen, body = newest
+            self._snapshot = decode(body)
+        if self._snapshot is not None:
+            self._exporter.publish(self._snapshot)
+
+    def _clean(self) -> None:
+        now = self._clock.now()
+        slowest = self._records.slowest_event_time()
+        if slowest is not None and now - self._cleaned >= RETENTION_EVERY:
+            retention.apply(self._engine, wiring.retention_policy(self.settings), slowest, now)
+            self._cleaned = now
+            self.metrics.set_pending(self._records.pending_rows())
+
+    def _release(self) -> None:
+        try:
+            self._evaluator.release()
+        except StoreError as error:
+            log.warning("the lease was not given back: %s", error)
+
+    def _probes(self) -> Probes:
+        return Probes(live=self._live, ready=self._ready, started=self._started)
+
+    def _live(self) -> bool:
+        return self._ingest is None or self._ingest.health.live(self._clock.monotonic())
+
+    def _ready(self) -> tuple[bool, str]:
+        now = self._clock.monotonic()
+        limit = STALE_CYCLES * self.settings.evaluate.cycle / SECOND
+        if self._parts.serve and now - self._evaluated > limit:
+            return False, "the evaluator has not finished a cycle"
+        return (True, "ok") if self._ingest is None else self._ingest.health.ready(now)
+
+    def _started(self) -> bool:
+        return self._ingest is None or self._ingest.health.started

@@ -1,0 +1,194 @@
+"""From settings to working parts: the only place where everything is known to everything."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from alerts.exporter import Exporter
+from alerts.http import Health as Probes
+from alerts.http import HttpConfig, HttpServer
+from consumers.clocks import ClockPolicy
+from consumers.codec import DecisionCodec, IdHasher, LabelCodec
+from consumers.coder import Coder
+from consumers.ingest import Ingest, IngestPolicy, Observer
+from consumers.shard import Codecs
+from consumers.sources.kafka_source import KafkaSource
+from consumers.sources.kafka_topics import KafkaConnection
+from monitor.core.time import SECOND, WINDOWS
+from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
+from monitor.ports import Clock, RecordSource, Start
+from monitor.settings import Settings, contract_numbers, contract_record
+from monitor.settings.sections import Security
+from monitor.store import database
+from monitor.store.fold import EvaluatorStore
+from monitor.store.ingest import IngestStore
+from monitor.store.records import ContractRecord, Records
+from monitor.store.retention import RetentionPolicy
+
+
+def owner_name() -> str:
+    """A name for this process that no other process has."""
+    return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def contract_records(settings: Settings) -> list[ContractRecord]:
+    """All contracts as they are kept in the store."""
+    return [
+        ContractRecord(
+            case.name, case.contract.version, contract_numbers(case), contract_record(case)
+        )
+        for case in settings.use_case
+    ]
+
+
+def open_store(settings: Settings, clock: Clock) -> sa.Engine:
+    """The database, at the schema we need, with these contracts and this coding.
+
+    SQLite is brought to the newest schema; a server's schema is changed only by
+    ``slicewatch db migrate``, since several processes share it.
+
+    Raises:
+        StoreError: unreachable, wrong schema, or changed numbers under an unchanged version.
+    """
+    engine = database.create_engine(settings.store.url)
+    if engine.dialect.name == "sqlite":
+        database.migrate(engine)
+    database.require_head(engine)
+    records = Records(engine)
+    records.keep_coding(settings.coding)
+    records.keep_contracts(contract_records(settings), clock.now())
+    return engine
+
+
+def kafka_arguments(security: Security) -> dict[str, object]:
+    """The security settings in the client's own words."""
+    arguments = {
+        "security_protocol": security.protocol,
+        "sasl_mechanism": security.sasl_mechanism,
+        "sasl_plain_username": security.username,
+        "sasl_plain_password": security.password.reveal() if security.password else None,
+        "ssl_cafile": security.ca_file,
+        "ssl_certfile": security.cert_file,
+        "ssl_keyfile": security.key_file,
+    }
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def kafka_connection(settings: Settings) -> KafkaConnection:
+    """Where the brokers are and how to be let in."""
+    stream = settings.stream
+    return KafkaConnection(stream.bootstrap_servers, security=kafka_arguments(stream.security))
+
+
+def kafka_source(settings: Settings) -> KafkaSource:
+    """The record source of the service."""
+    stream = settings.stream
+    return KafkaSource(
+        kafka_connection(settings),
+        [stream.decisions_topic, stream.labels_topic],
+        stream.group_id,
+        group_instance_id=stream.instance,
+        session_timeout=stream.session_timeout / SECOND,
+    )
+
+
+def build_codecs(settings: Settings, records: Records) -> Codecs:
+    """Codecs and clocks that all shards of this process share."""
+    stream, coding = settings.stream, settings.coding
+    secret = settings.privacy.id_key
+    hasher = IdHasher(secret.reveal().encode() if secret else records.id_key())
+    coder = Coder(coding, settings.ingest.max_versions, records.version_texts())
+    return Codecs(
+        decisions=DecisionCodec(coder, coding),
+        labels=LabelCodec(hasher),
+        coder=coder,
+        hasher=hasher,
+        clock=ClockPolicy(stream.clock == "live", stream.horizon, stream.max_early),
+        lateness=stream.lateness,
+        dedupe_window=settings.dedupe.window,
+        pending_all=settings.pending.policy == "all",
+    )
+
+
+def build_ingest(
+    settings: Settings,
+    engine: sa.Engine,
+    source: RecordSource,
+    metrics: Observer,
+    clock: Clock,
+    *,
+    progress: Callable[[], None] | None = None,
+) -> Ingest:
+    """The ingest worker."""
+    stream = settings.stream
+    return Ingest(
+        source=source,
+        store=IngestStore(engine, stream.decisions_topic, clock),
+        codecs=build_codecs(settings, Records(engine)),
+        policy=IngestPolicy(
+            decisions_topic=stream.decisions_topic,
+            labels_topic=stream.labels_topic,
+            owner=owner_name(),
+            start=Start(stream.start, stream.start_micros),
+            flush_events=settings.ingest.flush_events,
+            flush_seconds=settings.ingest.flush_interval / SECOND,
+            dead_letter_stop_share=float(settings.ingest.dead_letter_stop_share),
+            dead_letter_min_events=settings.ingest.dead_letter_min_events,
+        ),
+        clock=clock,
+        observer=metrics,
+        progress=progress,
+    )
+
+
+def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Evaluator:
+    """The evaluator."""
+    stream = settings.stream
+    windows = {
+        case.name: tuple(WINDOWS[name] for name in case.windows) for case in settings.use_case
+    }
+    policy = EvaluatorPolicy(
+        owner=owner_name(),
+        lease=settings.evaluate.lease,
+        horizon=stream.horizon,
+        completeness=settings.evaluate.completeness,
+        coding=settings.coding,
+        contracts=[(contract, windows[contract.name]) for contract in settings.contracts],
+    )
+    store = EvaluatorStore(engine, stream.decisions_topic, stream.labels_topic)
+    return Evaluator(store, policy, clock)
+
+
+def retention_policy(settings: Settings) -> RetentionPolicy:
+    """How long stored rows are kept."""
+    return RetentionPolicy(
+        horizon=settings.stream.horizon,
+        aggregates=settings.retention.aggregates,
+        dead_letters=settings.retention.dead_letters,
+        snapshots=settings.retention.snapshots,
+        dedupe_window=settings.dedupe.window,
+    )
+
+
+def build_server(settings: Settings, exporter: Exporter, probes: Probes) -> HttpServer:
+    """The HTTP server for scrapes and probes."""
+    server = settings.server
+    config = HttpConfig(
+        host=server.host,
+        port=server.port,
+        token=server.token.reveal() if server.token else None,
+        cert_file=_path(server.tls_cert_file),
+        key_file=_path(server.tls_key_file),
+        client_ca_file=_path(server.client_ca_file),
+        insecure=server.insecure,
+    )
+    return HttpServer(config, exporter, probes)
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None

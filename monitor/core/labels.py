@@ -1,0 +1,115 @@
+"""Labels of one decision: a total order, and what the greatest label adds to its cell.
+
+The label that counts is the maximum by (kind rank, revision, labelled_at, label id), so any
+order of arrival and any repetition ends in the same counts. Complaint-driven labels have a
+track of their own, because they are never a sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.cells import COUNTERS, DELAY_EDGES_HOURS, Counter, Int64s
+from monitor.core.time import HOUR
+
+Int8s = npt.NDArray[np.int8]
+Bools = npt.NDArray[np.bool_]
+
+KIND_RANKS = {"initial": 0, "correction": 1, "adjudication": 2, "retraction": 3}
+RETRACTED = KIND_RANKS["retraction"]
+NOT_READY, READY, UNDECIDABLE = 0, 1, 2
+
+_DELAY_EDGES = np.array(DELAY_EDGES_HOURS, np.int64) * HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumns:
+    """Labels as columns of equal length.
+
+    Attributes:
+        ids: keyed hash of the decision id.
+        ts: decided_at of the decision (microseconds), as the label says.
+        complaint: 1 when driven by a complaint, else 0.
+        rank: rank of the kind.
+        revision: the label's ``version``.
+        labelled_at: microseconds.
+        label: hash of the label id.
+        ready: 0 not ready, 1 ready, 2 the reviewer could not tell.
+        blind: the reviewer did not see the route.
+    """
+
+    ids: Int64s
+    ts: Int64s
+    complaint: Int8s
+    rank: Int8s
+    revision: Int64s
+    labelled_at: Int64s
+    label: Int64s
+    ready: Int8s
+    blind: Bools
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, rows: Int64s | Bools) -> LabelColumns:
+        """The chosen rows, in the order given."""
+        return LabelColumns(*(getattr(self, f.name)[rows] for f in fields(self)))
+
+    @classmethod
+    def empty(cls) -> LabelColumns:
+        """No labels."""
+        return cls.of_rows([])
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[int]]) -> LabelColumns:
+        """Columns from rows of (ids, ts, complaint, rank, revision, ..., blind)."""
+        table = np.array(rows, np.int64).reshape(len(rows), len(fields(cls)))
+        ids, ts, complaint, rank, revision, labelled_at, label, ready, blind = table.T
+        return cls(
+            ids,
+            ts,
+            complaint.astype(np.int8),
+            rank.astype(np.int8),
+            revision,
+            labelled_at,
+            label,
+            ready.astype(np.int8),
+            blind.astype(bool),
+        )
+
+    @classmethod
+    def concat(cls, parts: Sequence[LabelColumns]) -> LabelColumns:
+        """All parts, one after the other."""
+        if not parts:
+            return cls.empty()
+        return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
+
+    def contributions(self, decided_at: Int64s) -> Int64s:
+        """What each row adds to its cell while it is the label that counts.
+
+        Args:
+            decided_at: the decision's own time, from which the delay is counted.
+
+        Returns:
+            int64 of shape (len(self), COUNTERS).
+        """
+        out = np.zeros((len(self), COUNTERS), np.int64)
+        standing = self.rank != RETRACTED
+        sample = self.complaint == 0
+        labelled = standing & sample & (self.ready != UNDECIDABLE)
+        ready = labelled & (self.ready == READY)
+        out[:, Counter.LABELLED] = labelled
+        out[:, Counter.READY] = ready
+        out[:, Counter.UNDECIDABLE] = standing & sample & (self.ready == UNDECIDABLE)
+        out[:, Counter.COMPLAINTS] = standing & ~sample
+        out[:, Counter.REVISED] = sample & ((self.rank > 0) | (self.revision > 1))
+        out[:, Counter.BLIND] = labelled & self.blind
+        out[:, Counter.BLIND_READY] = ready & self.blind
+        delay = np.maximum(self.labelled_at - decided_at, 0)
+        bucket = np.searchsorted(_DELAY_EDGES, delay, side="right")
+        out[np.arange(len(self)), Counter.DELAY_0 + bucket] = labelled
+        return out

@@ -1,0 +1,76 @@
+"""What cell ids mean, read from the store once and extended as new ids appear."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from monitor.core.atoms import content_id
+from monitor.core.cells import Int64s, Route, Stratum, decode_strata
+from monitor.core.rollup import CellIndex
+from monitor.store.fold import EvaluatorStore
+
+
+class CellDictionary:
+    """Fine cells of the label grains, and coarse ones (atom x route) of the 5-minute grain."""
+
+    def __init__(self, store: EvaluatorStore) -> None:
+        self._store = store
+        cells = store.cells()
+        self._meaning = dict(
+            zip(
+                cells.ids.tolist(),
+                zip(cells.atoms.tolist(), cells.strata.tolist(), strict=True),
+                strict=True,
+            )
+        )
+        self._texts = store.atom_texts()
+        self._coarse: dict[int, int] = {}
+        self.fresh: dict[int, tuple[int, int, int]] = {}
+        self._index: CellIndex | None = None
+
+    def learn(self, cells: Int64s) -> None:
+        """Make sure that all these cells are known."""
+        unknown = [cell for cell in np.unique(cells).tolist() if cell not in self._meaning]
+        if not unknown:
+            return
+        rows = self._store.cells(unknown)
+        for cell, atom, stratum in zip(
+            rows.ids.tolist(), rows.atoms.tolist(), rows.strata.tolist(), strict=True
+        ):
+            self._meaning[cell] = (atom, stratum)
+        if any(self._meaning[cell][0] not in self._texts for cell in unknown):
+            self._texts = self._store.atom_texts()
+        self._index = None
+
+    def strata(self, cells: Int64s) -> Int64s:
+        """Stratum code of each cell."""
+        return np.array([self._meaning[cell][1] for cell in cells.tolist()], np.int64)
+
+    def coarse(self, cells: Int64s) -> Int64s:
+        """The atom x route cell that each fine cell belongs to."""
+        unique, inverse = np.unique(cells, return_inverse=True)
+        table = [self._coarse.get(cell) or self._coarsen(cell) for cell in unique.tolist()]
+        return np.array(table, np.int64)[inverse]
+
+    def _coarsen(self, cell: int) -> int:
+        atom, code = self._meaning[cell]
+        fine = decode_strata(np.array([code]))
+        route, probe = Route(int(fine.route[0])), bool(fine.probe[0])
+        stratum = Stratum(route, 0, 0, bool(fine.evidence_passed[0]), probe).code
+        coarse = content_id(f"{atom}/0/{stratum}")
+        self._coarse[cell] = coarse
+        if coarse not in self._meaning:
+            self._meaning[coarse] = (atom, stratum)
+            self.fresh[coarse] = (atom, 0, stratum)
+            self._index = None
+        return coarse
+
+    @property
+    def index(self) -> CellIndex:
+        """All cells as sorted columns."""
+        if self._index is None:
+            cells = np.array(sorted(self._meaning), np.int64)
+            pairs = np.array([self._meaning[cell] for cell in cells.tolist()], np.int64)
+            pairs = pairs.reshape(len(cells), 2)
+            self._index = CellIndex(cells, pairs[:, 0], pairs[:, 1], self._texts)
+        return self._index

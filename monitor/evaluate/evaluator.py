@@ -1,0 +1,239 @@
+"""The evaluator: fold deltas, keep the windows, publish a Snapshot when its bytes change.
+
+Exactly one works at a time, by a lease with a fence. A cycle reads and computes outside any
+transaction and writes in one that begins with the fence; when the fence fails, everything in
+memory is forgotten and read again from the store.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from monitor.core.build import WindowCounts, build_contract
+from monitor.core.cells import COUNTERS, Counter, Int64s
+from monitor.core.coding import Coding
+from monitor.core.contract import Contract
+from monitor.core.snapshot import Snapshot, encode
+from monitor.core.time import Grain, WindowKind, pane_of, pane_start
+from monitor.errors import FencedError
+from monitor.evaluate.cohorts import Cohorts
+from monitor.evaluate.dictionary import CellDictionary
+from monitor.evaluate.windows import RunningWindow, split_panes
+from monitor.ports import Clock, PaneCounts, Shard, StoredDelta
+from monitor.store.fold import Cycle, EvaluatorStore
+
+log = logging.getLogger("slicewatch.evaluate")
+
+MAX_DELTAS = 200
+"""Deltas folded in one transaction at most, so that catching up stays bounded in memory."""
+
+_LABEL_GRAINS = (Grain.HOUR, Grain.DAY, Grain.WEEK)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorPolicy:
+    """What is evaluated.
+
+    Attributes:
+        owner: name of this evaluator, for the lease.
+        lease: microseconds.
+        horizon: microseconds after which a label is not waited for.
+        completeness: share of requested labels that makes a cohort mature.
+        windows: all windows any contract uses.
+        coding: how decisions were coded.
+        contracts: with the windows of each.
+    """
+
+    owner: str
+    lease: int
+    horizon: int
+    completeness: Fraction
+    coding: Coding
+    contracts: Sequence[tuple[Contract, Sequence[WindowKind]]]
+
+    @property
+    def windows(self) -> list[WindowKind]:
+        """All windows that any contract uses, shortest first."""
+        kinds = {kind for _, windows in self.contracts for kind in windows}
+        return sorted(kinds, key=lambda kind: kind.length)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is kept between cycles; always equal to what the store holds."""
+
+    cursors: dict[Shard, int]
+    dictionary: CellDictionary
+    cohorts: Cohorts
+    decisions: dict[str, RunningWindow]
+    labelled: dict[str, RunningWindow]
+    snapshot: bytes | None = None
+    marks: tuple[int | None, int | None] = (None, None)
+
+    @property
+    def windows(self) -> list[RunningWindow]:
+        """All running sums."""
+        return [*self.decisions.values(), *self.labelled.values()]
+
+
+class Evaluator:
+    """Call :meth:`cycle` again and again, from one thread."""
+
+    def __init__(self, store: EvaluatorStore, policy: EvaluatorPolicy, clock: Clock) -> None:
+        self._store = store
+        self._policy = policy
+        self._clock = clock
+        self._epoch: int | None = None
+        self._memory: _Memory | None = None
+
+    def cycle(self) -> bool:
+        """Fold what is new and publish; returns False while another evaluator works.
+
+        Raises:
+            StoreError: the database cannot be used; the next cycle begins from the store.
+        """
+        epoch = self._store.acquire(self._policy.owner, self._policy.lease)
+        if epoch is None:
+            self._forget()
+            return False
+        if epoch != self._epoch:
+            self._forget()
+            self._epoch = epoch
+        try:
+            while self._fold_some(epoch):
+                pass
+        except FencedError:
+            log.warning("another evaluator has taken over")
+            self._forget()
+            return False
+        except BaseException:
+            self._forget()
+            raise
+        return True
+
+    def release(self) -> None:
+        """Let another evaluator work at once."""
+        if self._epoch is not None:
+            self._store.release(self._policy.owner)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._memory = self._epoch = None
+
+    def _fold_some(self, epoch: int) -> bool:
+        """One cycle over a bounded number of deltas; returns whether more may wait."""
+        if self._memory is None:
+            self._memory = self._load()
+        memory = self._memory
+        watermark = self._store.watermark()
+        deltas = self._store.deltas(memory.cursors, MAX_DELTAS)
+        panes = self._increments(memory, deltas)
+        # The watermark promises more than was folded while deltas are left: show nothing yet.
+        behind = len(deltas) >= MAX_DELTAS
+        body = self._evaluate(memory, panes, None if behind else watermark)
+        cursors = {delta.shard: delta.seq for delta in deltas}
+        changed = body if body != memory.snapshot else None
+        cycle = Cycle(cursors, panes, dict(memory.dictionary.fresh), changed, watermark)
+        if deltas or changed is not None:
+            self._store.commit(epoch, cycle, self._clock.now())
+        memory.cursors.update(cursors)
+        memory.dictionary.fresh.clear()
+        memory.snapshot = body
+        return behind
+
+    def _load(self) -> _Memory:
+        windows = self._policy.windows
+        memory = _Memory(
+            cursors=self._store.cursors(),
+            dictionary=CellDictionary(self._store),
+            cohorts=Cohorts(),
+            decisions={kind.name: RunningWindow(kind) for kind in windows},
+            labelled={kind.name: RunningWindow(kind) for kind in windows if kind.labelled},
+        )
+        watermark = self._store.watermark()
+        if watermark is not None:
+            first = pane_of(watermark - 2 * self._policy.horizon, Grain.HOUR)
+            rows = np.array(list(self._store.cohorts(first)), np.int64).reshape(-1, 4)
+            strata = memory.dictionary.strata(rows[:, 1])
+            memory.cohorts.add(rows[:, 0], strata, rows[:, 2], rows[:, 3])
+        return memory
+
+    def _increments(self, memory: _Memory, deltas: Sequence[StoredDelta]) -> list[PaneCounts]:
+        """What the deltas add to every grain, and to the cohorts."""
+        if not deltas:
+            return []
+        panes = np.concatenate([delta.panes for delta in deltas])
+        cells = np.concatenate([delta.cells for delta in deltas])
+        values = np.concatenate([delta.values for delta in deltas])
+        memory.dictionary.learn(cells)
+        at = pane_start(panes, Grain.MINUTES5)
+        memory.cohorts.add(
+            pane_of(at, Grain.HOUR),
+            memory.dictionary.strata(cells),
+            values[:, Counter.Q],
+            values[:, Counter.LABELLED] + values[:, Counter.UNDECIDABLE],
+        )
+        increments = list(self._five_minutes(memory, panes, cells, values))
+        for grain in _LABEL_GRAINS:
+            increments += split_panes(grain, pane_of(at, grain), cells, values)
+        return increments
+
+    def _five_minutes(
+        self, memory: _Memory, panes: Int64s, cells: Int64s, values: Int64s
+    ) -> Iterator[PaneCounts]:
+        decided = values[:, Counter.N] != 0
+        if decided.any():
+            only_n = np.zeros((int(decided.sum()), COUNTERS), np.int64)
+            only_n[:, Counter.N] = values[decided, Counter.N]
+            coarse = memory.dictionary.coarse(cells[decided])
+            yield from split_panes(Grain.MINUTES5, panes[decided], coarse, only_n)
+
+    def _evaluate(
+        self, memory: _Memory, panes: list[PaneCounts], watermark: int | None
+    ) -> bytes | None:
+        """The Snapshot's bytes; those of the last one when nothing it shows has changed."""
+        if watermark is None:
+            for window in memory.windows:
+                window.add(panes)
+            return memory.snapshot
+        frontier = memory.cohorts.frontier(
+            watermark, self._policy.horizon, self._policy.completeness
+        )
+        memory.cohorts.forget(pane_of(watermark - 2 * self._policy.horizon, Grain.HOUR))
+        moved = [w.move(self._store, watermark) for w in memory.decisions.values()]
+        moved += [w.move(self._store, frontier) for w in memory.labelled.values()]
+        added = [window.add(panes) for window in memory.windows]
+        marks = (watermark, frontier)
+        if memory.snapshot is not None and marks == memory.marks and not any(moved + added):
+            return memory.snapshot
+        memory.marks = marks
+        return encode(self._snapshot(memory, watermark, frontier))
+
+    def _snapshot(self, memory: _Memory, watermark: int, frontier: int) -> Snapshot:
+        tables = [
+            build_contract(
+                contract, self._policy.coding, [_window_counts(memory, kind) for kind in kinds]
+            )
+            for contract, kinds in self._policy.contracts
+        ]
+        return Snapshot(watermark, frontier, tuple(tables))
+
+
+def _window_counts(memory: _Memory, kind: WindowKind) -> WindowCounts:
+    decisions = memory.decisions[kind.name]
+    labelled = memory.labelled.get(kind.name, decisions)
+    return WindowCounts(
+        kind=kind,
+        start=decisions.start_at,
+        end=decisions.end_at,
+        labelled_start=labelled.start_at if kind.labelled else None,
+        labelled_end=labelled.end_at if kind.labelled else None,
+        decisions=decisions.counts,
+        labelled=labelled.counts,
+        index=memory.dictionary.index,
+    )

@@ -1,0 +1,267 @@
+"""The store as the evaluator uses it: lease, deltas in, counts and Snapshots out.
+
+A cycle reads and computes outside any transaction and then writes in one short transaction that
+begins with the fence of the lease, so two evaluators can never fold the same delta twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.cells import COUNTERS, Counts, Int64s
+from monitor.core.time import Grain
+from monitor.errors import FencedError
+from monitor.ports import PaneCounts, Shard, ShardStatus, StoredDelta
+from monitor.store import payload
+from monitor.store.database import reading, writing
+from monitor.store.ingest import read_statuses, read_watermark
+from monitor.store.schema import COUNTER_COLUMNS, delta, fold_cursor
+
+ROLE = "evaluator"
+_CHUNK = 5_000
+_SUMS = ", ".join(f"SUM({name})" for name in COUNTER_COLUMNS)
+_NAMES = ", ".join(COUNTER_COLUMNS)
+_MARKS = ", ".join(f":{name}" for name in COUNTER_COLUMNS)
+_ADDED = ", ".join(f"{name} = counts.{name} + excluded.{name}" for name in COUNTER_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Cell rows of the dictionary as columns."""
+
+    ids: Int64s
+    atoms: Int64s
+    strata: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What one evaluator cycle writes.
+
+    Attributes:
+        cursors: last folded delta of each shard that moved.
+        increments: counts to add, by grain and pane.
+        cells: coarse cells of the 5-minute grain, id -> (atom, version, stratum).
+        snapshot: bytes to store, or None when nothing changed.
+        watermark: as in the Snapshot.
+    """
+
+    cursors: Mapping[Shard, int] = field(default_factory=dict)
+    increments: Sequence[PaneCounts] = ()
+    cells: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
+    snapshot: bytes | None = None
+    watermark: int | None = None
+
+
+class EvaluatorStore:
+    """Used by one evaluator thread."""
+
+    def __init__(self, engine: sa.Engine, decisions_topic: str, labels_topic: str) -> None:
+        self._engine = engine
+        self.decisions_topic = decisions_topic
+        self.labels_topic = labels_topic
+
+    def acquire(self, owner: str, lease: int) -> int | None:
+        """Take or renew the lease; returns its epoch, or None while another holds it.
+
+        Args:
+            owner: name of this evaluator.
+            lease: microseconds on the database's clock.
+        """
+        with writing(self._engine) as connection:
+            now = database_now(connection)
+            connection.execute(
+                sa.text(
+                    "INSERT INTO lease (role, epoch, owner, until) VALUES (:role, 0, NULL, 0)"
+                    " ON CONFLICT DO NOTHING"
+                ),
+                {"role": ROLE},
+            )
+            epoch: int | None = connection.execute(
+                sa.text(
+                    "UPDATE lease SET until = :until, owner = :owner,"
+                    " epoch = epoch + CASE WHEN owner = :owner THEN 0 ELSE 1 END"
+                    " WHERE role = :role AND (owner IS NULL OR owner = :owner OR until < :now)"
+                    " RETURNING epoch"
+                ),
+                {"role": ROLE, "owner": owner, "until": now + lease, "now": now},
+            ).scalar()
+        return epoch
+
+    def release(self, owner: str) -> None:
+        """Give the lease back, so that another evaluator need not wait for its end."""
+        with writing(self._engine) as connection:
+            connection.execute(
+                sa.text("UPDATE lease SET owner = NULL WHERE role = :role AND owner = :owner"),
+                {"role": ROLE, "owner": owner},
+            )
+
+    def cursors(self) -> dict[Shard, int]:
+        """Last folded delta of each shard."""
+        with reading(self._engine) as connection:
+            rows = connection.execute(sa.select(fold_cursor)).all()
+        return {Shard(row.topic, row.part): row.seq for row in rows}
+
+    def deltas(self, cursors: Mapping[Shard, int], limit: int) -> list[StoredDelta]:
+        """Deltas after the cursors, each shard's in order; at most ``limit``."""
+        found: list[StoredDelta] = []
+        for status in self.statuses():
+            seen = cursors.get(status.shard, 0)
+            if status.seq > seen and len(found) < limit:
+                found.extend(self._deltas_of(status.shard, seen, limit - len(found)))
+        return found
+
+    def _deltas_of(self, shard: Shard, seen: int, limit: int) -> Iterable[StoredDelta]:
+        with reading(self._engine) as connection:
+            rows = connection.execute(
+                sa.select(delta.c.seq, delta.c.payload)
+                .where(
+                    delta.c.topic == shard.topic,
+                    delta.c.part == shard.partition,
+                    delta.c.seq > seen,
+                )
+                .order_by(delta.c.seq)
+                .limit(limit)
+            ).all()
+        for row in rows:
+            body = payload.decode(row.payload)
+            yield StoredDelta(shard, row.seq, body.panes, body.cells, body.values)
+
+    def statuses(self) -> list[ShardStatus]:
+        """All shards."""
+        return read_statuses(self._engine)
+
+    def watermark(self) -> int | None:
+        """Event time the decisions are complete to."""
+        with reading(self._engine) as connection:
+            return read_watermark(connection, self.decisions_topic)
+
+    def sum_panes(self, grain: Grain, first: int, end: int) -> Counts:
+        """Counts of the panes ``first`` to ``end`` (exclusive), added up by cell."""
+        query = (
+            f"SELECT cell, {_SUMS} FROM counts"
+            " WHERE grain = :grain AND pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
+        )
+        with reading(self._engine) as connection:
+            rows = connection.execute(
+                sa.text(query), {"grain": int(grain), "first": first, "end": end}
+            ).all()
+        table = np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), COUNTERS + 1)
+        return Counts(table[:, 0], table[:, 1:])
+
+    def cohorts(self, first: int) -> Iterable[tuple[int, int, int, int]]:
+        """(hour, cell, requested, received) of every hour from ``first`` on."""
+        query = (
+            "SELECT pane, cell, q, labelled + undecidable FROM counts"
+            " WHERE grain = :grain AND pane >= :first AND q > 0"
+        )
+        with reading(self._engine) as connection:
+            rows = connection.execute(
+                sa.text(query), {"grain": int(Grain.HOUR), "first": first}
+            ).all()
+        return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+    def cells(self, ids: Sequence[int] | None = None) -> Cells:
+        """Cell rows: all of them, or those with the given ids."""
+        chunks = (
+            [None] if ids is None else [ids[i : i + _CHUNK] for i in range(0, len(ids), _CHUNK)]
+        )
+        rows: list[tuple[int, ...]] = []
+        with reading(self._engine) as connection:
+            for chunk in chunks:
+                query = "SELECT id, atom, stratum FROM cell"
+                if chunk is not None:
+                    query += f" WHERE id IN ({','.join(map(str, chunk))})"
+                rows.extend(tuple(row) for row in connection.exec_driver_sql(query))
+        table = np.array(rows, np.int64).reshape(len(rows), 3)
+        return Cells(table[:, 0], table[:, 1], table[:, 2])
+
+    def atom_texts(self) -> dict[int, str]:
+        """Canonical text of every atom."""
+        with reading(self._engine) as connection:
+            rows = connection.execute(sa.text("SELECT id, text FROM atom")).all()
+        return {row.id: row.text for row in rows}
+
+    def commit(self, epoch: int, cycle: Cycle, stored_at: int) -> None:
+        """Write one cycle.
+
+        Raises:
+            FencedError: another evaluator has taken over; nothing was written.
+        """
+        with writing(self._engine) as connection:
+            fence = connection.execute(
+                sa.text("UPDATE lease SET epoch = epoch WHERE role = :role AND epoch = :epoch"),
+                {"role": ROLE, "epoch": epoch},
+            )
+            if fence.rowcount != 1:
+                raise FencedError(ROLE)
+            _write_cells(connection, cycle.cells)
+            for pane in cycle.increments:
+                _add_counts(connection, pane)
+            _move_cursors(connection, cycle.cursors)
+            if cycle.snapshot is not None:
+                _store_snapshot(connection, cycle.snapshot, cycle.watermark, stored_at)
+
+
+def database_now(connection: sa.Connection) -> int:
+    """Microseconds on the database's clock: leases must not depend on ours."""
+    if connection.dialect.name == "sqlite":
+        query = "SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER) * 1000"
+    else:
+        query = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
+    return int(connection.exec_driver_sql(query).scalar_one())
+
+
+def _write_cells(connection: sa.Connection, cells: Mapping[int, tuple[int, int, int]]) -> None:
+    rows = [
+        {"id": key, "atom": atom, "version": version, "stratum": stratum}
+        for key, (atom, version, stratum) in sorted(cells.items())
+    ]
+    if rows:
+        query = (
+            "INSERT INTO cell (id, atom, version, stratum)"
+            " VALUES (:id, :atom, :version, :stratum) ON CONFLICT DO NOTHING"
+        )
+        connection.execute(sa.text(query), rows)
+
+
+def _add_counts(connection: sa.Connection, pane: PaneCounts) -> None:
+    query = (
+        f"INSERT INTO counts (grain, pane, cell, {_NAMES})"
+        f" VALUES ({pane.grain}, {pane.pane}, :cell, {_MARKS})"
+        f" ON CONFLICT (grain, pane, cell) DO UPDATE SET {_ADDED}"
+    )
+    names = ("cell", *COUNTER_COLUMNS)
+    table = np.column_stack([pane.counts.keys, pane.counts.values])
+    rows = [dict(zip(names, row, strict=True)) for row in table.tolist()]
+    if rows:
+        connection.execute(sa.text(query), rows)
+
+
+def _move_cursors(connection: sa.Connection, cursors: Mapping[Shard, int]) -> None:
+    rows = [
+        {"topic": shard.topic, "part": shard.partition, "seq": seq}
+        for shard, seq in sorted(cursors.items())
+    ]
+    if rows:
+        query = (
+            "INSERT INTO fold_cursor (topic, part, seq) VALUES (:topic, :part, :seq)"
+            " ON CONFLICT (topic, part) DO UPDATE SET seq = excluded.seq"
+        )
+        connection.execute(sa.text(query), rows)
+
+
+def _store_snapshot(
+    connection: sa.Connection, body: bytes, watermark: int | None, stored_at: int
+) -> None:
+    connection.execute(
+        sa.text(
+            "INSERT INTO snapshot (id, stored_at, watermark, body)"
+            " SELECT COALESCE(MAX(id), 0) + 1, :stored_at, :watermark, :body FROM snapshot"
+        ),
+        {"stored_at": stored_at, "watermark": watermark, "body": body},
+    )

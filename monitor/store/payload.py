@@ -1,0 +1,73 @@
+"""The payload of a delta row: columns as compressed bytes.
+
+A decision shard's delta carries the keys that duplicates are recognised by; a label shard's
+does not. Only counters that occur are written, so both stay small.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from monitor.core.cells import COUNTERS, Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Counts by (5-minute pane, cell), and the duplicate keys that arrived.
+
+    Attributes:
+        panes: 5-minute pane index of each row.
+        cells: cell id of each row.
+        values: int64 of shape (rows, COUNTERS).
+        keys: duplicate keys of the decisions that were counted.
+        arrivals: minute of event time at which each key arrived.
+    """
+
+    panes: Int64s
+    cells: Int64s
+    values: Int64s
+    keys: Int64s
+    arrivals: Int64s
+
+
+class _Encoded(msgspec.Struct, array_like=True):
+    panes: bytes
+    cells: bytes
+    counters: list[int]
+    values: bytes
+    keys: bytes
+    arrivals: bytes
+
+
+def encode(payload: Payload) -> bytes:
+    """Pack a payload."""
+    used = np.flatnonzero(payload.values.any(axis=0))
+    encoded = _Encoded(
+        payload.panes.tobytes(),
+        payload.cells.tobytes(),
+        used.tolist(),
+        payload.values[:, used].tobytes(),
+        payload.keys.tobytes(),
+        payload.arrivals.tobytes(),
+    )
+    return zlib.compress(msgspec.msgpack.encode(encoded), level=1)
+
+
+def decode(data: bytes) -> Payload:
+    """Unpack what :func:`encode` packed."""
+    encoded = msgspec.msgpack.decode(zlib.decompress(data), type=_Encoded)
+    panes = np.frombuffer(encoded.panes, np.int64)
+    values = np.zeros((len(panes), COUNTERS), np.int64)
+    shape = (len(panes), len(encoded.counters))
+    values[:, encoded.counters] = np.frombuffer(encoded.values, np.int64).reshape(shape)
+    return Payload(
+        panes,
+        np.frombuffer(encoded.cells, np.int64),
+        values,
+        np.frombuffer(encoded.keys, np.int64),
+        np.frombuffer(encoded.arrivals, np.int64),
+    )

@@ -1,0 +1,173 @@
+"""Small facts of the store: contracts, coding, the id key, Snapshots, dead letters."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from monitor.core.coding import Coding
+from monitor.errors import StoreError
+from monitor.ports import DeadLetter, Shard, StoredDeadLetter
+from monitor.store.database import reading, writing
+
+_ID_KEY = "id_key"
+
+
+@dataclass(frozen=True, slots=True)
+class ContractRecord:
+    """One version of one contract: what it compares, and all of its text."""
+
+    name: str
+    version: str
+    numbers: str
+    record: str
+
+
+class Records:
+    """Reads and writes what is neither counted nor folded."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def contract_changes(self, contracts: Sequence[ContractRecord]) -> list[str]:
+        """What a start would change against the store, a line each; empty when nothing."""
+        lines = []
+        for contract in contracts:
+            stored = self._numbers(contract)
+            if stored is None:
+                lines.append(f"contract {contract.name} version {contract.version} is new")
+            elif stored != contract.numbers:
+                lines.append(_changed(contract))
+        return lines
+
+    def keep_contracts(self, contracts: Sequence[ContractRecord], now: int) -> None:
+        """Store every version of every contract.
+
+        Raises:
+            StoreError: a contract's numbers changed while its version did not.
+        """
+        for contract in contracts:
+            stored = self._numbers(contract)
+            if stored is not None and stored != contract.numbers:
+                raise StoreError(_changed(contract))
+        with writing(self._engine) as connection:
+            for contract in contracts:
+                connection.execute(
+                    sa.text(
+                        "INSERT INTO contract (name, version, numbers, record, recorded_at)"
+                        " VALUES (:name, :version, :numbers, :record, :now)"
+                        " ON CONFLICT (name, version) DO UPDATE SET record = excluded.record"
+                    ),
+                    {
+                        "name": contract.name,
+                        "version": contract.version,
+                        "numbers": contract.numbers,
+                        "record": contract.record,
+                        "now": now,
+                    },
+                )
+
+    def _numbers(self, contract: ContractRecord) -> str | None:
+        with reading(self._engine) as connection:
+            found: str | None = connection.execute(
+                sa.text("SELECT numbers FROM contract WHERE name = :name AND version = :version"),
+                {"name": contract.name, "version": contract.version},
+            ).scalar()
+        return found
+
+    def coding_change(self, coding: Coding) -> str | None:
+        """One line when the coding differs from the stored one, else None."""
+        with reading(self._engine) as connection:
+            hashes = list(connection.execute(sa.text("SELECT hash FROM coding")).scalars())
+        if not hashes or coding.hash in hashes:
+            return None
+        return (
+            "attributes, their values, stream.score_bands or stream.audit_rates differ from those"
+            " this store was counted with; keep them, or begin a new store (store.url)"
+        )
+
+    def keep_coding(self, coding: Coding) -> None:
+        """Store the coding at the first start.
+
+        Raises:
+            StoreError: the store was counted with another coding.
+        """
+        changed = self.coding_change(coding)
+        if changed is not None:
+            raise StoreError(changed)
+        with writing(self._engine) as connection:
+            connection.execute(
+                sa.text(
+                    "INSERT INTO coding (hash, effective_from, body) VALUES (:hash, 0, :body)"
+                    " ON CONFLICT DO NOTHING"
+                ),
+                {"hash": coding.hash, "body": coding.canonical()},
+            )
+
+    def id_key(self) -> bytes:
+        """The store's own id key, made at random when it is first asked for."""
+        with writing(self._engine) as connection:
+            connection.execute(
+                sa.text("INSERT INTO meta (name, value) VALUES (:n, :v) ON CONFLICT DO NOTHING"),
+                {"n": _ID_KEY, "v": secrets.token_hex(32)},
+            )
+            value = connection.execute(
+                sa.text("SELECT value FROM meta WHERE name = :n"), {"n": _ID_KEY}
+            ).scalar_one()
+        return bytes.fromhex(value)
+
+    def version_texts(self) -> list[str]:
+        """Texts of all version tuples seen."""
+        with reading(self._engine) as connection:
+            return list(connection.execute(sa.text("SELECT text FROM version")).scalars())
+
+    def newest_snapshot(self, after: int = 0) -> tuple[int, bytes] | None:
+        """Id and bytes of the newest Snapshot, or None when there is none after ``after``."""
+        with reading(self._engine) as connection:
+            row = connection.execute(
+                sa.text("SELECT id, body FROM snapshot WHERE id > :after ORDER BY id DESC LIMIT 1"),
+                {"after": after},
+            ).one_or_none()
+        return None if row is None else (row.id, bytes(row.body))
+
+    def slowest_event_time(self) -> int | None:
+        """Event time of the slowest shard of either topic; None before the first event."""
+        with reading(self._engine) as connection:
+            slowest: int | None = connection.execute(
+                sa.text("SELECT MIN(max_decided_at) FROM ownership")
+            ).scalar()
+        return slowest
+
+    def pending_rows(self) -> int:
+        """Number of decisions that can still get a label."""
+        with reading(self._engine) as connection:
+            return int(connection.execute(sa.text("SELECT COUNT(*) FROM pending")).scalar_one())
+
+    def dead_letters(self, limit: int) -> list[StoredDeadLetter]:
+        """The newest dead letters, newest first."""
+        with reading(self._engine) as connection:
+            rows = connection.execute(
+                sa.text(
+                    "SELECT * FROM dead_letter"
+                    " ORDER BY seen_at DESC, topic, part, msg_offset DESC, item LIMIT :limit"
+                ),
+                {"limit": limit},
+            ).all()
+        return [
+            StoredDeadLetter(
+                Shard(row.topic, row.part),
+                DeadLetter(row.msg_offset, row.item, row.reason, row.field, row.payload_hash),
+                row.seen_at,
+            )
+            for row in rows
+        ]
+
+
+def _changed(contract: ContractRecord) -> str:
+    return (
+        f"contract {contract.name}: numbers changed under the unchanged version"
+        f" {contract.version}; give the contract a new version, effective date and reason"
+    )

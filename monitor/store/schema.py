@@ -1,0 +1,206 @@
+"""Tables of the store. The migrations make them; a test keeps both in step.
+
+Event times are microseconds, hours are pane indexes of the hour grain, ids are 63-bit content
+hashes, so every number fits a signed 64-bit integer on SQLite and PostgreSQL alike.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+)
+
+from monitor.core.cells import Counter
+
+metadata = MetaData()
+
+COUNTER_COLUMNS = tuple(counter.name.lower() for counter in Counter)
+
+
+def _id(name: str) -> Column[int]:
+    return Column(name, BigInteger, primary_key=True, autoincrement=False)
+
+
+def _shard() -> tuple[Column[str], Column[int]]:
+    return (
+        Column("topic", Text, primary_key=True),
+        Column("part", Integer, primary_key=True, autoincrement=False),
+    )
+
+
+ownership = Table(
+    "ownership",
+    metadata,
+    *_shard(),
+    Column("topic_id", Text),
+    Column("epoch", BigInteger, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("owner", Text),
+    Column("start_offset", BigInteger),
+    Column("next_offset", BigInteger),
+    Column("max_decided_at", BigInteger),
+    Column("watermark", BigInteger),
+    Column("caught_up_empty", Boolean, nullable=False),
+    Column("tallies", Text, nullable=False),
+    comment="One row a shard: the fence (epoch, next_offset), its clock and its tallies.",
+)
+
+lease = Table(
+    "lease",
+    metadata,
+    Column("role", Text, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("owner", Text),
+    Column("until", BigInteger, nullable=False),
+    comment="Who evaluates: a fence like ownership, with an end on the database's clock.",
+)
+
+delta = Table(
+    "delta",
+    metadata,
+    *_shard(),
+    _id("seq"),
+    Column("start_offset", BigInteger, nullable=False),
+    Column("next_offset", BigInteger, nullable=False),
+    Column("arrived", BigInteger),
+    Column("payload", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+    comment="What one flush of one shard added, append only, gap-free per shard.",
+)
+
+fold_cursor = Table(
+    "fold_cursor",
+    metadata,
+    *_shard(),
+    Column("seq", BigInteger, nullable=False),
+    comment="The last delta of each shard that the evaluator has folded.",
+)
+
+atom = Table("atom", metadata, _id("id"), Column("text", Text, nullable=False))
+version = Table("version", metadata, _id("id"), Column("text", Text, nullable=False))
+cell = Table(
+    "cell",
+    metadata,
+    _id("id"),
+    Column("atom", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("stratum", Integer, nullable=False),
+)
+
+counts = Table(
+    "counts",
+    metadata,
+    _id("grain"),
+    _id("pane"),
+    _id("cell"),
+    *(Column(name, BigInteger, nullable=False) for name in COUNTER_COLUMNS),
+    sqlite_with_rowid=False,
+    comment="Integer sums by grain (microseconds), pane index and cell.",
+)
+
+pending = Table(
+    "pending",
+    metadata,
+    _id("hour"),
+    _id("id"),
+    Column("ts", BigInteger, nullable=False),
+    Column("cell", BigInteger, nullable=False),
+    Column("kept", Boolean, nullable=False),
+    sqlite_with_rowid=False,
+    comment="Decisions that can get a label, by hour and keyed hash of the id.",
+)
+
+label_state = Table(
+    "label_state",
+    metadata,
+    _id("hour"),
+    _id("id"),
+    Column("complaint", SmallInteger, primary_key=True, autoincrement=False),
+    Column("rank", SmallInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("labelled_at", BigInteger, nullable=False),
+    Column("label", BigInteger, nullable=False),
+    Column("ready", SmallInteger, nullable=False),
+    Column("blind", Boolean, nullable=False),
+    sqlite_with_rowid=False,
+    comment="The label that counts for a decision: the greatest seen so far.",
+)
+
+waiting_label = Table(
+    "waiting_label",
+    metadata,
+    *_shard(),
+    _id("hour"),
+    _id("id"),
+    _id("label"),
+    Column("ts", BigInteger, nullable=False),
+    Column("complaint", SmallInteger, nullable=False),
+    Column("rank", SmallInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("labelled_at", BigInteger, nullable=False),
+    Column("ready", SmallInteger, nullable=False),
+    Column("blind", Boolean, nullable=False),
+    sqlite_with_rowid=False,
+    comment="Labels that came before their decision, kept by the shard that read them.",
+)
+
+dead_letter = Table(
+    "dead_letter",
+    metadata,
+    *_shard(),
+    Column("msg_offset", BigInteger, primary_key=True, autoincrement=False),
+    Column("item", Integer, primary_key=True, autoincrement=False),
+    Column("reason", Text, nullable=False),
+    Column("field", Text, nullable=False),
+    Column("payload_hash", Text, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    comment="Where an unreadable event was and why; never what it said.",
+)
+Index("dead_letter_seen_at", dead_letter.c.seen_at)
+
+contract = Table(
+    "contract",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("version", Text, primary_key=True),
+    Column("numbers", Text, nullable=False),
+    Column("record", Text, nullable=False),
+    Column("recorded_at", BigInteger, nullable=False),
+    comment="Every version of every contract that was ever in force.",
+)
+
+coding = Table(
+    "coding",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("effective_from", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
+    comment="How decisions are coded, with the event time from which on.",
+)
+
+snapshot = Table(
+    "snapshot",
+    metadata,
+    _id("id"),
+    Column("stored_at", BigInteger, nullable=False),
+    Column("watermark", BigInteger),
+    Column("body", LargeBinary, nullable=False),
+    comment="Published Snapshots, byte for byte; id is gap-free.",
+)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    comment="Facts of this store that are made once, such as its id key.",
+)

@@ -1,0 +1,470 @@
+"""One suite for every record source: memory, file, Apache Kafka, and the demo's embedded broker."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from brokers import Broker
+
+from consumers.sources.file_source import FileSource
+from consumers.sources.kafka_source import KafkaSource
+from consumers.sources.kafka_topics import KafkaConnection
+from consumers.sources.memory_source import MemoryBroker, MemorySource
+from monitor.errors import DataLossError, SourceError
+from monitor.ports import Polled, Records, RecordSource, Shard, Start
+
+SECONDS = 30.0
+QUIET_POLLS = 4
+
+
+class World(Protocol):
+    """Where a source reads from; ``groups`` says whether several sources share the shards."""
+
+    groups: bool
+    wait: float
+
+    def create(self, name: str, partitions: int) -> str: ...
+    def produce(self, topic: str, values: Sequence[bytes], partition: int) -> None: ...
+    def source(self, *topics: str) -> RecordSource: ...
+
+
+class MemoryWorld:
+    groups = True
+    wait = 0.0
+
+    def __init__(self) -> None:
+        self.broker = MemoryBroker()
+
+    def create(self, name: str, partitions: int) -> str:
+        self.broker.create_topic(name, partitions)
+        return name
+
+    def produce(self, topic: str, values: Sequence[bytes], partition: int) -> None:
+        self.broker.produce(topic, values, partition)
+
+    def source(self, *topics: str) -> RecordSource:
+        return MemorySource(self.broker, topics, max_records=50)
+
+
+class FileWorld:
+    groups = False
+    wait = 0.0
+
+    def __init__(self, folder: Path, suffix: str) -> None:
+        self.folder, self.suffix = folder, suffix
+        self.files: dict[str, list[Path]] = {}
+
+    def create(self, name: str, partitions: int) -> str:
+        paths = [self.folder / f"{name}-{one}.jsonl{self.suffix}" for one in range(partitions)]
+        for path in paths:
+            self._open(path).close()
+        self.files[name] = paths
+        return name
+
+    def produce(self, topic: str, values: Sequence[bytes], partition: int) -> None:
+        with self._open(self.files[topic][partition]) as file:
+            file.writelines(value + b"\n" for value in values)
+
+    def source(self, *topics: str) -> RecordSource:
+        return FileSource([(topic, path) for topic in topics for path in self.files.get(topic, ())])
+
+    def _open(self, path: Path) -> Any:
+        return gzip.open(path, "ab") if self.suffix else path.open("ab")
+
+
+class KafkaWorld:
+    groups = True
+    wait = 0.2
+
+    def __init__(self, broker: Broker, prefix: str, session: float) -> None:
+        self.broker, self.prefix, self.session = broker, prefix, session
+
+    def create(self, name: str, partitions: int) -> str:
+        topic = f"{self.prefix}-{name}"
+        self.broker.create_topic(topic, partitions)
+        return topic
+
+    def produce(self, topic: str, values: Sequence[bytes], partition: int) -> None:
+        self.broker.produce(topic, values, partition=partition)
+
+    def source(self, *topics: str) -> RecordSource:
+        return KafkaSource(
+            KafkaConnection((self.broker.bootstrap,)),
+            topics,
+            f"{self.prefix}-group",
+            session_timeout=self.session,
+            max_records=50,
+            loss_grace=0.5,
+        )
+
+
+# Joining takes half the session timeout on Tansu. It hands over only to members it finds polling
+# at that moment, so the tests of groups leave it out.
+KINDS = ("memory", "file", "gzip", "kafka", "tansu")
+
+
+@pytest.fixture(params=KINDS)
+def world(request: pytest.FixtureRequest, tmp_path: Path, topic_name: str) -> World:
+    kind = request.param
+    if kind == "memory":
+        return MemoryWorld()
+    if kind in ("file", "gzip"):
+        return FileWorld(tmp_path, ".gz" if kind == "gzip" else "")
+    session = {"kafka": 3.0, "tansu": 1.0}[kind]
+    return KafkaWorld(request.getfixturevalue(kind), topic_name, session)
+
+
+@pytest.fixture
+def opened(world: World) -> Iterator[Callable[..., RecordSource]]:
+    """Open sources that are closed at the end."""
+    sources: list[RecordSource] = []
+
+    def open_one(*topics: str) -> RecordSource:
+        sources.append(world.source(*topics))
+        return sources[-1]
+
+    yield open_one
+    for source in sources:
+        source.close()
+
+
+def values(count: int, start: int = 0) -> list[bytes]:
+    return [b'{"n": %d}' % number for number in range(start, start + count)]
+
+
+def until(source: RecordSource, wait: float, done: Callable[[list[Polled]], bool]) -> list[Polled]:
+    """Poll until ``done`` says so."""
+    polls: list[Polled] = []
+    deadline = time.monotonic() + SECONDS
+    while not done(polls):
+        assert time.monotonic() < deadline, f"nothing after {SECONDS} s: {polls[-3:]}"
+        polls.append(source.poll(wait))
+    return polls
+
+
+def quiet(source: RecordSource, wait: float) -> list[Records]:
+    """Everything that arrives in a few polls."""
+    return [one for _ in range(QUIET_POLLS) for one in source.poll(wait).records]
+
+
+def join(source: RecordSource, wait: float, count: int) -> list[Shard]:
+    """Poll until so many shards are assigned; nothing may arrive before they begin."""
+    polls = until(source, wait, lambda got: sum(len(one.assigned) for one in got) >= count)
+    assert not any(one.records for one in polls)
+    return sorted(chain.from_iterable(one.assigned for one in polls))
+
+
+def read(source: RecordSource, wait: float, count: int) -> dict[Shard, list[tuple[int, bytes]]]:
+    """Poll until so many messages came: (offset, value) by shard."""
+    polls = until(
+        source,
+        wait,
+        lambda got: sum(len(one.offsets) for polled in got for one in polled.records) >= count,
+    )
+    found: dict[Shard, list[tuple[int, bytes]]] = {}
+    for records in chain.from_iterable(polled.records for polled in polls):
+        assert len(records.offsets) == len(records.values) == len(records.timestamps)
+        rows = zip(records.offsets, records.values, strict=True)
+        found.setdefault(records.shard, []).extend((at, value or b"") for at, value in rows)
+    return found
+
+
+def test_fulfils_the_port(world: World, opened: Callable[..., RecordSource]) -> None:
+    assert isinstance(opened(world.create("decisions", 1)), RecordSource)
+
+
+def test_nothing_comes_before_begin(world: World, opened: Callable[..., RecordSource]) -> None:
+    topic = world.create("decisions", 2)
+    world.produce(topic, values(5), 0)
+    source = opened(topic)
+    shards = join(source, world.wait, 2)
+    source.pause(shards)
+    source.resume(shards)
+    assert shards == list(source.shards(topic)) == [Shard(topic, 0), Shard(topic, 1)]
+    assert quiet(source, world.wait) == []
+    assert [source.position(shard) for shard in shards] == [None, None]
+
+
+def test_everything_arrives_once_in_order(
+    world: World, opened: Callable[..., RecordSource]
+) -> None:
+    topic = world.create("decisions", 2)
+    expected = [values(170), values(30, start=500)]
+    for partition, produced in enumerate(expected):
+        world.produce(topic, produced, partition)
+    source = opened(topic)
+    for shard in join(source, world.wait, 2):
+        source.begin(shard, source.first_offset(shard, Start()))
+    found = read(source, world.wait, 200)
+    assert quiet(source, world.wait) == []
+    for partition, produced in enumerate(expected):
+        offsets, got = zip(*found[Shard(topic, partition)], strict=True)
+        assert list(got) == produced
+        assert all(before < after for before, after in pairwise(offsets))
+
+
+def test_begins_in_the_middle(world: World, opened: Callable[..., RecordSource]) -> None:
+    topic = world.create("decisions", 1)
+    world.produce(topic, values(20), 0)
+    source = opened(topic)
+    (shard,) = join(source, world.wait, 1)
+    source.begin(shard, 13)
+    assert source.position(shard) == 13
+    assert read(source, world.wait, 7)[shard] == list(enumerate(values(20)))[13:]
+    assert source.position(shard) == 20
+
+
+def test_begins_at_the_end_and_knows_it(world: World, opened: Callable[..., RecordSource]) -> None:
+    topic = world.create("decisions", 2)
+    world.produce(topic, values(9), 0)
+    source = opened(topic)
+    shards = join(source, world.wait, 2)
+    source.begin(shards[0], 9)
+    source.begin(shards[1], 0)
+    polls = until(source, world.wait, lambda _: None not in map(source.high_water, shards))
+    assert not any(one.records for one in polls)
+    assert [source.high_water(shard) for shard in shards] == [9, 0]
+    assert [source.position(shard) for shard in shards] == [9, 0]
+
+
+def test_begins_again_at_an_earlier_offset(
+    world: World, opened: Callable[..., RecordSource]
+) -> None:
+    topic = world.create("decisions", 1)
+    world.produce(topic, values(20), 0)
+    source = opened(topic)
+    (shard,) = join(source, world.wait, 1)
+    source.begin(shard, 0)
+    read(source, world.wait, 20)
+    source.begin(shard, 5)
+    assert read(source, world.wait, 15)[shard] == list(enumerate(values(20)))[5:]
+
+
+def test_paused_shards_are_silent_and_lose_nothing(
+    world: World, opened: Callable[..., RecordSource]
+) -> None:
+    topic = world.create("decisions", 2)
+    world.produce(topic, values(120), 0)
+    world.produce(topic, values(120), 1)
+    source = opened(topic)
+    held, free = join(source, world.wait, 2)
+    source.begin(held, 0)
+    source.begin(free, 0)
+    source.pause([held])
+    source.pause([held])
+    found = read(source, world.wait, 120)
+    assert set(found) == {free}
+    assert quiet(source, world.wait) == []
+    source.resume([held, free])
+    source.resume([held])
+    assert read(source, world.wait, 120) == {held: list(enumerate(values(120)))}
+
+
+def test_a_pause_before_begin_holds(world: World, opened: Callable[..., RecordSource]) -> None:
+    topic = world.create("decisions", 1)
+    world.produce(topic, values(3), 0)
+    source = opened(topic)
+    (shard,) = join(source, world.wait, 1)
+    source.pause([shard])
+    source.begin(shard, 0)
+    assert quiet(source, world.wait) == []
+    source.resume([shard])
+    assert len(read(source, world.wait, 3)[shard]) == 3
+
+
+def test_reads_two_topics_side_by_side(world: World, opened: Callable[..., RecordSource]) -> None:
+    decisions, labels = world.create("decisions", 1), world.create("labels", 1)
+    world.produce(decisions, values(40), 0)
+    world.produce(labels, values(30, start=900), 0)
+    source = opened(decisions, labels)
+    for shard in join(source, world.wait, 2):
+        source.begin(shard, 0)
+    found = read(source, world.wait, 70)
+    assert [value for _, value in found[Shard(decisions, 0)]] == values(40)
+    assert [value for _, value in found[Shard(labels, 0)]] == values(30, start=900)
+
+
+def test_an_offset_beyond_the_end_is_data_loss_of_that_shard_alone(
+    world: World, opened: Callable[..., RecordSource]
+) -> None:
+    topic = world.create("decisions", 2)
+    world.produce(topic, values(10), 0)
+    world.produce(topic, values(10), 1)
+    source = opened(topic)
+    lost, sound = join(source, world.wait, 2)
+    with pytest.raises(DataLossError, match=f"resume-from {lost.topic} 0 OFFSET") as raised:
+        begin_and_read_forever(source, lost, 500, world.wait)
+    assert raised.value.shard == lost
+    assert "offset 500" in str(raised.value)
+    source.begin(sound, 0)
+    assert set(read(source, world.wait, 10)) == {sound}
+    source.begin(lost, 8)
+    assert read(source, world.wait, 2) == {lost: list(enumerate(values(10)))[8:]}
+
+
+def begin_and_read_forever(source: RecordSource, shard: Shard, offset: int, wait: float) -> None:
+    source.begin(shard, offset)
+    until(source, wait, lambda _: False)
+
+
+def test_only_files_finish(world: World, opened: Callable[..., RecordSource]) -> None:
+    topic = world.create("decisions", 1)
+    world.produce(topic, values(3), 0)
+    source = opened(topic)
+    (shard,) = join(source, world.wait, 1)
+    assert not source.finished
+    source.begin(shard, 0)
+    read(source, world.wait, 3)
+    quiet(source, world.wait)
+    assert source.finished == (not world.groups)
+    assert source.high_water(shard) == 3
+
+
+def test_proves_membership_of_its_own_shards_only(
+    world: World, opened: Callable[..., RecordSource]
+) -> None:
+    topic = world.create("decisions", 1)
+    world.produce(topic, values(3), 0)
+    source = opened(topic)
+    (shard,) = join(source, world.wait, 1)
+    until(source, world.wait, lambda _: source.is_member([shard]))
+    assert not source.is_member([shard, Shard(topic, 99)])
+    source.begin(shard, 0)
+    source.report({shard: 2})
+    assert source.is_member([shard])
+
+
+def test_an_unknown_topic_is_one_clear_line(
+    world: World, opened: Callable[..., RecordSource]
+) -> None:
+    source = opened(world.create("decisions", 1))
+    with pytest.raises(SourceError, match="nowhere") as raised:
+        source.shards("nowhere")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_topic_has_an_identity(world: World, opened: Callable[..., RecordSource]) -> None:
+    one, other = world.create("decisions", 1), world.create("labels", 1)
+    world.produce(one, values(3), 0)
+    source = opened(one, other)
+    assert source.topic_id(one) == source.topic_id(one)
+    assert isinstance(source.topic_id(one), str)
+    assert source.topic_id(one) != source.topic_id(other)
+
+
+def test_a_shard_of_somebody_else_cannot_begin(
+    world: World, opened: Callable[..., RecordSource]
+) -> None:
+    source = opened(world.create("decisions", 1))
+    with pytest.raises(SourceError, match="not assigned"):
+        source.begin(Shard("decisions", 7), 0)
+
+
+def test_closes_twice_and_stays_closed(world: World, opened: Callable[..., RecordSource]) -> None:
+    source = opened(world.create("decisions", 1))
+    join(source, world.wait, 1)
+    source.close()
+    source.close()
+    with pytest.raises(SourceError, match="closed"):
+        source.poll(0)
+
+
+class Member:
+    """A member of a group that begins whatever it is given, and keeps a journal of it."""
+
+    def __init__(self, source: RecordSource, wait: float) -> None:
+        self.source, self.wait = source, wait
+        self.owned: set[Shard] = set()
+        self.begun: dict[Shard, int] = {}
+        self.journal: list[Polled] = []
+
+    def turn(self, begin: bool = True) -> Polled:
+        polled = self.source.poll(self.wait)
+        self.journal.append(polled)
+        self.owned -= set(polled.revoked)
+        self.owned |= set(polled.assigned)
+        stray = [one.shard for one in polled.records if one.shard not in self.owned]
+        assert not stray, f"messages of shards that are not ours: {stray}"
+        if begin:
+            for shard in polled.assigned:
+                self.source.begin(shard, 0)
+        return polled
+
+
+def together(members: Sequence[Member], done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not done():
+        assert time.monotonic() < deadline, [sorted(one.owned) for one in members]
+        for member in members:
+            member.turn()
+
+
+@pytest.fixture
+def group(world: World, request: pytest.FixtureRequest) -> World:
+    if not world.groups or "tansu" in request.node.name:
+        pytest.skip("no groups, or too slow ones: see KINDS")
+    return world
+
+
+def test_a_second_member_takes_over_part_of_the_shards(
+    group: World, opened: Callable[..., RecordSource]
+) -> None:
+    topic = group.create("decisions", 4)
+    everything = {Shard(topic, number) for number in range(4)}
+    first = Member(opened(topic), group.wait)
+    together([first], lambda: first.owned == everything)
+    second = Member(opened(topic), group.wait)
+    both = [first, second]
+    together(both, lambda: len(first.owned) == len(second.owned) == 2)
+    assert first.owned | second.owned == everything
+    moved = second.owned
+    assert {shard for polled in first.journal for shard in polled.revoked} == moved
+    assert not first.source.is_member(sorted(everything))
+    assert not first.source.is_member(sorted(moved))
+    together(both, lambda: second.source.is_member(sorted(moved)))
+    together(both, lambda: first.source.is_member(sorted(first.owned)))
+
+
+def test_what_moved_is_read_by_the_new_owner_alone(
+    group: World, opened: Callable[..., RecordSource]
+) -> None:
+    topic = group.create("decisions", 2)
+    first = Member(opened(topic), group.wait)
+    together([first], lambda: len(first.owned) == 2)
+    second = Member(opened(topic), group.wait)
+    together([first, second], lambda: len(first.owned) == len(second.owned) == 1)
+    before = len(first.journal)
+    for partition in range(2):
+        group.produce(topic, values(60), partition)
+    seen: dict[Shard, int] = {}
+
+    def done() -> bool:
+        seen.clear()
+        for polled in [*first.journal[before:], *second.journal]:
+            for one in polled.records:
+                seen[one.shard] = seen.get(one.shard, 0) + len(one.offsets)
+        return sum(seen.values()) >= 120
+
+    together([first, second], done)
+    assert seen == {Shard(topic, 0): 60, Shard(topic, 1): 60}
+    for member in (first, second):
+        read_by = {one.shard for polled in member.journal[before:] for one in polled.records}
+        assert read_by <= member.owned
+
+
+def test_a_member_that_leaves_gives_its_shards_back(
+    group: World, opened: Callable[..., RecordSource]
+) -> None:
+    topic = group.create("decisions", 2)
+    first, second = Member(opened(topic), group.wait), Member(opened(topic), group.wait)
+    together([first, second], lambda: len(first.owned) == len(second.owned) == 1)
+    second.source.close()
+    together([first], lambda: len(first.owned) == 2)
+    together([first], lambda: first.source.is_member(sorted(first.owned)))
+    assert not second.source.is_member([Shard(topic, 0)])

@@ -1,0 +1,200 @@
+"""The page as a real Prometheus reads it: over TLS, with the token, stored and queried back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import Certificates, make_certificates
+
+from alerts.exporter import Exporter
+from alerts.http import Health, HttpConfig, HttpServer
+from alerts.service import ServiceMetrics
+from monitor.core.contract import Metric, State
+from monitor.core.snapshot import (
+    CalibrationCell,
+    ContractTable,
+    GroupTable,
+    ShownGap,
+    ShownRate,
+    SliceRow,
+    Snapshot,
+    Spread,
+    WindowTable,
+)
+from monitor.demo.child import free_port
+from monitor.ports import Shard, Tallies
+
+TOKEN = "scrape-token"
+START_SECONDS = 60.0
+
+
+class RealClock:
+    def now(self) -> int:
+        return time.time_ns() // 1_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+def binary(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI=true and {name} is missing", pytrace=False)
+        pytest.skip(f"{name} is missing")
+    return found
+
+
+def shown() -> Snapshot:
+    states = dict.fromkeys(Metric, State.WITHIN_CONTRACT)
+    rate = ShownRate(0.83, 0.43, 0.98, 26)
+    gap = ShownGap("complement", 0.33, -0.1, 0.7, 0.6, 0.2, 1.1)
+    calibration = (CalibrationCell("below 0.70", rate),)
+    row = SliceRow(
+        *("channel=chat", states, {Metric.TPR: rate}, {Metric.TPR: gap}),
+        *({Metric.TPR: 0.17}, calibration, 0.98),
+    )
+    hidden = SliceRow("channel=__other__", dict.fromkeys(Metric, State.SUPPRESSED))
+    spread = Spread(Metric.TPR, "channel=chat", "channel=email", 0.4)
+    group = GroupTable("channel", (row, hidden), (spread,))
+    now = RealClock().now()
+    window = WindowTable("7d", now - 10, now, now - 10, now - 5, hidden, (group,))
+    limits = {Metric.TPR: 0.1}
+    table = ContractTable(
+        "lesson", "1", "team", True, 11, "7d", limits, limits, limits, {Metric.TPR: 50}, (window,)
+    )
+    return Snapshot(now, now, (table,))
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    return make_certificates(tmp_path)
+
+
+@pytest.fixture
+def exporter() -> Exporter:
+    metrics = ServiceMetrics(reasons=("json",))
+    metrics.set_shard(Shard("decisions", 0), Tallies(messages=20, events=20, counted=20), 0, 0.0)
+    metrics.set_consumer_state("caught_up")
+    metrics.observe_label_delays([100.0, 1e6])
+    metrics.evaluated(RealClock().now(), 0.1)
+    made = Exporter(metrics, max_series=10_000, clock=RealClock())
+    made.publish(shown())
+    return made
+
+
+@pytest.fixture
+def server(exporter: Exporter, certificates: Certificates) -> Iterator[HttpServer]:
+    config = HttpConfig(
+        port=0, token=TOKEN, cert_file=certificates.server, key_file=certificates.server_key
+    )
+    health = Health(lambda: True, lambda: (True, ""), lambda: True)
+    running = HttpServer(config, exporter, health)
+    running.start()
+    yield running
+    running.stop()
+
+
+def test_promtool_finds_nothing_to_say(exporter: Exporter) -> None:
+    page, _ = exporter.body("", gzip=False)
+    done = subprocess.run(
+        [binary("promtool"), "check", "metrics"], input=page, capture_output=True, check=False
+    )
+
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
+
+
+def config_text(certificates: Certificates, port: int) -> str:
+    def job(name: str, token: bool, scheme: str) -> dict[str, Any]:
+        return {
+            **{"job_name": name, "scheme": scheme},
+            **({"authorization": {"credentials": TOKEN}} if token else {}),
+            "tls_config": {"ca_file": str(certificates.ca)},
+            "static_configs": [{"targets": [f"localhost:{port}"]}],
+        }
+
+    jobs = [job("good", True, "https"), job("no_token", False, "https"), job("plain", True, "http")]
+    settings = {"scrape_interval": "1s", "scrape_timeout": "1s"}
+    return json.dumps({"global": settings, "scrape_configs": jobs})  # JSON is YAML
+
+
+@contextlib.contextmanager
+def prometheus(folder: Path, config: str) -> Iterator[str]:
+    (folder / "prometheus.yml").write_text(config)
+    port = free_port()
+    command = [
+        *(binary("prometheus"), f"--config.file={folder / 'prometheus.yml'}"),
+        *(f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}"),
+    ]
+    with (folder / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=START_SECONDS)
+
+
+def query(base: str, expression: str) -> dict[frozenset[tuple[str, str]], float] | None:
+    """The instant vector of an expression; None while Prometheus does not answer."""
+    address = f"{base}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+    try:
+        with urllib.request.urlopen(address, timeout=5) as response:
+            result = json.load(response)["data"]["result"]
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return None
+    ignored = {"__name__", "instance", "job"}
+    return {
+        frozenset((k, v) for k, v in row["metric"].items() if k not in ignored): float(
+            row["value"][1]
+        )
+        for row in result
+    }
+
+
+def eventually(look: Callable[[], bool]) -> None:
+    end = time.monotonic() + START_SECONDS
+    while not look():
+        assert time.monotonic() < end, "Prometheus did not come so far"
+        time.sleep(0.2)
+
+
+def test_prometheus_scrapes_with_tls_and_token(
+    server: HttpServer, certificates: Certificates, tmp_path: Path
+) -> None:
+    with prometheus(tmp_path, config_text(certificates, server.port)) as base:
+        eventually(lambda: len(query(base, "count by (job) (up == 1 or up == 0)") or {}) == 1)
+        eventually(lambda: bool(query(base, 'slicewatch_slice_rate_ratio{job="good"}')))
+        eventually(lambda: query(base, "count(up)") == {frozenset(): 3.0})
+
+        assert query(base, 'up{job="good"}') == {frozenset(): 1.0}
+        assert query(base, 'up{job="no_token"}') == {frozenset(): 0.0}
+        assert query(base, 'up{job="plain"}') == {frozenset(): 0.0}
+        labels = {"contract": "lesson", "metric": "tpr", "group_by": "channel"}
+        labels |= {"slice": "channel=chat", "window": "7d"}
+        key = frozenset(labels.items())
+        assert query(base, "slicewatch_slice_rate_ratio") == {key: 0.83}
+        joined = "slicewatch_slice_rate_upper_ratio - slicewatch_slice_rate_lower_ratio"
+        assert query(base, joined) == {key: pytest.approx(0.55)}
+        assert query(base, 'count(slicewatch_slice_state{state="suppressed"} == 1)') == {
+            frozenset(): 10.0
+        }
+        assert query(base, "slicewatch_messages_consumed_total") == {
+            frozenset({"topic": "decisions", "partition": "0"}.items()): 20.0
+        }
+        assert query(base, "slicewatch_label_delay_seconds_count") == {frozenset(): 2.0}
+
+        server.stop()
+        eventually(lambda: query(base, 'up{job="good"}') == {frozenset(): 0.0})

@@ -1,0 +1,477 @@
+from __future__ import annotations
+
+import contextlib
+import gzip
+import http.client
+import json
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from certificates import Certificates, make_certificates
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alerts.connection import MAX_HEAD, Timeouts
+from alerts.exporter import OPENMETRICS, TEXT, Exporter
+from alerts.http import Health, HttpConfig, HttpServer
+from alerts.request import MalformedRequestError, parse_request
+from alerts.service import ServiceMetrics
+from monitor.core.contract import Metric, State
+from monitor.core.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
+from monitor.errors import SlicewatchError
+
+# Short where a test waits for the end of a phase, long where it must not matter.
+QUICK = Timeouts(head=0.3, idle=0.3, write=0.3, drain=0.1)
+FAR = 5.0
+GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+Start = Callable[..., HttpServer]
+
+
+class StillClock:
+    def now(self) -> int:
+        return 0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class Switches:
+    def __init__(self) -> None:
+        self.live = self.started = True
+        self.ready: tuple[bool, str] = (True, "")
+
+    def health(self) -> Health:
+        return Health(lambda: self.live, lambda: self.ready, lambda: self.started)
+
+
+@pytest.fixture
+def switches() -> Switches:
+    return Switches()
+
+
+@pytest.fixture
+def exporter() -> Exporter:
+    row = SliceRow("", dict.fromkeys(Metric, State.SUPPRESSED))
+    table = WindowTable("7d", 0, 1, None, None, row, ())
+    contract = ContractTable("lesson", "1", "team", True, 1, "7d", {}, {}, {}, {}, (table,))
+    made = Exporter(ServiceMetrics(), max_series=1_000, clock=StillClock())
+    made.publish(Snapshot(None, None, (contract,)))
+    return made
+
+
+@pytest.fixture
+def start(exporter: Exporter, switches: Switches) -> Iterator[Start]:
+    running: list[HttpServer] = []
+
+    def started(config: HttpConfig | None = None, **more: object) -> HttpServer:
+        config = replace(config or HttpConfig(port=0), **more)  # type: ignore[arg-type]
+        server = HttpServer(config, exporter, switches.health())
+        server.start()
+        running.append(server)
+        return server
+
+    yield started
+    for server in running:
+        server.stop()
+
+
+def connect(server: HttpServer) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=FAR)
+
+
+def fetch(
+    server: HttpServer, path: str, method: str = "GET", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=FAR)
+    client.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+    response = client.getresponse()
+    answer = response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
+    client.close()
+    return answer
+
+
+def read_all(client: socket.socket) -> bytes:
+    """Everything until the server closes, politely or not."""
+    chunks = []
+    with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
+        while chunk := client.recv(65_536):
+            chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def ask(server: HttpServer, request: bytes) -> bytes:
+    with connect(server) as client:
+        with contextlib.suppress(OSError):  # closed by the server already
+            client.sendall(request)
+            client.shutdown(socket.SHUT_WR)
+        return read_all(client)
+
+
+def test_metrics_as_text_and_openmetrics_plain_and_compressed(start: Start) -> None:
+    server = start()
+    status, headers, text = fetch(server, "/metrics")
+    accept = "application/openmetrics-text;version=1.0.0"
+    _, packed_headers, packed = fetch(server, "/metrics", Accept=accept, Accept_Encoding="gzip")
+
+    assert (status, headers["content-type"]) == (200, TEXT)
+    assert b"slicewatch_slice_state{" in text
+    assert b"slicewatch_flushes_total 0.0" in text
+    assert packed_headers["content-type"] == OPENMETRICS
+    assert packed_headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed).endswith(b"# EOF\n")
+    assert headers["vary"] == "Accept, Accept-Encoding"
+    assert "server" not in headers
+
+
+def test_health_paths_say_nothing_but_yes_or_no(
+    start: Start, switches: Switches, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = start(token="secret")
+    for path in ("/livez", "/healthz", "/readyz", "/startupz"):
+        assert fetch(server, path)[::2] == (200, b"ok\n")
+
+    switches.live = switches.started = False
+    switches.ready = (False, "store db1 is away")
+    with caplog.at_level(logging.INFO):
+        answers = {p: fetch(server, p)[::2] for p in ("/livez", "/readyz", "/startupz")}
+
+    assert set(answers.values()) == {(503, b"503 Service Unavailable\n")}
+    assert "store db1 is away" in caplog.text
+
+
+def test_index_unknown_paths_and_methods(start: Start) -> None:
+    server = start()
+
+    assert fetch(server, "/")[0] == 200
+    assert b"/metrics" in fetch(server, "/")[2]
+    assert fetch(server, "/metrics?name[]=x")[0] == 200
+    for path in ("/metricsx", "/metrics/", "/../etc/passwd", "//metrics", "/%6detrics"):
+        assert fetch(server, path)[0] == 404
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"):
+        status, headers, _ = fetch(server, "/metrics", method)
+        assert (status, headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_head_is_get_without_a_body(start: Start) -> None:
+    server = start()
+    status, headers, body = fetch(server, "/livez", "HEAD")
+
+    assert (status, headers["content-length"], body) == (200, "3", b"")
+
+
+@pytest.mark.parametrize(
+    "accept", ["application/openmetrics-text;version=abc", ";;;", "q=nan", "\xff", "a" * 9_000]
+)
+def test_a_malformed_accept_is_never_an_error(start: Start, accept: str) -> None:
+    status, headers, _ = fetch(start(), "/metrics", Accept=accept)
+
+    assert (status, headers["content-type"]) == (200, TEXT)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"\r\n\r\n", 400),
+        (b"GET /\r\n\r\n", 400),
+        (b"GET / HTTP/2.0\r\n\r\n", 400),
+        (b"GET  / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nA: b\r\n folded\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nspace before : b\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nA: " + b"b" * MAX_HEAD + b"\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nA: " + b"b" * 200_000, 431),
+        (b"POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 405),
+    ],
+)
+def test_bad_requests_end_in_their_status(start: Start, request_bytes: bytes, status: int) -> None:
+    answer = ask(start(), request_bytes)
+
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert b"Connection: close" in answer
+
+
+def test_a_body_is_not_taken_for_the_next_request(start: Start) -> None:
+    smuggled = b"GET /livez HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(GET) + GET
+    chunked = b"GET /livez HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + GET
+    server = start()
+
+    assert ask(server, smuggled).count(b"HTTP/1.1 ") == 1
+    assert ask(server, chunked).count(b"HTTP/1.1 ") == 1
+
+
+def test_keep_alive_and_pipelining(start: Start) -> None:
+    server = start()
+
+    assert ask(server, GET * 3).count(b"HTTP/1.1 200") == 3
+    assert ask(server, GET.replace(b"1.1", b"1.0") * 2).count(b"HTTP/1.1 200") == 1
+    closing = GET.replace(b"Host: x", b"Connection: close")
+    assert ask(server, closing * 2).count(b"HTTP/1.1 200") == 1
+
+
+@given(st.binary(max_size=300))
+def test_parsing_refuses_or_answers_but_never_breaks(head: bytes) -> None:
+    try:
+        request = parse_request(head)
+    except MalformedRequestError:
+        return
+    assert request.method
+    assert "?" not in request.path
+
+
+def test_the_token_guards_metrics_alone(start: Start) -> None:
+    server = start(token="s3cret-ü")
+    good = "Bearer s3cret-ü".encode().decode("latin-1")
+
+    assert fetch(server, "/metrics", Authorization=good)[0] == 200
+    assert fetch(server, "/metrics", Authorization=good.replace("Bearer", "bearer"))[0] == 200
+    status, headers, body = fetch(server, "/metrics")
+    assert (status, headers["www-authenticate"]) == (401, "Bearer")
+    assert b"slicewatch" not in body
+    for wrong in ("Bearer", "Bearer ", "Bearer s3cret", "Basic s3cret-ü", "s3cret-ü", "\xff"):
+        assert fetch(server, "/metrics", Authorization=wrong)[0] == 401
+    assert fetch(server, "/livez")[0] == 200
+
+
+def test_an_error_inside_is_a_500_without_details(
+    start: Start, exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(accept: str, gzip: bool) -> tuple[bytes, str]:
+        raise RuntimeError("private detail")
+
+    monkeypatch.setattr(exporter, "body", fail)
+    status, _, body = fetch(start(), "/metrics")
+
+    assert (status, body) == (500, b"500 Internal Server Error\n")
+
+
+def test_idle_and_half_sent_requests_are_ended(start: Start) -> None:
+    server = start(timeouts=QUICK)
+    with connect(server) as idle, connect(server) as half:
+        half.sendall(b"GET /met")
+
+        assert read_all(idle) == b""
+        assert read_all(half) == b""
+
+
+def test_a_byte_now_and_then_does_not_extend_the_deadline(start: Start) -> None:
+    server = start(timeouts=QUICK)
+    with connect(server) as slow:
+        slow.settimeout(0.05)
+        sent = 0
+        for byte in b"GET /livez HTTP/1.1\r\n" + b"A: b\r\n" * 100:
+            try:
+                slow.sendall(bytes([byte]))
+                sent += 1
+                if slow.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+
+    assert sent < 20, "the whole head has 0.3 s"
+
+
+@pytest.mark.parametrize("first", [b"", b"GET /metrics HTTP/1.1\r\nA: "])
+def test_clients_that_wait_do_not_keep_others_out(start: Start, first: bytes) -> None:
+    server = start(slots=4)  # with the real timeouts: nobody is waited for
+    waiting = [connect(server) for _ in range(20)]
+    for client in waiting:
+        client.sendall(first)
+
+    for _ in range(10):
+        assert fetch(server, "/metrics")[0] == 200
+    for client in waiting:
+        client.close()
+
+
+def test_a_reader_that_does_not_read_is_ended(start: Start, exporter: Exporter) -> None:
+    server = start(slots=1, timeouts=replace(QUICK, head=FAR, idle=FAR))
+    big = b"x" * 20_000_000
+    exporter.body = lambda accept, gzip: (big, TEXT)  # type: ignore[method-assign]
+    with connect(server) as stuck:
+        stuck.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        stuck.recv(1)
+        # The only slot is responding: newcomers are turned away until it is ended.
+        turned_away = 0
+        while not ask(server, GET):
+            turned_away += 1
+
+        assert turned_away
+        assert len(read_all(stuck)) < len(big)
+
+
+def test_many_scrapes_at_once(start: Start) -> None:
+    server = start()
+    statuses: list[int] = []
+
+    def scrape() -> None:
+        for _ in range(5):
+            statuses.append(fetch(server, "/metrics", Accept_Encoding="gzip")[0])
+
+    threads = [threading.Thread(target=scrape) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert statuses == [200] * 60
+
+
+def test_stop_closes_the_port_and_kept_connections(start: Start) -> None:
+    server = start()
+    port = server.port
+    with connect(server) as kept, connect(server) as fresh:
+        kept.sendall(GET)
+        assert kept.recv(4096).startswith(b"HTTP/1.1 200")
+        before = {t.name for t in threading.enumerate()}
+        server.stop()
+        server.stop()
+
+        assert read_all(kept) == read_all(fresh) == b""
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=FAR)
+        assert "http" in before
+        assert not [t for t in threading.enumerate() if t.name == "http"]
+
+
+def test_stop_before_start_is_nothing(exporter: Exporter, switches: Switches) -> None:
+    server = HttpServer(HttpConfig(port=0), exporter, switches.health())
+    assert server.port == 0
+    server.stop()
+
+
+def test_an_address_in_use_is_one_clear_line(
+    start: Start, exporter: Exporter, switches: Switches
+) -> None:
+    taken = start().port
+    second = HttpServer(HttpConfig(port=taken), exporter, switches.health())
+
+    with pytest.raises(SlicewatchError, match=f"127.0.0.1 port {taken}: Address already in use"):
+        second.start()
+    nowhere = HttpConfig(host="127.0.0.999", port=0, insecure=True)
+    with pytest.raises(SlicewatchError, match="cannot listen on"):
+        HttpServer(nowhere, exporter, switches.health()).start()
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        (HttpConfig(host="0.0.0.0"), "http.host"),
+        (HttpConfig(host="::"), "http.host"),
+        (HttpConfig(host="metrics.example"), "http.host"),
+        (HttpConfig(host="0.0.0.0", token="t"), "http.host"),
+        (HttpConfig(host="0.0.0.0", cert_file=Path("c")), "http.host"),
+        (HttpConfig(port=70_000), "http.port"),
+        (HttpConfig(token=""), "http.token"),
+        (HttpConfig(client_ca_file=Path("c")), "http.client_ca_file"),
+        (HttpConfig(cert_file=Path("/nowhere/c.pem")), "http.cert_file"),
+    ],
+)
+def test_the_policy_refuses(
+    config: HttpConfig, key: str, exporter: Exporter, switches: Switches
+) -> None:
+    with pytest.raises(SlicewatchError, match=key) as raised:
+        HttpServer(config, exporter, switches.health())
+    assert "\n" not in str(raised.value)
+
+
+def test_the_policy_allows() -> None:
+    cert = Path("c")
+    HttpConfig().check()
+    HttpConfig(host="::1").check()
+    HttpConfig(host="localhost").check()
+    HttpConfig(host="0.0.0.0", cert_file=cert, token="t").check()
+    HttpConfig(host="0.0.0.0", cert_file=cert, client_ca_file=cert).check()
+    HttpConfig(host="0.0.0.0", insecure=True).check()
+
+
+def test_insecure_is_logged_and_exported(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    body = fetch(start(host="0.0.0.0", insecure=True), "/metrics")[2]
+    assert b"slicewatch_server_insecure 1.0" in body
+    assert "insecure" in caplog.text
+
+    caplog.clear()
+    body = fetch(start(insecure=True), "/metrics")[2]
+    assert b"slicewatch_server_insecure 0.0" in body, "nobody else can reach it"
+    assert caplog.text == ""
+
+
+def test_the_token_is_not_printed() -> None:
+    assert "s3cret" not in repr(HttpConfig(token="s3cret"))
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+def fetch_tls(
+    server: HttpServer, certificates: Certificates, path: str, *, with_client: bool = False
+) -> int:
+    context = ssl.create_default_context(cafile=certificates.ca)
+    if with_client:
+        context.load_cert_chain(certificates.client, certificates.client_key)
+    client = http.client.HTTPSConnection("localhost", server.port, timeout=FAR, context=context)
+    client.request("GET", path, headers={"Authorization": "Bearer t"})
+    response = client.getresponse()
+    response.read()
+    client.close()
+    return response.status
+
+
+def tls_config(certificates: Certificates) -> HttpConfig:
+    return HttpConfig(
+        port=0, cert_file=certificates.server, key_file=certificates.server_key, token="t"
+    )
+
+
+def test_tls_with_a_token(start: Start, certificates: Certificates) -> None:
+    server = start(tls_config(certificates))
+
+    assert fetch_tls(server, certificates, "/metrics") == 200
+    assert ask(server, GET) == b"", "plain HTTP gets no answer"
+    context = ssl.create_default_context(cafile=certificates.ca)
+    with (
+        connect(server) as kept,
+        context.wrap_socket(kept, server_hostname="localhost") as secured,
+    ):
+        secured.sendall(GET)
+        assert secured.recv(4096).startswith(b"HTTP/1.1 200")
+        server.stop()
+        assert read_all(secured) == b""
+
+
+def test_a_handshake_that_never_begins_blocks_nobody(
+    start: Start, certificates: Certificates
+) -> None:
+    server = start(tls_config(certificates), slots=4)
+    waiting = [connect(server) for _ in range(10)]
+
+    assert fetch_tls(server, certificates, "/metrics") == 200
+    for client in waiting:
+        client.close()
+
+
+def test_client_certificates_guard_metrics_and_leave_probes_open(
+    start: Start, certificates: Certificates
+) -> None:
+    config = replace(tls_config(certificates), client_ca_file=certificates.ca)
+    server = start(config)
+
+    assert fetch_tls(server, certificates, "/metrics", with_client=True) == 200
+    assert fetch_tls(server, certificates, "/metrics") == 403
+    assert fetch_tls(server, certificates, "/livez") == 200
+
+
+def test_the_index_and_the_catalogue_agree_on_plain_words(start: Start) -> None:
+    paths = fetch(start(), "/")[2].decode().split()[1:]
+
+    assert json.dumps(paths) == '["/metrics", "/livez", "/readyz", "/startupz"]'
