@@ -146,7 +146,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        message = f"http.port: cannot listen on {host} port {port}: {error.strerror or error}"
+        message = f"server.port: cannot listen on {host} port {port}: {error.strerror or error}"
         raise SlicewatchError(message) from error
 
 
@@ -171,5 +171,5 @@ def tls_context(
             context.verify_mode = ssl.CERT_OPTIONAL
             context.load_verify_locations(client_ca)
     except OSError as error:  # SSLError too
-        raise SlicewatchError(f"http.cert_file: cannot be used: {error}") from error
+        raise SlicewatchError(f"server.tls_cert_file: cannot be used: {error}") from error
     return context

@@ -52,7 +52,7 @@ class HttpConfig:
     """
 
     host: str = "127.0.0.1"
-    port: int = 9464
+    port: int = 9095
     token: str | None = field(default=None, repr=False)
     cert_file: Path | None = None
     key_file: Path | None = None
@@ -70,15 +70,15 @@ class HttpConfig:
     def check(self) -> None:
         """Raise SlicewatchError where a value is impossible or the policy forbids it."""
         if not 0 <= self.port <= _MAX_PORT:
-            raise SlicewatchError(f"http.port: {self.port} is not between 0 and {_MAX_PORT}")
+            raise SlicewatchError(f"server.port: {self.port} is not between 0 and {_MAX_PORT}")
         if self.token is not None and not self.token.strip():
-            raise SlicewatchError("http.token: is empty; remove it or set one")
+            raise SlicewatchError("server.token: is empty; remove it or set one")
         if self.client_ca_file and not self.cert_file:
-            raise SlicewatchError("http.client_ca_file: needs http.cert_file")
+            raise SlicewatchError("server.client_ca_file: needs server.tls_cert_file")
         if self.exposed and not self.insecure:
             raise SlicewatchError(
-                f"http.host: {self.host} can be reached by others; set http.cert_file and"
-                " http.token or http.client_ca_file, or http.insecure = true"
+                f"server.host: {self.host} can be reached by others; set server.tls_cert_file and"
+                " server.token or server.client_ca_file, or server.insecure = true"
             )
 
 

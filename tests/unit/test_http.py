@@ -364,15 +364,15 @@ def test_an_address_in_use_is_one_clear_line(
 @pytest.mark.parametrize(
     ("config", "key"),
     [
-        (HttpConfig(host="0.0.0.0"), "http.host"),
-        (HttpConfig(host="::"), "http.host"),
-        (HttpConfig(host="metrics.example"), "http.host"),
-        (HttpConfig(host="0.0.0.0", token="t"), "http.host"),
-        (HttpConfig(host="0.0.0.0", cert_file=Path("c")), "http.host"),
-        (HttpConfig(port=70_000), "http.port"),
-        (HttpConfig(token=""), "http.token"),
-        (HttpConfig(client_ca_file=Path("c")), "http.client_ca_file"),
-        (HttpConfig(cert_file=Path("/nowhere/c.pem")), "http.cert_file"),
+        (HttpConfig(host="0.0.0.0"), "server.host"),
+        (HttpConfig(host="::"), "server.host"),
+        (HttpConfig(host="metrics.example"), "server.host"),
+        (HttpConfig(host="0.0.0.0", token="t"), "server.host"),
+        (HttpConfig(host="0.0.0.0", cert_file=Path("c")), "server.host"),
+        (HttpConfig(port=70_000), "server.port"),
+        (HttpConfig(token=""), "server.token"),
+        (HttpConfig(client_ca_file=Path("c")), "server.client_ca_file"),
+        (HttpConfig(cert_file=Path("/nowhere/c.pem")), "server.tls_cert_file"),
     ],
 )
 def test_the_policy_refuses(
