@@ -63,6 +63,8 @@ class RouteLabels:
 
 def open_cells(decisions: Int64s, k: int) -> Bools:
     """Slices with at least k decisions; none at all if any slice has 1 to k - 1."""
+    if np.any((decisions != 0) & (decisions < k)):
+        return np.zeros(decisions.shape, bool)
     return decisions >= k
 
 
