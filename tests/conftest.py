@@ -20,9 +20,15 @@ BROKER_FIXTURES = {"kafka", "apache", "own_kafka", "tansu"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use a broker, so that ``-m "not broker"`` leaves them out."""
+    """Mark the tests that use a broker, so that ``-m "not broker"`` leaves them out.
+
+    A fixture that is parametrized by the names of brokers asks for them only later: its
+    parameter tells.
+    """
     for item in items:
-        if BROKER_FIXTURES & set(getattr(item, "fixturenames", ())):
+        parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
+        chosen = {one for one in parameters if isinstance(one, str)}
+        if BROKER_FIXTURES & ({*getattr(item, "fixturenames", ())} | chosen):
             item.add_marker(pytest.mark.broker)
 
 
