@@ -51,6 +51,7 @@ FIXED = {
     # The answers of a fetch session leave out partitions without news: the high water of one that
     # is caught up from the start would never be known.
     "enable_incremental_fetch_sessions": False,
+    "reconnect_backoff_max_ms": 2000,  # the default finds a broker that is back after 30 s only
     "max_partition_fetch_bytes": 4 << 20,
     "fetch_max_bytes": 32 << 20,
     "receive_message_max_bytes": 128 << 20,

@@ -6,19 +6,21 @@ import logging
 import re
 import socket
 import ssl
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaConfigurationError, KafkaError
+from kafka.errors import KafkaConfigurationError, KafkaError, RetriableError
 
 from monitor.errors import SourceError
 
 NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 UNKNOWN_TOPIC, NOT_AUTHORIZED = 3, 29
 DEFAULT_PORT = 9092
+RETRY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +127,31 @@ class KafkaTopics:
         self._admin.close()
 
     def _describe(self, topic: str) -> dict[str, Any]:
-        try:
-            (described,) = self._admin.describe_topics([topic])
-        except KafkaError as error:
-            raise self._connection.failure(error) from error
+        described = self._ask(topic)
         code = described["error_code"]
         if code == 0:
-            return dict(described)
+            return described
         reasons = {UNKNOWN_TOPIC: "does not exist", NOT_AUTHORIZED: "may not be read by this user"}
         raise SourceError(
             f"topic {topic} {reasons.get(code, f'cannot be described (Kafka error {code})')} at "
             f"{self._connection.address}: check the topic's name, that it was created "
             "and the user's rights"
         )
+
+    def _ask(self, topic: str) -> dict[str, Any]:
+        """Metadata of a topic; a broker that is not there for a moment is asked again."""
+        deadline = time.monotonic() + self._connection.timeout
+        while True:
+            try:
+                (described,) = self._admin.describe_topics([topic])
+            except RetriableError as error:
+                if time.monotonic() > deadline:
+                    raise self._connection.failure(error) from error
+                time.sleep(RETRY_SECONDS)
+            except KafkaError as error:
+                raise self._connection.failure(error) from error
+            else:
+                return dict(described)
 
 
 class _Cause(logging.Handler):

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
-from monitor.core.atoms import parse_atom
+from monitor.core.atoms import atom_text, parse_atom
 from monitor.core.bands import Precision
 from monitor.core.cells import Counts, Int64s
 from monitor.core.coding import Coding
@@ -23,6 +24,7 @@ from monitor.core.pooling import MergeMap, aligned, merge_map
 from monitor.core.rollup import CellIndex, SliceCounts, roll_up
 from monitor.core.rows import build_rows
 from monitor.core.snapshot import ContractTable, GroupTable, SliceRow, WindowTable
+from monitor.core.states import hidden
 from monitor.core.time import WindowKind
 
 _TOTAL = ("",)
@@ -182,4 +184,18 @@ def _total_row(policy: Policy, total: Rolled, guard: Opened) -> SliceRow:
 
 def _group_table(policy: Policy, group: GroupBy, rolled: Rolled, guard: Opened) -> GroupTable:
     rows, spreads = build_rows(policy, rolled, guard, group.reference)
-    return GroupTable(group.name, rows, spreads)
+    rows += _pooled_away(policy, group, rolled, rows)
+    return GroupTable(group.name, tuple(sorted(rows, key=lambda row: row.slice)), spreads)
+
+
+def _pooled_away(
+    policy: Policy, group: GroupBy, rolled: Rolled, rows: Sequence[SliceRow]
+) -> tuple[SliceRow, ...]:
+    """Declared slices without a row of their own: hidden, like any other small one."""
+    values = {a.name: a.values for a in policy.coding.attributes}
+    declared = {
+        atom_text(dict(zip(group.attributes, combination, strict=True)))
+        for combination in product(*(values.get(name, ()) for name in group.attributes))
+    }
+    missing = sorted(declared - {row.slice for row in rows})
+    return tuple(SliceRow(text, hidden(rolled.metrics)) for text in missing)

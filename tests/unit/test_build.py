@@ -23,6 +23,7 @@ from cubes import (
 
 from monitor.core.build import build_contract
 from monitor.core.cells import Counts
+from monitor.core.coding import Attribute
 from monitor.core.contract import GroupBy, Metric, State, Verdict
 from monitor.core.snapshot import ContractTable, GroupTable, SliceRow, Snapshot, decode, encode
 
@@ -103,6 +104,18 @@ class TestLesson:
         assert [row.slice for row in group.rows] == ["language_variety=__other__"]
         assert_hidden(group.rows)
         assert group.spreads == ()
+
+    def test_declared_values_keep_a_hidden_row_when_pooled_away(self) -> None:
+        attribute = Attribute("language_variety", ("formal", "conversational"))
+        table = build_contract(
+            contract(VARIETY),
+            replace(CODING, attributes=(attribute,)),
+            [window(lesson_cells())],
+        )
+        (group,) = table.windows[0].groups
+        names = ("__other__", "conversational", "formal")
+        assert [row.slice for row in group.rows] == [f"language_variety={n}" for n in names]
+        assert_hidden(group.rows)
 
     def test_synthetic_alone_does_not_unguard(self) -> None:
         (group,) = lesson(k=11, limits=LIMITS).windows[0].groups

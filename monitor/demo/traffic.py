@@ -1,0 +1,168 @@
+"""Puts the synthetic world on Kafka in accelerated event time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.errors import KafkaError
+
+from consumers.events import Decision, Label
+from monitor.core.time import SECOND
+from monitor.demo.clock import SimulatedClock
+from monitor.demo.reviewers import Labels
+from monitor.demo.router import STEP, Decisions
+from monitor.demo.wire import bad_record, decision_events, label_events, messages
+from monitor.demo.world import Step, Synthetic
+from monitor.errors import SlicewatchError
+
+DECISION_PARTITIONS, LABEL_PARTITIONS = 3, 2
+EVENTS_PER_MESSAGE = 100
+"""Arrays of so many make the client's cost per event vanish."""
+REPEATED = 0.01
+"""Share of events that are sent again a step later, as producers do after a time-out."""
+BAD_PER_STEP = 0.1
+PATIENCE = 30.0
+"""Seconds the broker may take to accept what was sent."""
+
+
+@dataclass(slots=True)
+class Produced:
+    """What was put on the topics, repeats and bad records included."""
+
+    messages: int = 0
+    decisions: int = 0
+    labels: int = 0
+    repeated: int = 0
+    bad: int = 0
+
+
+def create_topics(bootstrap: str, decisions: str, labels: str) -> None:
+    """Create both topics and wait until they can be read."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        for name, partitions in ((decisions, DECISION_PARTITIONS), (labels, LABEL_PARTITIONS)):
+            options = {"num_partitions": partitions, "replication_factor": 1}
+            admin.create_topics({name: options}, wait_for_metadata=True)
+    except KafkaError as error:
+        raise SlicewatchError(f"the demo's topics cannot be created: {error}") from error
+    finally:
+        admin.close()
+
+
+class Traffic:
+    """Lives the synthetic world and produces what happens in it.
+
+    Args:
+        synthetic: router and reviewers.
+        bootstrap: the broker.
+        topics: names of the decisions and the labels topic.
+        clock: simulated time; stands still until :meth:`history` is done.
+    """
+
+    def __init__(
+        self, synthetic: Synthetic, bootstrap: str, topics: tuple[str, str], clock: SimulatedClock
+    ) -> None:
+        self.produced = Produced()
+        self.failure: BaseException | None = None
+        self._synthetic = synthetic
+        self._topics = topics
+        self._clock = clock
+        self._rng = np.random.default_rng(0)  # for repeats and bad records only
+        self._again: tuple[Decisions, Labels] | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            linger_ms=5,
+            batch_size=256 << 10,
+            max_request_size=8 << 20,
+            metrics_enabled=False,
+        )
+
+    def history(self, until: int) -> None:
+        """Produce everything up to an instant as fast as possible."""
+        while self._synthetic.now < until and not self._stop.is_set():
+            self._send(self._synthetic.step())
+        self._flush()
+
+    def start(self) -> None:
+        """Go on in simulated time, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and close the producer; safe to call twice."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(PATIENCE)
+        self._producer.close(timeout=5)
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                due = self._synthetic.now + STEP
+                while due <= self._clock.now() and not self._stop.is_set():
+                    self._send(self._synthetic.step())
+                    due += STEP
+                self._flush()
+                real = (due - self._clock.now()) / SECOND / self._clock.speed
+                self._stop.wait(max(real, 0.01))
+        except BaseException as error:  # the main thread says it
+            self.failure = error
+
+    def _send(self, step: Step) -> None:
+        """All of one step, and again a little of the step before it."""
+        stamp = step.end // 1000  # the broker has seen every event by then
+        decisions, labels = step.decisions, step.labels
+        repeated = self._again
+        self._again = self._some(decisions, labels)
+        for d, la in ([repeated] if repeated else []) + [(decisions, labels)]:
+            self._send_decisions(d, stamp)
+            self._send_labels(la, stamp)
+        if repeated:
+            self.produced.repeated += sum(map(len, repeated))
+
+    def _some(self, decisions: Decisions, labels: Labels) -> tuple[Decisions, Labels]:
+        return (
+            decisions.take(self._rng.random(len(decisions)) < REPEATED),
+            labels.take(self._rng.random(len(labels)) < REPEATED),
+        )
+
+    def _send_decisions(self, decisions: Decisions, stamp: int) -> None:
+        self.produced.decisions += len(decisions)
+        for partition in range(DECISION_PARTITIONS):
+            mine = decisions.number % DECISION_PARTITIONS == partition
+            events = decision_events(decisions.take(mine))
+            bad = []
+            if events and self._rng.random() < BAD_PER_STEP / DECISION_PARTITIONS:
+                bad.append(bad_record(events[0], self._rng))
+                self.produced.bad += 1
+            self._produce(self._topics[0], partition, events, bad, stamp)
+
+    def _send_labels(self, labels: Labels, stamp: int) -> None:
+        self.produced.labels += len(labels)
+        for partition in range(LABEL_PARTITIONS):
+            mine = labels.number % LABEL_PARTITIONS == partition
+            self._produce(self._topics[1], partition, label_events(labels.take(mine)), [], stamp)
+
+    def _produce(
+        self,
+        topic: str,
+        partition: int,
+        events: Sequence[Decision] | Sequence[Label],
+        bad: Sequence[bytes],
+        stamp: int,
+    ) -> None:
+        for value in chain(messages(events, EVENTS_PER_MESSAGE), bad):
+            self._producer.send(topic, value, partition=partition, timestamp_ms=stamp)
+            self.produced.messages += 1
+
+    def _flush(self) -> None:
+        try:
+            self._producer.flush(timeout=PATIENCE)
+        except KafkaError as error:
+            raise SlicewatchError(f"the demo's broker does not accept traffic: {error}") from error

@@ -1,0 +1,114 @@
+"""slicewatch as a user runs it: a process of its own, read over HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from prometheus_client.parser import text_string_to_metric_families
+
+WAIT_SECONDS = 60.0
+Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Running:
+    """One ``slicewatch`` process; stops with the block."""
+
+    def __init__(
+        self, folder: Path, arguments: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
+        self.port = free_port()
+        self.log = folder / f"slicewatch-{self.port}.log"
+        self._folder = folder
+        self._arguments = arguments
+        self._environment = {
+            **os.environ,
+            "SLICEWATCH__SERVER__PORT": str(self.port),
+            "SLICEWATCH__EVALUATE__CYCLE": "500ms",
+            "SLICEWATCH__INGEST__FLUSH_INTERVAL": "300ms",
+            **environment,
+        }
+        self.process = self._spawn()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "monitor", *self._arguments],
+                cwd=self._folder,
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+            )
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if error is not None:
+            sys.stderr.write(self.log.read_text()[-4000:])
+        self.stop()
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def metrics(self) -> Series:
+        """All series of the page: (name, labels) -> value."""
+        return {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(self.get("/metrics")[1])
+            for sample in family.samples
+        }
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """The one series that has these labels among others; None when there is none."""
+        found = [
+            value
+            for (series, having), value in self.metrics().items()
+            if series == name and labels.items() <= dict(having).items()
+        ]
+        assert len(found) <= 1, f"{name}{labels} is not one series"
+        return found[0] if found else None
+
+    def until(self, good: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS) -> None:
+        """Wait until something is seen on the service."""
+        deadline = time.monotonic() + seconds
+        while not good():
+            assert self.process.poll() is None, f"slicewatch ended: {self.log.read_text()[-2000:]}"
+            assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+            time.sleep(0.2)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def restart(self) -> None:
+        self.process = self._spawn()
+
+    def stop(self, seconds: float = 15.0) -> int:
+        """SIGTERM; returns the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=seconds)
