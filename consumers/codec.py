@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from consumers.clocks import JUMP, TOO_EARLY, TOO_OLD
 from consumers.coder import Coder, RejectedError, key_of
 from consumers.events import MAX_EVENTS_PER_MESSAGE, FastDecision, Label
 from monitor.core.cells import Int64s
@@ -25,6 +26,22 @@ from monitor.core.labels import KIND_RANKS, NOT_READY, READY, UNDECIDABLE, Label
 from monitor.ports import DeadLetter, Records
 
 Event = TypeVar("Event", FastDecision, Label)
+
+DEAD_LETTER_REASONS = (
+    "malformed_json",
+    "wrong_type",
+    "invalid_value",
+    "missing_field",
+    "unknown_field",
+    "unknown_attribute",
+    "too_large",
+    "too_many_events",
+    "tombstone",
+    TOO_EARLY,
+    TOO_OLD,
+    JUMP,
+)
+"""Every reason an event can be refused for."""
 
 _PATH = re.compile(r"`\$\.?([a-z_.]*)")
 _READY = {True: READY, False: NOT_READY, None: UNDECIDABLE}

@@ -58,7 +58,8 @@ class Coder:
         self._coding = coding
         self._max_versions = max_versions
         self._versions = set(versions)
-        self._names = {a.name for a in coding.attributes if a.version_of is None}
+        self._listed = {a.name: set(a.values) for a in coding.attributes if a.version_of is None}
+        self._names = self._listed.keys()
         self._atoms: dict[int, str] = {}
         self._version_texts: dict[int, str] = {}
         self._cells: dict[int, tuple[int, int, int]] = {}
@@ -70,6 +71,7 @@ class Coder:
         self._parts: list[tuple[int, int, Route, int, bool, bool]] = []
         self._table = np.zeros((256, self._coding.bands), np.int64)
         self._keep: list[float] = []
+        self._unlisted: dict[str, list[int]] = {name: [] for name in self._names}
 
     def trim(self) -> None:
         """Empty the dictionary when it is full; call between batches, never within one."""
@@ -106,6 +108,9 @@ class Coder:
         self._parts.append(part)
         self._keep.append(min(1.0, self._coding.audit_rates[rate] / audit_p))
         code = self.codes[key] = len(self._parts) - 1
+        for name, value in values.items():
+            if value not in self._listed[name]:
+                self._unlisted[name].append(code)
         return code
 
     def _checked(self, attributes: bytes, versions: bytes) -> tuple[dict[str, str], Versions]:
@@ -178,3 +183,11 @@ class Coder:
     def keep_probability(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Probability with which a requested label is kept: grid rate / audit_p, at most 1."""
         return np.array(self._keep, np.float64)[codes]
+
+    def unknown_values(self, codes: Int64s) -> dict[str, int]:
+        """Decisions with a value outside the allow-list, by attribute."""
+        return {
+            name: int(np.isin(codes, unlisted).sum())
+            for name, unlisted in self._unlisted.items()
+            if unlisted
+        }

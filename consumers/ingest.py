@@ -77,9 +77,15 @@ class Observer(Protocol):
     """Who is told what happened; metrics, mostly."""
 
     def set_shard(
-        self, shard: Shard, tallies: Tallies, lag_messages: int | None, lag_seconds: float | None
+        self,
+        shard: Shard,
+        tallies: Tallies,
+        lag_messages: int | None,
+        lag_seconds: float | None,
+        *,
+        offsets: int | None,
     ) -> None:
-        """New committed totals of an owned shard."""
+        """New committed totals of an owned shard, and the offsets they account for."""
         ...
 
     def drop_shard(self, shard: Shard) -> None:
@@ -94,8 +100,12 @@ class Observer(Protocol):
         """The store could not be written."""
         ...
 
-    def observe_label_delays(self, seconds: npt.ArrayLike) -> None:
-        """Delays from decision to label that were counted."""
+    def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None) -> None:
+        """Delays from decision to label that were counted, and when (wall clock)."""
+        ...
+
+    def add_unknown_values(self, attribute: str, count: int) -> None:
+        """Decisions had a value outside the allow-list."""
         ...
 
 
@@ -136,7 +146,7 @@ class Ingest:
         policy: IngestPolicy,
         clock: Clock,
         observer: Observer,
-        progress: Callable[[], None] | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> None:
         self._source = source
         self._store = store
@@ -144,7 +154,7 @@ class Ingest:
         self._policy = policy
         self._clock = clock
         self._observer = observer
-        self._progress = progress or (lambda: None)
+        self._progress = progress or (lambda events: None)
         self._stop = threading.Event()
         self._states: dict[Shard, ShardState] = {}
         self._unclaimed: set[Shard] = set()
@@ -153,7 +163,7 @@ class Ingest:
         self._next_flush = now + policy.flush_seconds
         self._next_idle = now + IDLE_SECONDS
         self._next_claim = now
-        self._judged = self._refused = 0
+        self._judged = self._refused = self._events = 0
         self.health = Health.at(now)
 
     def stop(self) -> None:
@@ -185,6 +195,7 @@ class Ingest:
 
     def step(self, timeout: float) -> None:
         """One turn of the loop."""
+        before = self._events
         polled = self._source.poll(timeout)
         now = self._clock.monotonic()
         self.health.polled = now
@@ -204,7 +215,7 @@ class Ingest:
         if now >= self._next_idle:
             self._advance_idle(now)
         self._throttle()
-        self._progress()
+        self._progress(self._events - before)
 
     def _note_progress(self, now: float, arrived: bool) -> None:
         health = self.health
@@ -257,7 +268,7 @@ class Ingest:
         self._source.begin(shard, offset)
         self._states[shard] = state
         self._unclaimed.discard(shard)
-        self._observer.set_shard(shard, state.tallies, None, None)
+        self._tell(state)
         log.info("shard claimed", extra={"shard": str(shard), "offset": offset})
 
     def _lost_store(self, error: StoreError) -> None:
@@ -282,6 +293,7 @@ class Ingest:
         state.add(records)
         self._refused += sum(state.tallies.dead_letters.values()) - before[0]
         self._judged += state.tallies.events - before[1]
+        self._events += state.tallies.events - before[1]
         self._stop_if_poisoned(records.shard)
 
     def _stop_if_poisoned(self, shard: Shard) -> None:
@@ -321,10 +333,11 @@ class Ingest:
         self.health.store_ok = True
         self.health.stored = self._clock.monotonic()
         for state in states:
-            state.settle(result.tallies[state.shard])
-            self._observer.set_shard(state.shard, state.tallies, *self._lag(state))
+            for attribute, number in state.settle(result.tallies[state.shard]).items():
+                self._observer.add_unknown_values(attribute, number)
+            self._tell(state)
         self._observer.flushed(self._clock.monotonic() - began)
-        self._observer.observe_label_delays(result.delays)
+        self._observer.observe_label_delays(result.delays, joined_at=self._clock.now())
         self._source.report({state.shard: state.committed for state in states})
 
     def _fenced(self, error: FencedError) -> None:
@@ -335,6 +348,11 @@ class Ingest:
             self._unclaimed.add(shard)
             self._observer.drop_shard(shard)
         self._next_flush = self._clock.monotonic()
+
+    def _tell(self, state: ShardState) -> None:
+        messages, seconds = self._lag(state)
+        offsets = state.committed - state.start_offset
+        self._observer.set_shard(state.shard, state.tallies, messages, seconds, offsets=offsets)
 
     def _lag(self, state: ShardState) -> tuple[int | None, float | None]:
         if state.high_water is None:

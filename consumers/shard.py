@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 
@@ -56,6 +57,7 @@ class ShardState:
         claim: the fence.
         codecs: shared by all shards.
         is_decisions: decisions or labels.
+        start_offset: where the shard was begun, ever.
         committed: the offset the store has.
         next_offset: one past the newest message read.
         clock: its event time.
@@ -67,6 +69,7 @@ class ShardState:
     claim: Claim
     codecs: Codecs
     is_decisions: bool
+    start_offset: int
     committed: int
     clock: ShardClock
     tallies: Tallies
@@ -79,6 +82,7 @@ class ShardState:
     _decisions: list[DecisionColumns] = field(default_factory=list)
     _labels: list[LabelColumns] = field(default_factory=list)
     _letters: list[DeadLetter] = field(default_factory=list)
+    _unknown: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, claim: Claim, codecs: Codecs, is_decisions: bool, offset: int) -> ShardState:
@@ -88,6 +92,7 @@ class ShardState:
             claim=claim,
             codecs=codecs,
             is_decisions=is_decisions,
+            start_offset=offset if claim.start_offset is None else claim.start_offset,
             committed=offset,
             next_offset=offset,
             clock=ShardClock(codecs.clock, claim.max_decided_at, claim.tallies.jumps),
@@ -166,6 +171,7 @@ class ShardState:
         if not len(rows):
             return
         columns = self._columns(read, rows)
+        self._unknown.update(self.codecs.coder.unknown_values(read.codes[rows]))
         fresh = np.ones(len(rows), np.bool_)
         if self.filter is not None:
             keys = duplicate_keys(columns.ids, columns.ts)
@@ -259,12 +265,14 @@ class ShardState:
             dead_letters=self._letters,
         )
 
-    def settle(self, tallies: Tallies) -> None:
-        """The store has it all, with these totals."""
+    def settle(self, tallies: Tallies) -> Counter[str]:
+        """The store has it all, with these totals; returns unlisted values by attribute."""
         self.committed = self.next_offset
         self.tallies = deepcopy(tallies)
         self._decisions, self._labels, self._letters = [], [], []
         self.buffered = 0
+        unknown, self._unknown = self._unknown, Counter()
+        return unknown
 
 
 def _concat(parts: list[DecisionColumns]) -> DecisionColumns:

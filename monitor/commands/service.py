@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from alerts.exporter import Exporter
 from alerts.http import Health as Probes
 from alerts.service import ServiceMetrics
+from consumers.codec import DEAD_LETTER_REASONS
 from monitor.commands import wiring
 from monitor.commands.clock import SystemClock
 from monitor.core.snapshot import Snapshot, decode
@@ -22,6 +23,7 @@ from monitor.errors import SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
 from monitor.store import retention
+from monitor.store.ingest import read_statuses
 from monitor.store.records import Records
 
 log = logging.getLogger("slicewatch.service")
@@ -53,7 +55,7 @@ class Service:
         source: Callable[[Settings], RecordSource] = wiring.kafka_source,
     ) -> None:
         self.settings = settings
-        self.metrics = ServiceMetrics()
+        self.metrics = ServiceMetrics(DEAD_LETTER_REASONS)
         self.failure: BaseException | None = None
         self._parts = parts
         self._clock = clock or SystemClock()
@@ -73,7 +75,10 @@ class Service:
             else None
         )
         self._exporter = Exporter(
-            self.metrics, max_series=settings.server.max_series, clock=self._clock
+            self.metrics,
+            max_series=settings.server.max_series,
+            clock=self._clock,
+            started=self._started,
         )
         self._server = wiring.build_server(settings, self._exporter, self._probes())
         self._threads: list[threading.Thread] = []
@@ -176,7 +181,8 @@ class Service:
         began = self._clock.monotonic()
         try:
             working = self._evaluator.cycle()
-            self._publish()
+            self._publish(0.0 if working else self._evaluator.age)
+            self._tell_health()
             if working:
                 self._clean()
         except StoreError as error:
@@ -186,13 +192,30 @@ class Service:
         self._evaluated = self._clock.monotonic()
         self.metrics.evaluated(self._clock.now(), self._evaluated - began)
 
-    def _publish(self) -> None:
+    def _publish(self, age: float) -> None:
         newest = self._records.newest_snapshot(self._seen)
         if newest is not None:
             self._seen, body = newest
             self._snapshot = decode(body)
         if self._snapshot is not None:
-            self._exporter.publish(self._snapshot)
+            self._exporter.publish(self._snapshot, age=age)
+
+    def _tell_health(self) -> None:
+        """Label health and watermark lag of the whole stream, whoever reads it."""
+        statuses = read_statuses(self._engine)
+        topic = self.settings.stream.decisions_topic
+        decisions = [s for s in statuses if s.shard.topic == topic]
+        counted = sum(s.tallies.counted for s in decisions)
+        requested = sum(sum(s.tallies.requested.values()) for s in decisions)
+        labels = sum(s.tallies.counted for s in statuses) - counted
+        self.metrics.set_label_health(
+            labels / counted if counted else None,
+            min(1.0, labels / requested) if requested else None,
+        )
+        newest = max((s.max_decided_at or 0 for s in decisions), default=0)
+        watermark = self._snapshot.watermark if self._snapshot else None
+        lag = (newest - watermark) / SECOND if watermark is not None else None
+        self.metrics.set_watermark_lag(lag)
 
     def _clean(self) -> None:
         now = self._clock.now()

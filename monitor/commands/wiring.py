@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import sqlalchemy as sa
 
 from alerts.exporter import Exporter
@@ -97,6 +98,14 @@ def kafka_source(settings: Settings) -> KafkaSource:
     )
 
 
+def as_history(settings: Settings) -> Settings:
+    """The same settings for files: read from the first line, no event too early."""
+    stream = msgspec.structs.replace(
+        settings.stream, clock="history", start="earliest", start_at=None
+    )
+    return msgspec.structs.replace(settings, stream=stream)
+
+
 def build_codecs(settings: Settings, records: Records) -> Codecs:
     """Codecs and clocks that all shards of this process share."""
     stream, coding = settings.stream, settings.coding
@@ -122,7 +131,7 @@ def build_ingest(
     metrics: Observer,
     clock: Clock,
     *,
-    progress: Callable[[], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Ingest:
     """The ingest worker."""
     stream = settings.stream

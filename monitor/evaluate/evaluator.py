@@ -19,7 +19,7 @@ from monitor.core.cells import COUNTERS, Counter, Int64s
 from monitor.core.coding import Coding
 from monitor.core.contract import Contract
 from monitor.core.snapshot import Snapshot, encode
-from monitor.core.time import Grain, WindowKind, pane_of, pane_start
+from monitor.core.time import SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.dictionary import CellDictionary
@@ -115,6 +115,11 @@ class Evaluator:
             self._forget()
             raise
         return True
+
+    @property
+    def age(self) -> float:
+        """Seconds since the evaluator that works, here or elsewhere, began its last cycle."""
+        return max(0, self._store.renewed_ago(self._policy.lease)) / SECOND
 
     def release(self) -> None:
         """Let another evaluator work at once."""

@@ -92,6 +92,14 @@ class EvaluatorStore:
             ).scalar()
         return epoch
 
+    def renewed_ago(self, lease: int) -> int:
+        """Microseconds since whoever evaluates last renewed the lease."""
+        with reading(self._engine) as connection:
+            until = connection.execute(
+                sa.text("SELECT until FROM lease WHERE role = :role"), {"role": ROLE}
+            ).scalar()
+            return database_now(connection) - ((until or 0) - lease)
+
     def release(self, owner: str) -> None:
         """Give the lease back, so that another evaluator need not wait for its end."""
         with writing(self._engine) as connection:

@@ -1,0 +1,88 @@
+"""``slicewatch demo``."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from monitor.commands import logs
+from monitor.commands.service import Service
+from monitor.demo.document import document
+from monitor.demo.run import Demo, Options
+from monitor.demo.table import screen_for, svg
+from monitor.ports import Clock
+from monitor.settings import Settings
+
+
+@click.command("demo")
+@click.option(
+    "--for",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop by itself after so many seconds; without it Ctrl-C does.",
+)
+@click.option("--json", "as_json", is_flag=True, help="No table, but one JSON document at the end.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of chance.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    show_default=True,
+    help="Port of /metrics on 127.0.0.1; 0 takes a free one.",
+)
+@click.option(
+    "--svg",
+    "picture",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write the last table as a picture.",
+)
+def command(
+    seconds: float | None, as_json: bool, seed: int, port: int, picture: Path | None
+) -> None:
+    """Watch a synthetic router live; needs nothing but this program.
+
+    Starts an embedded Kafka-compatible broker and the real service on a temporary database, and
+    produces synthetic decisions and labels at one simulated day in ten seconds. Soon the TPR of
+    one slice falls, and the table shows how it is noticed. Synthetic test conditions, not a
+    finding about people. Ctrl-C stops it; nothing is left behind.
+
+    Example: slicewatch demo --for 60 --json
+    """
+    logs.configure("ERROR")
+    with stopping() as stop:
+        demo = Demo(Options(seconds, seed, port), _service, screen_for(silent=as_json), stop)
+        last = demo.run()
+    if as_json:
+        click.echo(json.dumps(document(last, demo.produced, seed), indent=2))
+    if picture is not None:
+        picture.write_text(svg(last))
+
+
+def _service(settings: Settings, clock: Clock) -> Service:
+    return Service(settings, clock=clock)
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set; a second signal acts as usual."""
+    stop = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {int(number): signal.getsignal(number) for number in numbers}
+
+    def ask(number: int, _frame: object) -> None:
+        stop.set()
+        signal.signal(number, before[number])
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,140 @@
+"""``slicewatch replay``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from alerts.service import ServiceMetrics
+from consumers.sources.file_source import STDIN, FileSource, LineFile
+from monitor.commands import logs, wiring
+from monitor.commands.clock import SystemClock
+from monitor.commands.options import load_settings, on_stop, settings_option
+from monitor.commands.table import summary_table
+from monitor.core.snapshot import Snapshot, decode
+from monitor.errors import SourceError
+from monitor.settings import Settings
+from monitor.store.ingest import read_statuses
+from monitor.store.records import Records
+
+_PREFIXES = ("decisions=", "labels=")
+
+
+@click.command("replay")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@settings_option
+@click.option("--summary", is_flag=True, help="Print the guarded table at the end.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON (with --summary).")
+def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) -> None:
+    """Count decisions and labels from JSON-lines files (.gz too), without Kafka.
+
+    Which topic a file belongs to is seen from its first event; write decisions=FILE or
+    labels=FILE to say so, as you must for standard input (-). Replaying the same files again
+    adds nothing; an interrupted replay goes on where it stopped. Event time is read as history:
+    no event is too early for the present.
+
+    Example: slicewatch replay decisions.jsonl labels.jsonl.gz --summary
+    """
+    logs.configure("WARNING")
+    settings = wiring.as_history(load_settings(path))
+    clock = SystemClock()
+    engine = wiring.open_store(settings, clock)
+    source = FileSource([_topic_and_path(name, settings) for name in files])
+    with ExitStack() as stack:
+        stack.callback(engine.dispose)
+        progress = stack.enter_context(_Bar(source))
+        ingest = wiring.build_ingest(
+            settings, engine, source, ServiceMetrics(), clock, progress=progress.update
+        )
+        on_stop(lambda *_: ingest.stop())
+        began = clock.monotonic()
+        ingest.run()
+        seconds = clock.monotonic() - began
+    evaluator = wiring.build_evaluator(settings, engine, clock)
+    if not evaluator.cycle():
+        click.echo("counted; another process evaluates this store", err=True)
+    evaluator.release()
+    events = sum(status.tallies.events for status in read_statuses(engine))
+    click.echo(_sentence(events, progress.events, seconds), err=True)
+    if summary:
+        newest = Records(engine).newest_snapshot()
+        _print_summary(decode(newest[1]) if newest else None, as_json)
+
+
+def _sentence(stored: int, fresh: int, seconds: float) -> str:
+    rate = f", {fresh / seconds:,.0f} a second" if fresh and seconds > 0 else ""
+    return f"{fresh:,} events read in {seconds:.1f} s{rate}; the store holds {stored:,}"
+
+
+def _print_summary(snapshot: Snapshot | None, as_json: bool) -> None:
+    if as_json:
+        body = msgspec.to_builtins(snapshot) if snapshot else None
+        click.echo(json.dumps(body, indent=2))
+    elif snapshot is None:
+        click.echo("nothing can be shown yet: no hour is complete")
+    else:
+        Console().print(*summary_table(snapshot))
+
+
+def _topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
+    topics = (settings.stream.decisions_topic, settings.stream.labels_topic)
+    for prefix, topic in zip(_PREFIXES, topics, strict=True):
+        if name.startswith(prefix):
+            return topic, name.removeprefix(prefix)
+    if name == STDIN:
+        raise SourceError("standard input: say what it holds, decisions=- or labels=-")
+    return topics[_holds_labels(name)], name
+
+
+def _holds_labels(name: str) -> bool:
+    """Whether the first event of a file is a label."""
+    file = LineFile(name)
+    try:
+        first = next((line for line in file.read() if line.strip()), b"")
+    finally:
+        file.close()
+    try:
+        event = msgspec.json.decode(first)
+        event = event[0] if isinstance(event, list) else event
+        return "label_id" in event
+    except (msgspec.DecodeError, IndexError, TypeError):
+        message = (
+            f"{file.name}: its first line is no event; write decisions={name} or labels={name}"
+        )
+        raise SourceError(message) from None
+
+
+class _Bar:
+    """A progress bar over the bytes of all files; counts events as it goes."""
+
+    def __init__(self, source: FileSource) -> None:
+        self.events = 0
+        self._source = source
+        self._bar = Progress(
+            TextColumn("replay"),
+            BarColumn(),
+            DownloadColumn(),
+            TimeRemainingColumn(),
+            console=Console(file=sys.stderr),
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task("replay", total=source.progress[1])
+
+    def __enter__(self) -> _Bar:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def update(self, events: int) -> None:
+        """Called by the loop with the events of each turn."""
+        self.events += events
+        self._bar.update(self._task, completed=self._source.progress[0])
