@@ -16,11 +16,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka import TopicPartition
 from kafka.errors import (
     KafkaError,
-    KafkaTimeoutError,
     LogTruncationError,
     OffsetOutOfRangeError,
     RetriableError,
@@ -28,6 +26,13 @@ from kafka.errors import (
 from kafka.structs import MemberState, OffsetAndMetadata
 
 from consumers.sources.delivery import Delivery, data_loss
+from consumers.sources.kafka_client import (
+    CLOSE_SECONDS,
+    LossWatch,
+    RebalanceNotes,
+    fetch_end,
+    open_consumer,
+)
 from consumers.sources.kafka_topics import KafkaConnection, KafkaTopics
 from monitor.errors import SourceError
 from monitor.ports import Polled, Records, Shard, Start
@@ -35,31 +40,10 @@ from monitor.ports import Polled, Records, Shard, Start
 MAX_RECORDS = 5000
 SESSION_SECONDS = 45.0
 """A member silent for so long loses its shards; on Tansu half of it is also the time to join."""
-MAX_POLL_SECONDS = 120.0
-"""A member that does not poll for so long loses its shards: the longest flush there may be."""
 COMMIT_SECONDS = 5.0
-CLOSE_SECONDS = 2.0
 LOSS_GRACE_SECONDS = 10.0
 """How long a high water below our position must last: after a change of leader it lags for a
 moment on a healthy broker."""
-
-FIXED = {
-    "enable_auto_commit": False,
-    "auto_offset_reset": "none",
-    "isolation_level": "read_committed",
-    "allow_auto_create_topics": False,
-    # The answers of a fetch session leave out partitions without news: the high water of one that
-    # is caught up from the start would never be known.
-    "enable_incremental_fetch_sessions": False,
-    "reconnect_backoff_max_ms": 2000,  # the default finds a broker that is back after 30 s only
-    "max_partition_fetch_bytes": 4 << 20,
-    "fetch_max_bytes": 32 << 20,
-    "receive_message_max_bytes": 128 << 20,
-    "max_poll_interval_ms": int(MAX_POLL_SECONDS * 1000),
-    "check_crcs": True,
-    "metrics_enabled": False,
-}
-"""Not for the user to change: each is part of exactly-once, of data-loss detection or of speed."""
 
 
 class KafkaSource:
@@ -96,19 +80,17 @@ class KafkaSource:
         self._connection = connection
         self._topics = KafkaTopics(connection)
         self._delivery = Delivery()
-        self._changes: deque[tuple[bool, list[Shard]]] = deque()
-        self._losses = _LossWatch(loss_grace, monotonic)
+        self._losses = LossWatch(loss_grace, monotonic)
         self._untold: deque[SourceError] = deque()
         self._closed = False
         try:
             for topic in topics:
                 self._topics.partitions(topic)
-            self._consumer = self._connect(
-                group, group_instance_id, int(session_timeout * 1000), max_records
+            self._consumer = open_consumer(
+                connection, group, group_instance_id, session_timeout, max_records
             )
-            self._consumer.subscribe(
-                list(topics), listener=_Listener(self._consumer, self._changes)
-            )
+            self._notes = RebalanceNotes(self._consumer)
+            self._consumer.subscribe(list(topics), listener=self._notes)
         except BaseException:
             self._topics.close()
             raise
@@ -137,10 +119,11 @@ class KafkaSource:
         if self._untold:
             raise self._untold.popleft()
         batches = self._fetch(timeout)
-        revoked, assigned = self._drain_changes()
+        revoked, assigned = self._notes.drain()
+        self._delivery.revoke(revoked)
+        self._delivery.assign(assigned)
         records = [self._columns(where, batch) for where, batch in batches.items()]
-        if not records:
-            self._check_losses()
+        self._check_losses()
         return Polled(records, assigned, revoked)
 
     def is_member(self, shards: Sequence[Shard]) -> bool:
@@ -174,7 +157,7 @@ class KafkaSource:
                 if found is not None and found.timestamp >= 0:
                     return int(found.offset)
             if start.policy != "earliest":
-                return self._end(where)
+                return fetch_end(self._connection, where)
             return int(self._consumer.beginning_offsets([where])[where])
         except KafkaError as error:
             raise SourceError(
@@ -244,23 +227,6 @@ class KafkaSource:
         finally:
             self._topics.close()
 
-    def _connect(
-        self, group: str, instance: str | None, session_ms: int, max_records: int
-    ) -> KafkaConsumer:
-        try:
-            return KafkaConsumer(
-                **self._connection.client(),
-                **FIXED,
-                group_id=group,
-                group_instance_id=instance,
-                session_timeout_ms=session_ms,
-                heartbeat_interval_ms=min(3000, session_ms // 3),
-                max_poll_records=max_records,
-                partition_assignment_strategy=[CooperativeStickyAssignor],
-            )
-        except KafkaError as error:
-            raise self._connection.failure(error) from error
-
     def _fetch(self, timeout: float) -> dict[TopicPartition, list[Any]]:
         try:
             batches: dict[TopicPartition, list[Any]] = self._consumer.poll(int(timeout * 1000))
@@ -271,23 +237,6 @@ class KafkaSource:
         except KafkaError as error:
             raise self._connection.failure(error) from error
         return batches
-
-    def _drain_changes(self) -> tuple[list[Shard], list[Shard]]:
-        """(revoked, assigned) in order of first mention; a shard that came and went is neither."""
-        revoked: dict[Shard, None] = {}
-        assigned: dict[Shard, None] = {}
-        while self._changes:
-            ours, shards = self._changes.popleft()
-            for shard in shards:
-                if ours:
-                    assigned[shard] = None
-                elif shard in assigned:
-                    del assigned[shard]
-                else:
-                    revoked[shard] = None
-        self._delivery.revoke(revoked)
-        self._delivery.assign(assigned)
-        return list(revoked), list(assigned)
 
     def _columns(self, where: TopicPartition, batch: Sequence[Any]) -> Records:
         shard = Shard(where.topic, where.partition)
@@ -308,14 +257,15 @@ class KafkaSource:
         self._consumer.resume(*(mine - held))
 
     def _check_losses(self) -> None:
+        """Losses found here are told by the next poll: this one may have brought messages."""
         for shard in self._delivery.flowing():
-            water = self.high_water(shard)
+            water = self._consumer.highwater(_where(shard))
             if self._losses.lost(shard, self._delivery.positions[shard], water):
-                raise self._park(shard, f"the topic ends at {water}")
+                self._untold.append(self._park(shard, f"the topic ends at {water}"))
 
     def _check_end(self, shard: Shard, offset: int) -> None:
         try:
-            end = self._end(_where(shard))
+            end = fetch_end(self._connection, _where(shard))
         except KafkaError:
             return  # then poll finds out
         if offset > end:
@@ -346,66 +296,6 @@ class KafkaSource:
     def _committed(self, where: TopicPartition) -> OffsetAndMetadata:
         timeout = COMMIT_SECONDS * 1000
         return _commit_of(self._consumer.committed(where, timeout_ms=timeout) or 0)
-
-    def _end(self, where: TopicPartition) -> int:
-        """The end of a partition by a fetch, since Tansu's list of offsets has it wrong.
-
-        A consumer of its own asks, so that nothing that is being delivered is touched.
-        """
-        probe = KafkaConsumer(**self._connection.client(), **FIXED, fetch_max_wait_ms=10)
-        try:
-            end = int(probe.end_offsets([where])[where])
-            probe.assign([where])
-            probe.seek(where, end)
-            for _ in range(50):
-                probe.poll(100, max_records=1)
-                if (water := probe.highwater(where)) is not None:
-                    return max(end, int(water))
-        finally:
-            probe.close(autocommit=False, timeout_ms=int(CLOSE_SECONDS * 1000))
-        raise KafkaTimeoutError("the broker did not answer a fetch")
-
-
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Runs on the IO thread: holds new partitions back and notes what changed, nothing else."""
-
-    def __init__(self, consumer: KafkaConsumer, changes: deque[tuple[bool, list[Shard]]]) -> None:
-        self._consumer = consumer
-        self._changes = changes
-
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Without a position the client would look for a committed one, and raise."""
-        for where in assigned:
-            self._consumer.seek(where, 0)
-            self._consumer.pause(where)
-        self._changes.append((True, sorted(Shard(one.topic, one.partition) for one in assigned)))
-
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Lost ones come here too."""
-        self._changes.append((False, sorted(Shard(one.topic, one.partition) for one in revoked)))
-
-
-class _LossWatch:
-    """Finds positions beyond the end where the broker does not refuse them (Tansu)."""
-
-    def __init__(self, grace: float, monotonic: Callable[[], float]) -> None:
-        self._grace = grace
-        self._monotonic = monotonic
-        self._since: dict[Shard, float] = {}
-        self._before: dict[Shard, int | None] = {}
-
-    def begin(self, shard: Shard, water: int | None) -> None:
-        """Start over; ``water`` is older than the new position and proves nothing."""
-        self._since.pop(shard, None)
-        self._before[shard] = water
-
-    def lost(self, shard: Shard, position: int, water: int | None) -> bool:
-        """Whether the end has been below our position for the whole grace."""
-        if water is None or water == self._before.get(shard) or water >= position:
-            self._since.pop(shard, None)
-            return False
-        now = self._monotonic()
-        return now - self._since.setdefault(shard, now) >= self._grace
 
 
 def _where(shard: Shard) -> TopicPartition:

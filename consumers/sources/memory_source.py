@@ -1,192 +1,34 @@
-"""A broker in memory with consumer groups, and the source that reads it.
+"""The source that reads a broker in memory.
 
-It ships with the product and passes the same contract tests as the real broker's source, so a
-test of the ingest loop that uses it means something. It is harsher than a real broker in one
-way: a shard's new owner may read at once, before the old one has heard of it.
-
-Not thread-safe: broker and sources belong to one thread, and poll never waits.
+It ships with the product and passes the same contract tests as the source of the real broker, so
+a test of the ingest loop that uses it means something. It never waits, and belongs with its
+broker to one thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count, islice
 
 from consumers.sources.delivery import Delivery, data_loss
+from consumers.sources.memory_broker import MemoryBroker
 from monitor.errors import SourceError
 from monitor.ports import Polled, Records, Shard, Start
 
 MAX_RECORDS = 5000
 
 
-@dataclass(slots=True)
-class _Log:
-    """Messages of one partition by offset; offsets without an entry are holes."""
-
-    messages: dict[int, tuple[bytes | None, int]] = field(default_factory=dict)
-    low: int = 0
-    high: int = 0
-
-    def append(self, value: bytes | None, timestamp: int) -> int:
-        self.messages[self.high] = (value, timestamp)
-        self.high += 1
-        return self.high - 1
-
-    def read(self, offset: int, limit: int) -> list[int]:
-        return list(islice((at for at in range(offset, self.high) if at in self.messages), limit))
-
-    def at_time(self, milliseconds: int) -> int:
-        stamped = (at for at, (_, stamp) in self.messages.items() if stamp >= milliseconds)
-        return next(stamped, self.high)
-
-
-@dataclass(slots=True)
-class _Group:
-    """Who owns what; the number changes with every change of owner, even back to the same."""
-
-    members: list[MemorySource] = field(default_factory=list)
-    owners: dict[Shard, tuple[MemorySource, int]] = field(default_factory=dict)
-    reported: dict[Shard, int] = field(default_factory=dict)
-
-
-class MemoryBroker:
-    """Topics with partitions, and consumer groups whose rebalances a test can trigger.
+class MemorySource:
+    """Reads a :class:`MemoryBroker` as a member of a group; fulfils ``RecordSource``.
 
     Example:
         >>> broker = MemoryBroker({"decisions": 1})
-        >>> broker.produce("decisions", [b"one", b"two"])
-        [(0, 0), (0, 1)]
+        >>> _ = broker.produce("decisions", [b"one", b"two"])
         >>> source = MemorySource(broker, ["decisions"])
         >>> [shard] = source.poll(0).assigned
         >>> source.begin(shard, 1)
         >>> source.poll(0).records[0].values
         [b'two']
     """
-
-    def __init__(self, topics: Mapping[str, int] | None = None) -> None:
-        self._logs: dict[str, list[_Log]] = {}
-        self._ids: dict[str, str] = {}
-        self._groups: dict[str, _Group] = {}
-        self._numbers = count(1)
-        for name, partitions in (topics or {}).items():
-            self.create_topic(name, partitions)
-
-    def create_topic(self, name: str, partitions: int = 1) -> str:
-        """Create a topic, or replace it by an empty one with a new identity; returns that."""
-        self._logs[name] = [_Log() for _ in range(partitions)]
-        self._ids[name] = f"{name}-{next(self._numbers)}"
-        return self._ids[name]
-
-    def produce(
-        self,
-        topic: str,
-        values: Iterable[bytes | None],
-        partition: int | None = None,
-        timestamps_ms: Sequence[int] | None = None,
-    ) -> list[tuple[int, int]]:
-        """Append messages; returns their (partition, offset).
-
-        Without ``partition`` they go round all of them; without timestamps they have none (-1).
-        """
-        logs = self._partitions(topic)
-        written = []
-        for number, value in enumerate(values):
-            where = number % len(logs) if partition is None else partition
-            stamp = -1 if timestamps_ms is None else timestamps_ms[number]
-            written.append((where, logs[where].append(value, stamp)))
-        return written
-
-    def skip(self, shard: Shard, offsets: int = 1) -> None:
-        """Use up offsets without a message, as control and aborted records do."""
-        self.log(shard).high += offsets
-
-    def trim(self, shard: Shard, low: int) -> None:
-        """Delete everything below an offset, as retention does."""
-        log = self.log(shard)
-        log.low = low
-        log.messages = {at: kept for at, kept in log.messages.items() if at >= low}
-
-    def log(self, shard: Shard) -> _Log:
-        """The log of one partition."""
-        return self._partitions(shard.topic)[shard.partition]
-
-    def topic_id(self, topic: str) -> str | None:
-        """Identity of a topic; None when there is none."""
-        return self._ids.get(topic)
-
-    def shards(self, topic: str) -> list[Shard]:
-        """All partitions of a topic; unknown: SourceError."""
-        return [Shard(topic, number) for number in range(len(self._partitions(topic)))]
-
-    def report(self, group: str, positions: Mapping[Shard, int]) -> None:
-        """Note positions of a group."""
-        self._group(group).reported.update(positions)
-
-    def reported(self, group: str) -> dict[Shard, int]:
-        """Positions the members of a group have reported."""
-        return dict(self._group(group).reported)
-
-    def owner(self, group: str, shard: Shard) -> tuple[MemorySource, int] | None:
-        """Who owns a shard in a group, and the number of that ownership."""
-        return self._group(group).owners.get(shard)
-
-    def members(self, group: str) -> list[MemorySource]:
-        """Members of a group in the order they joined."""
-        return list(self._group(group).members)
-
-    def join(self, member: MemorySource) -> None:
-        """Add a member and rebalance; a member that is there already changes nothing."""
-        group = self._group(member.group)
-        if member not in group.members:
-            group.members.append(member)
-            self.rebalance(member.group)
-
-    def leave(self, member: MemorySource) -> None:
-        """Take a member out and rebalance: it closed, or its session timed out.
-
-        A member put out that polls again joins again.
-        """
-        group = self._group(member.group)
-        if member in group.members:
-            group.members.remove(member)
-            self.rebalance(member.group)
-
-    def rebalance(self, name: str) -> None:
-        """Share the group's shards evenly, moving as few as possible."""
-        group = self._group(name)
-        shards = sorted(
-            {s for m in group.members for topic in m.topics for s in self.shards(topic)}
-        )
-        kept = {s: held for s, held in group.owners.items() if held[0] in group.members}
-        most = -(-len(shards) // len(group.members)) if group.members else 0
-        load = {id(member): 0 for member in group.members}
-        group.owners = {}
-        for shard in shards:  # keep what fits
-            if shard in kept and load[id(kept[shard][0])] < most:
-                group.owners[shard] = kept[shard]
-                load[id(kept[shard][0])] += 1
-        for shard in shards:  # hand out the rest
-            if shard not in group.owners:
-                member = min(group.members, key=lambda one: load[id(one)])
-                self.move(name, shard, member)
-                load[id(member)] += 1
-
-    def move(self, name: str, shard: Shard, member: MemorySource) -> None:
-        """Give a shard to a member, by hand; giving it to its owner takes it away and back."""
-        self._group(name).owners[shard] = (member, next(self._numbers))
-
-    def _group(self, name: str) -> _Group:
-        return self._groups.setdefault(name, _Group())
-
-    def _partitions(self, topic: str) -> list[_Log]:
-        if topic not in self._logs:
-            raise SourceError(f"topic {topic} does not exist")
-        return self._logs[topic]
-
-
-class MemorySource:
-    """Reads a :class:`MemoryBroker` as a member of a group; fulfils ``RecordSource``."""
 
     def __init__(
         self,

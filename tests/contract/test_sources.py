@@ -17,7 +17,8 @@ from brokers import Broker
 from consumers.sources.file_source import FileSource
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.kafka_topics import KafkaConnection
-from consumers.sources.memory_source import MemoryBroker, MemorySource
+from consumers.sources.memory_broker import MemoryBroker
+from consumers.sources.memory_source import MemorySource
 from monitor.errors import DataLossError, SourceError
 from monitor.ports import Polled, Records, RecordSource, Shard, Start
 
