@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaConfigurationError, KafkaError, RetriableError
 
 from monitor.errors import SourceError
@@ -121,6 +122,19 @@ class KafkaTopics:
         """Identity of a topic; None where the broker gives none."""
         found = str(self._describe(topic).get("topic_id") or NO_TOPIC_ID)
         return None if found == NO_TOPIC_ID else found
+
+    def retention(self, topic: str) -> int | None:
+        """Microseconds that a topic keeps messages by time; None where it says nothing of it.
+
+        Values that were never changed count too, hence all configuration is asked for.
+        """
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        try:
+            found = self._admin.describe_configs([resource], config_filter="all")
+        except KafkaError as error:
+            raise self._connection.failure(error) from error
+        value = found.get("topic", {}).get(topic, {}).get("retention.ms", {}).get("value")
+        return int(value) * 1_000 if value is not None and int(value) >= 0 else None
 
     def close(self) -> None:
         """Close the connection; safe to call twice."""

@@ -61,8 +61,10 @@ def open_store(settings: Settings, clock: Clock) -> sa.Engine:
         database.migrate(engine)
     database.require_head(engine)
     records = Records(engine)
+    contracts = contract_records(settings)
+    records.refuse_changes(contracts, settings.coding)
     records.keep_coding(settings.coding)
-    records.keep_contracts(contract_records(settings), clock.now())
+    records.keep_contracts(contracts, clock.now())
     return engine
 
 

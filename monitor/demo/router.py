@@ -159,4 +159,4 @@ class Router:
         regressed = hit & ready & (at >= world.regression_at)
         mean = np.where(ready, world.ready_score, world.unready_score) - world.drop * regressed
         raw = mean + world.spread * self._rng.standard_normal(len(at))
-        return np.round(np.clip(raw, 0.0, 1.0), 4)
+        return np.asarray(np.round(np.clip(raw, 0.0, 1.0), 4), np.float64)

@@ -62,10 +62,16 @@ class Traffic:
         bootstrap: the broker.
         topics: names of the decisions and the labels topic.
         clock: simulated time; stands still until :meth:`history` is done.
+        stop: ends everything soon when it is set.
     """
 
     def __init__(
-        self, synthetic: Synthetic, bootstrap: str, topics: tuple[str, str], clock: SimulatedClock
+        self,
+        synthetic: Synthetic,
+        bootstrap: str,
+        topics: tuple[str, str],
+        clock: SimulatedClock,
+        stop: threading.Event,
     ) -> None:
         self.produced = Produced()
         self.failure: BaseException | None = None
@@ -74,7 +80,7 @@ class Traffic:
         self._clock = clock
         self._rng = np.random.default_rng(0)  # for repeats and bad records only
         self._again: tuple[Decisions, Labels] | None = None
-        self._stop = threading.Event()
+        self._stop = stop
         self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap,
@@ -124,7 +130,7 @@ class Traffic:
             self._send_decisions(d, stamp)
             self._send_labels(la, stamp)
         if repeated:
-            self.produced.repeated += sum(map(len, repeated))
+            self.produced.repeated += len(repeated[0]) + len(repeated[1])
 
     def _some(self, decisions: Decisions, labels: Labels) -> tuple[Decisions, Labels]:
         return (

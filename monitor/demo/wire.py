@@ -44,7 +44,7 @@ def decision_events(decisions: Decisions) -> list[Decision]:
         Decision(
             decision_id=_decision_id(number),
             decided_at=to_datetime(at),
-            route=_ROUTES[route],  # type: ignore[arg-type]
+            route=_ROUTES[route],
             judge_score=score,
             threshold=THRESHOLD,
             evidence_passed=route != Route.BLOCKED_BY_EVIDENCE,

@@ -14,7 +14,9 @@ def warnings(settings: Settings) -> list[str]:
     """One line for each setting that is possible but weak, each naming its key."""
     found = [*_stream(settings.stream), *_server(settings.server)]
     if settings.privacy.id_key is None:
-        found.append("privacy.id_key: is not set, so stored decision ids are hashed without a key")
+        found.append(
+            "privacy.id_key: is not set, so ids are hashed with a key that lies in the same store"
+        )
     if settings.dedupe.window == 0:
         found.append("dedupe.window: is off, so decisions that are sent twice count twice")
     used = _used_attributes(settings)

@@ -33,26 +33,26 @@ class Records:
         self._engine = engine
 
     def contract_changes(self, contracts: Sequence[ContractRecord]) -> list[str]:
-        """What a start would change against the store, a line each; empty when nothing."""
+        """What a start would add to the store, a line each; empty when nothing."""
         lines = []
         for contract in contracts:
             stored = self._numbers(contract)
             if stored is None:
                 lines.append(f"contract {contract.name} version {contract.version} is new")
-            elif stored != contract.numbers:
-                lines.append(_changed(contract))
         return lines
 
-    def keep_contracts(self, contracts: Sequence[ContractRecord], now: int) -> None:
-        """Store every version of every contract.
-
-        Raises:
-            StoreError: a contract's numbers changed while its version did not.
-        """
+    def refuse_changes(self, contracts: Sequence[ContractRecord], coding: Coding) -> None:
+        """Raise StoreError where a start with these contracts and this coding would refuse."""
+        changed = self.coding_change(coding)
+        if changed is not None:
+            raise StoreError(changed)
         for contract in contracts:
             stored = self._numbers(contract)
             if stored is not None and stored != contract.numbers:
                 raise StoreError(_changed(contract))
+
+    def keep_contracts(self, contracts: Sequence[ContractRecord], now: int) -> None:
+        """Store every version of every contract."""
         with writing(self._engine) as connection:
             for contract in contracts:
                 connection.execute(
@@ -90,14 +90,7 @@ class Records:
         )
 
     def keep_coding(self, coding: Coding) -> None:
-        """Store the coding at the first start.
-
-        Raises:
-            StoreError: the store was counted with another coding.
-        """
-        changed = self.coding_change(coding)
-        if changed is not None:
-            raise StoreError(changed)
+        """Store the coding at the first start."""
         with writing(self._engine) as connection:
             connection.execute(
                 sa.text(

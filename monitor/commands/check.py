@@ -1,0 +1,107 @@
+"""``slicewatch check``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from consumers.sources.kafka_topics import KafkaTopics
+from monitor.commands import wiring
+from monitor.commands.options import load_settings, settings_option
+from monitor.errors import SlicewatchError
+from monitor.settings import Settings, duration_text, resolved, warnings
+from monitor.store import database
+from monitor.store.records import Records
+
+
+@click.command("check")
+@settings_option
+@click.option("--connect", is_flag=True, help="Also try the broker, its topics and the database.")
+def command(path: Path, connect: bool) -> None:
+    """Validate the settings and print them as they will be used, secrets masked.
+
+    With --connect it also says whether the broker, both topics and the database are as needed,
+    and what a start would change against the store. Exit code 2 when something is wrong.
+
+    Example: slicewatch check --settings slicewatch.toml --connect
+    """
+    settings = load_settings(path)
+    click.echo(resolved(settings).rstrip())
+    for warning in warnings(settings):
+        click.echo(f"warning: {warning}")
+    click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
+    if connect:
+        problems = [*_try(_topics, settings), *_try(_store, settings)]
+        if problems:
+            raise SlicewatchError(f"{len(problems)} of the checks failed: {'; '.join(problems)}")
+
+
+def _try(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list[str]:
+    """Print what a check finds; its failure is returned, so that the others still run."""
+    try:
+        for line in check(settings):
+            click.echo(line)
+    except SlicewatchError as error:
+        return [str(error)]
+    return []
+
+
+def _topics(settings: Settings) -> Iterator[str]:
+    stream = settings.stream
+    topics = KafkaTopics(wiring.kafka_connection(settings))
+    try:
+        yield f"ok: broker at {', '.join(stream.bootstrap_servers)}"
+        for topic in (stream.decisions_topic, stream.labels_topic):
+            partitions = len(topics.partitions(topic))
+            retention = topics.retention(topic)
+            yield f"ok: topic {topic}, {partitions} partitions, {_kept(retention)}"
+            if retention is not None and retention < stream.horizon:
+                yield (
+                    f"warning: topic {topic} keeps messages for {_days(retention)}, less than"
+                    f" stream.horizon ({duration_text(stream.horizon)}): counts cannot be rebuilt"
+                    " from it"
+                )
+    finally:
+        topics.close()
+
+
+def _kept(retention: int | None) -> str:
+    return "keeps messages for ever" if retention is None else f"keeps them {_days(retention)}"
+
+
+def _days(micros: int) -> str:
+    return f"{micros / 86_400e6:.3g} days"
+
+
+def _store(settings: Settings) -> Iterator[str]:
+    engine = database.create_engine(settings.store.url)
+    try:
+        url = settings.store.url.masked
+        if engine.dialect.name == "sqlite" and not _exists(engine.url.database):
+            yield f"ok: database {url} will be made at the first start"
+            return
+        found, head = database.schema_revision(engine), database.head_revision()
+        if found is None:
+            yield f"ok: database {url} is empty; the schema {head} is still to be made"
+            return
+        database.require_head(engine)
+        yield f"ok: database {url}, schema {found}"
+        yield from _changes(settings, Records(engine))
+    finally:
+        engine.dispose()
+
+
+def _exists(file: str | None) -> bool:
+    return bool(file) and Path(str(file)).exists()
+
+
+def _changes(settings: Settings, records: Records) -> Iterator[str]:
+    contracts = wiring.contract_records(settings)
+    changes = records.contract_changes(contracts)
+    for line in changes:
+        yield f"a start would say: {line}"
+    records.refuse_changes(contracts, settings.coding)
+    if not changes:
+        yield "ok: a start would change nothing"

@@ -1,0 +1,243 @@
+"""The demo on the terminal: a table that redraws itself, or plain tables where nobody looks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from monitor.core.atoms import OTHER
+from monitor.core.contract import State
+from monitor.core.snapshot import ShownGap, ShownRate
+from monitor.core.time import DAY, SECOND, to_datetime
+from monitor.demo.view import REGRESSED_SLICE, SYNTHETIC, SliceView, View, contract_window
+
+WIDE = 104
+"""Columns from which the gap is shown beside the rate."""
+PLAIN_SECONDS = 5.0
+SVG_WIDTH = 112
+
+_NOTES = f"""
+TPR = P(auto_serve | ready), ready by the reviewers' judgement. truth: what the
+generator knows; labelled: over labelled rows only. kiosk has fewer decisions
+than k = 11: never shown alone, but pooled with tablet into {OTHER}."""
+
+_COLOURS = {
+    State.SUPPRESSED: "dim",
+    State.INSUFFICIENT_SUPPORT: "dim",
+    State.MATURING: "dim",
+    State.INCONCLUSIVE: "yellow",
+    State.WITHIN_CONTRACT: "green",
+    State.SUSPECTED: "bold red",
+    State.BREACH: "bold white on red",
+}
+
+
+class Screen(Protocol):
+    """Where views go; a context manager, since a terminal must be left as it was."""
+
+    def show(self, view: View) -> None:
+        """Show the present moment."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the terminal as it was."""
+        ...
+
+
+class SilentScreen:
+    """Shows nothing: for ``--json``."""
+
+    def show(self, view: View) -> None:
+        """Nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+class LiveScreen(SilentScreen):
+    """Redraws in place on a terminal; the last table stays."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+
+    def show(self, view: View) -> None:
+        """Redraw."""
+        self._live.update(render(view, self._console.width), refresh=True)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+
+class PlainScreen(SilentScreen):
+    """Prints a table every few seconds: for pipes and logs."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._next = 0.0
+
+    def show(self, view: View) -> None:
+        """Print, if it is time."""
+        if view.seconds >= self._next:
+            self._next = view.seconds + PLAIN_SECONDS
+            self._console.print(render(view, self._console.width))
+
+
+def screen_for(silent: bool) -> Screen:
+    """The screen that fits where the output goes."""
+    if silent:
+        return SilentScreen()
+    console = Console(file=sys.stdout)
+    return LiveScreen(console) if console.is_terminal else PlainScreen(console)
+
+
+def svg(view: View) -> str:
+    """A picture of the table, for documents."""
+    with open("/dev/null", "w") as nowhere:  # the console wants somewhere to print
+        console = Console(record=True, width=SVG_WIDTH, file=nowhere, force_terminal=True)
+        console.print(render(view, SVG_WIDTH))
+        return console.export_svg(title="slicewatch demo")
+
+
+def render(view: View, width: int) -> RenderableType:
+    """The whole screen."""
+    return Group(_head(view), _table(view.slices, wide=width >= WIDE), _foot(view))
+
+
+def _head(view: View) -> Text:
+    text = Text()
+    text.append("slicewatch demo", style="bold")
+    text.append(f"  {SYNTHETIC}\n", style="bold yellow")
+    pace = DAY / SECOND / view.speed
+    text.append(f"simulated time {_moment(view.simulated)}, one day in {pace:.0f} s; ")
+    text.append(f"{view.per_second:,.0f} events/s, {view.consumed.events:,} consumed\n")
+    text.append(_progress(view))
+    return text
+
+
+def _progress(view: View) -> str:
+    snapshot = view.snapshot
+    if snapshot is None or snapshot.watermark is None or snapshot.frontier is None:
+        return "joining the consumer group, filling the windows ...\n"
+    window = contract_window(snapshot)
+    run = ""
+    if window and window.labelled_start is not None and window.labelled_end is not None:
+        run = f"{_moment(window.labelled_start)} to {_moment(window.labelled_end)}"
+        run = f"; labels of {window.window}: {run} (label frontier)"
+    return f"watermark {_moment(snapshot.watermark)}{run}\n"
+
+
+def _table(slices: Sequence[SliceView], wide: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table.add_column("TPR of", no_wrap=True, min_width=16)
+    table.add_column("truth", justify="right", no_wrap=True, style="dim")
+    table.add_column("labelled", justify="right", no_wrap=True, style="dim")
+    table.add_column("slicewatch [95 %]", no_wrap=True)
+    table.add_column("support", justify="right", no_wrap=True)
+    if wide:
+        table.add_column("gap to the reference", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    for group_by, views in groupby(slices, key=lambda view: view.group_by):
+        table.add_row(Text(group_by, style="bold"))
+        for view in views:
+            if not _empty(view):
+                table.add_row(*_cells(view, wide))
+    return table
+
+
+def _empty(view: SliceView) -> bool:
+    """A hidden ``__other__`` says nothing here: it is listed whether or not anything is in it."""
+    return not view.row.rates and view.row.slice.endswith(f"={OTHER}")
+
+
+def _cells(view: SliceView, wide: bool) -> list[Text]:
+    colour = _COLOURS[view.state]
+    cells = [
+        Text(f"  {view.row.slice.partition('=')[2]}"),
+        Text(_number(view.truth)),
+        Text(_number(next((x for m, x in view.row.as_labelled.items() if m == "tpr"), None))),
+        Text(_rate(view.tpr), style="bold"),
+        Text(f"{view.tpr.support:,}+" if view.tpr else "-"),
+    ]
+    if wide:
+        cells.append(Text(_gap(view)))
+    return [*cells, Text(_state(view), style=colour)]
+
+
+def _state(view: SliceView) -> str:
+    """Of the TPR; another metric that is suspected is named."""
+    others = [metric for metric in view.suspected if metric != "tpr"]
+    return f"{view.state.value} ({', '.join(others)} suspected)" if others else view.state.value
+
+
+def _rate(rate: ShownRate | None) -> str:
+    if rate is None:
+        return "-"
+    value = _number(rate.value)
+    if rate.at_least is not None:
+        value = f">= {rate.at_least:.2f}"
+    if rate.at_most is not None:
+        value = f"<= {rate.at_most:.2f}"
+    return f"{value} {_interval(rate)}"
+
+
+def _gap(view: SliceView) -> str:
+    if view.gap is None:
+        return "reference" if view.tpr else "-"
+    return f"{_number(view.gap.value, sign='+')} {_interval(view.gap, sign='+')}"
+
+
+def _interval(shown: ShownRate | ShownGap, sign: str = "") -> str:
+    return f"[{_number(shown.lower, sign)}, {_number(shown.upper, sign)}]"
+
+
+def _number(number: float | None, sign: str = "") -> str:
+    return "-" if number is None else f"{number:{sign}.2f}"
+
+
+def _foot(view: View) -> Text:
+    text = Text(_regression(view))
+    if view.watch.regressed is not None:
+        text.append(f"suspected {view.watch.regressed:.0f} s after the start", style="bold red")
+    for other in view.watch.others:
+        text.append(f"\n{other} suspected although nothing happened to it", style="bold red")
+    text.append(_NOTES, style="dim")
+    text.append(f"\n{view.url}/metrics  {view.url}/readyz  (Ctrl-C stops)")
+    return text
+
+
+def _regression(view: View) -> str:
+    ahead = (view.regression_at - view.simulated) / SECOND / view.speed
+    when = _moment(view.regression_at)
+    if ahead > 0:
+        return f"{REGRESSED_SLICE}: its TPR falls in {ahead:.0f} s ({when})"
+    return f"{REGRESSED_SLICE}: its TPR fell {-ahead:.0f} s ago ({when})\n"
+
+
+def _moment(micros: int) -> str:
+    return to_datetime(micros).strftime("%m-%d %H:%M")

@@ -1,0 +1,185 @@
+"""What the demo shows: the newest Snapshot beside what the generator knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from monitor.core.contract import Metric, State
+from monitor.core.snapshot import GroupTable, ShownGap, ShownRate, SliceRow, Snapshot, WindowTable
+from monitor.demo.router import REGRESSED
+from monitor.demo.truth import Truth
+from monitor.ports import ShardStatus, Tallies
+
+SYNTHETIC = "synthetic test conditions, not a finding about people"
+REGRESSED_SLICE = f"language_variety={REGRESSED}"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceView:
+    """One line of the table.
+
+    Attributes:
+        group_by: name of the group-by.
+        row: as the Snapshot publishes it.
+        truth: realised TPR of the same window, known to the generator alone; None where the
+            Snapshot hides the slice, so that the demo gives away no small cell either.
+    """
+
+    group_by: str
+    row: SliceRow
+    truth: float | None
+
+    @property
+    def tpr(self) -> ShownRate | None:
+        """The estimate, as published."""
+        return self.row.rates.get(Metric.TPR)
+
+    @property
+    def gap(self) -> ShownGap | None:
+        """Against the reference; None for the reference itself."""
+        return self.row.gaps.get(Metric.TPR)
+
+    @property
+    def state(self) -> State:
+        """Of the TPR."""
+        return self.row.states[Metric.TPR]
+
+    @property
+    def suspected(self) -> list[str]:
+        """The metrics that are suspected."""
+        return sorted(m.value for m, state in self.row.states.items() if state is State.SUSPECTED)
+
+
+def contract_window(snapshot: Snapshot) -> WindowTable | None:
+    """The window that states are decided on."""
+    (table,) = snapshot.contracts
+    return next((w for w in table.windows if w.window == table.window), None)
+
+
+def slice_views(snapshot: Snapshot, truth: Truth) -> list[SliceView]:
+    """The lines of the table, in the order of the contract."""
+    window = contract_window(snapshot)
+    if window is None:
+        return []
+    return [view for group in window.groups for view in _group(window, group, truth)]
+
+
+def _group(window: WindowTable, group: GroupTable, truth: Truth) -> Iterator[SliceView]:
+    shown = [row.slice for row in group.rows if row.rates]
+    for row in group.rows:
+        known = None
+        if window.labelled_start is not None and window.labelled_end is not None and row.rates:
+            known = truth.tpr(row.slice, window.labelled_start, window.labelled_end, shown)
+        yield SliceView(group.group_by, row, known)
+
+
+@dataclass(slots=True)
+class Watch:
+    """When which slice was first shown as suspected, in any metric: seconds since the start."""
+
+    first: dict[str, float] = field(default_factory=dict)
+
+    def look(self, views: Sequence[SliceView], seconds: float) -> None:
+        """Take note of what is shown now."""
+        for view in views:
+            if view.suspected:
+                self.first.setdefault(view.row.slice, seconds)
+
+    @property
+    def regressed(self) -> float | None:
+        """When the slice that really regressed was first suspected."""
+        return self.first.get(REGRESSED_SLICE)
+
+    @property
+    def others(self) -> list[str]:
+        """Slices that were suspected and should not have been."""
+        return sorted(self.first.keys() - {REGRESSED_SLICE})
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """Committed totals over all shards; both balances are 0, or something is wrong.
+
+    Attributes:
+        messages: read.
+        events: decoded or refused.
+        counted: decisions and labels that count.
+        duplicates: recognised and dropped.
+        waiting: labels whose decision is not there yet.
+        unmatched: labels for nothing.
+        stale: labels that a later one had overruled already.
+        thinned: requests not kept at the grid's audit rate.
+        dead_letters: by reason.
+        message_balance: next offset - start - messages - gaps.
+        event_balance: events that ended nowhere.
+    """
+
+    messages: int = 0
+    events: int = 0
+    counted: int = 0
+    duplicates: int = 0
+    waiting: int = 0
+    unmatched: int = 0
+    stale: int = 0
+    thinned: int = 0
+    dead_letters: dict[str, int] = field(default_factory=dict)
+    message_balance: int = 0
+    event_balance: int = 0
+
+    @classmethod
+    def of(cls, statuses: Sequence[ShardStatus]) -> Consumed:
+        """Add up what the store knows."""
+        tallies = [status.tallies for status in statuses]
+        return cls(
+            messages=sum(t.messages for t in tallies),
+            events=sum(t.events for t in tallies),
+            counted=sum(t.counted for t in tallies),
+            duplicates=sum(t.duplicates for t in tallies),
+            waiting=sum(t.waiting for t in tallies),
+            unmatched=sum(sum(t.unmatched.values()) for t in tallies),
+            stale=sum(t.stale for t in tallies),
+            thinned=sum(t.thinned for t in tallies),
+            dead_letters=_by_reason(tallies),
+            message_balance=sum(_message_balance(status) for status in statuses),
+            event_balance=sum(t.balance for t in tallies),
+        )
+
+
+def _by_reason(tallies: Sequence[Tallies]) -> dict[str, int]:
+    reasons = sorted({reason for one in tallies for reason in one.dead_letters})
+    return {reason: sum(t.dead_letters.get(reason, 0) for t in tallies) for reason in reasons}
+
+
+def _message_balance(status: ShardStatus) -> int:
+    read = (status.next_offset or 0) - (status.start_offset or 0)
+    return read - status.tallies.messages - status.tallies.gaps
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything on the screen at one moment.
+
+    Attributes:
+        seconds: since the demo was started.
+        simulated: now, microseconds.
+        speed: simulated seconds a second.
+        regression_at: when the regression begins, microseconds.
+        snapshot: the newest; None at first.
+        slices: its lines.
+        watch: what was suspected so far.
+        consumed: committed totals.
+        per_second: events consumed lately.
+        url: base address of the HTTP server.
+    """
+
+    seconds: float
+    simulated: int
+    speed: float
+    regression_at: int
+    snapshot: Snapshot | None
+    slices: Sequence[SliceView]
+    watch: Watch
+    consumed: Consumed
+    per_second: float
+    url: str
