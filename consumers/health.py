@@ -21,6 +21,7 @@ class ConsumerState(enum.StrEnum):
     CAUGHT_UP = "caught_up"
     PAUSED = "paused"  # back-pressure: the database is away or one topic runs ahead
     STUCK = "stuck"
+    PARKED = "parked"  # data is gone from the broker: a shard waits for a person
 
 
 @dataclass(slots=True)
@@ -36,6 +37,7 @@ class Health:
         behind: the broker holds messages that were not read.
         paused: nothing is read because of back-pressure.
         store_ok: the last flush or claim succeeded.
+        parked: a shard waits for a person, because its data is gone from the broker.
     """
 
     polled: float
@@ -46,6 +48,7 @@ class Health:
     behind: bool = False
     paused: bool = False
     store_ok: bool = True
+    parked: bool = False
 
     @classmethod
     def at(cls, now: float) -> Health:
@@ -74,6 +77,8 @@ class Health:
             return False, "no assignment yet"
         if not self.store_ok:
             return False, "the store cannot be written"
+        if self.parked:
+            return False, "a shard is parked after data loss"
         reason = self.stuck(now)
         return reason is None, reason or "ok"
 
@@ -81,6 +86,8 @@ class Health:
         """One word for dashboards."""
         if not self.started:
             return ConsumerState.STARTING
+        if self.parked:
+            return ConsumerState.PARKED
         if self.stuck(now):
             return ConsumerState.STUCK
         if self.paused or not self.store_ok:

@@ -20,12 +20,13 @@ from consumers.health import Health
 from consumers.pressure import paused_shards
 from consumers.shard import Codecs, ShardState
 from monitor.core.time import Grain, pane_of, pane_start
-from monitor.errors import FencedError, PoisonedStreamError, StoreError
+from monitor.errors import DataLossError, FencedError, PoisonedStreamError, StoreError
 from monitor.ports import (
     Claim,
     Clock,
     Dictionary,
     FlushResult,
+    Polled,
     Records,
     RecordSource,
     Shard,
@@ -196,7 +197,7 @@ class Ingest:
     def step(self, timeout: float) -> None:
         """One turn of the loop."""
         before = self._events
-        polled = self._source.poll(timeout)
+        polled = self._poll(timeout)
         now = self._clock.monotonic()
         self.health.polled = now
         for shard in polled.revoked:
@@ -217,10 +218,18 @@ class Ingest:
         self._throttle()
         self._progress(self._events - before)
 
+    def _poll(self, timeout: float) -> Polled:
+        try:
+            return self._source.poll(timeout)
+        except DataLossError as error:
+            self._park(error)
+            return Polled()
+
     def _note_progress(self, now: float, arrived: bool) -> None:
         health = self.health
         for state in self._states.values():
             state.high_water = _latest(state.high_water, self._source.high_water(state.shard))
+            state.position = self._source.position(state.shard)
         health.behind = any(not s.caught_up and s.high_water for s in self._states.values())
         health.paused = bool(self._paused)
         if arrived or not health.behind or health.paused:
@@ -238,6 +247,16 @@ class Ingest:
         if self._states.pop(shard, None) is not None:
             log.info("shard dropped", extra={"shard": str(shard)})
         self._observer.drop_shard(shard)
+
+    def _park(self, error: DataLossError) -> None:
+        """Data is gone from the broker: the shard waits for a person, the others go on."""
+        shard = error.shard
+        if not isinstance(shard, Shard):
+            raise error
+        log.error("data loss, shard is parked: %s", error, extra={"shard": str(shard)})
+        self._states.pop(shard, None)
+        self._unclaimed.discard(shard)
+        self.health.parked = True
 
     def _claim_all(self) -> None:
         """Claim what is assigned, once the coordinator agrees that it is ours."""
@@ -265,9 +284,14 @@ class Ingest:
         if state.filter is not None and claim.max_decided_at is not None:
             since = (claim.max_decided_at - self._codecs.dedupe_window) // int(60e6)
             state.filter.restore(*self._store.duplicate_keys(shard, since))
-        self._source.begin(shard, offset)
-        self._states[shard] = state
         self._unclaimed.discard(shard)
+        try:
+            self._source.begin(shard, offset)
+        except DataLossError as error:
+            self._park(error)
+            return
+        self._source.resume([shard])
+        self._states[shard] = state
         self._tell(state)
         log.info("shard claimed", extra={"shard": str(shard), "offset": offset})
 

@@ -63,6 +63,7 @@ class ShardState:
         clock: its event time.
         tallies: totals as of ``next_offset``, before the labels' outcome.
         high_water: next offset to be written by the broker; None when unknown.
+        position: next offset to be read, past control records; None when unknown.
         last_timestamp: broker's timestamp of the newest message, milliseconds.
     """
 
@@ -76,6 +77,7 @@ class ShardState:
     next_offset: int = 0
     watermark: int | None = None
     high_water: int | None = None
+    position: int | None = None
     last_timestamp: int | None = None
     filter: DuplicateFilter | None = None
     buffered: int = 0
@@ -114,7 +116,8 @@ class ShardState:
     @property
     def caught_up(self) -> bool:
         """Whether everything the broker holds was read (not merely silence)."""
-        return self.high_water is not None and self.next_offset >= self.high_water
+        position = max(self.next_offset, self.position or 0)
+        return self.high_water is not None and position >= self.high_water
 
     @property
     def caught_up_empty(self) -> bool:
