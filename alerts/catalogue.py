@@ -219,7 +219,7 @@ UNMATCHED = _count(
 UNKNOWN_VALUES = _count(
     "attribute_values_unknown_total",
     Origin.INGEST,
-    "Attribute values outside the allow-list, counted as __other__.",
+    "Attribute values outside the allow-list, counted as __other__; in whole hundreds.",
     "attribute",
 )
 IMBALANCE = _own(

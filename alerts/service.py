@@ -43,6 +43,10 @@ Labels = tuple[str, ...]
 Values = dict[Family, dict[Labels, float]]
 
 
+UNKNOWN_STEP = 100
+"""Unlisted values are counted in steps of this: larger than any k in use."""
+
+
 class ConsumerState(enum.StrEnum):
     """What the consumer is doing, as exported; exactly one holds."""
 
@@ -83,6 +87,7 @@ class ServiceMetrics:
         self._values: Values = {}
         self._delays = np.zeros(len(_DELAY_EDGES) + 1, np.int64)
         self._delay_sum = 0.0
+        self._unknown: Counter[str] = Counter()
         for counter in (catalogue.STORE_FAILURES, catalogue.FLUSHES):
             self._set(counter, 0.0)
         self._set(catalogue.INSECURE, 0.0)
@@ -164,9 +169,15 @@ class ServiceMetrics:
             self._set(catalogue.WATERMARK_LAG, None if seconds is None else max(seconds, 0.0))
 
     def add_unknown_values(self, attribute: str, count: int) -> None:
-        """Values outside the allow-list of one attribute; the values themselves never leave."""
+        """Values outside the allow-list of one attribute; the values themselves never leave.
+
+        Shown in whole hundreds: the exact number is the size of the slice ``__other__``, which
+        may be far below what that slice is hidden for.
+        """
         with self._lock:
-            self._add(catalogue.UNKNOWN_VALUES, count, attribute)
+            self._unknown[attribute] += count
+            shown = self._unknown[attribute] // UNKNOWN_STEP * UNKNOWN_STEP
+            self._set(catalogue.UNKNOWN_VALUES, float(shown), attribute)
 
     # What the evaluator reports.
 

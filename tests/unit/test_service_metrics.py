@@ -149,7 +149,7 @@ def test_the_small_facts() -> None:
     metrics.set_pending(12)
     metrics.set_watermark_lag(-3.0)
     metrics.set_label_health(0.12345, None)
-    metrics.add_unknown_values("channel", 3)
+    metrics.add_unknown_values("channel", 97)
     metrics.add_unknown_values("channel", 4)
 
     assert value(metrics, "store_write_failures_total") == 1
@@ -161,7 +161,7 @@ def test_the_small_facts() -> None:
     assert value(metrics, "watermark_lag_seconds") == 0
     assert value(metrics, "label_coverage_ratio") == 0.12
     assert value(metrics, "label_completeness_ratio") is None
-    assert value(metrics, "attribute_values_unknown_total", attribute="channel") == 7
+    assert value(metrics, "attribute_values_unknown_total", attribute="channel") == 100
     metrics.set_pending(None)
     assert value(metrics, "pending_decisions") is None
 
