@@ -107,6 +107,8 @@ class Service:
         self._ending.set()
         if self._ingest is not None:
             self._ingest.stop()
+        else:
+            self._ingested.set()
         # In this order, so that the last evaluation sees the last flush.
         for thread in self._threads:
             thread.join(STOP_SECONDS)

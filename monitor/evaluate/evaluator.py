@@ -8,7 +8,7 @@ memory is forgotten and read again from the store.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -140,7 +140,7 @@ class Evaluator:
         panes = self._increments(memory, deltas)
         # The watermark promises more than was folded while deltas are left: show nothing yet.
         behind = len(deltas) >= MAX_DELTAS
-        body = self._evaluate(memory, panes, None if behind else watermark)
+        body = self._behind(memory, panes) if behind else self._evaluate(memory, panes, watermark)
         cursors = {delta.shard: delta.seq for delta in deltas}
         changed = body if body != memory.snapshot else None
         cycle = Cycle(cursors, panes, dict(memory.dictionary.fresh), changed, watermark)
@@ -198,14 +198,18 @@ class Evaluator:
             coarse = memory.dictionary.coarse(cells[decided])
             yield from split_panes(Grain.MINUTES5, panes[decided], coarse, only_n)
 
+    def _behind(self, memory: _Memory, panes: list[PaneCounts]) -> bytes | None:
+        for window in memory.windows:
+            window.add(panes)
+        return memory.snapshot
+
     def _evaluate(
         self, memory: _Memory, panes: list[PaneCounts], watermark: int | None
     ) -> bytes | None:
         """The Snapshot's bytes; those of the last one when nothing it shows has changed."""
         if watermark is None:
-            for window in memory.windows:
-                window.add(panes)
-            return memory.snapshot
+            self._behind(memory, panes)
+            return memory.snapshot or encode(self._snapshot({}, None, None))
         frontier = memory.cohorts.frontier(
             watermark, self._policy.horizon, self._policy.completeness
         )
@@ -217,12 +221,17 @@ class Evaluator:
         if memory.snapshot is not None and marks == memory.marks and not any(moved + added):
             return memory.snapshot
         memory.marks = marks
-        return encode(self._snapshot(memory, watermark, frontier))
+        counts = {kind.name: _window_counts(memory, kind) for kind in self._policy.windows}
+        return encode(self._snapshot(counts, watermark, frontier))
 
-    def _snapshot(self, memory: _Memory, watermark: int, frontier: int) -> Snapshot:
+    def _snapshot(
+        self, counts: Mapping[str, WindowCounts], watermark: int | None, frontier: int | None
+    ) -> Snapshot:
         tables = [
             build_contract(
-                contract, self._policy.coding, [_window_counts(memory, kind) for kind in kinds]
+                contract,
+                self._policy.coding,
+                [counts[kind.name] for kind in kinds if kind.name in counts],
             )
             for contract, kinds in self._policy.contracts
         ]

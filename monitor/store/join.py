@@ -22,6 +22,7 @@ WAIT = DAY
 """A label waits for its decision until the watermark has passed decided_at by this long."""
 
 _CHUNK = 5_000  # rows of one look-up: its text stays far below every SQL length limit
+_NEVER = -(2**62)
 _ORDER = "rank, revision, labelled_at, label"
 _Key = tuple[int, int, int]
 
@@ -73,13 +74,13 @@ def join(
         fresh: labels of this flush; may be empty.
         watermark: event time the decisions are complete to; None when unknown.
     """
-    waited = _read_waiting(connection, shard)
+    waited = _read_waiting(connection, shard, watermark)
     labels = LabelColumns.concat([waited, fresh])
     found = _find(connection, labels)
     hit = found.hour >= 0
     joined = _apply(connection, labels.take(hit & (found.kept == 1)), _pick(found, found.kept == 1))
     joined.thinned = int((hit & (found.kept == 0)).sum())
-    due = ~hit & (labels.ts + WAIT < (watermark if watermark is not None else -(2**62)))
+    due = ~hit & (labels.ts < (_NEVER if watermark is None else watermark - WAIT))
     if due.any():
         joined.unmatched["no_decision"] = int(due.sum())
     is_fresh = np.arange(len(labels)) >= len(waited)
@@ -99,13 +100,20 @@ def _hours(labels: LabelColumns) -> Int64s:
     return pane_of(labels.ts, Grain.HOUR)
 
 
-def _read_waiting(connection: sa.Connection, shard: Shard) -> LabelColumns:
+def _read_waiting(connection: sa.Connection, shard: Shard, watermark: int | None) -> LabelColumns:
+    """Waiting labels whose decision may have come, or which waited long enough."""
     rows = connection.execute(
         sa.text(
             "SELECT id, ts, complaint, rank, revision, labelled_at, label, ready, blind"
-            " FROM waiting_label WHERE topic = :topic AND part = :part"
+            " FROM waiting_label w WHERE topic = :topic AND part = :part AND (ts < :due OR EXISTS"
+            " (SELECT 1 FROM pending p WHERE p.id = w.id"
+            " AND p.hour IN (w.hour, w.hour - 1, w.hour + 1)))"
         ),
-        {"topic": shard.topic, "part": shard.partition},
+        {
+            "topic": shard.topic,
+            "part": shard.partition,
+            "due": _NEVER if watermark is None else watermark - WAIT,
+        },
     ).all()
     return LabelColumns.of_rows([tuple(row) for row in rows])
 
