@@ -136,6 +136,11 @@ WINDOW_END = _page(
     ("contract", "window", "kind"),
     "The instant a window runs to, exclusive; kind as for its start.",
 )
+VERDICT = _page(
+    "slice_verdict",
+    (*COMPARISON, "verdict"),
+    "1 for the verdict on a gap that has a limit, by its bounds; contract window only.",
+)
 STATE = _page(
     "slice_state",
     (*SLICE, "state"),
@@ -191,7 +196,7 @@ CALIBRATION_SUPPORT = _page(
 
 PAGE: tuple[Family, ...] = (
     *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT),
-    *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, STATE),
+    *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, STATE, VERDICT),
     *(*RATE.families, AT_LEAST, AT_MOST, SUPPORT, COMPLETENESS),
     *(*GAP.families, *RELATIVE.families, AS_LABELLED, SPREAD),
     *(*CALIBRATION.families, CALIBRATION_SUPPORT),

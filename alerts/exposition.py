@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from alerts import catalogue
 from alerts.catalogue import Family, Interval
-from monitor.core.contract import Metric, State
+from monitor.core.contract import Metric, State, Verdict
 from monitor.core.snapshot import ContractTable, ShownGap, ShownRate, SliceRow, Snapshot
 
 _MICROS = 1_000_000
@@ -168,12 +168,14 @@ class _Collected:
         self.add(catalogue.COMPLETENESS, self.labels(catalogue.CELL, *cell), row.completeness)
         if decides:
             for metric, state in sorted(row.states.items()):
-                self._add_state((contract, metric.value, *where), state)
+                self._add_one_of(catalogue.STATE, (contract, metric.value, *where), state)
         for metric, rate in sorted(row.rates.items()):
             self._add_rate(self.labels(catalogue.SLICE, contract, metric.value, *where), rate)
         for metric, gap in sorted(row.gaps.items()):
             labels = (contract, metric.value, *where, gap.reference)
             self._add_gap(self.labels(catalogue.COMPARISON, *labels), gap)
+            if decides and gap.verdict is not None:
+                self._add_one_of(catalogue.VERDICT, labels, gap.verdict)
         for metric, value in sorted(row.as_labelled.items()):
             text = self.labels(catalogue.SLICE, contract, metric.value, *where)
             self.add(catalogue.AS_LABELLED, text, value)
@@ -183,10 +185,10 @@ class _Collected:
                 self._add_interval(catalogue.CALIBRATION, text, band.rate)
                 self.add(catalogue.CALIBRATION_SUPPORT, text, band.rate.support)
 
-    def _add_state(self, labels: tuple[str, ...], state: State) -> None:
-        for possible in State:
-            text = self.labels(catalogue.STATE.labels, *labels, possible.value)
-            self.add(catalogue.STATE, text, float(possible is state))
+    def _add_one_of(self, family: Family, labels: tuple[str, ...], value: State | Verdict) -> None:
+        for possible in type(value):
+            text = self.labels(family.labels, *labels, possible.value)
+            self.add(family, text, float(possible is value))
 
     def _add_rate(self, labels: str, rate: ShownRate) -> None:
         self._add_interval(catalogue.RATE, labels, rate)

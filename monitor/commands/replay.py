@@ -24,6 +24,7 @@ from monitor.settings import Settings
 from monitor.store.ingest import read_statuses
 from monitor.store.records import Records
 
+WIDTH = 110  # of a table that is piped or redirected
 _PREFIXES = ("decisions=", "labels=")
 
 
@@ -80,7 +81,8 @@ def _print_summary(snapshot: Snapshot | None, as_json: bool) -> None:
     elif snapshot is None:
         click.echo("nothing can be shown yet: no hour is complete")
     else:
-        Console().print(*summary_table(snapshot))
+        terminal = sys.stdout.isatty()
+        Console(width=None if terminal else WIDTH).print(*summary_table(snapshot))
 
 
 def _topic_and_path(name: str, settings: Settings) -> tuple[str, str]:

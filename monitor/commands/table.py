@@ -76,6 +76,7 @@ def _window(contract: ContractTable, window: WindowTable) -> Table:
     until = to_datetime(window.end)
     title = f"{contract.contract} v{contract.version}, {window.window} to {until:%Y-%m-%d %H:%M}Z"
     note = SYNTHETIC if contract.synthetic else f"cells below {contract.k} are withheld"
+    more = "" if contract.synthetic and contract.k == 1 else "+"  # a band's lower edge
     table = Table(
         title=escape(title),
         caption=f"rates in %, 95 % intervals, n = support; {note}",
@@ -83,14 +84,14 @@ def _window(contract: ContractTable, window: WindowTable) -> Table:
         padding=(0, 1, 0, 0),
     )
     table.add_column("slice", min_width=14, overflow="fold")
-    for name in ("sel", "TPR", "n", "FPR", "blk", "TPR gap", "state"):
+    for name in ("sel", "TPR", "n", "FPR", "blk", "TPR gap", "verdict", "state"):
         table.add_column(name, no_wrap=True)
-    table.add_row(*_cells("all", window.total))
+    table.add_row(*_cells("all", window.total, more))
     for group in window.groups:
         table.add_section()
         table.add_row(Text(group.group_by, "bold"))
         for row in group.rows:
-            table.add_row(*_cells("  " + short_name(row.slice), row))
+            table.add_row(*_cells("  " + short_name(row.slice), row, more))
     return table
 
 
@@ -99,16 +100,17 @@ def short_name(slice_: str) -> str:
     return ", ".join(parse_atom(slice_).values())
 
 
-def _cells(name: str, row: SliceRow) -> list[str | Text]:
-    tpr = row.rates.get(Metric.TPR)
+def _cells(name: str, row: SliceRow, more: str) -> list[str | Text]:
+    tpr, gap = row.rates.get(Metric.TPR), row.gaps.get(Metric.TPR)
     return [
         escape(name),
         _point_text(row.rates.get(Metric.SELECTION)),
         rate_text(tpr),
-        f"{tpr.support}+" if tpr is not None else "-",
+        f"{tpr.support}{more}" if tpr is not None else "-",
         _point_text(row.rates.get(Metric.FPR)),
         _point_text(row.rates.get(Metric.BLOCKED)),
-        gap_text(row.gaps.get(Metric.TPR)),
+        gap_text(gap),
+        gap.verdict.value if gap is not None and gap.verdict is not None else "-",
         state_text(row.states.get(Metric.TPR)),
     ]
 

@@ -73,6 +73,11 @@ def test_the_numbers_of_the_lesson(service: Running) -> None:
         assert low < 0.10 < high or low < -0.10 < high
         assert low <= 0.10
         assert high >= -0.10
+        verdict = service.value(
+            "slicewatch_slice_verdict",
+            metric=metric, slice=conversational, verdict="insufficient_support",
+        )  # fmt: skip
+        assert verdict == 1
     state = service.value(
         "slicewatch_slice_state", metric="tpr", slice=conversational, state="inconclusive"
     )
