@@ -205,10 +205,11 @@ class Ingest:
         self._unclaimed.update(polled.assigned)
         if polled.assigned:
             self.health.started = True
-        if self._unclaimed and now >= self._next_claim:
-            self._claim_all()
+        # Before any claim: what was fetched under the last ownership starts where that one stood.
         for records in polled.records:
             self._take(records)
+        if self._unclaimed and now >= self._next_claim:
+            self._claim_all()
         self._note_progress(now, any(len(r.offsets) for r in polled.records))
         buffered = sum(state.buffered for state in self._states.values())
         if buffered >= self._policy.flush_events or now >= self._next_flush:
@@ -327,11 +328,15 @@ class Ingest:
         share = self._refused / self._judged
         if share > self._policy.dead_letter_stop_share:
             raise PoisonedStreamError(
-                f"{share:.0%} of the last {self._judged} events are unreadable (latest shard"
-                f" {shard}); nothing of them was stored. Compare the producer with the settings"
-                " and start again; slicewatch db dead-letters lists earlier ones"
+                f"{share:.0%} of the last {self._judged} events are unreadable (latest in"
+                f" {shard}, mostly {self._usual_reason(shard)}); nothing of them was stored."
+                " Compare the producer with the settings and start again"
             )
         self._judged = self._refused = 0
+
+    def _usual_reason(self, shard: Shard) -> str:
+        reasons = self._states[shard].tallies.dead_letters
+        return max(reasons, key=lambda reason: reasons[reason], default="unknown")
 
     def _flush(self) -> None:
         states = [s for s in self._states.values() if s.dirty or s.tallies.waiting]
