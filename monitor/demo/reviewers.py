@@ -14,9 +14,10 @@ from monitor.demo.router import Bools, Decisions, Floats
 UNDECIDED = 0.01
 CORRECTED = 0.015
 REVIEW_HOURS, REVIEW_SIGMA, REVIEW_MOST = 2.0, 0.7, 12.0
-AUDIT_HOURS, AUDIT_SIGMA, AUDIT_MOST = 6.0, 0.6, 30.0
+AUDIT_HOURS, AUDIT_SIGMA, AUDIT_MOST = 8.0, 0.25, 30.0
 """Delays are log-normal: median and longest in hours. Audits wait longer than the review queue;
-with corrections everything is said within two days, before the demo's horizon of three."""
+with corrections everything is said within two days, before the demo's horizon of three. Their
+tail is short, so that slices do not fall back to maturing when the label frontier moves early."""
 CORRECTION_HOURS = (0.5, 8.0)
 REVIEWERS = 12
 

@@ -23,6 +23,7 @@ from monitor.demo.table import Screen
 from monitor.demo.traffic import Produced, Traffic, create_topics
 from monitor.demo.view import Consumed, View, Watch, slice_views
 from monitor.demo.world import BEGINS, HISTORY, Synthetic
+from monitor.errors import SlicewatchError
 from monitor.ports import Clock
 from monitor.settings import Settings
 from monitor.store.database import create_engine
@@ -79,6 +80,23 @@ class Options:
     port: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What runs beside the main thread."""
+
+    broker: EmbeddedBroker
+    service: RunningService
+    traffic: Traffic
+
+    def raise_failure(self) -> None:
+        """What went wrong elsewhere is said by the main thread."""
+        failure = self.service.failure or self.traffic.failure
+        if failure is not None:
+            raise failure
+        if not self.broker.alive:
+            raise SlicewatchError("the demo's broker has ended by itself; start the demo again")
+
+
 class Demo:
     """One demo; :meth:`run` it once.
 
@@ -125,9 +143,10 @@ class Demo:
             self.produced = traffic.produced
             engine = create_engine(url)
             stack.callback(engine.dispose)
-            return self._live(service, traffic, engine)
+            return self._live(_Parts(broker, service, traffic), engine)
 
-    def _live(self, service: RunningService, traffic: Traffic, engine: sa.Engine) -> View:
+    def _live(self, parts: _Parts, engine: sa.Engine) -> View:
+        service, traffic = parts.service, parts.traffic
         service.start()
         self._url = f"http://127.0.0.1:{service.port}"
         with self._screen:
@@ -136,12 +155,12 @@ class Demo:
             self._clock.start()
             traffic.start()
             while not self._stop.wait(REFRESH_SECONDS) and not self._over():
-                _raise_failure(service, traffic)
+                parts.raise_failure()
                 self._screen.show(self._look(service, engine))
             traffic.stop()
             self._drain(engine)
             service.stop()
-            _raise_failure(service, traffic)
+            parts.raise_failure()
             last = self._look(service, engine)
             self._screen.show(last)
         return last
@@ -185,10 +204,3 @@ class Demo:
             self._lately.popleft()
         since, before = self._lately[0]
         return (events - before) / (seconds - since) if seconds > since else 0.0
-
-
-def _raise_failure(service: RunningService, traffic: Traffic) -> None:
-    """What went wrong in a thread is said by the main one."""
-    failure = service.failure or traffic.failure
-    if failure is not None:
-        raise failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from itertools import groupby
@@ -18,7 +19,8 @@ from monitor.core.atoms import OTHER
 from monitor.core.contract import State
 from monitor.core.snapshot import ShownGap, ShownRate
 from monitor.core.time import DAY, SECOND, to_datetime
-from monitor.demo.view import REGRESSED_SLICE, SYNTHETIC, SliceView, View, contract_window
+from monitor.demo.router import REGRESSED
+from monitor.demo.view import SYNTHETIC, SliceView, View, contract_window
 
 WIDE = 104
 """Columns from which the gap is shown beside the rate."""
@@ -26,9 +28,8 @@ PLAIN_SECONDS = 5.0
 SVG_WIDTH = 112
 
 _NOTES = f"""
-TPR = P(auto_serve | ready), ready by the reviewers' judgement. truth: what the
-generator knows; labelled: over labelled rows only. kiosk has fewer decisions
-than k = 11: never shown alone, but pooled with tablet into {OTHER}."""
+truth: what the generator knows; labelled: over labelled rows only. kiosk has
+fewer than k = 11 decisions: never shown alone, pooled with tablet in {OTHER}."""
 
 _COLOURS = {
     State.SUPPRESSED: "dim",
@@ -95,17 +96,27 @@ class LiveScreen(SilentScreen):
 
 
 class PlainScreen(SilentScreen):
-    """Prints a table every few seconds: for pipes and logs."""
+    """Prints a table every few seconds, and the last one: for pipes and logs."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._next = 0.0
+        self._unseen: View | None = None
 
     def show(self, view: View) -> None:
         """Print, if it is time."""
+        self._unseen = view
         if view.seconds >= self._next:
             self._next = view.seconds + PLAIN_SECONDS
-            self._console.print(render(view, self._console.width))
+            self._print(view)
+
+    def _print(self, view: View) -> None:
+        self._console.print(render(view, self._console.width))
+        self._unseen = None
+
+    def __exit__(self, *_: object) -> None:
+        if self._unseen is not None:
+            self._print(self._unseen)
 
 
 def screen_for(silent: bool) -> Screen:
@@ -118,10 +129,9 @@ def screen_for(silent: bool) -> Screen:
 
 def svg(view: View) -> str:
     """A picture of the table, for documents."""
-    with open("/dev/null", "w") as nowhere:  # the console wants somewhere to print
-        console = Console(record=True, width=SVG_WIDTH, file=nowhere, force_terminal=True)
-        console.print(render(view, SVG_WIDTH))
-        return console.export_svg(title="slicewatch demo")
+    console = Console(record=True, width=SVG_WIDTH, file=io.StringIO(), force_terminal=True)
+    console.print(render(view, SVG_WIDTH))
+    return console.export_svg(title="slicewatch demo")
 
 
 def render(view: View, width: int) -> RenderableType:
@@ -134,7 +144,7 @@ def _head(view: View) -> Text:
     text.append("slicewatch demo", style="bold")
     text.append(f"  {SYNTHETIC}\n", style="bold yellow")
     pace = DAY / SECOND / view.speed
-    text.append(f"simulated time {_moment(view.simulated)}, one day in {pace:.0f} s; ")
+    text.append(f"simulated {_moment(view.simulated)}, one day in {pace:.0f} s; ")
     text.append(f"{view.per_second:,.0f} events/s, {view.consumed.events:,} consumed\n")
     text.append(_progress(view))
     return text
@@ -143,17 +153,17 @@ def _head(view: View) -> Text:
 def _progress(view: View) -> str:
     snapshot = view.snapshot
     if snapshot is None or snapshot.watermark is None or snapshot.frontier is None:
-        return "joining the consumer group, filling the windows ...\n"
+        return "joining the consumer group, filling the windows ..."
     window = contract_window(snapshot)
-    run = ""
-    if window and window.labelled_start is not None and window.labelled_end is not None:
-        run = f"{_moment(window.labelled_start)} to {_moment(window.labelled_end)}"
-        run = f"; labels of {window.window}: {run} (label frontier)"
-    return f"watermark {_moment(snapshot.watermark)}{run}\n"
+    rates = ""
+    if window and window.labelled_end is not None:
+        until = _moment(window.labelled_end)
+        rates = f"; TPR = P(auto_serve | ready), {window.window} to {until}"
+    return f"watermark {_moment(snapshot.watermark)}{rates}"
 
 
 def _table(slices: Sequence[SliceView], wide: bool) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("TPR of", no_wrap=True, min_width=16)
     table.add_column("truth", justify="right", no_wrap=True, style="dim")
     table.add_column("labelled", justify="right", no_wrap=True, style="dim")
@@ -178,7 +188,7 @@ def _empty(view: SliceView) -> bool:
 def _cells(view: SliceView, wide: bool) -> list[Text]:
     colour = _COLOURS[view.state]
     cells = [
-        Text(f"  {view.row.slice.partition('=')[2]}"),
+        Text(f" {view.row.slice.partition('=')[2]}"),
         Text(_number(view.truth)),
         Text(_number(next((x for m, x in view.row.as_labelled.items() if m == "tpr"), None))),
         Text(_rate(view.tpr), style="bold"),
@@ -223,7 +233,7 @@ def _number(number: float | None, sign: str = "") -> str:
 def _foot(view: View) -> Text:
     text = Text(_regression(view))
     if view.watch.regressed is not None:
-        text.append(f"suspected {view.watch.regressed:.0f} s after the start", style="bold red")
+        text.append(f", suspected {view.watch.regressed:.0f} s after the start", style="bold red")
     for other in view.watch.others:
         text.append(f"\n{other} suspected although nothing happened to it", style="bold red")
     text.append(_NOTES, style="dim")
@@ -233,10 +243,10 @@ def _foot(view: View) -> Text:
 
 def _regression(view: View) -> str:
     ahead = (view.regression_at - view.simulated) / SECOND / view.speed
-    when = _moment(view.regression_at)
+    when = f"({_moment(view.regression_at)})"
     if ahead > 0:
-        return f"{REGRESSED_SLICE}: its TPR falls in {ahead:.0f} s ({when})"
-    return f"{REGRESSED_SLICE}: its TPR fell {-ahead:.0f} s ago ({when})\n"
+        return f"{REGRESSED}: TPR falls in {ahead:.0f} s {when}"
+    return f"{REGRESSED}: TPR fell {-ahead:.0f} s ago {when}"
 
 
 def _moment(micros: int) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from monitor.core.time import DAY, to_micros
+from monitor.core.time import DAY, HOUR, to_micros
 from monitor.demo.reviewers import Labels, Reviewers
 from monitor.demo.router import STEP, Decisions, Router, World
 from monitor.demo.truth import Truth
@@ -15,7 +15,7 @@ from monitor.demo.truth import Truth
 BEGINS = to_micros(datetime(2026, 1, 5, tzinfo=UTC))
 HISTORY = 3 * DAY
 """Produced as fast as possible before time begins to run, so that windows are full at once."""
-REGRESSION_AFTER = 1 * DAY
+REGRESSION_AFTER = 36 * HOUR
 """Simulated time that all is well for, once time runs."""
 
 

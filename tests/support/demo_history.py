@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from monitor.core.atoms import atom_text, content_id
 from monitor.core.build import WindowCounts, build_contract
-from monitor.core.cells import COUNTERS, Counter, Counts, Route, Stratum, merge
+from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum, merge
 from monitor.core.completeness import by_stratum, mature
-from monitor.core.labels import NOT_READY, READY
-from monitor.core.rollup import CellIndex, SliceCounts
-from monitor.core.snapshot import WindowTable
+from monitor.core.labels import READY, UNDECIDABLE
+from monitor.core.rollup import CellIndex, roll_up
+from monitor.core.snapshot import Snapshot
 from monitor.core.time import HOUR, WINDOWS
-from monitor.demo.router import ATTRIBUTES, Decisions
+from monitor.demo.reviewers import Labels
+from monitor.demo.router import ATTRIBUTES, AUDIT_RATE, Decisions
 from monitor.demo.settings import demo_settings
 from monitor.demo.world import Synthetic
 
 SETTINGS = demo_settings("127.0.0.1:9092", "sqlite://", 0)
 CODING = SETTINGS.coding
 (CONTRACT,) = SETTINGS.contracts
-DAY_HOURS = 24
+MANY = 400_000  # decisions; more than any test makes
+UNSAID = -1
+SHAPE = (*(len(values) for values in ATTRIBUTES.values()), len(Route), CODING.bands)
 
 
 class History:
@@ -29,85 +30,75 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.synthetic = Synthetic(seed)
-        self._hours: dict[int, dict[int, np.ndarray]] = {}
+        self._hours: dict[int, Counts] = {}
         self._meaning: dict[int, tuple[int, int, str]] = {}
-        self._cells: dict[int, tuple[int, int]] = {}  # decision -> hour, cell
-        self._said: dict[int, int] = {}  # decision -> what its label says
-        self.watermark = self.frontier = self.synthetic.now
+        self._ids: dict[int, int] = {}
+        self._cells = np.zeros(MANY, np.int64)
+        self._said = np.full(MANY, UNSAID)
 
     def live_until(self, until: int) -> None:
         while self.synthetic.now < until:
             step = self.synthetic.step()
             self._decide(step.decisions)
-            for number, ready in zip(
-                step.labels.number.tolist(), step.labels.ready.tolist(), strict=True
-            ):
-                self._label(number, ready)
-        self.watermark = self.synthetic.now
-        self.frontier = self._frontier()
+            for correction in (False, True):  # a first label counts before its correction
+                self._label(step.labels.take(step.labels.correction == correction))
 
-    def windows(self) -> Iterator[WindowTable]:
-        """The table of the contract's window."""
+    def snapshot(self) -> Snapshot:
+        """What the service would publish now."""
         kind = WINDOWS[CONTRACT.window]
-        end, labelled_end = self.watermark // HOUR, self.frontier // HOUR
-        index = self._index()
+        watermark, frontier = self.synthetic.now // HOUR, self._frontier()
+        hours = kind.length // HOUR
         counts = WindowCounts(
             kind,
-            (end - DAY_HOURS) * HOUR,
-            end * HOUR,
-            (labelled_end - DAY_HOURS) * HOUR,
-            labelled_end * HOUR,
-            self._sum(end - DAY_HOURS, end),
-            self._sum(labelled_end - DAY_HOURS, labelled_end),
-            index,
+            (watermark - hours) * HOUR,
+            watermark * HOUR,
+            (frontier - hours) * HOUR,
+            frontier * HOUR,
+            self._sum(watermark - hours, watermark),
+            self._sum(frontier - hours, frontier),
+            self._index(),
         )
-        yield from build_contract(CONTRACT, CODING, [counts]).windows
+        table = build_contract(CONTRACT, CODING, [counts])
+        return Snapshot(watermark * HOUR, frontier * HOUR, (table,))
 
     def _decide(self, decisions: Decisions) -> None:
-        names = list(ATTRIBUTES)
-        columns = zip(
-            decisions.number.tolist(),
-            decisions.at.tolist(),
-            decisions.values.tolist(),
-            decisions.score.tolist(),
-            decisions.route.tolist(),
-            decisions.audit_p.tolist(),
-            decisions.requested.tolist(),
-            strict=True,
-        )
-        for number, at, values, score, route, audit_p, requested in columns:
-            text = atom_text(
-                {n: list(ATTRIBUTES[n])[v] for n, v in zip(names, values, strict=True)}
-            )
-            passed = Route(route) is not Route.BLOCKED_BY_EVIDENCE
-            stratum = Stratum(
-                Route(route), CODING.band(score), CODING.rate_index(audit_p), passed
-            ).code
-            cell = content_id(f"{text}/{stratum}")
-            self._meaning[cell] = (content_id(text), stratum, text)
-            self._add(at // HOUR, cell, {Counter.N: 1, Counter.Q: int(requested)})
-            if requested:
-                self._cells[number] = (at // HOUR, cell)
+        band = np.searchsorted(CODING.score_bands, decisions.score, side="right")
+        axes = (*decisions.values.T, decisions.route, band)
+        codes = np.ravel_multi_index(axes, SHAPE)
+        cells = np.array([self._cell(code) for code in codes.tolist()], np.int64)
+        rows = np.zeros((len(decisions), COUNTERS), np.int64)
+        rows[:, Counter.N] = 1
+        rows[:, Counter.Q] = decisions.requested
+        self._add(decisions.at, cells, rows)
+        self._cells[decisions.number] = cells
 
-    def _label(self, number: int, ready: int) -> None:
-        hour, cell = self._cells[number]
-        if number in self._said:
-            self._add(hour, cell, _says(self._said[number], -1))
-        self._said[number] = ready
-        self._add(hour, cell, _says(ready, 1))
+    def _label(self, labels: Labels) -> None:
+        before, cells = self._said[labels.number], self._cells[labels.number]
+        self._add(labels.at, cells, _says(labels.ready) - _says(before))
+        self._said[labels.number] = labels.ready
 
-    def _add(self, hour: int, cell: int, counters: dict[Counter, int]) -> None:
-        row = self._hours.setdefault(hour, {}).setdefault(cell, np.zeros(COUNTERS, np.int64))
-        for counter, n in counters.items():
-            row[counter] += n
+    def _add(self, at: Int64s, cells: Int64s, rows: Int64s) -> None:
+        hours = at // HOUR
+        for hour in np.unique(hours).tolist():
+            mine = hours == hour
+            fresh = Counts.of(cells[mine], rows[mine])
+            self._hours[hour] = merge([self._hours.get(hour, Counts.empty()), fresh])
+
+    def _cell(self, code: int) -> int:
+        if code in self._ids:
+            return self._ids[code]
+        *values, route, band = (int(i) for i in np.unravel_index(code, SHAPE))
+        names = zip(ATTRIBUTES.items(), values, strict=True)
+        text = atom_text({name: list(listed)[value] for (name, listed), value in names})
+        asked = 1.0 if route == Route.HUMAN_REVIEW else AUDIT_RATE
+        passed = route != Route.BLOCKED_BY_EVIDENCE
+        stratum = Stratum(Route(route), band, CODING.rate_index(asked), passed).code
+        cell = self._ids[code] = content_id(f"{text}/{stratum}")
+        self._meaning[cell] = (content_id(text), stratum, text)
+        return cell
 
     def _sum(self, first: int, end: int) -> Counts:
-        tables = [self._hours.get(hour, {}) for hour in range(first, end)]
-        return merge(
-            Counts.of(np.array(list(t), np.int64), np.array(list(t.values()), np.int64))
-            for t in tables
-            if t
-        )
+        return merge(self._hours[hour] for hour in range(first, end) if hour in self._hours)
 
     def _index(self) -> CellIndex:
         ids = sorted(self._meaning)
@@ -119,26 +110,18 @@ class History:
         )
 
     def _frontier(self) -> int:
-        hours = [hour for hour in sorted(self._hours) if hour < self.watermark // HOUR]
-        received, requested = [], []
-        for hour in hours:
-            got, asked = by_stratum(self._total(hour))
-            received.append(got[0])
-            requested.append(asked[0])
-        flags = mature(np.stack(received), np.stack(requested))
-        ready = np.flatnonzero(flags)
-        return (hours[ready[-1]] + 1 if len(ready) else hours[0]) * HOUR
-
-    def _total(self, hour: int) -> SliceCounts:
-        cells = self._hours[hour]
-        strata = np.array([self._meaning[cell][1] for cell in cells], np.int64)
-        unique, where = np.unique(strata, return_inverse=True)
-        values = np.zeros((1, len(unique), COUNTERS), np.int64)
-        np.add.at(values[0], where, np.array(list(cells.values())))
-        return SliceCounts(("",), unique, values)
+        """End of the newest hour whose labels are in."""
+        hours = [hour for hour in sorted(self._hours) if hour < self.synthetic.now // HOUR]
+        index = self._index()
+        tables = [by_stratum(roll_up(self._hours[hour], index, ())) for hour in hours]
+        received, requested = (np.stack([table[i][0] for table in tables]) for i in (0, 1))
+        return hours[np.flatnonzero(mature(received, requested))[-1]] + 1
 
 
-def _says(ready: int, sign: int) -> dict[Counter, int]:
-    if ready in (NOT_READY, READY):
-        return {Counter.LABELLED: sign, Counter.READY: sign * int(ready == READY)}
-    return {Counter.UNDECIDABLE: sign}
+def _says(ready: Int64s) -> Int64s:
+    """What a label adds; nothing where nothing was said yet."""
+    rows = np.zeros((len(ready), COUNTERS), np.int64)
+    rows[:, Counter.LABELLED] = (ready != UNSAID) & (ready != UNDECIDABLE)
+    rows[:, Counter.READY] = ready == READY
+    rows[:, Counter.UNDECIDABLE] = ready == UNDECIDABLE
+    return rows

@@ -1,0 +1,205 @@
+"""``slicewatch demo`` as a user runs it: the real service, a real broker, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import psutil
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor.demo.view import REGRESSED_SLICE, SYNTHETIC
+
+SECONDS = 150  # to notice the regression, at most; it takes about thirty
+STOP_SECONDS = 15.0
+EARLY = 3.0
+
+
+pytestmark = pytest.mark.usefixtures("tansu")  # skips where its program is not installed
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the demo puts its temporary files; nothing else does."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+class Demo:
+    """A demo in a process of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.port = _free_port()
+        command = [sys.executable, "-m", "monitor", "demo", "--port", str(self.port), *arguments]
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"TMPDIR": str(folder)},
+            text=True,
+        )
+        self.children: list[psutil.Process] = []
+
+    def wait_for_port(self) -> None:
+        deadline = time.monotonic() + 60
+        while not _accepts(self.port):
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        self.children = psutil.Process(self.process.pid).children(recursive=True)
+        assert self.children, "the broker is a process of its own"
+
+    def end(self, number: int | None = None) -> str:
+        """What it printed; it must be gone soon after the signal."""
+        if number is not None:
+            self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=SECONDS + STOP_SECONDS)
+        assert (self.process.returncode, err) == (0, "")
+        return out
+
+    def page(self) -> str:
+        with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Any]:
+    started: list[Demo] = []
+
+    def _start(*arguments: str) -> Demo:
+        started.append(Demo(folder, *arguments))
+        return started[-1]
+
+    yield _start
+    for demo in started:
+        if demo.process.poll() is None:
+            demo.process.kill()
+        demo.process.communicate()
+
+
+def assert_nothing_is_left(demo: Demo, folder: Path) -> None:
+    assert not _accepts(demo.port)
+    assert [child for child in demo.children if child.is_running()] == []
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 60)
+def test_the_regressed_slice_is_noticed_and_no_other_one(start: Any, folder: Path) -> None:
+    demo = start("--json", "--seed", "7", "--for", str(SECONDS))
+    demo.wait_for_port()
+    suspected = _wait_until_suspected(demo)
+    shown = demo.page()
+    found = json.loads(demo.end(signal.SIGINT))
+
+    assert suspected == {(REGRESSED_SLICE, "tpr")}
+    assert "kiosk" not in _with_numbers(shown)
+    assert found["note"] == SYNTHETIC
+    assert 0 < found["seconds_until_suspected"] < SECONDS
+    assert list(found["suspected"]) == [REGRESSED_SLICE]
+    assert found["suspected_wrongly"] == []
+    _assert_everything_is_accounted_for(found)
+    assert_nothing_is_left(demo, folder)
+
+
+def _wait_until_suspected(demo: Demo) -> set[tuple[str, str]]:
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        suspected = {
+            (sample.labels["slice"], sample.labels["metric"])
+            for family in text_string_to_metric_families(demo.page())
+            for sample in family.samples
+            if sample.labels.get("state") == "suspected" and sample.value == 1
+        }
+        if suspected:
+            return suspected
+        time.sleep(0.5)
+    pytest.fail("nothing was suspected")
+
+
+def _with_numbers(page: str) -> str:
+    """The page without the states, which list every declared value."""
+    lines = page.splitlines()
+    return "\n".join(line for line in lines if "state=" not in line and not line.startswith("#"))
+
+
+def _assert_everything_is_accounted_for(found: dict[str, Any]) -> None:
+    produced, consumed = found["produced"], found["consumed"]
+    assert found["complete"] is True
+    assert found["conserved"] is True
+    assert consumed["messages"] == produced["messages"]
+    assert consumed["events"] == produced["decisions"] + produced["labels"] + produced["bad"]
+    assert sum(consumed["dead_letters"].values()) == produced["bad"] > 0
+    assert consumed["duplicates"] + consumed["stale"] >= produced["repeated"] > 0
+    assert consumed["unmatched"] == consumed["waiting"] == consumed["thinned"] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_at_once_and_nothing_is_left(
+    start: Any, folder: Path, number: int
+) -> None:
+    demo = start()
+    demo.wait_for_port()
+    time.sleep(EARLY)
+    began = time.monotonic()
+    out = demo.end(number)
+    assert time.monotonic() - began < STOP_SECONDS
+    assert SYNTHETIC in out
+    assert f"http://127.0.0.1:{demo.port}/metrics" in out
+    assert_nothing_is_left(demo, folder)
+
+
+def test_it_ends_by_itself(start: Any, folder: Path) -> None:
+    demo = start("--for", "2", "--json")
+    found = json.loads(demo.end())
+    assert found["seconds"] < 2 + STOP_SECONDS
+    _assert_nothing_was_lost(found)
+    assert_nothing_is_left(demo, folder)
+
+
+def _assert_nothing_was_lost(found: dict[str, Any]) -> None:
+    assert found["conserved"] is True
+    assert found["consumed"]["messages"] <= found["produced"]["messages"]
+
+
+def test_a_port_that_is_taken_is_one_line(start: Any, folder: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        demo = start("--port", str(port), "--for", "5")
+        _, err = demo.process.communicate(timeout=60)
+    assert demo.process.returncode == 2
+    assert err.startswith("slicewatch: ")
+    assert str(port) in err
+    assert len(err.splitlines()) == 1
+    assert list(folder.iterdir()) == []
+
+
+def test_help_has_an_example() -> None:
+    command = [sys.executable, "-m", "monitor", "demo", "--help"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "Example: slicewatch demo" in out
+    for option in ("--for", "--json", "--seed", "--port", "--svg"):
+        assert option in out
+
+
+def _free_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as found:
+        return int(found.getsockname()[1])
+
+
+def _accepts(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,103 @@
+"""What the demo sends: events that the service takes, and a few that it must refuse."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from demo_history import CODING
+
+from consumers.clocks import TOO_EARLY, ClockPolicy, ShardClock
+from consumers.codec import DecisionCodec, IdHasher, LabelCodec
+from consumers.coder import Coder
+from consumers.events import Decision
+from monitor.core.labels import UNDECIDABLE
+from monitor.core.time import DAY, HOUR, MINUTE
+from monitor.demo.router import STEP
+from monitor.demo.wire import bad_record, decision_events, label_events, messages
+from monitor.demo.world import Step, Synthetic
+from monitor.ports import Records, Shard
+
+
+@pytest.fixture(scope="module")
+def step() -> Step:
+    """A step with decisions and labels, corrections among them."""
+    synthetic = Synthetic(seed=5)
+    for _ in range(DAY // STEP):
+        step = synthetic.step()
+    return step
+
+
+def records(topic: str, values: list[bytes], at: int) -> Records:
+    return Records(
+        Shard(topic, 0), list(range(len(values))), values, [at // 1000] * len(values), None
+    )
+
+
+def decision_codec() -> DecisionCodec:
+    return DecisionCodec(Coder(CODING, max_versions=8), CODING)
+
+
+def test_every_decision_is_read_back_as_it_was_made(step: Step) -> None:
+    made = step.decisions
+    values = list(messages(decision_events(made), 100))
+    read = decision_codec().read(records("decisions", values, step.end))
+    assert not read.letters
+    assert read.ts.tolist() == made.at.tolist()
+    assert read.requested.tolist() == made.requested.tolist()
+    assert read.bands.tolist() == [CODING.band(score) for score in made.score.tolist()]
+
+
+def test_every_label_is_read_back_as_it_was_given(step: Step) -> None:
+    values = list(messages(label_events(step.labels), 100))
+    read = LabelCodec(IdHasher(b"")).read(records("labels", values, step.end))
+    assert not read.letters
+    assert read.labels.ready.tolist() == step.labels.ready.tolist()
+    assert read.labels.rank.tolist() == step.labels.correction.astype(int).tolist()
+    assert read.labels.labelled_at.tolist() == step.labels.labelled_at.tolist()
+
+
+def test_a_label_names_its_decision_and_repeats_its_time(step: Step) -> None:
+    decisions = {e.decision_id: e.decided_at for e in decision_events(step.decisions)}
+    mine = np.isin(step.labels.number, step.decisions.number)
+    for label in label_events(step.labels.take(mine)):
+        assert decisions[label.decision_id] == label.decided_at
+
+
+def test_label_ids_are_unique_and_an_undecided_label_says_null(step: Step) -> None:
+    labels = label_events(step.labels)
+    assert len({label.label_id for label in labels}) == len(labels)
+    for label, ready in zip(labels, step.labels.ready.tolist(), strict=True):
+        assert (label.ready is None) is (ready == UNDECIDABLE)
+
+
+def test_messages_are_arrays_of_at_most_the_size_asked_for(step: Step) -> None:
+    sizes = [
+        len(msgspec.json.decode(value, type=list[Decision]))
+        for value in messages(decision_events(step.decisions), 100)
+    ]
+    assert sum(sizes) == len(step.decisions)
+    assert sizes[:-1] == [100] * (len(sizes) - 1)
+
+
+def test_nothing_is_later_than_the_broker_says(step: Step) -> None:
+    assert step.decisions.at.max() < step.end
+    assert step.labels.labelled_at.max() < step.end
+
+
+def test_every_bad_record_ends_as_one_dead_letter(step: Step) -> None:
+    event, rng = decision_events(step.decisions)[0], np.random.default_rng(0)
+    codec, clock = decision_codec(), ShardClock(ClockPolicy(True, 3 * DAY, 5 * MINUTE))
+    reasons = set()
+    for _ in range(60):
+        read = codec.read(records("decisions", [bad_record(event, rng)], step.end))
+        refused = [letter.reason for letter in read.letters]
+        refused += [r for r in clock.admit(read.ts, read.timestamps)[0].tolist() if r]
+        assert len(refused) == 1
+        reasons.update(refused)
+    assert TOO_EARLY in reasons
+    assert len(reasons) >= 5
+
+
+def test_labels_stay_far_from_the_horizon(step: Step) -> None:
+    assert (step.end - step.labels.at).max() < 2 * DAY + HOUR
