@@ -85,6 +85,7 @@ class Traffic:
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap,
             linger_ms=5,
+            compression_type="gzip",  # the broker keeps everything in memory: a tenth of it
             batch_size=256 << 10,
             max_request_size=8 << 20,
             metrics_enabled=False,

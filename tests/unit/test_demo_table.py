@@ -58,6 +58,12 @@ def test_it_is_marked_as_synthetic(view: View) -> None:
     assert document(view, Produced(), 1)["note"] == SYNTHETIC
 
 
+def test_the_picture_loads_nothing_from_elsewhere(view: View) -> None:
+    addresses = svg(view).replace(URL, "").replace("http://www.w3.org/2000/svg", "")
+    assert "url(http" not in addresses
+    assert 'url("http' not in addresses
+
+
 def test_a_line_holds_truth_naive_rate_estimate_support_and_state(view: View) -> None:
     (one,) = (v for v in view.slices if v.row.slice == REGRESSED_SLICE)
     rate = one.row.rates[Metric.TPR]
