@@ -43,7 +43,10 @@ DEAD_LETTER_REASONS = (
 )
 """Every reason an event can be refused for."""
 
-_PATH = re.compile(r"`\$\.?([a-z_.]*)")
+# Anchored at both ends: what lies between may quote the payload, of which nothing may be kept.
+_PATH = re.compile(r" - at `\$\.?([a-z_.]*)[^`]*`\Z")
+_WRONG_TYPE = re.compile(r"Expected `[^`]*`, got `")
+_MISSING = re.compile(r"Object missing required field `([a-z_]+)`")
 _READY = {True: READY, False: NOT_READY, None: UNDECIDABLE}
 
 
@@ -161,17 +164,16 @@ class Reader(Generic[Event]):
 
 def _why(error: Exception) -> tuple[str, str]:
     """Reason and field of an unreadable event; never a word of its content."""
+    if not isinstance(error, msgspec.ValidationError):
+        return "malformed_json", ""
     text = str(error)
-    if "unknown field" in text:
+    if text.startswith("Object contains unknown field"):
         return "unknown_field", ""
+    if missing := _MISSING.match(text):
+        return "missing_field", missing.group(1)
     path = _PATH.search(text)
-    field = path.group(1) if path else ""
-    if isinstance(error, msgspec.ValidationError):
-        if "missing required field" in text:
-            named = re.search(r"missing required field `([a-z_]+)`", text)
-            return "missing_field", named.group(1) if named else field
-        return ("wrong_type" if "got `" in text else "invalid_value"), field
-    return "malformed_json", ""
+    reason = "wrong_type" if _WRONG_TYPE.match(text) else "invalid_value"
+    return reason, path.group(1) if path else ""
 
 
 def _micros(moments: Iterable[Any], length: int) -> Int64s:
@@ -313,5 +315,10 @@ class LabelCodec:
 
 
 def _identity(label: Label) -> str:
-    """The label's id with its content: two labels that tie in order still have one winner."""
-    return f"{label.label_id}\n{label.kind}\n{label.version}\n{label.ready}\n{label.blind}"
+    """The label's id with its content: two labels that tie in order still have one winner.
+
+    Whatever tells two labels apart is in it, since waiting labels are kept by it.
+    """
+    at = label.labelled_at.timestamp()
+    parts = (label.kind, label.version, label.ready, bool(label.blind), label.reason, at)
+    return "\n".join([label.label_id, *map(str, parts)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -16,6 +17,7 @@ from monitor.ports import Dictionary
 MAX_KEYS = 65_536  # distinct nested parts remembered; a flood of values empties the dictionary
 MAX_NESTED_BYTES = 4_096  # no allow-listed set of attributes is longer
 
+Nested = TypeVar("Nested")
 Key = tuple[str, float, bool, str, bool, float, bytes, bytes]
 _ROUTES = {route.name.lower(): route for route in Route}
 _ATTRIBUTES = msgspec.json.Decoder(dict[AttributeName, AttributeValue])
@@ -29,6 +31,16 @@ class RejectedError(ValueError):
         super().__init__(reason)
         self.reason = reason
         self.field = field
+
+
+def _nested(decoder: msgspec.json.Decoder[Nested], part: bytes, field: str) -> Nested:
+    try:
+        return decoder.decode(part)
+    except msgspec.ValidationError:
+        raise RejectedError("wrong_type", field) from None
+    except (ValueError, RecursionError):
+        # Raw parts were only skipped over until now: their UTF-8 has not been looked at yet.
+        raise RejectedError("malformed_json", field) from None
 
 
 def key_of(decision: FastDecision) -> Key:
@@ -116,16 +128,13 @@ class Coder:
     def _checked(self, attributes: bytes, versions: bytes) -> tuple[dict[str, str], Versions]:
         if len(attributes) > MAX_NESTED_BYTES or len(versions) > MAX_NESTED_BYTES:
             raise RejectedError("too_large", "attributes")
-        try:
-            values = _ATTRIBUTES.decode(attributes)
-        except msgspec.DecodeError:
-            raise RejectedError("wrong_type", "attributes") from None
+        values = _nested(_ATTRIBUTES, attributes, "attributes")
         if not values.keys() <= self._names:
             raise RejectedError("unknown_attribute", "attributes")
-        try:
-            return values, _VERSIONS.decode(versions)
-        except msgspec.DecodeError:
-            raise RejectedError("wrong_type", "versions") from None
+        version = _nested(_VERSIONS, versions, "versions")
+        if any(text.endswith("\n") for text in msgspec.structs.astuple(version)):
+            raise RejectedError("invalid_value", "versions")  # the pattern's $ lets one through
+        return values, version
 
     def _atom(self, values: Mapping[str, str], versions: Versions) -> int:
         text = atom_text(
@@ -144,7 +153,8 @@ class Coder:
         text = ",".join(
             f"{name}={value}" for name, value in msgspec.structs.asdict(versions).items()
         )
-        text = f"{text},threshold={threshold!r}"
+        # 0.0 and -0.0 are one key above, so they must be one text, whichever came first.
+        text = f"{text},threshold={threshold + 0.0!r}"
         if text not in self._versions and len(self._versions) >= self._max_versions:
             text = OTHER
         self._versions.add(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -33,8 +34,12 @@ from monitor.store.retention import RetentionPolicy
 
 
 def owner_name() -> str:
-    """A name for this process that no other process has."""
-    return f"{socket.gethostname()}/{os.getpid()}"
+    """A name that no other process has, nor this one twice.
+
+    Containers often share host name and process number; two evaluators of one name would both
+    hold the lease.
+    """
+    return f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
 
 
 def contract_records(settings: Settings) -> list[ContractRecord]:

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from monitor.core.cells import Counts, Int64s, merge
-from monitor.core.time import Grain, WindowKind, pane_of, pane_start
+from monitor.core.time import HOUR, Grain, WindowKind, pane_of, pane_start
 from monitor.ports import PaneCounts
 from monitor.store.fold import EvaluatorStore
+
+STEP = 12 * HOUR
+"""A window that moves further at once is summed anew: panes it leaves may be deleted already,
+since retention keeps hours only a day longer than the longest labelled window reaches back."""
 
 
 @dataclass(slots=True)
@@ -48,7 +52,7 @@ class RunningWindow:
         if (first, end) == (self.first, self.end):
             return False
         grain = self.kind.grain
-        if first < self.end and first >= self.first:
+        if 0 <= first - self.first <= STEP // int(grain) and first < self.end:
             entered = store.sum_panes(grain, self.end, end)
             left = store.sum_panes(grain, self.first, first)
             self.counts = merge([self.counts, entered, -left])

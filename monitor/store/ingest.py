@@ -237,16 +237,12 @@ def _write_pending(connection: sa.Connection, decisions: DecisionColumns, tallie
 
 def _insert_pending(connection: sa.Connection, columns: Sequence[list[int]]) -> int:
     rows = list(zip(*columns, strict=True))
-    cursor = connection.connection.cursor()
-    try:
-        cursor.executemany(
-            "INSERT INTO pending (hour, id, ts, cell, kept) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            rows,
-        )
-        return int(cursor.rowcount)
-    finally:
-        cursor.close()
+    result = connection.exec_driver_sql(
+        "INSERT INTO pending (hour, id, ts, cell, kept) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        rows,
+    )
+    return result.rowcount
 
 
 def decision_payload(decisions: DecisionColumns) -> payload.Payload:

@@ -1,0 +1,165 @@
+"""What the counts of a history must be: naive, one event at a time, dictionaries and Fractions.
+
+Written from the design alone; it shares no code with the service. It does not know shards,
+batches, offsets or clocks: exactly-once means that none of them can be seen in the counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from hashlib import blake2b
+from typing import Any
+
+Event = Mapping[str, Any]
+KINDS = ("initial", "correction", "adjudication", "retraction")
+DELAY_HOURS = (1, 3, 6, 12, 24, 72, 168)
+FIRST_MONDAY = date(1969, 12, 29)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The settings that decide what is counted where."""
+
+    attributes: Mapping[str, Sequence[str]]
+    id_key: bytes
+    bands: Sequence[float] = (0.70, 0.90)
+    rates: Sequence[float] = (1.0, 0.5, 0.25)
+    remember_all: bool = False
+
+
+@dataclass
+class Expected:
+    """Counts, and the totals that do not depend on the order of arrival."""
+
+    counts: dict[tuple[Any, ...], dict[str, int]] = field(default_factory=dict)
+    decisions: int = 0
+    thinned: set[str] = field(default_factory=set)
+
+
+def instant(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
+
+
+def panes(at: datetime) -> dict[str, int]:
+    """Index of the pane of every grain, by calendar arithmetic."""
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    monday = date.fromisocalendar(*at.isocalendar()[:2], 1)
+    return {
+        "5min": (at - epoch) // timedelta(minutes=5),
+        "1h": (at - epoch) // timedelta(hours=1),
+        "1d": (at.date() - epoch.date()).days,
+        "1w": (monday - FIRST_MONDAY).days // 7,
+    }
+
+
+def kept(rules: Rules, decision_id: str, audit_p: float) -> bool:
+    """Whether a request survives the thinning to the grid: a keyed hash, so always the same."""
+    hashed = blake2b(decision_id.encode(), digest_size=8, key=rules.id_key).digest()
+    spread = (int.from_bytes(hashed, "big") >> 1) * 0x9E3779B97F4A7C15 % 2**64
+    grid = Fraction(rules.rates[rate(rules, audit_p)])
+    return Fraction(spread, 2**64) < grid / Fraction(audit_p)
+
+
+def rate(rules: Rules, audit_p: float) -> int:
+    """The largest rate of the grid that is not above the probability (four digits count)."""
+    below = [i for i, r in enumerate(rules.rates) if r <= audit_p * 1.0001]
+    return below[0] if below else len(rules.rates) - 1
+
+
+def cell(rules: Rules, decision: Event) -> tuple[Any, ...]:
+    """(atom, version, route, band, rate, evidence, probe)."""
+    given = decision["attributes"]
+    values = {
+        name: ("__missing__" if name not in given else
+               given[name] if given[name] in allowed else "__other__")
+        for name, allowed in rules.attributes.items()
+    }  # fmt: skip
+    atom = ",".join(f"{name}={values[name]}" for name in sorted(values))
+    versions = decision["versions"]
+    version = ",".join(f"{n}={versions[n]}" for n in ("judge", "rubric", "policy", "router"))
+    score = decision["judge_score"]
+    edges = [Fraction(edge) for edge in rules.bands]
+    band = len(edges) + 1 if score is None else sum(e <= Fraction(score) for e in edges)
+    return (
+        atom,
+        f"{version},threshold={float(decision['threshold'])!r}",
+        decision["route"],
+        band,
+        rate(rules, decision["audit_p"]),
+        decision["evidence_passed"],
+        decision.get("traffic", "production") == "probe",
+    )
+
+
+def standing(labels: Iterable[Event]) -> Event | None:
+    """The label that counts: the greatest by (kind, version, labelled_at, id)."""
+    return max(
+        labels,
+        key=lambda x: (KINDS.index(x["kind"]), x["version"], instant(x["labelled_at"]),
+                       x["label_id"]),
+        default=None,
+    )  # fmt: skip
+
+
+def label_counters(labels: Sequence[Event], decided_at: datetime) -> dict[str, int]:
+    """What all labels of one decision add to its cell."""
+    out: dict[str, int] = {}
+    complaint = standing(x for x in labels if x["reason"] == "complaint")
+    if complaint is not None and complaint["kind"] != "retraction":
+        out["complaints"] = 1
+    label = standing(x for x in labels if x["reason"] != "complaint")
+    if label is None:
+        return out
+    if label["kind"] != "initial" or label["version"] > 1:
+        out["revised"] = 1
+    if label["kind"] == "retraction":
+        return out
+    if label["ready"] is None:
+        return out | {"undecidable": 1}
+    blind = bool(label.get("blind"))
+    delay = max(instant(label["labelled_at"]) - decided_at, timedelta())
+    bucket = sum(delay >= timedelta(hours=hours) for hours in DELAY_HOURS)
+    out |= {"labelled": 1, f"delay_{bucket}": 1}
+    if label["ready"]:
+        out["ready"] = 1
+    if blind:
+        out["blind"] = 1
+    if blind and label["ready"]:
+        out["blind_ready"] = 1
+    return out
+
+
+def count(rules: Rules, decisions: Iterable[Event], labels: Iterable[Event]) -> Expected:
+    """Counts of a history in which every id stands for one decision, however often it came."""
+    expected = Expected()
+    by_decision: dict[str, list[Event]] = {}
+    for label in labels:
+        by_decision.setdefault(label["decision_id"], []).append(label)
+    for decision in {d["decision_id"]: d for d in decisions}.values():
+        key, at = decision["decision_id"], instant(decision["decided_at"])
+        asked = decision["label_requested"]
+        keeps = not asked or kept(rules, key, decision["audit_p"])
+        if not keeps:
+            expected.thinned.add(key)
+        own = {"n": 1, "q": int(asked and keeps)}
+        if keeps and (asked or rules.remember_all):
+            own |= label_counters(by_decision.get(key, ()), at)
+        _add(expected, cell(rules, decision), panes(at), own)
+        expected.decisions += 1
+    return expected
+
+
+def _add(
+    expected: Expected, where: tuple[Any, ...], at: Mapping[str, int], own: Mapping[str, int]
+) -> None:
+    atom, _, route, _, _, evidence, probe = where
+    coarse = ("5min", at["5min"], atom, "", route, 0, 0, evidence, probe)
+    fine = [(grain, at[grain], *where) for grain in ("1h", "1d", "1w")]
+    for key, added in [(coarse, {"n": 1}), *((key, own) for key in fine)]:
+        row = expected.counts.setdefault(key, {})
+        for name, value in added.items():
+            if value:
+                row[name] = row.get(name, 0) + value
