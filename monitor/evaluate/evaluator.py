@@ -26,12 +26,14 @@ from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.windows import RunningWindow, split_panes
 from monitor.ports import Clock, PaneCounts, Shard, StoredDelta
 from monitor.store.fold import Cycle, EvaluatorStore
+from monitor.store.retention import HOURS_KEPT_AFTER_HORIZON, MINUTES5_KEPT
 
 log = logging.getLogger("slicewatch.evaluate")
 
 MAX_DELTAS = 200
 """Deltas folded in one transaction at most, so that catching up stays bounded in memory."""
 
+_FIRST = -(1 << 62)
 _LABEL_GRAINS = (Grain.HOUR, Grain.DAY, Grain.WEEK)
 
 
@@ -137,7 +139,7 @@ class Evaluator:
         memory = self._memory
         watermark = self._store.watermark()
         deltas = self._store.deltas(memory.cursors, MAX_DELTAS)
-        panes = self._increments(memory, deltas)
+        panes = self._increments(memory, deltas, watermark)
         # The watermark promises more than was folded while deltas are left: show nothing yet.
         behind = len(deltas) >= MAX_DELTAS
         body = self._behind(memory, panes) if behind else self._evaluate(memory, panes, watermark)
@@ -168,8 +170,10 @@ class Evaluator:
             memory.cohorts.add(rows[:, 0], strata, rows[:, 2], rows[:, 3])
         return memory
 
-    def _increments(self, memory: _Memory, deltas: Sequence[StoredDelta]) -> list[PaneCounts]:
-        """What the deltas add to every grain, and to the cohorts."""
+    def _increments(
+        self, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
+    ) -> list[PaneCounts]:
+        """What the deltas add to every grain while it is kept, and to the cohorts."""
         if not deltas:
             return []
         panes = np.concatenate([delta.panes for delta in deltas])
@@ -183,10 +187,20 @@ class Evaluator:
             values[:, Counter.Q],
             values[:, Counter.LABELLED] + values[:, Counter.UNDECIDABLE],
         )
-        increments = list(self._five_minutes(memory, panes, cells, values))
+        kept = at >= self._oldest(Grain.MINUTES5, watermark)
+        increments = list(self._five_minutes(memory, panes[kept], cells[kept], values[kept]))
         for grain in _LABEL_GRAINS:
-            increments += split_panes(grain, pane_of(at, grain), cells, values)
+            kept = at >= self._oldest(grain, watermark)
+            increments += split_panes(grain, pane_of(at[kept], grain), cells[kept], values[kept])
         return increments
+
+    def _oldest(self, grain: Grain, watermark: int | None) -> int:
+        """First instant whose panes are kept; a back-fill brings years that only weeks keep."""
+        back = {
+            Grain.MINUTES5: MINUTES5_KEPT,
+            Grain.HOUR: self._policy.horizon + HOURS_KEPT_AFTER_HORIZON,
+        }.get(grain)
+        return _FIRST if watermark is None or back is None else watermark - back
 
     def _five_minutes(
         self, memory: _Memory, panes: Int64s, cells: Int64s, values: Int64s

@@ -6,8 +6,9 @@ begins with the fence of the lease, so two evaluators can never fold the same de
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 import sqlalchemy as sa
@@ -208,8 +209,7 @@ class EvaluatorStore:
             if fence.rowcount != 1:
                 raise FencedError(ROLE)
             _write_cells(connection, cycle.cells)
-            for pane in cycle.increments:
-                _add_counts(connection, pane)
+            _add_counts(connection, cycle.increments)
             _move_cursors(connection, cycle.cursors)
             if cycle.snapshot is not None:
                 _store_snapshot(connection, cycle.snapshot, cycle.watermark, stored_at)
@@ -237,17 +237,24 @@ def _write_cells(connection: sa.Connection, cells: Mapping[int, tuple[int, int, 
         connection.execute(sa.text(query), rows)
 
 
-def _add_counts(connection: sa.Connection, pane: PaneCounts) -> None:
-    query = (
+def _add_counts(connection: sa.Connection, panes: Iterable[PaneCounts]) -> None:
+    """Add all panes by one statement: a back-fill has a pane for nearly every event."""
+    query = sa.text(
         f"INSERT INTO counts (grain, pane, cell, {_NAMES})"
-        f" VALUES ({pane.grain}, {pane.pane}, :cell, {_MARKS})"
+        f" VALUES (:grain, :pane, :cell, {_MARKS})"
         f" ON CONFLICT (grain, pane, cell) DO UPDATE SET {_ADDED}"
     )
-    names = ("cell", *COUNTER_COLUMNS)
-    table = np.column_stack([pane.counts.keys, pane.counts.values])
-    rows = [dict(zip(names, row, strict=True)) for row in table.tolist()]
-    if rows:
-        connection.execute(sa.text(query), rows)
+    rows = _count_rows(panes)
+    while chunk := list(islice(rows, _CHUNK)):
+        connection.execute(query, chunk)
+
+
+def _count_rows(panes: Iterable[PaneCounts]) -> Iterator[dict[str, int]]:
+    names = ("grain", "pane", "cell", *COUNTER_COLUMNS)
+    for pane in panes:
+        cells, values = pane.counts.keys.tolist(), pane.counts.values.tolist()
+        for cell, counters in zip(cells, values, strict=True):
+            yield dict(zip(names, (pane.grain, pane.pane, cell, *counters), strict=True))
 
 
 def _move_cursors(connection: sa.Connection, cursors: Mapping[Shard, int]) -> None:
