@@ -31,6 +31,8 @@ from monitor.core.rollup import roll_up
 from monitor.core.time import Grain
 from monitor.settings import load
 
+pytestmark = pytest.mark.slow
+
 GROUPS: dict[str, list[str]] = {
     "": [],
     "sex": ["sex"],
