@@ -1,0 +1,560 @@
+"""What ingest and the evaluator may rely on, whatever the database.
+
+The fixture ``database`` is the list of databases: another one joins by a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from monitor.core.cells import Counter, Route, Stratum
+from monitor.core.labels import LabelColumns
+from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
+from monitor.errors import DataLossError, FencedError, StoreError
+from monitor.ports import (
+    Claim,
+    DeadLetter,
+    DecisionColumns,
+    Dictionary,
+    PaneCounts,
+    Shard,
+    ShardFlush,
+    Tallies,
+)
+from monitor.store import database as db
+from monitor.store import ingest, join, retention
+from monitor.store.fold import Cycle, EvaluatorStore
+from monitor.store.ingest import IngestStore, read_statuses
+from monitor.store.schema import metadata
+
+D0, D1 = Shard("decisions", 0), Shard("decisions", 1)
+L0, L1 = Shard("labels", 0), Shard("labels", 1)
+T0 = 500_000 * HOUR
+CELL = 77
+STRATUM = Stratum(Route.HUMAN_REVIEW, 0, 0).code
+DICTIONARY = Dictionary({1: "channel=chat"}, {2: "v"}, {CELL: (1, 2, STRATUM)})
+
+
+@dataclass
+class Time:
+    at: int = 10 * DAY
+
+    def now(self) -> int:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at / 1e6
+
+
+@pytest.fixture(params=["sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[sa.Engine]:
+    engine = db.create_engine(url)
+    db.migrate(engine)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def store(engine: sa.Engine) -> IngestStore:
+    store = IngestStore(engine, "decisions", Time())
+    store.register([D0, D1, L0, L1], {"decisions": "d-1", "labels": "l-1"})
+    return store
+
+
+@pytest.fixture
+def evaluator(engine: sa.Engine) -> EvaluatorStore:
+    return EvaluatorStore(engine, "decisions", "labels")
+
+
+def begin(store: IngestStore, shard: Shard, owner: str = "one") -> Claim:
+    (claim,) = store.claim([shard], owner)
+    if claim.next_offset is None:
+        store.start(claim, 0)
+        return replace(claim, next_offset=0, start_offset=0)
+    return claim
+
+
+def decisions(ids: list[int], at: int = T0, kept: bool = True) -> DecisionColumns:
+    n = len(ids)
+
+    def same(value: int) -> Any:
+        return np.full(n, value, np.int64)
+
+    return DecisionColumns(
+        ids=np.array(ids, np.int64),
+        ts=same(at),
+        cells=same(CELL),
+        requested=np.full(n, kept),
+        pending=np.full(n, True),
+        kept=np.full(n, kept),
+        routes=same(1),
+        arrivals=same(at // MINUTE),
+        keys=np.array(ids, np.int64) * 3,
+    )
+
+
+def labels(rows: list[tuple[int, int, int]], at: int = T0, complaint: int = 0) -> LabelColumns:
+    """Rows of (decision id, revision, ready)."""
+    return LabelColumns.of_rows(
+        [
+            (key, at, complaint, 0, revision, at + HOUR, key * 10 + revision, ready, 0)
+            for key, revision, ready in rows
+        ]
+    )
+
+
+def flush(claim: Claim, end: int, **more: Any) -> ShardFlush:
+    start = claim.next_offset or 0
+    events = sum(len(part) for part in (more.get("labels"), more.get("dead_letters")) if part)
+    counted = len(more["decisions"].ts) if more.get("decisions") else 0
+    tallies = Tallies(messages=end - start, events=events + counted, counted=counted)
+    defaults = {"max_decided_at": T0, "watermark": T0, "caught_up_empty": False,
+                "tallies": tallies}  # fmt: skip
+    return ShardFlush(
+        shard=claim.shard,
+        epoch=claim.epoch,
+        expected_offset=start,
+        next_offset=end,
+        **{**defaults, **more},
+    )
+
+
+def rows(engine: sa.Engine, table: str) -> list[tuple[Any, ...]]:
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(sa.text(f"SELECT * FROM {table}"))]
+
+
+def everything(engine: sa.Engine) -> dict[str, list[tuple[Any, ...]]]:
+    return {table.name: sorted(rows(engine, table.name), key=repr) for table in
+            metadata.sorted_tables}  # fmt: skip
+
+
+def fold(evaluator: EvaluatorStore, owner: str = "evaluator") -> int:
+    """Fold all deltas as one week pane a cell; returns how many there were."""
+    epoch = evaluator.acquire(owner, 60_000_000)
+    assert epoch is not None
+    found = evaluator.deltas(evaluator.cursors(), 1000)
+    evaluator.commit(epoch, cycle_of(found), 0)
+    return len(found)
+
+
+def cycle_of(deltas: list[Any]) -> Cycle:
+    from monitor.core.cells import Counts
+
+    increments = [
+        PaneCounts(int(Grain.HOUR), int(pane) // 12, Counts(cells[None], values[None]))
+        for delta in deltas
+        for pane, cells, values in zip(delta.panes, delta.cells, delta.values, strict=True)
+    ]
+    return Cycle({delta.shard: delta.seq for delta in deltas}, increments)
+
+
+def counted(evaluator: EvaluatorStore) -> dict[str, int]:
+    table = evaluator.sum_panes(Grain.HOUR, 0, 10**9).values.sum(axis=0)
+    return {Counter(i).name: int(v) for i, v in enumerate(table) if v}
+
+
+# Schema
+
+
+def test_migrations_make_the_declared_schema(engine: sa.Engine) -> None:
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+    assert db.schema_revision(engine) == db.head_revision()
+
+
+def test_migrating_twice_changes_nothing(engine: sa.Engine, store: IngestStore) -> None:
+    begin(store, D0)
+    before = everything(engine)
+    db.migrate(engine)
+    db.require_head(engine)
+    assert everything(engine) == before
+
+
+def test_an_empty_database_is_refused(tmp_path: Path) -> None:
+    engine = db.create_engine(f"sqlite:///{tmp_path}/empty.db")
+    with pytest.raises(StoreError, match="db migrate"):
+        db.require_head(engine)
+    engine.dispose()
+
+
+def test_an_unreachable_database_is_a_store_error(tmp_path: Path) -> None:
+    engine = db.create_engine(f"sqlite:///{tmp_path}/no/such/folder/x.db")
+    with pytest.raises(StoreError, match="cannot be used"):
+        db.schema_revision(engine)
+    engine.dispose()
+
+
+# Ownership
+
+
+def test_registering_again_keeps_what_is_there(engine: sa.Engine, store: IngestStore) -> None:
+    claim = begin(store, D0)
+    store.flush([flush(claim, 5, decisions=decisions([1]))], DICTIONARY)
+    before = rows(engine, "ownership")
+    store.register([D0, D1, L0, L1], {"decisions": "d-1", "labels": "l-1"})
+    assert rows(engine, "ownership") == before
+
+
+def test_a_recreated_topic_is_data_loss(store: IngestStore) -> None:
+    with pytest.raises(DataLossError, match="created again"):
+        store.register([D0], {"decisions": "d-2"})
+    store.register([D0], {"decisions": None})
+
+
+def test_a_claim_goes_on_where_the_last_flush_ended(store: IngestStore) -> None:
+    claim = begin(store, D0)
+    store.flush([flush(claim, 5, decisions=decisions([1]), watermark=T0 - 1)], DICTIONARY)
+    again = begin(store, D0, "two")
+    assert (again.epoch, again.next_offset, again.start_offset) == (claim.epoch + 1, 5, 0)
+    assert (again.seq, again.max_decided_at, again.watermark) == (1, T0, T0 - 1)
+    assert again.tallies.counted == 1
+
+
+def test_the_second_claim_fences_the_first(engine: sa.Engine, store: IngestStore) -> None:
+    claim, other = begin(store, D0), begin(store, L0)
+    begin(store, D0, "two")
+    before = everything(engine)
+    late = [
+        flush(other, 3, labels=labels([(1, 1, 1)])),
+        flush(claim, 5, decisions=decisions([1]), dead_letters=[DeadLetter(0, 0, "x", "", "")]),
+    ]
+    with pytest.raises(FencedError) as caught:
+        store.flush(late, DICTIONARY)
+    assert caught.value.shard == D0
+    assert everything(engine) == before
+    with pytest.raises(FencedError):
+        store.start(claim, 9)
+    assert everything(engine) == before
+
+
+@pytest.mark.parametrize("start", [0, 4, 6])
+def test_a_flush_from_the_wrong_offset_is_fenced(
+    engine: sa.Engine, store: IngestStore, start: int
+) -> None:
+    claim = begin(store, D0)
+    store.flush([flush(claim, 5, decisions=decisions([1]))], DICTIONARY)
+    before = everything(engine)
+    with pytest.raises(FencedError):
+        store.flush([flush(replace(claim, next_offset=start), 7)], DICTIONARY)
+    assert everything(engine) == before
+
+
+STATEMENTS = [
+    (ingest, "_write_dictionary"),
+    (ingest, "_write_pending"),
+    (ingest, "read_watermark"),
+    (ingest, "_write_delta"),
+    (ingest, "_write_dead_letters"),
+    (ingest, "_write_tallies"),
+    (join, "_read_waiting"),
+    (join, "_find"),
+    (join, "_write_states"),
+    (join, "_start_waiting"),
+    (join, "_stop_waiting"),
+]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("place", STATEMENTS, ids=lambda place: place[1])
+def test_a_crash_between_statements_leaves_no_trace(
+    engine: sa.Engine,
+    store: IngestStore,
+    monkeypatch: pytest.MonkeyPatch,
+    place: tuple[Any, str],
+    when: str,
+) -> None:
+    module, name = place
+    first, second = begin(store, D0), begin(store, L0)
+    store.flush([flush(second, 1, labels=labels([(1, 1, 1)]))], Dictionary())  # one waits
+    batch = [
+        flush(first, 5, decisions=decisions([1, 2]), dead_letters=[DeadLetter(0, 0, "x", "", "")]),
+        flush(replace(second, next_offset=1), 4, labels=labels([(2, 1, 0), (9, 1, 0)])),
+    ]
+    before, real = everything(engine), getattr(module, name)
+
+    def crash(*arguments: Any) -> Any:
+        if when == "after":
+            real(*arguments)
+        raise RuntimeError("crash")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, crash)
+        with pytest.raises(RuntimeError, match="crash"):
+            store.flush(batch, DICTIONARY)
+    assert everything(engine) == before
+    store.flush([flush(first, 5, decisions=decisions([1, 2]))], DICTIONARY)
+    assert len(rows(engine, "cell")) == 1, "the dictionary is written again after a rollback"
+
+
+def test_a_full_database_is_a_store_error(engine: sa.Engine, store: IngestStore) -> None:
+    """Also when it is the bulk insert that fails: ingestion pauses, it does not die."""
+    claim = begin(store, D0)
+    with db.writing(engine) as connection:
+        connection.execute(sa.text("DROP TABLE pending"))
+    with pytest.raises(StoreError, match="cannot be used"):
+        store.flush([flush(claim, 5, decisions=decisions([1]))], DICTIONARY)
+    assert read_statuses(engine)[0].next_offset == 0
+
+
+# Deltas and labels
+
+
+def test_deltas_are_gap_free_and_empty_ones_are_not_written(
+    engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore
+) -> None:
+    claim = begin(store, D0)
+    for number in range(6):
+        part = decisions([number]) if number % 2 else None
+        store.flush([flush(claim, number + 1, decisions=part)], DICTIONARY)
+        claim = replace(claim, next_offset=number + 1)
+    assert [delta.seq for delta in evaluator.deltas({}, 100)] == [1, 2, 3]
+    assert [delta.seq for delta in evaluator.deltas({D0: 2}, 100)] == [3]
+    assert [delta.seq for delta in evaluator.deltas({}, 2)] == [1, 2]
+    assert read_statuses(engine)[0].seq == 3
+
+
+@pytest.mark.parametrize("label_first", [True, False])
+@pytest.mark.parametrize("shards", [(L0, L0), (L0, L1)])
+def test_label_and_correction_in_any_order_and_partition(
+    store: IngestStore, evaluator: EvaluatorStore, label_first: bool, shards: tuple[Shard, Shard]
+) -> None:
+    first, then = ([(1, 1, 1)], [(1, 2, 0)]) if label_first else ([(1, 2, 0)], [(1, 1, 1)])
+    store.flush([flush(begin(store, D0), 1, decisions=decisions([1]))], DICTIONARY)
+    store.flush([flush(begin(store, shards[0]), 1, labels=labels(first))], Dictionary())
+    store.flush([flush(begin(store, shards[1]), 2, labels=labels(then))], Dictionary())
+    fold(evaluator)
+    assert counted(evaluator) == {"N": 1, "Q": 1, "LABELLED": 1, "REVISED": 1, "DELAY_1": 1}
+
+
+def test_a_label_waits_and_joins_in_a_flush_without_new_labels(
+    engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore
+) -> None:
+    label = begin(store, L0)
+    store.flush([flush(label, 1, labels=labels([(1, 1, 1), (2, 1, 0)]))], Dictionary())
+    assert len(rows(engine, "waiting_label")) == 2
+    store.flush([flush(begin(store, D0), 1, decisions=decisions([1]))], DICTIONARY)
+    again = flush(replace(label, next_offset=1), 1, labels=LabelColumns.empty())
+    result = store.flush([again], Dictionary())
+    assert len(rows(engine, "waiting_label")) == 1
+    assert result.tallies[L0].counted == 1
+    assert result.tallies[L0].waiting == -1
+    fold(evaluator)
+    assert counted(evaluator) == {"N": 1, "Q": 1, "LABELLED": 1, "READY": 1, "DELAY_1": 1}
+
+
+def test_a_label_finds_its_decision_in_a_neighbouring_hour(
+    store: IngestStore, evaluator: EvaluatorStore
+) -> None:
+    """The reviewer's tool may cut the time down to seconds or round it."""
+    store.flush([flush(begin(store, D0), 1, decisions=decisions([1, 2]))], DICTIONARY)
+    earlier, later = labels([(1, 1, 1)], at=T0 - 1), labels([(2, 1, 1)], at=T0 + HOUR)
+    both = LabelColumns.concat([earlier, later])
+    result = store.flush([flush(begin(store, L0), 2, labels=both)], Dictionary())
+    assert result.tallies[L0].counted == 2
+    fold(evaluator)
+    assert evaluator.sum_panes(Grain.HOUR, T0 // HOUR, T0 // HOUR + 1).values[0, 2] == 2
+
+
+def test_labels_of_thinned_requests_count_nothing(
+    store: IngestStore, evaluator: EvaluatorStore
+) -> None:
+    store.flush([flush(begin(store, D0), 1, decisions=decisions([1], kept=False))], DICTIONARY)
+    result = store.flush([flush(begin(store, L0), 1, labels=labels([(1, 1, 1)]))], Dictionary())
+    assert (result.tallies[L0].thinned, result.tallies[L0].balance) == (1, 0)
+    fold(evaluator)
+    assert counted(evaluator) == {"N": 1}
+
+
+def test_more_labels_than_one_look_up_holds(store: IngestStore) -> None:
+    many = list(range(1, 12_002))
+    store.flush([flush(begin(store, D0), 1, decisions=decisions(many))], DICTIONARY)
+    wanted = labels([(key, 1, 1) for key in many])
+    result = store.flush([flush(begin(store, L0), 1, labels=wanted)], Dictionary())
+    assert result.tallies[L0].counted == len(many)
+
+
+def test_keys_of_duplicates_come_back_by_minute(store: IngestStore) -> None:
+    claim = begin(store, D0)
+    for number in range(4):
+        part = decisions([number], at=T0 + number * 30 * MINUTE)
+        store.flush([flush(claim, number + 1, decisions=part)], DICTIONARY)
+        claim = replace(claim, next_offset=number + 1)
+    keys, arrivals = store.duplicate_keys(D0, (T0 + 30 * MINUTE) // MINUTE)
+    assert keys.tolist() == [3, 6, 9]
+    assert (np.diff(arrivals) == 30).all()
+    assert store.duplicate_keys(D1, 0)[0].tolist() == []
+
+
+# The evaluator's side
+
+
+def test_two_evaluators_fold_every_delta_once(
+    engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore
+) -> None:
+    store.flush([flush(begin(store, D0), 1, decisions=decisions([1, 2]))], DICTIONARY)
+    first = evaluator.acquire("a", -1)  # a lease that has ended already
+    second = evaluator.acquire("b", 60_000_000)
+    assert first is not None
+    assert second == first + 1
+    deltas = evaluator.deltas(evaluator.cursors(), 100)
+    before = everything(engine)
+    with pytest.raises(FencedError):
+        evaluator.commit(first, replace(cycle_of(deltas), snapshot=b"x"), 0)
+    assert everything(engine) == before
+    evaluator.commit(second, cycle_of(deltas), 0)
+    assert evaluator.deltas(evaluator.cursors(), 100) == []
+    assert counted(evaluator) == {"N": 2, "Q": 2}
+
+
+def test_the_lease_is_held_renewed_and_given_back(evaluator: EvaluatorStore) -> None:
+    epoch = evaluator.acquire("a", 60_000_000)
+    assert evaluator.acquire("a", 60_000_000) == epoch
+    assert evaluator.acquire("b", 60_000_000) is None
+    evaluator.release("b")
+    assert evaluator.acquire("b", 60_000_000) is None
+    evaluator.release("a")
+    assert evaluator.acquire("b", 60_000_000) == (epoch or 0) + 1
+
+
+@pytest.mark.parametrize("name", ["_write_cells", "_add_counts", "_move_cursors",
+                                  "_store_snapshot"])  # fmt: skip
+def test_a_crash_of_a_cycle_leaves_no_trace(
+    engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore,
+    monkeypatch: pytest.MonkeyPatch, name: str,
+) -> None:  # fmt: skip
+    from monitor.store import fold as module
+
+    store.flush([flush(begin(store, D0), 1, decisions=decisions([1]))], DICTIONARY)
+    epoch = evaluator.acquire("a", 60_000_000)
+    assert epoch is not None
+    cycle = replace(cycle_of(evaluator.deltas({}, 100)), snapshot=b"s", cells={5: (1, 2, 3)})
+    before, real = everything(engine), getattr(module, name)
+
+    def crash(*arguments: Any) -> None:
+        real(*arguments)
+        raise RuntimeError("crash")
+
+    monkeypatch.setattr(module, name, crash)
+    with pytest.raises(RuntimeError, match="crash"):
+        evaluator.commit(epoch, cycle, 0)
+    assert everything(engine) == before
+
+
+def test_the_watermark_is_the_slowest_of_the_decision_shards(
+    store: IngestStore, evaluator: EvaluatorStore
+) -> None:
+    assert evaluator.watermark() is None
+    store.flush([flush(begin(store, D0), 1, watermark=T0)], Dictionary())
+    assert evaluator.watermark() is None, "one that was never read holds it back"
+    other = begin(store, D1)
+    store.flush([flush(other, 1, watermark=T0 - DAY)], Dictionary())
+    assert evaluator.watermark() == T0 - DAY
+    empty = flush(replace(other, next_offset=1), 1, watermark=None, caught_up_empty=True)
+    store.flush([empty], Dictionary())
+    assert evaluator.watermark() == T0, "one that is read to its end and empty does not count"
+
+
+# Retention
+
+
+POLICY = retention.RetentionPolicy(
+    horizon=3 * DAY, aggregates=60 * DAY, dead_letters=7 * DAY, snapshots=30 * DAY,
+    dedupe_window=HOUR,
+)  # fmt: skip
+
+
+def test_retention_deletes_what_is_past_its_horizon_and_nothing_else(engine: sa.Engine) -> None:
+    now = 20_000 * DAY + 5 * MINUTE + 7
+    ages = {
+        "pending": ("hour", Grain.HOUR, 3 * DAY),
+        "label_state": ("hour", Grain.HOUR, 3 * DAY),
+    }
+    grains = {
+        Grain.MINUTES5: 26 * HOUR,
+        Grain.HOUR: 11 * DAY,
+        Grain.DAY: 60 * DAY,
+        Grain.WEEK: 60 * DAY,
+    }
+    with db.writing(engine) as connection:
+        for table, (column, grain, kept) in ages.items():
+            edge = pane_of(now - kept, grain)
+            for at in (edge - 1, edge, edge + 1):
+                _insert(connection, table, {column: at, "id": at})
+        for grain, kept in grains.items():
+            edge = pane_of(now - kept, grain)
+            for at in (edge - 1, edge, edge + 1):
+                _insert(connection, "counts", {"grain": int(grain), "pane": at, "cell": 1})
+        for age in (7 * DAY + 1, 7 * DAY, 0):
+            _insert(connection, "dead_letter", {"msg_offset": age, "seen_at": now - age})
+    kept_always = {t: rows(engine, t) for t in ("ownership", "atom", "cell", "waiting_label")}
+    for _ in range(2):
+        retention.apply(engine, POLICY, now, now)
+        for table in ages:
+            edge = pane_of(now - 3 * DAY, Grain.HOUR)
+            assert sorted(row[0] for row in rows(engine, table)) == [edge, edge + 1]
+        left = sorted((row[0], row[1]) for row in rows(engine, "counts"))
+        assert left == sorted(
+            (int(grain), pane_of(now - kept, grain) + i)
+            for grain, kept in grains.items()
+            for i in (0, 1)
+        )
+        assert sorted(row[2] for row in rows(engine, "dead_letter")) == [0, 7 * DAY]
+        assert {t: rows(engine, t) for t in kept_always} == kept_always
+
+
+def _insert(connection: sa.Connection, table: str, values: dict[str, Any]) -> None:
+    """A row with zeros and empty texts where nothing is said."""
+    full = {
+        column.name: values.get(column.name, "" if isinstance(column.type, sa.Text) else 0)
+        for column in metadata.tables[table].columns
+    }
+    connection.execute(sa.insert(metadata.tables[table]), full)
+
+
+def test_deltas_stay_until_folded_and_until_no_duplicate_needs_them(
+    engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore
+) -> None:
+    claim = begin(store, D0)
+    for number in range(4):
+        at = T0 + number * HOUR
+        part = flush(claim, number + 1, decisions=decisions([number], at=at), max_decided_at=at)
+        store.flush([part], DICTIONARY)
+        claim = replace(claim, next_offset=number + 1)
+    newest = T0 + 3 * HOUR
+    retention.apply(engine, POLICY, newest, newest)
+    assert len(rows(engine, "delta")) == 4, "nothing is folded yet"
+    assert fold(evaluator) == 4
+    retention.apply(engine, POLICY, newest, newest)
+    keys, _ = store.duplicate_keys(D0, (newest - HOUR) // MINUTE)
+    assert keys.tolist() == [6, 9]
+    assert [row[2] for row in rows(engine, "delta")] == [3, 4]
+    assert fold(evaluator) == 0
+    assert counted(evaluator)["N"] == 4
+
+
+def test_snapshots_are_thinned_to_hours(engine: sa.Engine) -> None:
+    now = 1000 * DAY
+    ages = [31 * DAY, 29 * DAY, 29 * DAY - MINUTE, 29 * DAY - 2 * HOUR, 2 * MINUTE, MINUTE]
+    with db.writing(engine) as connection:
+        for number, age in enumerate(ages, start=1):
+            _insert(connection, "snapshot", {"id": number, "stored_at": now - age, "body": b"x"})
+    retention.apply(engine, POLICY, now, now)
+    assert [row[0] for row in rows(engine, "snapshot")] == [3, 4, 6]
+    retention.apply(engine, POLICY, now, now + 1000 * DAY)
+    assert [row[0] for row in rows(engine, "snapshot")] == [6], "the newest always stays"
