@@ -37,6 +37,7 @@ class Health:
         behind: the broker holds messages that were not read.
         paused: nothing is read because of back-pressure.
         store_ok: the last flush or claim succeeded.
+        reachable: a broker accepts connections; written by the watchdog's thread.
         parked: a shard waits for a person, because its data is gone from the broker.
     """
 
@@ -48,6 +49,7 @@ class Health:
     behind: bool = False
     paused: bool = False
     store_ok: bool = True
+    reachable: bool = True
     parked: bool = False
 
     @classmethod
@@ -57,6 +59,8 @@ class Health:
 
     def stuck(self, now: float) -> str | None:
         """Why the consumer makes no progress, or None."""
+        if not self.reachable:
+            return "no broker can be reached"
         if now - self.polled > POLL_SECONDS:
             return "no poll has returned"
         if now - self.stored > STUCK_SECONDS:

@@ -19,7 +19,7 @@ from monitor.commands import wiring
 from monitor.commands.clock import SystemClock
 from monitor.core.snapshot import Snapshot, decode
 from monitor.core.time import MINUTE, SECOND
-from monitor.errors import SlicewatchError, StoreError
+from monitor.errors import SlicewatchError, SourceError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
 from monitor.store import retention
@@ -30,6 +30,8 @@ log = logging.getLogger("slicewatch.service")
 
 STOP_SECONDS = 10.0
 """A worker that has not flushed and left its group by then is abandoned."""
+KNOCK_SECONDS = 10.0
+"""How often the watchdog looks whether a broker accepts connections."""
 RETENTION_EVERY = 10 * MINUTE
 STALE_CYCLES = 60
 """Evaluator cycles without success after which the process is not ready."""
@@ -67,6 +69,7 @@ class Service:
         self._seen = 0
         self._evaluated = self._clock.monotonic()
         self._cleaned = 0
+        self._next_knock = self._evaluated + KNOCK_SECONDS
         self._evaluator = wiring.build_evaluator(settings, self._engine, self._clock)
         self._source = source(settings) if parts.ingest else None
         self._ingest = (
@@ -160,6 +163,10 @@ class Service:
         if self._ingest is None:
             return before
         now = self._clock.monotonic()
+        if now >= self._next_knock:
+            # A client whose broker is gone polls on in silence: look for ourselves.
+            self._ingest.health.reachable = self._reachable()
+            self._next_knock = self._clock.monotonic() + KNOCK_SECONDS
         state = self._ingest.health.state(now).value
         self.metrics.set_consumer_state(state)
         if state != before:
@@ -167,6 +174,13 @@ class Service:
             level = logging.ERROR if why else logging.INFO
             log.log(level, "consumer is %s", state, extra={"why": why} if why else {})
         return state
+
+    def _reachable(self) -> bool:
+        try:
+            wiring.knock(self.settings)
+        except SourceError:
+            return False
+        return True
 
     # Evaluate and publish
 

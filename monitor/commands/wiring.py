@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,8 @@ from monitor.store.fold import EvaluatorStore
 from monitor.store.ingest import IngestStore
 from monitor.store.records import ContractRecord, Records
 from monitor.store.retention import RetentionPolicy
+
+KNOCK_TIMEOUT = 2.0  # the watchdog must not keep a stop signal waiting
 
 
 def owner_name() -> str:
@@ -91,6 +94,11 @@ def kafka_connection(settings: Settings) -> KafkaConnection:
     """Where the brokers are and how to be let in."""
     stream = settings.stream
     return KafkaConnection(stream.bootstrap_servers, security=kafka_arguments(stream.security))
+
+
+def knock(settings: Settings) -> None:
+    """Raise SourceError when no broker accepts a connection within moments."""
+    replace(kafka_connection(settings), timeout=KNOCK_TIMEOUT).knock()
 
 
 def kafka_source(settings: Settings) -> KafkaSource:
