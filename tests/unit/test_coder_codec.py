@@ -1,0 +1,227 @@
+"""From messages to columns: the quick path and the careful one say the same."""
+
+from __future__ import annotations
+
+import json
+import random
+from hashlib import blake2b
+from typing import Any
+
+import lesson
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumers import coder as coder_module
+from consumers.codec import (
+    DEAD_LETTER_REASONS,
+    DecisionCodec,
+    IdHasher,
+    LabelCodec,
+    payload_hash,
+)
+from consumers.coder import Coder
+from monitor.core.atoms import content_id
+from monitor.core.cells import Route, Stratum
+from monitor.core.coding import Attribute, Coding
+from monitor.core.time import to_micros
+from monitor.ports import Records, Shard
+
+CODING = Coding(
+    (Attribute("channel", ("chat", "email")), Attribute("release", ("j1",), "judge")),
+    score_bands=(0.7, 0.9),
+    audit_rates=(1.0, 0.5),
+)
+SHARD = Shard("decisions", 0)
+
+
+def records(values: list[bytes | None], start: int = 0) -> Records:
+    offsets = list(range(start, start + len(values)))
+    return Records(SHARD, offsets, values, [7] * len(values))
+
+
+def event(key: str = "a", **more: Any) -> dict[str, Any]:
+    score = more.pop("score", 0.8)
+    attributes = more.pop("attributes", {"channel": "chat"})
+    return lesson.decision(key, lesson.START, score, **{"attributes": attributes, **more})
+
+
+def codec(coding: Coding = CODING, max_versions: int = 64) -> tuple[DecisionCodec, Coder]:
+    coder = Coder(coding, max_versions)
+    return DecisionCodec(coder, coding), coder
+
+
+def dump(*events: dict[str, Any]) -> list[bytes | None]:
+    return [json.dumps(one).encode() for one in events]
+
+
+def test_a_cell_is_content() -> None:
+    """The id follows from the meaning alone, so every worker agrees without asking."""
+    reader, coder = codec()
+    read = reader.read(records(dump(event(audit_p=0.6))))
+    (cell,) = coder.cells(read.codes, read.bands).tolist()
+    atom = content_id("channel=chat,release=j1")
+    version = content_id("judge=j1,rubric=r1,policy=p1,router=t1,threshold=0.7")
+    stratum = Stratum(Route.AUTO_SERVE, 1, 1).code
+    assert cell == content_id(f"{atom}/{version}/{stratum}")
+    assert coder.dictionary.cells == {cell: (atom, version, stratum)}
+    assert set(coder.dictionary.atoms) == {atom}
+    assert set(coder.dictionary.versions) == {version}
+    coder.settled()
+    assert not coder.dictionary.atoms
+    assert not coder.dictionary.cells
+
+
+def test_columns_of_a_decision() -> None:
+    reader, _ = codec()
+    read = reader.read(records(dump(event("x", label_requested=False, score=0.95)), 41))
+    assert read.texts == ["x"]
+    assert read.ts.tolist() == [to_micros(lesson.START)]
+    assert read.requested.tolist() == [False]
+    assert (read.offsets.tolist(), read.items.tolist(), read.timestamps.tolist()) == (
+        [41], [0], [7],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("score", "band"), [(0, 0), (0.6999, 0), (0.7, 1), (0.8999, 1), (0.9, 2), (1, 2), (None, 3)]
+)
+def test_score_bands(score: float | None, band: int) -> None:
+    reader, _ = codec()
+    read = reader.read(records(dump({**event(), "judge_score": score})))
+    assert read.bands.tolist() == [band] == [CODING.band(score)]
+
+
+@given(st.integers(0, 10**9), st.integers(0, 30))
+def test_arrays_and_single_messages_read_alike(seed: int, size: int) -> None:
+    pick = random.Random(seed)
+    events = [
+        event(
+            f"d{i}",
+            score=pick.random(),
+            attributes=pick.choice(({}, {"channel": "email"}, {"channel": f"v{i}"})),
+            audit_p=pick.choice((1.0, 0.6)),
+        )
+        | pick.choice(({}, {}, {}, {"route": "x"}, {"judge_score": "1"}))
+        for i in range(size)
+    ]
+    single, coder = codec()
+    one = single.read(records(dump(*events)))
+    array = [f"[{','.join(json.dumps(e) for e in events)}]".encode()]
+    again = DecisionCodec(coder, CODING).read(records(array))
+    assert one.texts == again.texts
+    assert one.offsets.tolist() == again.items.tolist()
+    for name in ("ts", "codes", "bands", "requested"):
+        assert np.array_equal(getattr(one, name), getattr(again, name)), name
+    letters = [(x.offset, x.reason, x.field, x.payload_hash) for x in one.letters]
+    assert letters == [(x.index, x.reason, x.field, x.payload_hash) for x in again.letters]
+    assert {letter[1] for letter in letters} <= set(DEAD_LETTER_REASONS)
+
+
+def test_the_dictionary_is_emptied_between_batches_and_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coder_module, "MAX_KEYS", 10)
+    reader, coder = codec()
+    plain, reference = codec()
+    for batch in range(30):
+        events = dump(*(event(f"d{i}", attributes={"channel": f"v{batch}-{i % 4}"}) for i in
+                        range(8)))  # fmt: skip
+        read, wanted = reader.read(records(events)), plain.read(records(events))
+        found = coder.cells(read.codes, read.bands)
+        assert np.array_equal(found, reference.cells(wanted.codes, wanted.bands))
+        assert len(coder.codes) < 10 + 8
+
+
+def test_negative_zero_is_no_version_of_its_own() -> None:
+    texts = []
+    for first, second in ((0.0, -0.0), (-0.0, 0.0)):
+        reader, coder = codec()
+        reader.read(records(dump(event(threshold=first), event(threshold=second))))
+        texts.append(sorted(coder.dictionary.versions.values()))
+    assert texts[0] == texts[1] == ["judge=j1,rubric=r1,policy=p1,router=t1,threshold=0.0"]
+
+
+def test_versions_beyond_the_cap_are_other() -> None:
+    reader, coder = codec(max_versions=3)
+    reader.read(records(dump(*(event(threshold=i / 10) for i in range(6)))))
+    assert len(coder.dictionary.versions) == 4
+    assert "__other__" in coder.dictionary.versions.values()
+    known = Coder(CODING, 3, ["a", "b", "c"])
+    DecisionCodec(known, CODING).read(records(dump(event())))
+    assert list(known.dictionary.versions.values()) == ["__other__"]
+
+
+def test_keep_probability_brings_every_rate_to_the_grid() -> None:
+    rates = (1.0, 0.9, 0.6, 0.5, 0.2)
+    reader, coder = codec()
+    read = reader.read(records(dump(*(event(audit_p=p) for p in rates))))
+    keep = coder.keep_probability(read.codes)
+    assert (keep * rates).tolist() == pytest.approx([1.0, 0.5, 0.5, 0.5, 0.2])
+
+
+def test_unknown_values_are_counted_by_attribute() -> None:
+    reader, coder = codec()
+    read = reader.read(records(dump(event(), event(attributes={"channel": "fax"}))))
+    assert coder.unknown_values(read.codes) == {"channel": 1}
+
+
+def test_ids_are_keyed_hashes_of_63_bits() -> None:
+    hasher, other = IdHasher(b"key"), IdHasher(b"another")
+    (found,) = hasher(["x"]).tolist()
+    wanted = blake2b(b"x", digest_size=8, key=b"key").digest()
+    assert found == int.from_bytes(wanted, "big") >> 1
+    assert found >= 0
+    assert hasher(["x"]).tolist() == [found] != other(["x"]).tolist()
+    assert hasher([]).tolist() == []
+
+
+def label(**more: Any) -> dict[str, Any]:
+    return lesson.label("a", lesson.START, True) | more
+
+
+def test_columns_of_labels() -> None:
+    hasher = IdHasher(b"key")
+    rows = [
+        label(),
+        label(ready=None, reason="complaint", kind="retraction", version=9, blind=True),
+        label(ready=False, blind=False, kind="adjudication"),
+    ]
+    read = LabelCodec(hasher).read(records(dump(*rows))).labels
+    assert read.ids.tolist() == hasher(["a"] * 3).tolist()
+    assert read.ready.tolist() == [1, 2, 0]
+    assert read.complaint.tolist() == [0, 1, 0]
+    assert read.rank.tolist() == [0, 3, 2]
+    assert read.revision.tolist() == [1, 9, 1]
+    assert read.blind.tolist() == [False, True, False]
+    assert (read.labelled_at - read.ts).tolist() == [20 * 60 * 10**6] * 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"label_id": "other"}, {"ready": False}, {"version": 2}, {"kind": "correction"},
+     {"reason": "complaint"}, {"labelled_at": "2026-06-01T12:00:00Z"}, {"blind": True}],
+)  # fmt: skip
+def test_labels_that_differ_are_told_apart(change: dict[str, Any]) -> None:
+    """Waiting labels are kept by this hash: two that count differently must not be one."""
+    read = LabelCodec(IdHasher(b"key")).read(records(dump(label(), label(**change)))).labels
+    assert len(set(read.label.tolist())) == 2
+
+
+@pytest.mark.parametrize(
+    "change", [{"reviewer": "someone else"}, {"labelled_at": "2026-06-01T15:25:00+05:00"},
+               {"blind": False}]
+)  # fmt: skip
+def test_the_same_label_said_differently_is_one(change: dict[str, Any]) -> None:
+    read = LabelCodec(IdHasher(b"key")).read(records(dump(label(), label(**change)))).labels
+    assert len(set(read.label.tolist())) == 1
+
+
+def test_a_dead_letter_holds_the_hash_of_its_own_event() -> None:
+    reader, _ = codec()
+    good, bad = dump(event(), event(route="x"))
+    assert good
+    assert bad
+    read = reader.read(records([b"[" + good + b"," + bad + b"]", bad]))
+    assert [x.payload_hash for x in read.letters] == [payload_hash(bad)] * 2

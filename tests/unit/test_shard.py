@@ -1,0 +1,172 @@
+"""One owned shard between two flushes: what it adds, and where it says it stands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import lesson
+import pytest
+
+from consumers.clocks import ClockPolicy
+from consumers.codec import DecisionCodec, IdHasher, LabelCodec
+from consumers.coder import Coder
+from consumers.shard import Codecs, ShardState
+from monitor.core.coding import Attribute, Coding
+from monitor.core.time import HOUR, MINUTE, to_micros
+from monitor.ports import Claim, Records, Shard, Tallies
+
+CODING = Coding((Attribute("channel", ("chat",)),), (0.7,), (1.0, 0.5))
+DECISIONS, LABELS = Shard("decisions", 0), Shard("labels", 0)
+T0 = to_micros(lesson.START)
+
+
+def codecs(dedupe: int = HOUR, pending_all: bool = False) -> Codecs:
+    coder, hasher = Coder(CODING, 64), IdHasher(b"key")
+    return Codecs(
+        decisions=DecisionCodec(coder, CODING),
+        labels=LabelCodec(hasher),
+        coder=coder,
+        hasher=hasher,
+        clock=ClockPolicy(live=False, horizon=720 * HOUR, max_early=5 * MINUTE),
+        lateness=10 * MINUTE,
+        dedupe_window=dedupe,
+        pending_all=pending_all,
+    )
+
+
+def claim(shard: Shard = DECISIONS, **more: Any) -> Claim:
+    fields = {"epoch": 1, "next_offset": 10, "start_offset": 10, "seq": 0,
+              "max_decided_at": None, "watermark": None, "tallies": Tallies()}  # fmt: skip
+    return Claim(shard=shard, **{**fields, **more})
+
+
+def state(shared: Codecs | None = None, shard: Shard = DECISIONS) -> ShardState:
+    return ShardState.of(claim(shard), shared or codecs(), shard == DECISIONS, 10)
+
+
+def event(key: str, **more: Any) -> bytes:
+    attributes = {"channel": "chat"}
+    return json.dumps(
+        lesson.decision(key, lesson.START, 0.8, attributes=attributes, **more)
+    ).encode()
+
+
+def records(values: list[bytes | None], offsets: list[int], high: int | None = None) -> Records:
+    return Records(DECISIONS, offsets, values, [-1] * len(values), high)
+
+
+def test_totals_close_over_gaps_duplicates_and_bad_events() -> None:
+    one = state()
+    one.add(records([event("a"), event("a"), b"{", None], [10, 12, 13, 17], high=20))
+    totals = one.tallies
+    assert (totals.messages, totals.gaps, totals.events) == (4, 4, 4)
+    assert (totals.counted, totals.duplicates) == (1, 1)
+    assert totals.dead_letters == {"malformed_json": 1, "tombstone": 1}
+    assert totals.balance == 0
+    assert one.next_offset - 10 == totals.messages + totals.gaps
+    assert one.dirty
+    assert not one.caught_up
+    flush = one.flush()
+    assert (flush.expected_offset, flush.next_offset) == (10, 18)
+    assert [(x.offset, x.reason) for x in flush.dead_letters] == [
+        (13, "malformed_json"),
+        (17, "tombstone"),
+    ]
+
+
+def test_a_flush_changes_nothing_until_it_is_settled() -> None:
+    """A fenced flush is repeated for the shards that are still ours."""
+    one = state()
+    one.add(records([event("a")], [10]))
+    first, second = one.flush(), one.flush()
+    first.tallies.counted += 100  # the store adds to its copy
+    assert second.tallies.counted == 1
+    assert second.decisions is not None
+    assert len(second.decisions.ts) == 1
+    one.settle(second.tallies)
+    assert not one.dirty
+    assert one.buffered == 0
+    assert one.flush().decisions is None
+
+
+def test_nothing_at_all() -> None:
+    one = state()
+    one.add(records([], [], high=10))
+    assert not one.dirty
+    assert one.caught_up
+    assert one.caught_up_empty
+    assert one.tallies == Tallies()
+
+
+@pytest.mark.parametrize("dedupe", [0, HOUR])
+@pytest.mark.parametrize("pending_all", [False, True])
+def test_what_is_pending_and_hashed(dedupe: int, pending_all: bool) -> None:
+    shared = codecs(dedupe, pending_all)
+    one = state(shared)
+    one.add(records([event("a"), event("b", label_requested=False)], [10, 11]))
+    columns = one.flush().decisions
+    assert columns is not None
+    assert columns.pending.tolist() == [True, pending_all]
+    assert columns.requested.tolist() == [True, False]
+    assert columns.kept.tolist() == [True, True]
+    hashes = shared.hasher(["a", "b"]).tolist()
+    needed = bool(dedupe) or pending_all
+    assert columns.ids.tolist() == [hashes[0], hashes[1] if needed else 0]
+    assert len(columns.keys) == (2 if dedupe else 0)
+
+
+def test_duplicates_are_removed_in_every_stratum_alike() -> None:
+    one = state()
+    values = [event("a"), event("b", label_requested=False), event("c", route="human_review")]
+    one.add(records(values * 2, list(range(10, 16))))  # type: ignore[arg-type]
+    assert (one.tallies.counted, one.tallies.duplicates) == (3, 3)
+    assert one.tallies.repeated == {"auto_serve": 1, "human_review": 1}
+    off = state(codecs(dedupe=0))
+    off.add(records(values * 2, list(range(10, 16))))  # type: ignore[arg-type]
+    assert (off.tallies.counted, off.tallies.duplicates) == (6, 0)
+
+
+def test_thinned_requests_are_flagged_and_not_requested() -> None:
+    one = state()
+    values = [event(f"d{i}", audit_p=0.8) for i in range(400)]
+    one.add(records(values, list(range(10, 410))))  # type: ignore[arg-type]
+    columns = one.flush().decisions
+    assert columns is not None
+    assert (columns.requested == columns.kept).all()
+    assert columns.pending.all()
+    assert 0.5 < columns.kept.mean() < 0.75  # 0.5 / 0.8 of them
+
+
+def test_a_watermark_never_goes_back() -> None:
+    one = state()
+    assert not one.advance()
+    assert one.watermark is None
+    one.add(records([event("a")], [10]))
+    assert one.advance()
+    assert one.watermark == T0 - 10 * MINUTE
+    assert not one.advance(T0 - HOUR)
+    assert one.advance(T0 + HOUR)
+    assert not one.advance()
+    assert one.watermark == T0 + 50 * MINUTE
+
+
+def test_position_beyond_control_records_is_caught_up() -> None:
+    one = state()
+    one.add(records([event("a")], [10], high=12))
+    assert not one.caught_up
+    one.position = 12
+    assert one.caught_up
+    assert not one.caught_up_empty
+
+
+def test_labels_are_kept_apart_from_decisions() -> None:
+    one = state(shard=LABELS)
+    label = json.dumps(lesson.label("a", lesson.START, True)).encode()
+    one.add(Records(LABELS, [10, 11], [label, b"x"], [-1, -1]))
+    flush = one.flush()
+    assert flush.decisions is None
+    assert flush.labels is not None
+    assert len(flush.labels) == 1
+    assert one.tallies.events == 2
+    assert one.tallies.balance == 1  # the store says where the label ended
