@@ -329,7 +329,8 @@ class Ingest:
         if share > self._policy.dead_letter_stop_share:
             raise PoisonedStreamError(
                 f"{share:.0%} of the last {self._judged} events are unreadable (latest in"
-                f" {shard}, mostly {self._usual_reason(shard)}); nothing of them was stored."
+                f" {shard}, mostly {self._usual_reason(shard)}); nothing since the last"
+                " flush was stored."
                 " Compare the producer with the settings and start again"
             )
         self._judged = self._refused = 0

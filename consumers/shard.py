@@ -10,15 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from consumers.clocks import ClockPolicy, ShardClock
-from consumers.codec import (
-    DecisionCodec,
-    DecodedDecisions,
-    IdHasher,
-    LabelCodec,
-    payload_hash,
-)
+from consumers.codec import DecisionCodec, DecodedDecisions, DecodedLabels, LabelCodec
 from consumers.coder import Coder
 from consumers.dedupe import DuplicateFilter, duplicate_keys
+from consumers.letters import IdHasher, Letters
 from monitor.core.cells import Int64s, Route
 from monitor.core.labels import LabelColumns
 from monitor.ports import (
@@ -139,37 +134,31 @@ class ShardState:
         (self._add_decisions if self.is_decisions else self._add_labels)(records)
         self.buffered += self.tallies.events - before
 
-    def _refuse(self, letters: list[DeadLetter]) -> None:
-        self._letters.extend(letters)
+    def _settle_letters(self, letters: Letters) -> None:
+        self._letters.extend(letters.found)
+        self.tallies.events += len(letters.found)
         counts = self.tallies.dead_letters
-        for letter in letters:
+        for letter in letters.found:
             counts[letter.reason] = counts.get(letter.reason, 0) + 1
 
     def _admit(
-        self, ts: Int64s, timestamps: Int64s, places: tuple[Int64s, Int64s], records: Records
+        self, ts: Int64s, read: DecodedDecisions | DecodedLabels, letters: Letters
     ) -> tuple[npt.NDArray[np.bool_], Int64s]:
         """Let the clock judge; refused events become dead letters."""
-        reasons, running = self.clock.admit(ts, timestamps)
+        reasons, running = self.clock.admit(ts, read.timestamps)
         self.tallies.jumps = self.clock.jumps
-        refused = np.flatnonzero(reasons != None)  # noqa: E711 - element-wise
-        if len(refused):
-            values = dict(zip(records.offsets, records.values, strict=True))
-            offsets, items = places[0][refused].tolist(), places[1][refused].tolist()
-            self._refuse(
-                [
-                    DeadLetter(
-                        offset, item, reason, "decided_at", payload_hash(values[offset] or b"")
-                    )
-                    for offset, item, reason in zip(offsets, items, reasons[refused], strict=True)
-                ]
-            )
-        return reasons == None, running  # noqa: E711
+        good = reasons == None  # noqa: E711 - element-wise
+        for row in np.flatnonzero(~good).tolist():
+            place = int(read.offsets[row]), int(read.items[row])
+            letters.refuse(*place, reasons[row], "decided_at")
+        self.tallies.events += int(good.sum())
+        self._settle_letters(letters)
+        return good, running
 
     def _add_decisions(self, records: Records) -> None:
-        read = self.codecs.decisions.read(records)
-        self.tallies.events += len(read.ts) + len(read.letters)
-        self._refuse(read.letters)
-        good, running = self._admit(read.ts, read.timestamps, (read.offsets, read.items), records)
+        letters = Letters(records, self.codecs.hasher)
+        read = self.codecs.decisions.read(records, letters)
+        good, running = self._admit(read.ts, read, letters)
         rows = np.flatnonzero(good)
         if not len(rows):
             return
@@ -231,10 +220,9 @@ class ShardState:
         return mixed / 2.0**64 < probability
 
     def _add_labels(self, records: Records) -> None:
-        read = self.codecs.labels.read(records)
-        self.tallies.events += len(read.labels) + len(read.letters)
-        self._refuse(read.letters)
-        good, _ = self._admit(read.labels.ts, read.timestamps, (read.offsets, read.items), records)
+        letters = Letters(records, self.codecs.hasher)
+        read = self.codecs.labels.read(records, letters)
+        good, _ = self._admit(read.labels.ts, read, letters)
         self._labels.append(read.labels if good.all() else read.labels.take(good))
 
     def advance(self, newest: int | None = None) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from alerts.exporter import Exporter
 from alerts.http import Health as Probes
 from alerts.service import ServiceMetrics
-from consumers.codec import DEAD_LETTER_REASONS
+from consumers.letters import REASONS
 from monitor.commands import wiring
 from monitor.commands.clock import SystemClock
 from monitor.core.snapshot import Snapshot, decode
@@ -57,7 +57,7 @@ class Service:
         source: Callable[[Settings], RecordSource] = wiring.kafka_source,
     ) -> None:
         self.settings = settings
-        self.metrics = ServiceMetrics(DEAD_LETTER_REASONS)
+        self.metrics = ServiceMetrics(REASONS)
         self.failure: BaseException | None = None
         self._parts = parts
         self._clock = clock or SystemClock()

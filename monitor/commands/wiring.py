@@ -16,9 +16,10 @@ from alerts.exporter import Exporter
 from alerts.http import Health as Probes
 from alerts.http import HttpConfig, HttpServer
 from consumers.clocks import ClockPolicy
-from consumers.codec import DecisionCodec, IdHasher, LabelCodec
+from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.ingest import Ingest, IngestPolicy, Observer
+from consumers.letters import IdHasher
 from consumers.shard import Codecs
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.kafka_topics import KafkaConnection

@@ -14,19 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers import coder as coder_module
-from consumers.codec import (
-    DEAD_LETTER_REASONS,
-    DecisionCodec,
-    IdHasher,
-    LabelCodec,
-    payload_hash,
-)
+from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
+from consumers.letters import REASONS, IdHasher, Letters
 from monitor.core.atoms import content_id
 from monitor.core.cells import Route, Stratum
 from monitor.core.coding import Attribute, Coding
 from monitor.core.time import to_micros
-from monitor.ports import Records, Shard
+from monitor.ports import DeadLetter, Records, Shard
 
 CODING = Coding(
     (Attribute("channel", ("chat", "email")), Attribute("release", ("j1",), "judge")),
@@ -34,6 +29,7 @@ CODING = Coding(
     audit_rates=(1.0, 0.5),
 )
 SHARD = Shard("decisions", 0)
+HASHER = IdHasher(b"key")
 
 
 def records(values: list[bytes | None], start: int = 0) -> Records:
@@ -52,6 +48,11 @@ def codec(coding: Coding = CODING, max_versions: int = 64) -> tuple[DecisionCode
     return DecisionCodec(coder, coding), coder
 
 
+def read_all(codec: Any, batch: Records) -> tuple[Any, list[DeadLetter]]:
+    letters = Letters(batch, HASHER)
+    return codec.read(batch, letters), letters.found
+
+
 def dump(*events: dict[str, Any]) -> list[bytes | None]:
     return [json.dumps(one).encode() for one in events]
 
@@ -59,7 +60,7 @@ def dump(*events: dict[str, Any]) -> list[bytes | None]:
 def test_a_cell_is_content() -> None:
     """The id follows from the meaning alone, so every worker agrees without asking."""
     reader, coder = codec()
-    read = reader.read(records(dump(event(audit_p=0.6))))
+    read = read_all(reader, records(dump(event(audit_p=0.6))))[0]
     (cell,) = coder.cells(read.codes, read.bands).tolist()
     atom = content_id("channel=chat,release=j1")
     version = content_id("judge=j1,rubric=r1,policy=p1,router=t1,threshold=0.7")
@@ -75,7 +76,7 @@ def test_a_cell_is_content() -> None:
 
 def test_columns_of_a_decision() -> None:
     reader, _ = codec()
-    read = reader.read(records(dump(event("x", label_requested=False, score=0.95)), 41))
+    read = read_all(reader, records(dump(event("x", label_requested=False, score=0.95)), 41))[0]
     assert read.texts == ["x"]
     assert read.ts.tolist() == [to_micros(lesson.START)]
     assert read.requested.tolist() == [False]
@@ -89,7 +90,7 @@ def test_columns_of_a_decision() -> None:
 )
 def test_score_bands(score: float | None, band: int) -> None:
     reader, _ = codec()
-    read = reader.read(records(dump({**event(), "judge_score": score})))
+    read = read_all(reader, records(dump({**event(), "judge_score": score})))[0]
     assert read.bands.tolist() == [band] == [CODING.band(score)]
 
 
@@ -107,16 +108,16 @@ def test_arrays_and_single_messages_read_alike(seed: int, size: int) -> None:
         for i in range(size)
     ]
     single, coder = codec()
-    one = single.read(records(dump(*events)))
+    one, refused = read_all(single, records(dump(*events)))
     array = [f"[{','.join(json.dumps(e) for e in events)}]".encode()]
-    again = DecisionCodec(coder, CODING).read(records(array))
+    again, refused_again = read_all(DecisionCodec(coder, CODING), records(array))
     assert one.texts == again.texts
     assert one.offsets.tolist() == again.items.tolist()
     for name in ("ts", "codes", "bands", "requested"):
         assert np.array_equal(getattr(one, name), getattr(again, name)), name
-    letters = [(x.offset, x.reason, x.field, x.payload_hash) for x in one.letters]
-    assert letters == [(x.index, x.reason, x.field, x.payload_hash) for x in again.letters]
-    assert {letter[1] for letter in letters} <= set(DEAD_LETTER_REASONS)
+    letters = [(x.offset, x.reason, x.field) for x in refused]
+    assert letters == [(x.index, x.reason, x.field) for x in refused_again]
+    assert {letter[1] for letter in letters} <= set(REASONS)
 
 
 def test_the_dictionary_is_emptied_between_batches_and_changes_nothing(
@@ -128,7 +129,7 @@ def test_the_dictionary_is_emptied_between_batches_and_changes_nothing(
     for batch in range(30):
         events = dump(*(event(f"d{i}", attributes={"channel": f"v{batch}-{i % 4}"}) for i in
                         range(8)))  # fmt: skip
-        read, wanted = reader.read(records(events)), plain.read(records(events))
+        read, wanted = (read_all(x, records(events))[0] for x in (reader, plain))
         found = coder.cells(read.codes, read.bands)
         assert np.array_equal(found, reference.cells(wanted.codes, wanted.bands))
         assert len(coder.codes) < 10 + 8
@@ -138,32 +139,32 @@ def test_negative_zero_is_no_version_of_its_own() -> None:
     texts = []
     for first, second in ((0.0, -0.0), (-0.0, 0.0)):
         reader, coder = codec()
-        reader.read(records(dump(event(threshold=first), event(threshold=second))))
+        read_all(reader, records(dump(event(threshold=first), event(threshold=second))))
         texts.append(sorted(coder.dictionary.versions.values()))
     assert texts[0] == texts[1] == ["judge=j1,rubric=r1,policy=p1,router=t1,threshold=0.0"]
 
 
 def test_versions_beyond_the_cap_are_other() -> None:
     reader, coder = codec(max_versions=3)
-    reader.read(records(dump(*(event(threshold=i / 10) for i in range(6)))))
+    read_all(reader, records(dump(*(event(threshold=i / 10) for i in range(6)))))
     assert len(coder.dictionary.versions) == 4
     assert "__other__" in coder.dictionary.versions.values()
     known = Coder(CODING, 3, ["a", "b", "c"])
-    DecisionCodec(known, CODING).read(records(dump(event())))
+    read_all(DecisionCodec(known, CODING), records(dump(event())))
     assert list(known.dictionary.versions.values()) == ["__other__"]
 
 
 def test_keep_probability_brings_every_rate_to_the_grid() -> None:
     rates = (1.0, 0.9, 0.6, 0.5, 0.2)
     reader, coder = codec()
-    read = reader.read(records(dump(*(event(audit_p=p) for p in rates))))
+    read = read_all(reader, records(dump(*(event(audit_p=p) for p in rates))))[0]
     keep = coder.keep_probability(read.codes)
     assert (keep * rates).tolist() == pytest.approx([1.0, 0.5, 0.5, 0.5, 0.2])
 
 
 def test_unknown_values_are_counted_by_attribute() -> None:
     reader, coder = codec()
-    read = reader.read(records(dump(event(), event(attributes={"channel": "fax"}))))
+    read = read_all(reader, records(dump(event(), event(attributes={"channel": "fax"}))))[0]
     assert coder.unknown_values(read.codes) == {"channel": 1}
 
 
@@ -188,7 +189,7 @@ def test_columns_of_labels() -> None:
         label(ready=None, reason="complaint", kind="retraction", version=9, blind=True),
         label(ready=False, blind=False, kind="adjudication"),
     ]
-    read = LabelCodec(hasher).read(records(dump(*rows))).labels
+    read = read_all(LabelCodec(hasher), records(dump(*rows)))[0].labels
     assert read.ids.tolist() == hasher(["a"] * 3).tolist()
     assert read.ready.tolist() == [1, 2, 0]
     assert read.complaint.tolist() == [0, 1, 0]
@@ -205,7 +206,7 @@ def test_columns_of_labels() -> None:
 )  # fmt: skip
 def test_labels_that_differ_are_told_apart(change: dict[str, Any]) -> None:
     """Waiting labels are kept by this hash: two that count differently must not be one."""
-    read = LabelCodec(IdHasher(b"key")).read(records(dump(label(), label(**change)))).labels
+    read = read_all(LabelCodec(IdHasher(b"key")), records(dump(label(), label(**change))))[0].labels
     assert len(set(read.label.tolist())) == 2
 
 
@@ -214,14 +215,17 @@ def test_labels_that_differ_are_told_apart(change: dict[str, Any]) -> None:
                {"blind": False}]
 )  # fmt: skip
 def test_the_same_label_said_differently_is_one(change: dict[str, Any]) -> None:
-    read = LabelCodec(IdHasher(b"key")).read(records(dump(label(), label(**change)))).labels
+    read = read_all(LabelCodec(IdHasher(b"key")), records(dump(label(), label(**change))))[0].labels
     assert len(set(read.label.tolist())) == 1
 
 
-def test_a_dead_letter_holds_the_hash_of_its_own_event() -> None:
+def test_dead_letters_of_a_message_share_its_keyed_hash() -> None:
     reader, _ = codec()
     good, bad = dump(event(), event(route="x"))
     assert good
     assert bad
-    read = reader.read(records([b"[" + good + b"," + bad + b"]", bad]))
-    assert [x.payload_hash for x in read.letters] == [payload_hash(bad)] * 2
+    array = b"[" + good + b"," + bad + b"," + bad + b"]"
+    _, letters = read_all(reader, records([array, bad, bad]))
+    of_array, of_bad = HASHER.of_payload(array), HASHER.of_payload(bad)
+    assert [x.payload_hash for x in letters] == [of_array, of_array, of_bad, of_bad]
+    assert IdHasher(b"another key").of_payload(bad) != of_bad

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 import pytest
 from demo_history import CODING
 
 from consumers.clocks import TOO_EARLY, ClockPolicy, ShardClock
-from consumers.codec import DecisionCodec, IdHasher, LabelCodec
+from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.events import Decision
+from consumers.letters import IdHasher, Letters
 from monitor.core.labels import UNDECIDABLE
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.demo.router import STEP
@@ -34,6 +37,11 @@ def records(topic: str, values: list[bytes], at: int) -> Records:
     )
 
 
+def read_all(codec: Any, batch: Records) -> tuple[Any, list[str]]:
+    letters = Letters(batch, IdHasher(b""))
+    return codec.read(batch, letters), [letter.reason for letter in letters.found]
+
+
 def decision_codec() -> DecisionCodec:
     return DecisionCodec(Coder(CODING, max_versions=8), CODING)
 
@@ -41,8 +49,8 @@ def decision_codec() -> DecisionCodec:
 def test_every_decision_is_read_back_as_it_was_made(step: Step) -> None:
     made = step.decisions
     values = list(messages(decision_events(made), 100))
-    read = decision_codec().read(records("decisions", values, step.end))
-    assert not read.letters
+    read, refused = read_all(decision_codec(), records("decisions", values, step.end))
+    assert not refused
     assert read.ts.tolist() == made.at.tolist()
     assert read.requested.tolist() == made.requested.tolist()
     assert read.bands.tolist() == [CODING.band(score) for score in made.score.tolist()]
@@ -50,8 +58,8 @@ def test_every_decision_is_read_back_as_it_was_made(step: Step) -> None:
 
 def test_every_label_is_read_back_as_it_was_given(step: Step) -> None:
     values = list(messages(label_events(step.labels), 100))
-    read = LabelCodec(IdHasher(b"")).read(records("labels", values, step.end))
-    assert not read.letters
+    read, refused = read_all(LabelCodec(IdHasher(b"")), records("labels", values, step.end))
+    assert not refused
     assert read.labels.ready.tolist() == step.labels.ready.tolist()
     assert read.labels.rank.tolist() == step.labels.correction.astype(int).tolist()
     assert read.labels.labelled_at.tolist() == step.labels.labelled_at.tolist()
@@ -90,8 +98,8 @@ def test_every_bad_record_ends_as_one_dead_letter(step: Step) -> None:
     codec, clock = decision_codec(), ShardClock(ClockPolicy(True, 3 * DAY, 5 * MINUTE))
     reasons = set()
     for _ in range(60):
-        read = codec.read(records("decisions", [bad_record(event, rng)], step.end))
-        refused = [letter.reason for letter in read.letters]
+        batch = records("decisions", [bad_record(event, rng)], step.end)
+        read, refused = read_all(codec, batch)
         refused += [r for r in clock.admit(read.ts, read.timestamps)[0].tolist() if r]
         assert len(refused) == 1
         reasons.update(refused)

@@ -9,8 +9,9 @@ import lesson
 import pytest
 
 from consumers.clocks import ClockPolicy
-from consumers.codec import DecisionCodec, IdHasher, LabelCodec
+from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
+from consumers.letters import IdHasher
 from consumers.shard import Codecs, ShardState
 from monitor.core.coding import Attribute, Coding
 from monitor.core.time import HOUR, MINUTE, to_micros
