@@ -19,7 +19,7 @@ from monitor.core.cells import COUNTERS, Counter, Int64s
 from monitor.core.coding import Coding
 from monitor.core.contract import Contract
 from monitor.core.snapshot import Snapshot, encode
-from monitor.core.time import SECOND, Grain, WindowKind, pane_of, pane_start
+from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.dictionary import CellDictionary
@@ -161,14 +161,20 @@ class Evaluator:
             cohorts=Cohorts(),
             decisions={kind.name: RunningWindow(kind) for kind in windows},
             labelled={kind.name: RunningWindow(kind) for kind in windows if kind.labelled},
+            snapshot=self._store.snapshot(),
         )
         watermark = self._store.watermark()
         if watermark is not None:
-            first = pane_of(watermark - 2 * self._policy.horizon, Grain.HOUR)
+            first = self._oldest_cohort(watermark)
             rows = np.array(list(self._store.cohorts(first)), np.int64).reshape(-1, 4)
             strata = memory.dictionary.strata(rows[:, 1])
             memory.cohorts.add(rows[:, 0], strata, rows[:, 2], rows[:, 3])
         return memory
+
+    def _oldest_cohort(self, watermark: int) -> int:
+        """First hour whose cohort is kept: within what retention keeps, or a restart saw less."""
+        back = self._policy.horizon + min(self._policy.horizon, 7 * DAY)
+        return pane_of(watermark - back, Grain.HOUR)
 
     def _increments(
         self, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
@@ -224,10 +230,10 @@ class Evaluator:
         if watermark is None:
             self._behind(memory, panes)
             return memory.snapshot or encode(self._snapshot({}, None, None))
+        memory.cohorts.forget(self._oldest_cohort(watermark))
         frontier = memory.cohorts.frontier(
             watermark, self._policy.horizon, self._policy.completeness
         )
-        memory.cohorts.forget(pane_of(watermark - 2 * self._policy.horizon, Grain.HOUR))
         moved = [w.move(self._store, watermark) for w in memory.decisions.values()]
         moved += [w.move(self._store, frontier) for w in memory.labelled.values()]
         added = [window.add(panes) for window in memory.windows]

@@ -166,7 +166,8 @@ class EvaluatorStore:
         """(hour, cell, requested, received) of every hour from ``first`` on."""
         query = (
             "SELECT pane, cell, q, labelled + undecidable FROM counts"
-            " WHERE grain = :grain AND pane >= :first AND q > 0"
+            " WHERE grain = :grain AND pane >= :first"
+            " AND (q <> 0 OR labelled <> 0 OR undecidable <> 0)"
         )
         with reading(self._engine) as connection:
             rows = connection.execute(
@@ -194,6 +195,14 @@ class EvaluatorStore:
         with reading(self._engine) as connection:
             rows = connection.execute(sa.text("SELECT id, text FROM atom")).all()
         return {row.id: row.text for row in rows}
+
+    def snapshot(self) -> bytes | None:
+        """The newest stored Snapshot."""
+        with reading(self._engine) as connection:
+            body: bytes | None = connection.execute(
+                sa.text("SELECT body FROM snapshot ORDER BY id DESC LIMIT 1")
+            ).scalar()
+        return body
 
     def commit(self, epoch: int, cycle: Cycle, stored_at: int) -> None:
         """Write one cycle.

@@ -293,7 +293,7 @@ def _assert_partition(counts: Counts, index: CellIndex) -> None:
         assert (rolled.values + rolled.complements.values == rolled.total.values).all()
 
 
-@examples(12)
+@examples(5)
 @given(SEEDS, st.integers(5, 60))
 def test_a_restarted_evaluator_publishes_the_same_bytes(seed: int, size: int) -> None:
     """After every cycle a fresh evaluator over a copy of the store says exactly the same."""
@@ -351,6 +351,33 @@ def _fresh_bytes(pipeline: Pipeline, path: Path) -> bytes | None:
     finally:
         engine.dispose()
     return None if newest is None else newest[1]
+
+
+def test_a_window_forgets_panes_that_retention_deleted_before_it_moved() -> None:
+    """A catch-up moves event time by days in one cycle, and retention may run in between."""
+    with folder() as path, Pipeline(path, stream__horizon="72h") as pipeline:
+        worker, evaluator = pipeline.worker(), pipeline.evaluator()
+        for first, end in ((0, 12 * 24), (12 * 24, 14 * 24)):
+            part = [_decision(f"d{hour}", hour, route="auto_serve") for hour in range(first, end)]
+            pipeline.broker.produce(DECISIONS, messages(part, [1000]))
+            # Half of the labels never come: the labelled windows lie a horizon back.
+            pipeline.broker.produce(LABELS, messages([_label(one) for one in part[1::2]], [1000]))
+            pipeline.drain()
+            _clean(pipeline, random.Random(0))
+            assert evaluator.cycle()
+            assert _fresh_bytes(pipeline, path) == pipeline.snapshot()
+        assert worker.health.store_ok
+
+
+def test_an_unchanged_snapshot_is_not_stored_again() -> None:
+    with folder() as path, Pipeline(path) as pipeline:
+        pipeline.broker.produce(DECISIONS, messages([_decision("a", 0), _decision("b", 30)]))
+        pipeline.worker()
+        pipeline.drain()
+        for _ in range(3):
+            pipeline.fold()
+        with pipeline.engine.connect() as connection:
+            assert connection.execute(sa.text("SELECT COUNT(*) FROM snapshot")).scalar() == 1
 
 
 @examples(8)
