@@ -9,130 +9,33 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
-
-import numpy as np
-import numpy.typing as npt
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 from consumers.health import Health
+from consumers.poison import PoisonWatch
 from consumers.pressure import paused_shards
+from consumers.roles import IngestPolicy, Observer, Store
 from consumers.shard import Codecs, ShardState
-from monitor.core.time import Grain, pane_of, pane_start
-from monitor.errors import DataLossError, FencedError, PoisonedStreamError, StoreError
+from monitor.errors import DataLossError, FencedError, StoreError
 from monitor.ports import (
     Claim,
     Clock,
-    Dictionary,
-    FlushResult,
     Polled,
     Records,
     RecordSource,
     Shard,
-    ShardFlush,
     ShardStatus,
-    Start,
-    Tallies,
 )
 
 log = logging.getLogger("slicewatch.ingest")
 
 IDLE_SECONDS = 10.0
 """A caught-up shard takes over the newest event time this often (clock ``live``)."""
+TELL_SECONDS = 5.0
+"""Lag is told this often, also when nothing can be read or stored."""
 RETRY_SECONDS = 1.0
 """Pause between two tries to reach the store or to prove membership."""
-
-
-class Store(Protocol):
-    """What ingest needs of the store."""
-
-    def register(self, shards: Sequence[Shard], topic_ids: dict[str, str | None]) -> None:
-        """Make every partition known."""
-        ...
-
-    def claim(self, shards: Sequence[Shard], owner: str) -> list[Claim]:
-        """Take shards over."""
-        ...
-
-    def start(self, claim: Claim, offset: int) -> None:
-        """Store a first position."""
-        ...
-
-    def duplicate_keys(
-        self, shard: Shard, since_minute: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Keys that arrived since a minute."""
-        ...
-
-    def statuses(self) -> list[ShardStatus]:
-        """All shards."""
-        ...
-
-    def flush(self, flushes: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
-        """Write one flush."""
-        ...
-
-
-class Observer(Protocol):
-    """Who is told what happened; metrics, mostly."""
-
-    def set_shard(
-        self,
-        shard: Shard,
-        tallies: Tallies,
-        lag_messages: int | None,
-        lag_seconds: float | None,
-        *,
-        offsets: int | None,
-    ) -> None:
-        """New committed totals of an owned shard, and the offsets they account for."""
-        ...
-
-    def drop_shard(self, shard: Shard) -> None:
-        """A shard is not ours any more."""
-        ...
-
-    def flushed(self, seconds: float) -> None:
-        """A flush took this long."""
-        ...
-
-    def store_failed(self) -> None:
-        """The store could not be written."""
-        ...
-
-    def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None) -> None:
-        """Delays from decision to label that were counted, and when (wall clock)."""
-        ...
-
-    def add_unknown_values(self, attribute: str, count: int) -> None:
-        """Decisions had a value outside the allow-list."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class IngestPolicy:
-    """How the loop behaves.
-
-    Attributes:
-        decisions_topic: topic of decisions.
-        labels_topic: topic of labels.
-        owner: name of this worker.
-        start: where unknown shards begin.
-        flush_events: flush after so many events.
-        flush_seconds: and after so many seconds.
-        dead_letter_stop_share: stop when more than this share is unreadable,
-        dead_letter_min_events: among at least so many events.
-    """
-
-    decisions_topic: str
-    labels_topic: str
-    owner: str
-    start: Start
-    flush_events: int
-    flush_seconds: float
-    dead_letter_stop_share: float
-    dead_letter_min_events: int
 
 
 class Ingest:
@@ -164,7 +67,9 @@ class Ingest:
         self._next_flush = now + policy.flush_seconds
         self._next_idle = now + IDLE_SECONDS
         self._next_claim = now
-        self._judged = self._refused = self._events = 0
+        self._events = 0
+        self._next_tell = now + TELL_SECONDS
+        self._poison = PoisonWatch(policy.dead_letter_stop_share, policy.dead_letter_min_events)
         self.health = Health.at(now)
 
     def stop(self) -> None:
@@ -179,9 +84,13 @@ class Ingest:
         """
         self.register()
         try:
-            while not self._stop.is_set() and not self._done():
-                self.step(timeout=min(0.5, self._policy.flush_seconds))
-            self._finish()
+            ended = False
+            while not ended:
+                while not self._stop.is_set() and not self._done():
+                    self.step(timeout=min(0.5, self._policy.flush_seconds))
+                self._finish()
+                # A last flush that failed left its shards to be claimed and read again.
+                ended = self._stop.is_set() or self._done()
         finally:
             self._source.close()
 
@@ -235,6 +144,10 @@ class Ingest:
         health.paused = bool(self._paused)
         if arrived or not health.behind or health.paused:
             health.progressed = now
+        if now >= self._next_tell:
+            self._next_tell = now + TELL_SECONDS
+            for state in self._states.values():
+                self._tell(state)
         if not any(state.dirty for state in self._states.values()) and health.store_ok:
             health.stored = now
         if self._states or self._unclaimed:
@@ -269,6 +182,8 @@ class Ingest:
         try:
             for claim in self._store.claim(shards, self._policy.owner):
                 self._begin(claim)
+        except FencedError as error:
+            log.warning("shard was claimed by another worker", extra={"shard": str(error.shard)})
         except StoreError as error:
             self._lost_store(error)
         else:
@@ -314,37 +229,17 @@ class Ingest:
         state = self._states.get(records.shard)
         if state is None:
             return  # revoked since: its next owner reads these
-        before = sum(state.tallies.dead_letters.values()), state.tallies.events
+        events, letters = state.tallies.events, Counter(state.tallies.dead_letters)
         state.add(records)
-        self._refused += sum(state.tallies.dead_letters.values()) - before[0]
-        self._judged += state.tallies.events - before[1]
-        self._events += state.tallies.events - before[1]
-        self._stop_if_poisoned(records.shard)
-
-    def _stop_if_poisoned(self, shard: Shard) -> None:
-        """Nearly everything unreadable means a wrong producer or wrong settings: lose nothing."""
-        if self._judged < self._policy.dead_letter_min_events:
-            return
-        share = self._refused / self._judged
-        if share > self._policy.dead_letter_stop_share:
-            raise PoisonedStreamError(
-                f"{share:.0%} of the last {self._judged} events are unreadable (latest in"
-                f" {shard}, mostly {self._usual_reason(shard)}); nothing since the last"
-                " flush was stored."
-                " Compare the producer with the settings and start again"
-            )
-        self._judged = self._refused = 0
-
-    def _usual_reason(self, shard: Shard) -> str:
-        reasons = self._states[shard].tallies.dead_letters
-        return max(reasons, key=lambda reason: reasons[reason], default="unknown")
+        fresh = state.tallies.events - events
+        self._events += fresh
+        self._poison.saw(records.shard, fresh, Counter(state.tallies.dead_letters) - letters)
 
     def _flush(self) -> None:
         states = [s for s in self._states.values() if s.dirty or s.tallies.waiting]
         self._next_flush = self._clock.monotonic() + self._policy.flush_seconds
         for state in states:
-            if state.is_decisions:
-                state.advance()
+            state.advance()
         self._write(states)
 
     def _write(self, states: Sequence[ShardState]) -> None:
@@ -382,12 +277,12 @@ class Ingest:
     def _tell(self, state: ShardState) -> None:
         messages, seconds = self._lag(state)
         offsets = state.committed - state.start_offset
-        self._observer.set_shard(state.shard, state.tallies, messages, seconds, offsets=offsets)
+        self._observer.set_shard(state.shard, state.stored, messages, seconds, offsets=offsets)
 
     def _lag(self, state: ShardState) -> tuple[int | None, float | None]:
         if state.high_water is None:
             return None, None
-        messages = max(0, state.high_water - state.next_offset)
+        messages = 0 if state.caught_up else max(0, state.high_water - state.next_offset)
         if messages == 0 or state.last_timestamp is None or state.last_timestamp < 0:
             return messages, 0.0 if messages == 0 else None
         return messages, max(0.0, self._clock.now() / 1e6 - state.last_timestamp / 1e3)
@@ -395,10 +290,13 @@ class Ingest:
     # Watermarks
 
     def _advance_idle(self, now: float) -> None:
-        """Caught-up decision shards take the newest event time of all (clock ``live``)."""
+        """Caught-up shards take over the newest event time of all (clock ``live``).
+
+        Under both clocks the store is told of shards that never held an event.
+        """
         self._next_idle = now + IDLE_SECONDS
-        idle = [s for s in self._decision_states() if s.caught_up and not s.dirty]
-        if not self._codecs.clock.live or not idle:
+        idle = [s for s in self._states.values() if s.caught_up and not s.dirty]
+        if not idle:
             return
         try:
             newest = [s.max_decided_at for s in self._store.statuses() if self._is_decisions(s)]
@@ -406,13 +304,12 @@ class Ingest:
             self._lost_store(error)
             return
         latest = max((at for at in newest if at is not None), default=None)
-        self._write([s for s in idle if s.advance(latest) or s.caught_up_empty])
+        if not self._codecs.clock.live:
+            latest = None
+        self._write([s for s in idle if s.advance(latest) or s.holds_back != s.held_back])
 
     def _is_decisions(self, status: ShardStatus) -> bool:
         return status.shard.topic == self._policy.decisions_topic
-
-    def _decision_states(self) -> Iterable[ShardState]:
-        return [state for state in self._states.values() if state.is_decisions]
 
     def _throttle(self) -> None:
         wanted = paused_shards(self._states.values(), self._codecs.clock.horizon)
@@ -423,13 +320,10 @@ class Ingest:
     def _finish(self) -> None:
         """Flush what is buffered; a source that has ended closes its last hour."""
         self._flush()
-        if not self._source.finished:
-            return
-        for state in self._decision_states():
-            if state.clock.newest is not None:
-                end = pane_start(pane_of(state.clock.newest, Grain.HOUR) + 1, Grain.HOUR)
-                state.advance(end + self._codecs.lateness)
-        self._write(list(self._states.values()))
+        if self._source.finished:
+            for state in self._states.values():
+                state.end()
+            self._write(list(self._states.values()))
 
 
 def _latest(known: int | None, fresh: int | None) -> int | None:

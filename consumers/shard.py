@@ -16,6 +16,7 @@ from consumers.dedupe import DuplicateFilter, duplicate_keys
 from consumers.letters import IdHasher, Letters
 from monitor.core.cells import Int64s, Route
 from monitor.core.labels import LabelColumns
+from monitor.core.time import Grain, pane_of, pane_start
 from monitor.ports import (
     Claim,
     DeadLetter,
@@ -57,9 +58,12 @@ class ShardState:
         next_offset: one past the newest message read.
         clock: its event time.
         tallies: totals as of ``next_offset``, before the labels' outcome.
+        stored: totals as the store has them, as of ``committed``.
         high_water: next offset to be written by the broker; None when unknown.
         position: next offset to be read, past control records; None when unknown.
         last_timestamp: broker's timestamp of the newest message, milliseconds.
+        ended: nothing will ever come again (files).
+        held_back: what the store was last told of :attr:`holds_back`.
     """
 
     claim: Claim
@@ -69,11 +73,14 @@ class ShardState:
     committed: int
     clock: ShardClock
     tallies: Tallies
+    stored: Tallies
     next_offset: int = 0
     watermark: int | None = None
     high_water: int | None = None
     position: int | None = None
     last_timestamp: int | None = None
+    ended: bool = False
+    held_back: bool = True
     filter: DuplicateFilter | None = None
     buffered: int = 0
     _decisions: list[DecisionColumns] = field(default_factory=list)
@@ -94,6 +101,7 @@ class ShardState:
             next_offset=offset,
             clock=ShardClock(codecs.clock, claim.max_decided_at, claim.tallies.jumps),
             tallies=deepcopy(claim.tallies),
+            stored=claim.tallies,
             watermark=claim.watermark,
             filter=DuplicateFilter(codecs.dedupe_window) if deduplicates else None,
         )
@@ -115,9 +123,14 @@ class ShardState:
         return self.high_water is not None and position >= self.high_water
 
     @property
-    def caught_up_empty(self) -> bool:
-        """Whether the shard never held an event: then it holds no watermark back."""
-        return self.caught_up and self.clock.newest is None
+    def holds_back(self) -> bool:
+        """Whether the watermark waits for this shard.
+
+        It does not for one that never held an event and took no other's time over, nor for a
+        file that has ended.
+        """
+        never_held = self.caught_up and self.clock.newest is None and self.watermark is None
+        return not (self.ended or never_held)
 
     def add(self, records: Records) -> None:
         """Take in consecutive messages."""
@@ -239,6 +252,13 @@ class ShardState:
             self.watermark = mark
         return moved
 
+    def end(self) -> None:
+        """Nothing will ever come again: the hour of the newest event is complete."""
+        self.ended = True
+        if self.clock.newest is not None:
+            hour = pane_of(self.clock.newest, Grain.HOUR)
+            self.advance(pane_start(hour + 1, Grain.HOUR) + self.codecs.lateness)
+
     def flush(self) -> ShardFlush:
         """What the store is to add now; the state stays as it is until :meth:`settle`."""
         labels = None if self.is_decisions else LabelColumns.concat(self._labels)
@@ -249,7 +269,7 @@ class ShardState:
             next_offset=self.next_offset,
             max_decided_at=self.clock.newest,
             watermark=self.watermark,
-            caught_up_empty=self.caught_up_empty,
+            holds_back=self.holds_back,
             tallies=deepcopy(self.tallies),
             decisions=_concat(self._decisions) if self._decisions else None,
             labels=labels,
@@ -259,7 +279,8 @@ class ShardState:
     def settle(self, tallies: Tallies) -> Counter[str]:
         """The store has it all, with these totals; returns unlisted values by attribute."""
         self.committed = self.next_offset
-        self.tallies = deepcopy(tallies)
+        self.held_back = self.holds_back
+        self.tallies, self.stored = deepcopy(tallies), tallies
         self._decisions, self._labels, self._letters = [], [], []
         self.buffered = 0
         unknown, self._unknown = self._unknown, Counter()

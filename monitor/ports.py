@@ -238,7 +238,8 @@ class ShardFlush:
     """What one shard adds in one flush, and where it stands afterwards.
 
     A shard has decisions or labels, never both. ``tallies`` are the totals after the flush, but
-    for the outcome of the labels, which the store adds.
+    for the outcome of the labels, which the store adds. ``holds_back`` is False when the
+    watermark need not wait for the shard: it never held an event, or it has ended.
     """
 
     shard: Shard
@@ -247,7 +248,7 @@ class ShardFlush:
     next_offset: int
     max_decided_at: int | None
     watermark: int | None
-    caught_up_empty: bool
+    holds_back: bool
     tallies: Tallies
     decisions: DecisionColumns | None = None
     labels: LabelColumns | None = None

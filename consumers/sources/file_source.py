@@ -18,8 +18,8 @@ from itertools import count
 from pathlib import Path
 from typing import cast
 
-from consumers.sources.delivery import Delivery, data_loss
-from monitor.errors import SourceError
+from consumers.sources.delivery import Delivery
+from monitor.errors import DataLossError, SourceError
 from monitor.ports import Polled, Records, Shard, Start
 
 STDIN = "-"
@@ -85,6 +85,17 @@ class LineFile:
             lines -= passed
         return not lines
 
+    def first(self) -> bytes:
+        """The first line that is not blank, without passing over it; empty when there is none.
+
+        Call it before anything is read; waits for standard input to say something.
+        """
+        lines: list[bytes] = []
+        while not self._at_end and not any(line.strip() for line in lines):
+            lines += self._take()
+        self._left = lines
+        return next((line.strip() for line in lines if line.strip()), b"")
+
     def close(self) -> None:
         """Close the file; standard input stays open."""
         if self.path != STDIN:
@@ -133,6 +144,8 @@ class FileSource:
 
     Args:
         files: (topic, path) pairs; ``-`` is standard input, once.
+        by_content: number the shards by what the files begin with instead of by their order: a
+            file keeps its stored position whatever other files are read beside it or later.
 
     Raises SourceError when a file cannot be opened or there is none.
 
@@ -143,20 +156,30 @@ class FileSource:
         >>> source.close()
     """
 
-    def __init__(self, files: Sequence[tuple[str, str | Path]]) -> None:
+    def __init__(
+        self, files: Sequence[tuple[str, str | Path]], *, by_content: bool = False
+    ) -> None:
         paths = [str(path) for _, path in files]
         if not paths or paths.count(STDIN) > 1:
             raise SourceError(
                 "standard input can be read once" if paths else "there is no file to read"
             )
+        self._by_content = by_content
+        self._files: dict[Shard, LineFile] = {}
         numbers = {topic: count() for topic, _ in files}
-        self._files = {
-            Shard(topic, next(numbers[topic])): LineFile(path)
-            for (topic, _), path in zip(files, paths, strict=True)
-        }
+        for (topic, _), path in zip(files, paths, strict=True):
+            file = LineFile(path)
+            number = _content_number(file) if by_content else next(numbers[topic])
+            self._add(Shard(topic, number), file)
         self._delivery = Delivery()
         self._assigned = False
         self._closed = False
+
+    def _add(self, shard: Shard, file: LineFile) -> None:
+        twin = self._files.get(shard)
+        if twin is not None:
+            raise SourceError(f"{twin.name} and {file.name} begin with the same event: one file?")
+        self._files[shard] = file
 
     @property
     def finished(self) -> bool:
@@ -181,11 +204,11 @@ class FileSource:
     def topic_id(self, topic: str) -> str | None:
         """Hash of the first lines of the topic's files: another file has another identity.
 
-        None with standard input, whose first line cannot be looked at in advance.
+        None with standard input, and where the shards' numbers tell the files apart already.
         """
         digest = blake2b(digest_size=16)
         for shard in self.shards(topic):
-            if self._files[shard].path == STDIN:
+            if self._by_content or self._files[shard].path == STDIN:
                 return None
             head = LineFile(self._files[shard].path)
             digest.update(blake2b(next(iter(head.read()), b"")).digest())
@@ -232,7 +255,10 @@ class FileSource:
             file = self._files[shard] = self._again(file)
         if not file.skip(offset - file.line):
             self._delivery.park(shard)
-            raise data_loss(shard, offset, f"{file.name} has {file.line} lines")
+            raise DataLossError(
+                f"{file.name} has {file.line} lines, and {offset} were counted before: it was cut"
+                " short since; give the whole file"
+            )
 
     def pause(self, shards: Iterable[Shard]) -> None:
         """Hold files back."""
@@ -280,3 +306,8 @@ class FileSource:
             )
         file.close()
         return LineFile(file.path)
+
+
+def _content_number(file: LineFile) -> int:
+    """31 bits of the hash of a file's first event."""
+    return int.from_bytes(blake2b(file.first(), digest_size=4).digest(), "big") >> 1

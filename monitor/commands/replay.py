@@ -21,8 +21,8 @@ from monitor.commands.table import summary_table
 from monitor.core.snapshot import Snapshot, decode
 from monitor.errors import SourceError
 from monitor.settings import Settings
-from monitor.store.ingest import read_statuses
 from monitor.store.records import Records
+from monitor.store.shards import read_statuses
 
 WIDTH = 110  # of a table that is piped or redirected
 _PREFIXES = ("decisions=", "labels=")
@@ -47,7 +47,7 @@ def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) ->
     settings = wiring.as_history(load_settings(path))
     clock = SystemClock()
     engine = wiring.open_store(settings, clock)
-    source = FileSource([_topic_and_path(name, settings) for name in files])
+    source = FileSource([_topic_and_path(name, settings) for name in files], by_content=True)
     with ExitStack() as stack:
         stack.callback(engine.dispose)
         progress = stack.enter_context(_Bar(source))
@@ -98,10 +98,8 @@ def _topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
 def _holds_labels(name: str) -> bool:
     """Whether the first event of a file is a label."""
     file = LineFile(name)
-    try:
-        first = next((line for line in file.read() if line.strip()), b"")
-    finally:
-        file.close()
+    first = file.first()
+    file.close()
     try:
         event = msgspec.json.decode(first)
         event = event[0] if isinstance(event, list) else event

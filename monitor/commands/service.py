@@ -23,8 +23,8 @@ from monitor.errors import SlicewatchError, SourceError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
 from monitor.store import retention
-from monitor.store.ingest import read_statuses
 from monitor.store.records import Records
+from monitor.store.shards import read_statuses
 
 log = logging.getLogger("slicewatch.service")
 

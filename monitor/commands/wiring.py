@@ -18,8 +18,9 @@ from alerts.http import HttpConfig, HttpServer
 from consumers.clocks import ClockPolicy
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
-from consumers.ingest import Ingest, IngestPolicy, Observer
+from consumers.ingest import Ingest
 from consumers.letters import IdHasher
+from consumers.roles import IngestPolicy, Observer
 from consumers.shard import Codecs
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.kafka_topics import KafkaConnection
@@ -185,7 +186,7 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
         coding=settings.coding,
         contracts=[(contract, windows[contract.name]) for contract in settings.contracts],
     )
-    store = EvaluatorStore(engine, stream.decisions_topic, stream.labels_topic)
+    store = EvaluatorStore(engine, stream.decisions_topic)
     return Evaluator(store, policy, clock)
 
 

@@ -19,8 +19,9 @@ from monitor.errors import FencedError
 from monitor.ports import PaneCounts, Shard, ShardStatus, StoredDelta
 from monitor.store import payload
 from monitor.store.database import reading, writing
-from monitor.store.ingest import read_statuses, read_watermark
+from monitor.store.dictionary import write_cells
 from monitor.store.schema import COUNTER_COLUMNS, delta, fold_cursor
+from monitor.store.shards import read_statuses, read_watermark
 
 ROLE = "evaluator"
 _CHUNK = 5_000
@@ -61,10 +62,9 @@ class Cycle:
 class EvaluatorStore:
     """Used by one evaluator thread."""
 
-    def __init__(self, engine: sa.Engine, decisions_topic: str, labels_topic: str) -> None:
+    def __init__(self, engine: sa.Engine, decisions_topic: str) -> None:
         self._engine = engine
         self.decisions_topic = decisions_topic
-        self.labels_topic = labels_topic
 
     def acquire(self, owner: str, lease: int) -> int | None:
         """Take or renew the lease; returns its epoch, or None while another holds it.
@@ -217,7 +217,7 @@ class EvaluatorStore:
             )
             if fence.rowcount != 1:
                 raise FencedError(ROLE)
-            _write_cells(connection, cycle.cells)
+            write_cells(connection, cycle.cells)
             _add_counts(connection, cycle.increments)
             _move_cursors(connection, cycle.cursors)
             if cycle.snapshot is not None:
@@ -231,19 +231,6 @@ def database_now(connection: sa.Connection) -> int:
     else:
         query = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
     return int(connection.exec_driver_sql(query).scalar_one())
-
-
-def _write_cells(connection: sa.Connection, cells: Mapping[int, tuple[int, int, int]]) -> None:
-    rows = [
-        {"id": key, "atom": atom, "version": version, "stratum": stratum}
-        for key, (atom, version, stratum) in sorted(cells.items())
-    ]
-    if rows:
-        query = (
-            "INSERT INTO cell (id, atom, version, stratum)"
-            " VALUES (:id, :atom, :version, :stratum) ON CONFLICT DO NOTHING"
-        )
-        connection.execute(sa.text(query), rows)
 
 
 def _add_counts(connection: sa.Connection, panes: Iterable[PaneCounts]) -> None:

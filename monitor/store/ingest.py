@@ -7,7 +7,7 @@ offsets decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -29,8 +29,10 @@ from monitor.ports import (
 )
 from monitor.store import payload
 from monitor.store.database import reading, writing
+from monitor.store.dictionary import write_dictionary
 from monitor.store.join import join
 from monitor.store.schema import delta, ownership
+from monitor.store.shards import read_statuses, read_watermark
 
 MAX_DEAD_LETTERS = 1_000
 """Dead letters stored for one shard and flush; beyond it they are counted only."""
@@ -49,20 +51,8 @@ class IngestStore:
 
     def register(self, shards: Sequence[Shard], topic_ids: dict[str, str | None]) -> None:
         """Make a row for every partition, so that one nobody owns holds the watermark back."""
-        rows = [
-            {"topic": s.topic, "part": s.partition, "topic_id": topic_ids.get(s.topic)}
-            for s in shards
-        ]
         with writing(self._engine) as connection:
-            connection.execute(
-                sa.text(
-                    "INSERT INTO ownership (topic, part, topic_id, epoch, seq,"
-                    " caught_up_empty, tallies)"
-                    " VALUES (:topic, :part, :topic_id, 0, 0, :empty, '{}')"
-                    " ON CONFLICT DO NOTHING"
-                ),
-                [{**row, "empty": False} for row in rows],
-            )
+            _make_rows(connection, shards, topic_ids)
             for topic, topic_id in topic_ids.items():
                 _check_topic_id(connection, topic, topic_id)
 
@@ -70,11 +60,12 @@ class IngestStore:
         """Take shards over: whoever had them can flush no more."""
         claims = []
         with writing(self._engine) as connection:
+            _make_rows(connection, shards, {})  # a partition may have been added since
             for shard in sorted(shards):
                 row = connection.execute(
                     sa.update(ownership)
                     .where(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
-                    .values(epoch=ownership.c.epoch + 1, owner=owner)
+                    .values(epoch=ownership.c.epoch + 1, owner=owner, holds_back=True)
                     .returning(*ownership.c)
                 ).one()
                 claims.append(
@@ -135,7 +126,7 @@ class IngestStore:
             for flush in ordered:
                 _pass_fence(connection, flush)
             fresh = self._unknown(dictionary)
-            _write_dictionary(connection, fresh)
+            write_dictionary(connection, fresh)
             for flush in ordered:
                 if flush.decisions is not None:
                     _write_pending(connection, flush.decisions, flush.tallies)
@@ -173,6 +164,26 @@ def _is(shard: Shard) -> sa.ColumnElement[bool]:
     return sa.and_(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
 
 
+def _make_rows(
+    connection: sa.Connection, shards: Sequence[Shard], topic_ids: Mapping[str, str | None]
+) -> None:
+    rows = [
+        {
+            "topic": shard.topic,
+            "part": shard.partition,
+            "topic_id": topic_ids.get(shard.topic),
+            "holds_back": True,
+        }
+        for shard in shards
+    ]
+    query = (
+        "INSERT INTO ownership (topic, part, topic_id, epoch, seq, holds_back, tallies)"
+        " VALUES (:topic, :part, :topic_id, 0, 0, :holds_back, '{}') ON CONFLICT DO NOTHING"
+    )
+    if rows:
+        connection.execute(sa.text(query), rows)
+
+
 def _check_topic_id(connection: sa.Connection, topic: str, topic_id: str | None) -> None:
     stored = connection.execute(
         sa.select(ownership.c.topic_id).where(
@@ -203,24 +214,6 @@ def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
     )
     if result.rowcount != 1:
         raise FencedError(flush.shard)
-
-
-def _write_dictionary(connection: sa.Connection, fresh: Dictionary) -> None:
-    for table, texts in (("atom", fresh.atoms), ("version", fresh.versions)):
-        rows = [{"id": key, "text": texts[key]} for key in sorted(texts)]
-        if rows:
-            query = f"INSERT INTO {table} (id, text) VALUES (:id, :text) ON CONFLICT DO NOTHING"
-            connection.execute(sa.text(query), rows)
-    cells = [
-        {"id": key, "atom": atom, "version": version, "stratum": stratum}
-        for key, (atom, version, stratum) in sorted(fresh.cells.items())
-    ]
-    if cells:
-        query = (
-            "INSERT INTO cell (id, atom, version, stratum)"
-            " VALUES (:id, :atom, :version, :stratum) ON CONFLICT DO NOTHING"
-        )
-        connection.execute(sa.text(query), cells)
 
 
 def _write_pending(connection: sa.Connection, decisions: DecisionColumns, tallies: Tallies) -> None:
@@ -323,45 +316,7 @@ def _write_tallies(connection: sa.Connection, flush: ShardFlush) -> None:
         .values(
             max_decided_at=flush.max_decided_at,
             watermark=flush.watermark,
-            caught_up_empty=flush.caught_up_empty,
+            holds_back=flush.holds_back,
             tallies=msgspec.json.encode(flush.tallies).decode(),
         )
     )
-
-
-def read_statuses(engine: sa.Engine) -> list[ShardStatus]:
-    """What the store knows of every shard, in (topic, partition) order."""
-    with reading(engine) as connection:
-        rows = connection.execute(
-            sa.select(ownership).order_by(ownership.c.topic, ownership.c.part)
-        ).all()
-    return [
-        ShardStatus(
-            shard=Shard(row.topic, row.part),
-            epoch=row.epoch,
-            seq=row.seq,
-            owner=row.owner,
-            start_offset=row.start_offset,
-            next_offset=row.next_offset,
-            max_decided_at=row.max_decided_at,
-            watermark=row.watermark,
-            tallies=msgspec.json.decode(row.tallies, type=Tallies),
-        )
-        for row in rows
-    ]
-
-
-def read_watermark(connection: sa.Connection, decisions_topic: str) -> int | None:
-    """Event time up to which decisions are complete: the minimum over decision shards.
-
-    A shard that never held an event and is read to its end does not count; one that nobody
-    reads, or that lags, holds the watermark back. None while nothing is known.
-    """
-    rows = connection.execute(
-        sa.select(ownership.c.watermark).where(
-            ownership.c.topic == decisions_topic, sa.not_(ownership.c.caught_up_empty)
-        )
-    ).scalars()
-    marks = list(rows)
-    known = [mark for mark in marks if mark is not None]
-    return min(known) if known and len(known) == len(marks) else None

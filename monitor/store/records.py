@@ -12,6 +12,7 @@ from monitor.core.coding import Coding
 from monitor.errors import StoreError
 from monitor.ports import DeadLetter, Shard, StoredDeadLetter
 from monitor.store.database import reading, writing
+from monitor.store.shards import read_watermark
 
 _ID_KEY = "id_key"
 
@@ -127,12 +128,9 @@ class Records:
         return None if row is None else (row.id, bytes(row.body))
 
     def slowest_event_time(self) -> int | None:
-        """Event time of the slowest shard of either topic; None before the first event."""
+        """Event time that every shard of both topics has passed; None while one has not begun."""
         with reading(self._engine) as connection:
-            slowest: int | None = connection.execute(
-                sa.text("SELECT MIN(max_decided_at) FROM ownership")
-            ).scalar()
-        return slowest
+            return read_watermark(connection)
 
     def pending_rows(self) -> int:
         """Number of decisions that can still get a label."""

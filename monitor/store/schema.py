@@ -49,7 +49,7 @@ ownership = Table(
     Column("next_offset", BigInteger),
     Column("max_decided_at", BigInteger),
     Column("watermark", BigInteger),
-    Column("caught_up_empty", Boolean, nullable=False),
+    Column("holds_back", Boolean, nullable=False),
     Column("tallies", Text, nullable=False),
     comment="One row a shard: the fence (epoch, next_offset), its clock and its tallies.",
 )

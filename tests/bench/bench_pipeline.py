@@ -32,8 +32,8 @@ from monitor.commands.clock import SystemClock  # noqa: E402
 from monitor.core.snapshot import decode  # noqa: E402
 from monitor.ports import RecordSource  # noqa: E402
 from monitor.settings import Settings, load  # noqa: E402
-from monitor.store.ingest import read_statuses  # noqa: E402
 from monitor.store.records import Records  # noqa: E402
+from monitor.store.shards import read_statuses  # noqa: E402
 
 VERSIONS = {"judge": "j1", "rubric": "r1", "policy": "p1", "router": "t1"}
 LANGUAGES = ("en", "de", "es")

@@ -77,7 +77,7 @@ def store(engine: sa.Engine) -> IngestStore:
 
 @pytest.fixture
 def evaluator(engine: sa.Engine) -> EvaluatorStore:
-    return EvaluatorStore(engine, "decisions", "labels")
+    return EvaluatorStore(engine, "decisions")
 
 
 def begin(store: IngestStore, shard: Shard, owner: str = "one") -> Claim:
@@ -122,7 +122,7 @@ def flush(claim: Claim, end: int, **more: Any) -> ShardFlush:
     events = sum(len(part) for part in (more.get("labels"), more.get("dead_letters")) if part)
     counted = len(more["decisions"].ts) if more.get("decisions") else 0
     tallies = Tallies(messages=end - start, events=events + counted, counted=counted)
-    defaults = {"max_decided_at": T0, "watermark": T0, "caught_up_empty": False,
+    defaults = {"max_decided_at": T0, "watermark": T0, "holds_back": True,
                 "tallies": tallies}  # fmt: skip
     return ShardFlush(
         shard=claim.shard,
@@ -256,7 +256,7 @@ def test_a_flush_from_the_wrong_offset_is_fenced(
 
 
 STATEMENTS = [
-    (ingest, "_write_dictionary"),
+    (ingest, "write_dictionary"),
     (ingest, "_write_pending"),
     (ingest, "read_watermark"),
     (ingest, "_write_delta"),
@@ -432,7 +432,7 @@ def test_the_lease_is_held_renewed_and_given_back(evaluator: EvaluatorStore) -> 
     assert evaluator.acquire("b", 60_000_000) == (epoch or 0) + 1
 
 
-@pytest.mark.parametrize("name", ["_write_cells", "_add_counts", "_move_cursors",
+@pytest.mark.parametrize("name", ["write_cells", "_add_counts", "_move_cursors",
                                   "_store_snapshot"])  # fmt: skip
 def test_a_crash_of_a_cycle_leaves_no_trace(
     engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore,
@@ -465,7 +465,7 @@ def test_the_watermark_is_the_slowest_of_the_decision_shards(
     other = begin(store, D1)
     store.flush([flush(other, 1, watermark=T0 - DAY)], Dictionary())
     assert evaluator.watermark() == T0 - DAY
-    empty = flush(replace(other, next_offset=1), 1, watermark=None, caught_up_empty=True)
+    empty = flush(replace(other, next_offset=1), 1, watermark=None, holds_back=False)
     store.flush([empty], Dictionary())
     assert evaluator.watermark() == T0, "one that is read to its end and empty does not count"
 

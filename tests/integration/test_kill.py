@@ -27,7 +27,7 @@ from running import Running
 
 from monitor.ports import ShardStatus
 from monitor.store.database import create_engine
-from monitor.store.ingest import read_statuses
+from monitor.store.shards import read_statuses
 
 RULES = oracle.Rules(attributes_in(), pipeline.ID_KEY.encode())
 SECONDS = 60.0

@@ -278,7 +278,7 @@ def test_slices_of_every_group_by_sum_to_the_total(seed: int, size: int) -> None
         pipeline.worker()
         pipeline.drain()
         pipeline.fold()
-        store = EvaluatorStore(pipeline.engine, DECISIONS, LABELS)
+        store = EvaluatorStore(pipeline.engine, DECISIONS)
         index, counts = CellDictionary(store).index, store.sum_panes(Grain.WEEK, 0, 10**6)
         _assert_partition(counts, index)
         assert int(counts.values[:, 0].sum()) == size

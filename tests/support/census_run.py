@@ -131,7 +131,7 @@ def stored_cells(url: str, grain: Grain = Grain.DAY) -> Cells:
 def stored_counts(consumed: Consumed) -> tuple[Counts, CellIndex]:
     """Everything ever counted, as the evaluator reads it."""
     engine = database.create_engine(consumed.url)
-    store = EvaluatorStore(engine, *consumed.topics)
+    store = EvaluatorStore(engine, consumed.topics[0])
     counts = store.sum_panes(Grain.DAY, 0, 1 << 40)
     index = CellDictionary(store).index
     engine.dispose()

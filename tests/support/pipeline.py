@@ -22,7 +22,8 @@ import msgspec
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from consumers.ingest import Ingest, Store
+from consumers.ingest import Ingest
+from consumers.roles import Store
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.commands import wiring
 from monitor.evaluate.evaluator import Evaluator
@@ -244,7 +245,7 @@ class Pipeline:
 
 def kept_since(engine: sa.Engine, settings: Settings) -> dict[str, int]:
     """First pane of the short grains that is still kept: the rest may be counted or not."""
-    watermark = EvaluatorStore(engine, DECISIONS, LABELS).watermark()
+    watermark = EvaluatorStore(engine, DECISIONS).watermark()
     if watermark is None:
         return {}
     hours = (watermark - settings.stream.horizon) // 3_600_000_000 - 8 * 24

@@ -96,7 +96,7 @@ def test_nothing_at_all() -> None:
     one.add(records([], [], high=10))
     assert not one.dirty
     assert one.caught_up
-    assert one.caught_up_empty
+    assert not one.holds_back
     assert one.tallies == Tallies()
 
 
@@ -158,7 +158,7 @@ def test_position_beyond_control_records_is_caught_up() -> None:
     assert not one.caught_up
     one.position = 12
     assert one.caught_up
-    assert not one.caught_up_empty
+    assert one.holds_back
 
 
 def test_labels_are_kept_apart_from_decisions() -> None:

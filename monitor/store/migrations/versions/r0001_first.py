@@ -149,7 +149,7 @@ def upgrade() -> None:
         sa.Column("next_offset", sa.BigInteger(), nullable=True),
         sa.Column("max_decided_at", sa.BigInteger(), nullable=True),
         sa.Column("watermark", sa.BigInteger(), nullable=True),
-        sa.Column("caught_up_empty", sa.Boolean(), nullable=False),
+        sa.Column("holds_back", sa.Boolean(), nullable=False),
         sa.Column("tallies", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("topic", "part"),
         comment="One row a shard: the fence (epoch, next_offset), its clock and its tallies.",

@@ -1,0 +1,112 @@
+"""What the ingest loop asks of others, and how it behaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.ports import (
+    Claim,
+    Dictionary,
+    FlushResult,
+    Shard,
+    ShardFlush,
+    ShardStatus,
+    Start,
+    Tallies,
+)
+
+
+class Store(Protocol):
+    """What ingest needs of the store."""
+
+    def register(self, shards: Sequence[Shard], topic_ids: dict[str, str | None]) -> None:
+        """Make every partition known."""
+        ...
+
+    def claim(self, shards: Sequence[Shard], owner: str) -> list[Claim]:
+        """Take shards over."""
+        ...
+
+    def start(self, claim: Claim, offset: int) -> None:
+        """Store a first position."""
+        ...
+
+    def duplicate_keys(
+        self, shard: Shard, since_minute: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Keys that arrived since a minute."""
+        ...
+
+    def statuses(self) -> list[ShardStatus]:
+        """All shards."""
+        ...
+
+    def flush(self, flushes: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
+        """Write one flush."""
+        ...
+
+
+class Observer(Protocol):
+    """Who is told what happened; metrics, mostly."""
+
+    def set_shard(
+        self,
+        shard: Shard,
+        tallies: Tallies,
+        lag_messages: int | None,
+        lag_seconds: float | None,
+        *,
+        offsets: int | None,
+    ) -> None:
+        """New committed totals of an owned shard, and the offsets they account for."""
+        ...
+
+    def drop_shard(self, shard: Shard) -> None:
+        """A shard is not ours any more."""
+        ...
+
+    def flushed(self, seconds: float) -> None:
+        """A flush took this long."""
+        ...
+
+    def store_failed(self) -> None:
+        """The store could not be written."""
+        ...
+
+    def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None) -> None:
+        """Delays from decision to label that were counted, and when (wall clock)."""
+        ...
+
+    def add_unknown_values(self, attribute: str, count: int) -> None:
+        """Decisions had a value outside the allow-list."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPolicy:
+    """How the loop behaves.
+
+    Attributes:
+        decisions_topic: topic of decisions.
+        labels_topic: topic of labels.
+        owner: name of this worker.
+        start: where unknown shards begin.
+        flush_events: flush after so many events.
+        flush_seconds: and after so many seconds.
+        dead_letter_stop_share: stop when more than this share is unreadable,
+        dead_letter_min_events: among at least so many events.
+    """
+
+    decisions_topic: str
+    labels_topic: str
+    owner: str
+    start: Start
+    flush_events: int
+    flush_seconds: float
+    dead_letter_stop_share: float
+    dead_letter_min_events: int
