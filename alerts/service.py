@@ -7,7 +7,6 @@ never go back; a shard that is not ours any more vanishes instead of freezing.
 from __future__ import annotations
 
 import copy
-import enum
 import importlib.metadata
 import threading
 from collections import Counter
@@ -27,7 +26,7 @@ from prometheus_client.core import (
 from alerts import catalogue
 from alerts.catalogue import Family, Kind
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
-from monitor.ports import Shard, Tallies
+from monitor.ports import ConsumerState, Shard, Tallies
 
 # One minute to a week: reviewers answer within hours to days, and a classic histogram needs its
 # edges where the quantiles are expected.
@@ -43,19 +42,13 @@ Labels = tuple[str, ...]
 Values = dict[Family, dict[Labels, float]]
 
 
-UNKNOWN_STEP = 100
-"""Unlisted values are counted in steps of this: larger than any k in use."""
+SHOWN_STEP = 100
+"""Unlisted values and label delays are shown in steps of at least so many decisions: larger than
+any k in use, so that no scrape differs from the one before by a few."""
 
 
-class ConsumerState(enum.StrEnum):
-    """What the consumer is doing, as exported; exactly one holds."""
-
-    STARTING = "starting"  # no assignment yet
-    CONSUMING = "consuming"  # behind the end, moving
-    CAUGHT_UP = "caught_up"  # at the end of every shard
-    PAUSED = "paused"  # back-pressure: the store is away, or one side runs ahead
-    STUCK = "stuck"  # the watchdog saw no progress
-    PARKED = "parked"  # a shard waits for an operator
+MIN_REQUESTED = 1_000
+"""Requested decisions a share of duplicates needs: 0.1 % is what an alert looks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +80,7 @@ class ServiceMetrics:
         self._values: Values = {}
         self._delays = np.zeros(len(_DELAY_EDGES) + 1, np.int64)
         self._delay_sum = 0.0
+        self._unshown: list[float] = []
         self._unknown: Counter[str] = Counter()
         for counter in (catalogue.STORE_FAILURES, catalogue.FLUSHES):
             self._set(counter, 0.0)
@@ -126,7 +120,7 @@ class ServiceMetrics:
             self._shards.pop(shard, None)
 
     def set_consumer_state(self, state: str) -> None:
-        """Show one of :class:`ConsumerState`; raises ValueError for anything else."""
+        """Show one ConsumerState; raises ValueError for anything else."""
         current = ConsumerState(state)
         with self._lock:
             for possible in ConsumerState:
@@ -144,19 +138,22 @@ class ServiceMetrics:
             self._add(catalogue.STORE_FAILURES, 1)
 
     def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None = None) -> None:
-        """Labels met their decisions.
+        """Labels met their decisions; shown once there are a hundred more of them.
 
         Args:
             seconds: delay of each, labelled_at minus decided_at; negative counts as 0.
             joined_at: wall clock, microseconds.
         """
-        delays = np.maximum(np.asarray(seconds, np.float64).ravel(), 0.0)
-        counts = np.bincount(np.searchsorted(_DELAY_EDGES, delays), minlength=len(self._delays))
+        fresh = np.maximum(np.asarray(seconds, np.float64).ravel(), 0.0).tolist()
         with self._lock:
-            self._delays += counts
-            self._delay_sum += float(delays.sum())
-            if joined_at is not None and len(delays):
+            if joined_at is not None and fresh:
                 self._set(catalogue.LABEL_JOINED, joined_at / SECOND)
+            self._unshown.extend(fresh)
+            if len(self._unshown) >= SHOWN_STEP:
+                delays, self._unshown = np.array(self._unshown), []
+                edges = np.searchsorted(_DELAY_EDGES, delays)
+                self._delays += np.bincount(edges, minlength=len(self._delays))
+                self._delay_sum += float(delays.sum())
 
     def set_pending(self, decisions: int | None) -> None:
         """Decisions kept to be joined with labels; None is unknown."""
@@ -176,7 +173,7 @@ class ServiceMetrics:
         """
         with self._lock:
             self._unknown[attribute] += count
-            shown = self._unknown[attribute] // UNKNOWN_STEP * UNKNOWN_STEP
+            shown = self._unknown[attribute] // SHOWN_STEP * SHOWN_STEP
             self._set(catalogue.UNKNOWN_VALUES, float(shown), attribute)
 
     # What the evaluator reports.
@@ -284,7 +281,9 @@ def _add_sums(values: Values, tallies: Sequence[Tallies]) -> None:
         requested.update(tally.requested)
         repeated.update(tally.repeated)
     values[catalogue.DUPLICATES] = {
-        (route,): repeated[route] / count for route, count in requested.items() if count
+        (route,): round(repeated[route] / count, 4)
+        for route, count in requested.items()
+        if count >= MIN_REQUESTED
     }
 
 

@@ -61,7 +61,7 @@ class Decision(DecisionFields, forbid_unknown_fields=True, kw_only=True):
     """One routing decision.
 
     Attributes:
-        decision_id: unique with decided_at; stored as a keyed hash only.
+        decision_id: unique within the hour of decided_at; stored as a keyed hash only.
         decided_at: when the router decided.
         route: where the request went.
         judge_score: score of the judge, null when there was none.

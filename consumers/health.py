@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
+
+from monitor.ports import ConsumerState
 
 STUCK_SECONDS = 60.0
 """Records are there and none arrive, or read ones are not stored, for this long: stuck."""
@@ -11,17 +12,6 @@ POLL_SECONDS = 30.0
 """A poll that does not return for this long: stuck."""
 UNASSIGNED_SECONDS = 300.0
 """No partition at all for this long: stuck (a spare without partitions is fine before)."""
-
-
-class ConsumerState(enum.StrEnum):
-    """What the consumer is doing."""
-
-    STARTING = "starting"
-    CONSUMING = "consuming"
-    CAUGHT_UP = "caught_up"
-    PAUSED = "paused"  # back-pressure: the database is away or one topic runs ahead
-    STUCK = "stuck"
-    PARKED = "parked"  # data is gone from the broker: a shard waits for a person
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from monitor.ports import (
     DeadLetter,
     DecisionColumns,
     Records,
+    Request,
     Shard,
     ShardFlush,
     Tallies,
@@ -190,14 +191,13 @@ class ShardState:
     def _columns(self, read: DecodedDecisions, rows: Int64s) -> DecisionColumns:
         coder, codes, requested = self.codecs.coder, read.codes[rows], read.requested[rows]
         ids = self._ids(read.texts, rows, requested)
-        kept = self._kept(ids, codes)
+        request = np.where(self._kept(ids, codes), Request.KEPT, Request.THINNED)
         return DecisionColumns(
             ids=ids,
             ts=read.ts[rows],
             cells=coder.cells(codes, read.bands[rows]),
-            requested=requested & kept,
+            request=np.where(requested, request, Request.NONE),
             pending=requested | self.codecs.pending_all,
-            kept=kept | ~requested,
             routes=coder.routes(codes),
             arrivals=_NONE,
             keys=_NONE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Protocol, runtime_checkable
@@ -148,6 +149,17 @@ class Clock(Protocol):
         ...
 
 
+class ConsumerState(enum.StrEnum):
+    """What the consumer is doing; exactly one holds."""
+
+    STARTING = "starting"  # no assignment yet
+    CONSUMING = "consuming"  # behind the end, moving
+    CAUGHT_UP = "caught_up"  # at the end of every shard
+    PAUSED = "paused"  # back-pressure: the store is away, or one topic runs ahead
+    STUCK = "stuck"  # no progress, or no broker
+    PARKED = "parked"  # data is gone from the broker: a shard waits for a person
+
+
 @dataclass(slots=True)
 class Tallies:
     """Running totals of one shard since its first position; they close both equations.
@@ -200,6 +212,14 @@ class StoredDeadLetter:
     seen_at: int
 
 
+class Request(enum.IntEnum):
+    """Whether a label of a decision counts as one of its stratum's sample."""
+
+    NONE = 0  # nobody was asked: only a complaint may come
+    KEPT = 1  # asked, and counted
+    THINNED = 2  # asked, and left out to bring the audit rate down to the grid
+
+
 @dataclass(frozen=True, slots=True)
 class DecisionColumns:
     """Counted decisions of one shard as columns of equal length.
@@ -208,9 +228,8 @@ class DecisionColumns:
         ids: keyed 63-bit hash of the decision id; 0 where it is not needed.
         ts: decided_at, microseconds.
         cells: cell id.
-        requested: a label was requested and kept by thinning.
+        request: what was asked of reviewers, a :class:`Request` code.
         pending: the decision gets a row that labels can find.
-        kept: False marks a request that was thinned away.
         routes: route code.
         arrivals: minute of event time in which the shard stood when the event arrived; with
             ``keys`` (id and time hashed together) what duplicates are recognised by.
@@ -220,9 +239,8 @@ class DecisionColumns:
     ids: Int64s
     ts: Int64s
     cells: Int64s
-    requested: Bools
+    request: Int64s
     pending: Bools
-    kept: Bools
     routes: Int64s
     arrivals: Int64s
     keys: Int64s

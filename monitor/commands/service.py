@@ -59,6 +59,9 @@ class Service:
         self.settings = settings
         self.metrics = ServiceMetrics(REASONS)
         self.failure: BaseException | None = None
+        for attribute in settings.attribute:
+            # A series that appears with its first event would tell of it.
+            self.metrics.add_unknown_values(attribute.name, 0)
         self._parts = parts
         self._clock = clock or SystemClock()
         self._ending = threading.Event()
@@ -113,8 +116,9 @@ class Service:
         else:
             self._ingested.set()
         # In this order, so that the last evaluation sees the last flush.
+        deadline = self._clock.monotonic() + STOP_SECONDS
         for thread in self._threads:
-            thread.join(STOP_SECONDS)
+            thread.join(max(0.0, deadline - self._clock.monotonic()))
             if thread.is_alive():
                 log.error("did not stop in time and is abandoned", extra={"part": thread.name})
             self._ingested.set()
@@ -218,18 +222,15 @@ class Service:
 
     def _tell_health(self) -> None:
         """Label health and watermark lag of the whole stream, whoever reads it."""
-        statuses = read_statuses(self._engine)
-        topic = self.settings.stream.decisions_topic
-        decisions = [s for s in statuses if s.shard.topic == topic]
-        counted = sum(s.tallies.counted for s in decisions)
-        requested = sum(sum(s.tallies.requested.values()) for s in decisions)
-        labels = sum(s.tallies.counted for s in statuses) - counted
-        self.metrics.set_label_health(
-            labels / counted if counted else None,
-            min(1.0, labels / requested) if requested else None,
-        )
-        newest = max((s.max_decided_at or 0 for s in decisions), default=0)
-        watermark = self._snapshot.watermark if self._snapshot else None
+        if self._snapshot is None:
+            return
+        tables = self._snapshot.contracts
+        totals = [w.total for t in tables for w in t.windows if w.window == t.window]
+        complete = [row.completeness for row in totals if row.completeness is not None]
+        self.metrics.set_label_health(self._evaluator.coverage, min(complete, default=None))
+        topic, watermark = self.settings.stream.decisions_topic, self._snapshot.watermark
+        statuses = [s for s in read_statuses(self._engine) if s.shard.topic == topic]
+        newest = max((s.max_decided_at or 0 for s in statuses), default=0)
         lag = (newest - watermark) / SECOND if watermark is not None else None
         self.metrics.set_watermark_lag(lag)
 

@@ -25,6 +25,10 @@ keeps its bound with 5 % of audits late, and an FPR is off by less than half a p
 MIN_REQUESTS = 50
 """Fewer requests say little: two late labels of 25 already look immature."""
 
+MAX_JOINED_HOURS = 24
+"""Joining reaches back a day at most: else one lost label of a stratum with a few requests a week
+would hold every window back until its horizon has passed."""
+
 
 def by_stratum(counts: SliceCounts) -> tuple[Int64s, Int64s]:
     """Labels received and requested per route x audit rate, each of shape (S, R).
@@ -76,7 +80,8 @@ def mature(
     """Which hourly cohorts are mature: every route x rate has its labels back.
 
     A stratum with under 50 requests in its hour is joined with its preceding hours until 50
-    are reached or history ends; an hour in which it requested nothing waits for nothing.
+    are reached, a day at most. So an hour at night in which it requested nothing is judged by
+    the day before it, and a stratum that requested nothing for a day is waited for by nobody.
 
     Args:
         received: shape (H, R), successive hours, oldest first (:func:`by_stratum`).
@@ -85,12 +90,12 @@ def mature(
         min_requests: requests a judgement needs.
 
     Returns:
-        One flag an hour, shape (H,). An hour without requests is mature.
+        One flag an hour, shape (H,). An hour after a day without requests is mature.
     """
     flags = np.ones(len(requested), bool)
     for stratum in np.flatnonzero(requested.any(axis=0)):
         joined = _joined(received[:, stratum], requested[:, stratum], min_requests)
-        flags &= is_mature(*joined, threshold) | (requested[:, stratum] == 0)
+        flags &= is_mature(*joined, threshold)
     return flags
 
 
@@ -98,5 +103,5 @@ def _joined(received: Int64s, requested: Int64s, min_requests: int) -> tuple[Int
     """Sums of each hour and the fewest preceding hours that reach ``min_requests``."""
     got, asked = (np.concatenate([[0], np.cumsum(column)]) for column in (received, requested))
     start = np.searchsorted(asked, asked[1:] - min_requests, side="right") - 1
-    start = np.maximum(start, 0)
+    start = np.maximum(start, np.maximum(np.arange(len(requested)) + 1 - MAX_JOINED_HOURS, 0))
     return got[1:] - got[start], asked[1:] - asked[start]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from monitor.core.cells import Int64s, Route, decode_strata
 from monitor.core.completeness import mature
-from monitor.core.time import HOUR, Grain, pane_of, pane_start
+from monitor.core.time import Grain, pane_of, pane_start
 
 _LABELLED_ROUTES = (Route.AUTO_SERVE, Route.HUMAN_REVIEW)
 _RATES = 64
@@ -39,24 +40,25 @@ class Cohorts:
         """The instant that labelled windows may run to.
 
         It is the end of the newest complete hour whose cohort is mature, or whose horizon has
-        passed; hours after it in which nothing was requested are waited for by nobody and
-        belong to it.
+        passed; the watermark's hour when nothing was ever requested.
         """
         end = pane_of(watermark, Grain.HOUR)
-        expired = pane_of(watermark - horizon, Grain.HOUR)
-        hours = [hour for hour in sorted(self._hours) if hour < end]
-        if not hours:
+        first = min((hour for hour in self._hours if hour < end), default=end)
+        if first == end:
             return pane_start(end, Grain.HOUR)
-        flags = self._mature(hours, threshold)
-        ready = [i for i, hour in enumerate(hours) if flags[i] or hour < expired]
-        if not ready:
-            return hours[0] * HOUR
-        newest = ready[-1]
-        following = hours[newest + 1] if newest + 1 < len(hours) else end
-        return pane_start(following, Grain.HOUR)
+        ready = self._mature(first, end, threshold)
+        ready[: max(pane_of(watermark - horizon, Grain.HOUR) - first, 0)] = True
+        found = np.flatnonzero(ready)
+        newest = first + int(found[-1]) + 1 if len(found) else first
+        return pane_start(newest, Grain.HOUR)
 
-    def _mature(self, hours: list[int], threshold: Fraction) -> list[bool]:
-        table = np.stack([self._hours[hour] for hour in hours])
+    def _mature(self, first: int, end: int, threshold: Fraction) -> npt.NDArray[np.bool_]:
+        """One flag for every hour from ``first`` to ``end``, hours without requests included."""
+        table = np.zeros((end - first, 2, 2 * _RATES), np.int64)
+        for hour, counts in self._hours.items():
+            if first <= hour < end:
+                table[hour - first] = counts
         used = table.any(axis=(0, 1))
-        flags: list[bool] = mature(table[:, 1, used], table[:, 0, used], threshold).tolist()
-        return flags
+        requested = table[:, 0, used]
+        received = np.minimum(table[:, 1, used], requested)
+        return mature(received, requested, threshold)

@@ -123,6 +123,14 @@ class Evaluator:
         """Seconds since the evaluator that works, here or elsewhere, began its last cycle."""
         return max(0, self._store.renewed_ago(self._policy.lease)) / SECOND
 
+    @property
+    def coverage(self) -> float | None:
+        """Labelled / all decisions of the longest labelled window; None when nothing is known."""
+        windows = self._memory.labelled.values() if self._memory else ()
+        longest = max(windows, key=lambda window: window.kind.length, default=None)
+        total = longest.counts.values.sum(axis=0) if longest else np.zeros(COUNTERS)
+        return float(total[Counter.LABELLED] / total[Counter.N]) if total[Counter.N] else None
+
     def release(self) -> None:
         """Let another evaluator work at once."""
         if self._epoch is not None:
@@ -164,11 +172,10 @@ class Evaluator:
             snapshot=self._store.snapshot(),
         )
         watermark = self._store.watermark()
-        if watermark is not None:
-            first = self._oldest_cohort(watermark)
-            rows = np.array(list(self._store.cohorts(first)), np.int64).reshape(-1, 4)
-            strata = memory.dictionary.strata(rows[:, 1])
-            memory.cohorts.add(rows[:, 0], strata, rows[:, 2], rows[:, 3])
+        first = _FIRST if watermark is None else self._oldest_cohort(watermark)
+        rows = np.array(list(self._store.cohorts(first)), np.int64).reshape(-1, 4)
+        strata = memory.dictionary.strata(rows[:, 1])
+        memory.cohorts.add(rows[:, 0], strata, rows[:, 2], rows[:, 3])
         return memory
 
     def _oldest_cohort(self, watermark: int) -> int:
@@ -219,8 +226,10 @@ class Evaluator:
             yield from split_panes(Grain.MINUTES5, panes[decided], coarse, only_n)
 
     def _behind(self, memory: _Memory, panes: list[PaneCounts]) -> bytes | None:
+        """Keep the sums right without showing them; the next evaluation then renders anew."""
         for window in memory.windows:
             window.add(panes)
+        memory.marks = (None, None)
         return memory.snapshot
 
     def _evaluate(

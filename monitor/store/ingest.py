@@ -22,6 +22,7 @@ from monitor.ports import (
     DecisionColumns,
     Dictionary,
     FlushResult,
+    Request,
     Shard,
     ShardFlush,
     ShardStatus,
@@ -219,19 +220,23 @@ def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
 def _write_pending(connection: sa.Connection, decisions: DecisionColumns, tallies: Tallies) -> None:
     """Insert only, never changed; a row that is there already is a repeated id."""
     hours = pane_of(decisions.ts, Grain.HOUR)
-    for route in np.unique(decisions.routes[decisions.pending]).tolist():
-        rows = np.flatnonzero(decisions.pending & (decisions.routes == route))
+    asked = decisions.request != Request.NONE
+    # One statement for each route, so that repeated requests are counted by route.
+    kind = np.where(asked, decisions.routes, -1)
+    for route in np.unique(kind[decisions.pending]).tolist():
+        rows = np.flatnonzero(decisions.pending & (kind == route))
         rows = rows[np.lexsort((decisions.ids[rows], hours[rows]))]
-        columns = (hours, decisions.ids, decisions.ts, decisions.cells, decisions.kept)
+        columns = (hours, decisions.ids, decisions.ts, decisions.cells, decisions.request)
         inserted = _insert_pending(connection, [column[rows].tolist() for column in columns])
-        name = Route(route).name.lower()
-        tallies.repeated[name] = tallies.repeated.get(name, 0) + len(rows) - inserted
+        if route >= 0 and inserted < len(rows):
+            name = Route(route).name.lower()
+            tallies.repeated[name] = tallies.repeated.get(name, 0) + len(rows) - inserted
 
 
 def _insert_pending(connection: sa.Connection, columns: Sequence[list[int]]) -> int:
     rows = list(zip(*columns, strict=True))
     result = connection.exec_driver_sql(
-        "INSERT INTO pending (hour, id, ts, cell, kept) VALUES (?, ?, ?, ?, ?)"
+        "INSERT INTO pending (hour, id, ts, cell, request) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         rows,
     )
@@ -242,7 +247,7 @@ def decision_payload(decisions: DecisionColumns) -> payload.Payload:
     """The cell increments of counted decisions, summed by (pane, cell)."""
     values = np.zeros((len(decisions.ts), COUNTERS), np.int64)
     values[:, Counter.N] = 1
-    values[:, Counter.Q] = decisions.requested
+    values[:, Counter.Q] = decisions.request == Request.KEPT
     panes = pane_of(decisions.ts, Grain.MINUTES5)
     return summed(
         payload.Payload(panes, decisions.cells, values, decisions.keys, decisions.arrivals)

@@ -15,11 +15,14 @@ import sqlalchemy as sa
 
 from monitor.core.cells import COUNTERS, Int64s
 from monitor.core.labels import LabelColumns
-from monitor.core.time import DAY, MINUTE, Grain, pane_of
-from monitor.ports import Shard, Tallies
+from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
+from monitor.ports import Request, Shard, Tallies
 
 WAIT = DAY
 """A label waits for its decision until the watermark has passed decided_at by this long."""
+
+NEAR = MINUTE
+"""A label may repeat its decision's time this inexactly, also across the edge of an hour."""
 
 _CHUNK = 5_000  # rows of one look-up: its text stays far below every SQL length limit
 _NEVER = -(2**62)
@@ -60,7 +63,7 @@ class _Found:
     hour: Int64s
     ts: Int64s
     cell: Int64s
-    kept: Int64s
+    request: Int64s
 
 
 def join(
@@ -78,8 +81,13 @@ def join(
     labels = LabelColumns.concat([waited, fresh])
     found = _find(connection, labels)
     hit = found.hour >= 0
-    joined = _apply(connection, labels.take(hit & (found.kept == 1)), _pick(found, found.kept == 1))
-    joined.thinned = int((hit & (found.kept == 0)).sum())
+    sampled = found.request == Request.KEPT
+    unasked = hit & (found.request == Request.NONE)
+    counts = sampled | (unasked & (labels.complaint == 1))
+    joined = _apply(connection, labels.take(counts), _pick(found, counts))
+    joined.thinned = int((hit & (found.request == Request.THINNED)).sum())
+    if (stray := unasked & ~counts).any():
+        joined.unmatched["not_requested"] = int(stray.sum())
     due = ~hit & (labels.ts < (_NEVER if watermark is None else watermark - WAIT))
     if due.any():
         joined.unmatched["no_decision"] = int(due.sum())
@@ -93,7 +101,7 @@ def join(
 
 
 def _pick(found: _Found, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> _Found:
-    return _Found(found.hour[rows], found.ts[rows], found.cell[rows], found.kept[rows])
+    return _Found(found.hour[rows], found.ts[rows], found.cell[rows], found.request[rows])
 
 
 def _hours(labels: LabelColumns) -> Int64s:
@@ -125,39 +133,35 @@ def _values(rows: Sequence[tuple[int, ...]]) -> Iterator[str]:
 
 
 def _find(connection: sa.Connection, labels: LabelColumns) -> _Found:
-    """Look labels up by (hour, id); a miss also tries the neighbouring hours."""
+    """Look labels up by (hour, id); a miss close to an edge also tries the hour beyond it."""
     n = len(labels)
     found = _Found(*(np.full(n, -1, np.int64) for _ in range(4)))
-    hours = _hours(labels)
-    for shift in (0, -1, 1):
-        missing = np.flatnonzero(found.hour < 0)
-        if not len(missing):
-            break
-        _find_in_hours(connection, found, missing, hours[missing] + shift, labels.ids[missing])
+    hours, into = _hours(labels), labels.ts % HOUR
+    for shift, may in ((0, into >= 0), (-1, into < NEAR), (1, into > HOUR - NEAR)):
+        rows = np.flatnonzero((found.hour < 0) & may)
+        if len(rows):
+            _find_in_hours(connection, found, labels, rows, hours[rows] + shift)
     return found
 
 
 def _find_in_hours(
-    connection: sa.Connection, found: _Found, rows: Int64s, hours: Int64s, ids: Int64s
+    connection: sa.Connection, found: _Found, labels: LabelColumns, rows: Int64s, hours: Int64s
 ) -> None:
-    keys = list(zip(hours.tolist(), ids.tolist(), strict=True))
-    hits: dict[tuple[int, int], tuple[int, int, bool]] = {}
+    keys = list(zip(hours.tolist(), labels.ids[rows].tolist(), strict=True))
+    hits: dict[tuple[int, int], tuple[int, int, int]] = {}
     for values in _values(sorted(set(keys))):
         query = (
-            f"WITH w(hour, id) AS (VALUES {values}) SELECT p.hour, p.id, p.ts, p.cell, p.kept"
+            f"WITH w(hour, id) AS (VALUES {values}) SELECT p.hour, p.id, p.ts, p.cell, p.request"
             " FROM w, pending p WHERE p.hour = w.hour AND p.id = w.id"
         )
-        for hour, key, ts, cell, kept in connection.exec_driver_sql(query):
-            hits[hour, key] = (ts, cell, kept)
-    for row, key in zip(rows.tolist(), keys, strict=True):
-        if key in hits:
-            ts, cell, kept = hits[key]
-            found.hour[row], found.ts[row], found.cell[row], found.kept[row] = (
-                key[0],
-                ts,
-                cell,
-                kept,
-            )
+        for hour, key, ts, cell, request in connection.exec_driver_sql(query):
+            hits[hour, key] = (ts, cell, request)
+    for row, key, said in zip(rows.tolist(), keys, labels.ts[rows].tolist(), strict=True):
+        hit = hits.get(key)
+        # In its own hour the id alone decides; beyond an edge the same id may be another decision.
+        if hit is not None and (said // HOUR == key[0] or abs(hit[0] - said) <= NEAR):
+            found.hour[row] = key[0]
+            found.ts[row], found.cell[row], found.request[row] = hit
 
 
 def _apply(connection: sa.Connection, labels: LabelColumns, found: _Found) -> Joined:

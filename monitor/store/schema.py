@@ -114,7 +114,7 @@ pending = Table(
     _id("id"),
     Column("ts", BigInteger, nullable=False),
     Column("cell", BigInteger, nullable=False),
-    Column("kept", Boolean, nullable=False),
+    Column("request", SmallInteger, nullable=False),
     sqlite_with_rowid=False,
     comment="Decisions that can get a label, by hour and keyed hash of the id.",
 )

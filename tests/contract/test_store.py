@@ -26,6 +26,7 @@ from monitor.ports import (
     DecisionColumns,
     Dictionary,
     PaneCounts,
+    Request,
     Shard,
     ShardFlush,
     Tallies,
@@ -98,9 +99,8 @@ def decisions(ids: list[int], at: int = T0, kept: bool = True) -> DecisionColumn
         ids=np.array(ids, np.int64),
         ts=same(at),
         cells=same(CELL),
-        requested=np.full(n, kept),
+        request=np.full(n, Request.KEPT if kept else Request.THINNED),
         pending=np.full(n, True),
-        kept=np.full(n, kept),
         routes=same(1),
         arrivals=same(at // MINUTE),
         keys=np.array(ids, np.int64) * 3,
@@ -362,11 +362,15 @@ def test_a_label_finds_its_decision_in_a_neighbouring_hour(
     store: IngestStore, evaluator: EvaluatorStore
 ) -> None:
     """The reviewer's tool may cut the time down to seconds or round it."""
-    store.flush([flush(begin(store, D0), 1, decisions=decisions([1, 2]))], DICTIONARY)
+    first = decisions([1, 3], at=T0)
+    last = decisions([2], at=T0 + HOUR - 1)
+    store.flush([flush(begin(store, D0), 1, decisions=first)], DICTIONARY)
+    store.flush([flush(begin(store, D1), 1, decisions=last)], DICTIONARY)
     earlier, later = labels([(1, 1, 1)], at=T0 - 1), labels([(2, 1, 1)], at=T0 + HOUR)
-    both = LabelColumns.concat([earlier, later])
-    result = store.flush([flush(begin(store, L0), 2, labels=both)], Dictionary())
-    assert result.tallies[L0].counted == 2
+    another = labels([(3, 1, 1)], at=T0 + HOUR + 1)  # an hour later the same id is another decision
+    all_three = LabelColumns.concat([earlier, later, another])
+    result = store.flush([flush(begin(store, L0), 3, labels=all_three)], Dictionary())
+    assert (result.tallies[L0].counted, result.tallies[L0].waiting) == (2, 1)
     fold(evaluator)
     assert evaluator.sum_panes(Grain.HOUR, T0 // HOUR, T0 // HOUR + 1).values[0, 2] == 2
 

@@ -88,7 +88,7 @@ def exporter() -> Exporter:
     metrics = ServiceMetrics(reasons=("json",))
     metrics.set_shard(Shard("decisions", 0), Tallies(messages=20, events=20, counted=20), 0, 0.0)
     metrics.set_consumer_state("caught_up")
-    metrics.observe_label_delays([100.0, 1e6])
+    metrics.observe_label_delays([100.0, 1e6] * 50)
     metrics.evaluated(RealClock().now(), 0.1)
     made = Exporter(metrics, max_series=10_000, clock=RealClock())
     made.publish(shown())

@@ -47,7 +47,7 @@ from monitor.core.snapshot import decode
 from monitor.core.time import DAY, HOUR, Grain
 from monitor.errors import StoreError
 from monitor.evaluate.dictionary import CellDictionary
-from monitor.ports import Dictionary, FlushResult, Shard, ShardFlush
+from monitor.ports import Dictionary, FlushResult, Request, Shard, ShardFlush
 from monitor.store import retention
 from monitor.store.database import create_engine
 from monitor.store.fold import EvaluatorStore
@@ -417,10 +417,10 @@ def test_thinning_keeps_the_same_subset_every_time(audit_p: float) -> None:
         pipeline.worker()
         pipeline.drain()
         with pipeline.engine.connect() as connection:
-            rows = connection.execute(sa.text("SELECT id, kept FROM pending")).all()
+            rows = connection.execute(sa.text("SELECT id, request FROM pending")).all()
     wanted = {d["decision_id"] for d in decisions if oracle.kept(RULES, d["decision_id"], audit_p)}
     assert len(rows) == len(decisions), "a thinned request keeps its flagged row"
-    assert sum(kept for _, kept in rows) == len(wanted)
+    assert sum(request == Request.KEPT for _, request in rows) == len(wanted)
     grid = max(rate for rate in RULES.rates if rate <= audit_p)
     share = Fraction(grid) / Fraction(audit_p)
     assert abs(len(wanted) / 2000 - share) < 4 * (0.25 / 2000) ** 0.5

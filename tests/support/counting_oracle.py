@@ -145,8 +145,11 @@ def count(rules: Rules, decisions: Iterable[Event], labels: Iterable[Event]) -> 
         if not keeps:
             expected.thinned.add(key)
         own = {"n": 1, "q": int(asked and keeps)}
-        if keeps and (asked or rules.remember_all):
-            own |= label_counters(by_decision.get(key, ()), at)
+        answers = by_decision.get(key, [])
+        if not asked:  # nobody was asked: only complaints may come, and only if it is remembered
+            answers = [a for a in answers if a["reason"] == "complaint" and rules.remember_all]
+        if keeps:
+            own |= label_counters(answers, at)
         _add(expected, cell(rules, decision), panes(at), own)
         expected.decisions += 1
     return expected

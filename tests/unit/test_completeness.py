@@ -57,12 +57,11 @@ def naive_mature(received: list[list[int]], requested: list[list[int]]) -> list[
         flag = True
         for stratum in range(len(requested[hour])):
             got, asked, back = 0, 0, hour
-            while back >= 0 and (back == hour or asked < 50):
+            while back > max(hour - 24, -1) and (back == hour or asked < 50):
                 got += received[back][stratum]
                 asked += requested[back][stratum]
                 back -= 1
-            if requested[hour][stratum]:
-                flag = flag and got * 20 >= asked * 19
+            flag = flag and got * 20 >= asked * 19
         flags.append(flag)
     return flags
 
@@ -92,4 +91,13 @@ def test_hours_with_different_strata_stack() -> None:
     first = by_stratum(slice_counts({"": {auto(): counted(90, 4, 4, q=5)}}))
     second = by_stratum(slice_counts({"": {review(): counted(90, 90, 4, q=90)}}))
     received, requested = (np.concatenate(pair) for pair in zip(first, second, strict=True))
-    assert mature(received, requested).tolist() == [False, True]
+    # Nothing was audited in the second hour: the audits of the first are still waited for.
+    assert mature(received, requested).tolist() == [False, False]
+
+
+def test_an_hour_without_requests_waits_for_the_day_before_and_no_longer() -> None:
+    requested = np.zeros((30, 1), np.int64)
+    requested[0] = 3
+    flags = mature(np.zeros_like(requested), requested).tolist()
+    assert flags == [False] * 24 + [True] * 6
+    assert all(mature(requested, requested))

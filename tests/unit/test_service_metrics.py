@@ -93,12 +93,12 @@ def test_a_revoked_shard_vanishes_and_leaves_the_others_alone() -> None:
 
 def test_duplicate_ratio_by_route_over_all_own_shards() -> None:
     metrics = ServiceMetrics()
-    asked, again = {"auto_serve": 30, "blocked": 0}, {"auto_serve": 3}
+    asked, again = {"auto_serve": 3_000, "human_review": 999}, {"auto_serve": 3}
     metrics.set_shard(SHARD, tallies(requested=asked, repeated=again), 0, 0.0)
-    metrics.set_shard(OTHER, tallies(requested={"auto_serve": 10}), 0, 0.0)
+    metrics.set_shard(OTHER, tallies(requested={"auto_serve": 1_000}), 0, 0.0)
 
-    assert value(metrics, "duplicate_ratio", route="auto_serve") == 3 / 40
-    assert value(metrics, "duplicate_ratio", route="blocked") is None
+    assert value(metrics, "duplicate_ratio", route="auto_serve") == round(3 / 4_000, 4)
+    assert value(metrics, "duplicate_ratio", route="human_review") is None, "too few to say"
 
 
 def test_one_consumer_state_at_a_time() -> None:
@@ -135,6 +135,14 @@ def test_label_delays_against_a_plain_count() -> None:
     assert value(metrics, "label_last_joined_timestamp_seconds") == 5
 
 
+def test_a_few_labels_do_not_move_the_histogram() -> None:
+    metrics = ServiceMetrics()
+    metrics.observe_label_delays([1.0] * 99, joined_at=1_000_000)
+    assert value(metrics, "label_delay_seconds_count") == 0
+    metrics.observe_label_delays([1.0])
+    assert value(metrics, "label_delay_seconds_count") == 100
+
+
 def test_the_small_facts() -> None:
     metrics = ServiceMetrics()
     assert value(metrics, "store_write_failures_total") == 0
@@ -168,10 +176,10 @@ def test_the_small_facts() -> None:
 
 def everything() -> ServiceMetrics:
     metrics = ServiceMetrics()
-    metrics.set_shard(SHARD, tallies(requested={"auto_serve": 9}), 0, 0.0, offsets=12)
+    metrics.set_shard(SHARD, tallies(requested={"auto_serve": 9_000}), 0, 0.0, offsets=12)
     metrics.set_consumer_state("consuming")
     metrics.flushed(0.1)
-    metrics.observe_label_delays([1.0], joined_at=1)
+    metrics.observe_label_delays([1.0] * 100, joined_at=1)
     metrics.set_pending(1)
     metrics.set_watermark_lag(1.0)
     metrics.add_unknown_values("channel", 1)

@@ -15,7 +15,7 @@ from consumers.letters import IdHasher
 from consumers.shard import Codecs, ShardState
 from monitor.core.coding import Attribute, Coding
 from monitor.core.time import HOUR, MINUTE, to_micros
-from monitor.ports import Claim, Records, Shard, Tallies
+from monitor.ports import Claim, Records, Request, Shard, Tallies
 
 CODING = Coding((Attribute("channel", ("chat",)),), (0.7,), (1.0, 0.5))
 DECISIONS, LABELS = Shard("decisions", 0), Shard("labels", 0)
@@ -109,8 +109,7 @@ def test_what_is_pending_and_hashed(dedupe: int, pending_all: bool) -> None:
     columns = one.flush().decisions
     assert columns is not None
     assert columns.pending.tolist() == [True, pending_all]
-    assert columns.requested.tolist() == [True, False]
-    assert columns.kept.tolist() == [True, True]
+    assert columns.request.tolist() == [Request.KEPT, Request.NONE]
     hashes = shared.hasher(["a", "b"]).tolist()
     needed = bool(dedupe) or pending_all
     assert columns.ids.tolist() == [hashes[0], hashes[1] if needed else 0]
@@ -134,9 +133,10 @@ def test_thinned_requests_are_flagged_and_not_requested() -> None:
     one.add(records(values, list(range(10, 410))))  # type: ignore[arg-type]
     columns = one.flush().decisions
     assert columns is not None
-    assert (columns.requested == columns.kept).all()
+    kept = columns.request == Request.KEPT
+    assert (columns.request[~kept] == Request.THINNED).all()
     assert columns.pending.all()
-    assert 0.5 < columns.kept.mean() < 0.75  # 0.5 / 0.8 of them
+    assert 0.5 < kept.mean() < 0.75  # 0.5 / 0.8 of them
 
 
 def test_a_watermark_never_goes_back() -> None:

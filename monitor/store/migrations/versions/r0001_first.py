@@ -160,7 +160,7 @@ def upgrade() -> None:
         sa.Column("id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("ts", sa.BigInteger(), nullable=False),
         sa.Column("cell", sa.BigInteger(), nullable=False),
-        sa.Column("kept", sa.Boolean(), nullable=False),
+        sa.Column("request", sa.SmallInteger(), nullable=False),
         sa.PrimaryKeyConstraint("hour", "id"),
         comment="Decisions that can get a label, by hour and keyed hash of the id.",
         sqlite_with_rowid=False,
