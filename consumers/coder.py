@@ -15,6 +15,7 @@ from monitor.core.coding import Coding
 from monitor.ports import Dictionary
 
 MAX_KEYS = 65_536  # distinct nested parts remembered; a flood of values empties the dictionary
+MAX_KEY_BYTES = 32 << 20  # and so many bytes of them
 MAX_NESTED_BYTES = 4_096  # no allow-listed set of attributes is longer
 
 Nested = TypeVar("Nested")
@@ -69,7 +70,7 @@ class Coder:
     def __init__(self, coding: Coding, max_versions: int, versions: Iterable[str] = ()) -> None:
         self._coding = coding
         self._max_versions = max_versions
-        self._versions = set(versions)
+        self._versions = set(versions) - {OTHER}
         self._listed = {a.name: set(a.values) for a in coding.attributes if a.version_of is None}
         self._names = self._listed.keys()
         self._atoms: dict[int, str] = {}
@@ -80,6 +81,7 @@ class Coder:
 
     def _forget_codes(self) -> None:
         self.codes.clear()
+        self._key_bytes = 0
         self._parts: list[tuple[int, int, Route, int, bool, bool]] = []
         self._table = np.zeros((256, self._coding.bands), np.int64)
         self._keep: list[float] = []
@@ -87,7 +89,7 @@ class Coder:
 
     def trim(self) -> None:
         """Empty the dictionary when it is full; call between batches, never within one."""
-        if len(self.codes) >= MAX_KEYS:
+        if len(self.codes) >= MAX_KEYS or self._key_bytes >= MAX_KEY_BYTES:
             self._forget_codes()
 
     @property
@@ -120,14 +122,16 @@ class Coder:
         self._parts.append(part)
         self._keep.append(min(1.0, self._coding.audit_rates[rate] / audit_p))
         code = self.codes[key] = len(self._parts) - 1
+        self._key_bytes += len(attributes) + len(versions)
         for name, value in values.items():
             if value not in self._listed[name]:
                 self._unlisted[name].append(code)
         return code
 
     def _checked(self, attributes: bytes, versions: bytes) -> tuple[dict[str, str], Versions]:
-        if len(attributes) > MAX_NESTED_BYTES or len(versions) > MAX_NESTED_BYTES:
-            raise RejectedError("too_large", "attributes")
+        for part, field in ((attributes, "attributes"), (versions, "versions")):
+            if len(part) > MAX_NESTED_BYTES:
+                raise RejectedError("too_large", field)
         values = _nested(_ATTRIBUTES, attributes, "attributes")
         if not values.keys() <= self._names:
             raise RejectedError("unknown_attribute", "attributes")
@@ -157,7 +161,8 @@ class Coder:
         text = f"{text},threshold={threshold + 0.0!r}"
         if text not in self._versions and len(self._versions) >= self._max_versions:
             text = OTHER
-        self._versions.add(text)
+        else:
+            self._versions.add(text)
         version = content_id(text)
         self._version_texts[version] = text
         return version

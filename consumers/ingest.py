@@ -32,6 +32,8 @@ log = logging.getLogger("slicewatch.ingest")
 
 IDLE_SECONDS = 10.0
 """A caught-up shard takes over the newest event time this often (clock ``live``)."""
+PARKED_SECONDS = 30.0
+"""A parked shard that was read without a new loss for this long is parked no more."""
 TELL_SECONDS = 5.0
 """Lag is told this often, also when nothing can be read or stored."""
 RETRY_SECONDS = 1.0
@@ -63,6 +65,7 @@ class Ingest:
         self._states: dict[Shard, ShardState] = {}
         self._unclaimed: set[Shard] = set()
         self._paused: set[Shard] = set()
+        self._parked: dict[Shard, float] = {}
         now = clock.monotonic()
         self._next_flush = now + policy.flush_seconds
         self._next_idle = now + IDLE_SECONDS
@@ -142,6 +145,7 @@ class Ingest:
             state.position = self._source.position(state.shard)
         health.behind = any(not s.caught_up and s.high_water for s in self._states.values())
         health.paused = bool(self._paused)
+        health.parked = bool(self._parked)
         if arrived or not health.behind or health.paused:
             health.progressed = now
         if now >= self._next_tell:
@@ -158,6 +162,7 @@ class Ingest:
     def _drop(self, shard: Shard) -> None:
         self._unclaimed.discard(shard)
         self._paused.discard(shard)
+        self._parked.pop(shard, None)
         if self._states.pop(shard, None) is not None:
             log.info("shard dropped", extra={"shard": str(shard)})
         self._observer.drop_shard(shard)
@@ -167,10 +172,20 @@ class Ingest:
         shard = error.shard
         if not isinstance(shard, Shard):
             raise error
-        log.error("data loss, shard is parked: %s", error, extra={"shard": str(shard)})
+        if shard not in self._parked:
+            log.error("data loss, shard is parked: %s", error, extra={"shard": str(shard)})
         self._states.pop(shard, None)
         self._unclaimed.discard(shard)
-        self.health.parked = True
+        self._parked[shard] = self._clock.monotonic()
+
+    def _look_at_parked(self, now: float) -> None:
+        """A parked shard is tried again now and then: a person may have given it a new offset."""
+        for shard, since in list(self._parked.items()):
+            if shard in self._states and now - since > PARKED_SECONDS:
+                del self._parked[shard]
+                log.info("shard is read again", extra={"shard": str(shard)})
+            elif shard not in self._states:
+                self._unclaimed.add(shard)
 
     def _claim_all(self) -> None:
         """Claim what is assigned, once the coordinator agrees that it is ours."""
@@ -295,6 +310,7 @@ class Ingest:
         Under both clocks the store is told of shards that never held an event.
         """
         self._next_idle = now + IDLE_SECONDS
+        self._look_at_parked(now)
         idle = [s for s in self._states.values() if s.caught_up and not s.dirty]
         if not idle:
             return

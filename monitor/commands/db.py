@@ -9,10 +9,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from monitor.commands.clock import SystemClock
 from monitor.commands.options import load_settings, settings_option
 from monitor.core.time import to_datetime
+from monitor.ports import Shard
 from monitor.store import database
 from monitor.store.records import Records
+from monitor.store.shards import resume_from
 
 
 @click.group("db")
@@ -34,6 +37,25 @@ def migrate(path: Path) -> None:
     before = database.schema_revision(engine)
     database.migrate(engine)
     click.echo(f"schema {before or 'empty'} -> {database.head_revision()}")
+
+
+@command.command("resume-from")
+@click.argument("topic")
+@click.argument("partition", type=click.IntRange(min=0))
+@click.argument("offset", type=click.IntRange(min=0))
+@settings_option
+@click.option("--reason", required=True, help="Why; kept with the gap.")
+def resume(topic: str, partition: int, offset: int, path: Path, reason: str) -> None:
+    """Let a parked partition go on at another offset after data loss, and keep the gap.
+
+    Example: slicewatch db resume-from decisions 0 81234 --reason "topic was truncated"
+    """
+    engine = database.create_engine(load_settings(path).store.url)
+    database.require_head(engine)
+    shard = Shard(topic, partition)
+    before = resume_from(engine, shard, offset, reason, SystemClock().now())
+    stood = "was never read" if before is None else f"stood at {before}"
+    click.echo(f"{shard} {stood}, goes on at {offset}")
 
 
 @command.command("dead-letters")

@@ -127,7 +127,9 @@ def build_codecs(settings: Settings, records: Records) -> Codecs:
     """Codecs and clocks that all shards of this process share."""
     stream, coding = settings.stream, settings.coding
     secret = settings.privacy.id_key
-    hasher = IdHasher(secret.reveal().encode() if secret else records.id_key())
+    key = secret.reveal().encode() if secret else records.id_key()
+    records.keep_id_key(key)
+    hasher = IdHasher(key)
     coder = Coder(coding, settings.ingest.max_versions, records.version_texts())
     return Codecs(
         decisions=DecisionCodec(coder, coding),

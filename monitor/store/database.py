@@ -12,7 +12,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from monitor.errors import StoreError
 
@@ -28,7 +28,11 @@ def create_engine(url: str) -> sa.Engine:
     """
     try:
         parsed = sa.make_url(url)
-        engine = sa.create_engine(parsed, pool_pre_ping=parsed.get_backend_name() != "sqlite")
+        engine = sa.create_engine(
+            parsed,
+            pool_pre_ping=parsed.get_backend_name() != "sqlite",
+            hide_parameters=True,  # rows must not appear in error texts
+        )
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         message = "store.url is not a database URL this installation can open; use sqlite:///FILE"
         raise StoreError(message) from error
@@ -85,7 +89,7 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
 def _translated(engine: sa.Engine) -> Iterator[None]:
     try:
         yield
-    except OperationalError as error:
+    except DBAPIError as error:
         where = engine.url.render_as_string(hide_password=True)
         detail = str(error.orig).splitlines()[0] if error.orig else "unknown reason"
         raise StoreError(f"database {where} cannot be used: {detail}") from error

@@ -56,6 +56,11 @@ class IngestStore:
             _make_rows(connection, shards, topic_ids)
             for topic, topic_id in topic_ids.items():
                 _check_topic_id(connection, topic, topic_id)
+                connection.execute(
+                    sa.update(ownership)
+                    .where(ownership.c.topic == topic, ownership.c.topic_id.is_(None))
+                    .values(topic_id=topic_id)
+                )
 
     def claim(self, shards: Sequence[Shard], owner: str) -> list[Claim]:
         """Take shards over: whoever had them can flush no more."""
@@ -193,8 +198,9 @@ def _check_topic_id(connection: sa.Connection, topic: str, topic_id: str | None)
     ).scalar()
     if topic_id is not None and stored is not None and stored != topic_id:
         raise DataLossError(
-            f"topic {topic} was deleted and created again since it was last read;"
-            " its stored positions mean nothing in the new topic"
+            f"topic {topic} was deleted and created again since it was last read; its stored"
+            " positions mean nothing in the new topic. To go on, give every partition an offset:"
+            f" slicewatch db resume-from {topic} PARTITION OFFSET --reason TEXT"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import sqlalchemy as sa
 
@@ -15,6 +16,7 @@ from monitor.store.database import reading, writing
 from monitor.store.shards import read_watermark
 
 _ID_KEY = "id_key"
+_ID_KEY_MARK = "id_key_fingerprint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,27 @@ class Records:
                 sa.text("SELECT value FROM meta WHERE name = :n"), {"n": _ID_KEY}
             ).scalar_one()
         return bytes.fromhex(value)
+
+    def keep_id_key(self, key: bytes) -> None:
+        """Remember which id key this store was written with, by a fingerprint.
+
+        Raises:
+            StoreError: it is another key now; labels would not find their decisions.
+        """
+        mark = blake2b(b"slicewatch id key", digest_size=8, key=key).hexdigest()
+        with writing(self._engine) as connection:
+            connection.execute(
+                sa.text("INSERT INTO meta (name, value) VALUES (:n, :v) ON CONFLICT DO NOTHING"),
+                {"n": _ID_KEY_MARK, "v": mark},
+            )
+            stored = connection.execute(
+                sa.text("SELECT value FROM meta WHERE name = :n"), {"n": _ID_KEY_MARK}
+            ).scalar_one()
+        if stored != mark:
+            raise StoreError(
+                "privacy.id_key: this store was written with another key, so labels would not find"
+                " their decisions; use that key, or begin a new store (store.url)"
+            )
 
     def version_texts(self) -> list[str]:
         """Texts of all version tuples seen."""

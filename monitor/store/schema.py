@@ -167,6 +167,18 @@ dead_letter = Table(
 )
 Index("dead_letter_seen_at", dead_letter.c.seen_at)
 
+resumption = Table(
+    "resumption",
+    metadata,
+    *_shard(),
+    _id("epoch"),
+    Column("from_offset", BigInteger),
+    Column("to_offset", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("resumed_at", BigInteger, nullable=False),
+    comment="Offsets that a person moved a shard over after data loss, and why.",
+)
+
 contract = Table(
     "contract",
     metadata,

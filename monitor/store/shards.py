@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import sqlalchemy as sa
 
+from monitor.errors import StoreError
 from monitor.ports import Shard, ShardStatus, Tallies
-from monitor.store.database import reading
-from monitor.store.schema import ownership
+from monitor.store.database import reading, writing
+from monitor.store.schema import ownership, resumption
 
 
 def read_statuses(engine: sa.Engine) -> list[ShardStatus]:
@@ -47,3 +48,48 @@ def read_watermark(connection: sa.Connection, topic: str | None = None) -> int |
     if awaited:
         return None if None in awaited else min(awaited)
     return max((row.watermark for row in rows if row.watermark is not None), default=None)
+
+
+def resume_from(engine: sa.Engine, shard: Shard, offset: int, reason: str, now: int) -> int | None:
+    """Move a shard to another offset after data loss; returns the offset it stood at.
+
+    Offsets that are skipped become gaps, so both conservation equations still hold; when the
+    topic was created again and its offsets begin anew, the shard's own start moves along. The
+    worker that reads the shard is fenced out and begins again at the new offset.
+
+    Raises:
+        StoreError: the store does not know the shard.
+    """
+    with writing(engine) as connection:
+        one = sa.and_(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
+        row = connection.execute(sa.select(ownership).where(one)).one_or_none()
+        if row is None:
+            raise StoreError(f"topic {shard.topic} partition {shard.partition} was never read")
+        tallies = msgspec.json.decode(row.tallies, type=Tallies)
+        moved = offset - (offset if row.next_offset is None else row.next_offset)
+        tallies.gaps += max(moved, 0)
+        start = offset if row.start_offset is None else row.start_offset + min(moved, 0)
+        connection.execute(
+            sa.update(ownership)
+            .where(one)
+            .values(
+                epoch=row.epoch + 1,
+                topic_id=None,
+                start_offset=start,
+                next_offset=offset,
+                tallies=msgspec.json.encode(tallies).decode(),
+            )
+        )
+        connection.execute(
+            sa.insert(resumption).values(
+                topic=shard.topic,
+                part=shard.partition,
+                epoch=row.epoch + 1,
+                from_offset=row.next_offset,
+                to_offset=offset,
+                reason=reason,
+                resumed_at=now,
+            )
+        )
+    before: int | None = row.next_offset
+    return before

@@ -166,6 +166,18 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
+        "resumption",
+        sa.Column("topic", sa.Text(), nullable=False),
+        sa.Column("part", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("epoch", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("from_offset", sa.BigInteger(), nullable=True),
+        sa.Column("to_offset", sa.BigInteger(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("resumed_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("topic", "part", "epoch"),
+        comment="Offsets that a person moved a shard over after data loss, and why.",
+    )
+    op.create_table(
         "snapshot",
         sa.Column("id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("stored_at", sa.BigInteger(), nullable=False),
