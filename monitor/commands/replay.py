@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
 import msgspec
+import sqlalchemy as sa
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -20,7 +20,9 @@ from monitor.commands.options import load_settings, on_stop, settings_option
 from monitor.commands.table import summary_table
 from monitor.core.snapshot import Snapshot, decode
 from monitor.errors import SourceError
+from monitor.ports import Clock
 from monitor.settings import Settings
+from monitor.store import retention
 from monitor.store.records import Records
 from monitor.store.shards import read_statuses
 
@@ -48,25 +50,33 @@ def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) ->
     clock = SystemClock()
     engine = wiring.open_store(settings, clock)
     source = FileSource([_topic_and_path(name, settings) for name in files], by_content=True)
-    with ExitStack() as stack:
-        stack.callback(engine.dispose)
-        progress = stack.enter_context(_Bar(source))
+    began = clock.monotonic()
+    with _Bar(source) as progress:
         ingest = wiring.build_ingest(
             settings, engine, source, ServiceMetrics(), clock, progress=progress.update
         )
         on_stop(lambda *_: ingest.stop())
-        began = clock.monotonic()
         ingest.run()
-        seconds = clock.monotonic() - began
-    evaluator = wiring.build_evaluator(settings, engine, clock)
-    if not evaluator.cycle():
-        click.echo("counted; another process evaluates this store", err=True)
-    evaluator.release()
+    seconds = clock.monotonic() - began
+    _evaluate(settings, engine, clock)
     events = sum(status.tallies.events for status in read_statuses(engine))
     click.echo(_sentence(events, progress.events, seconds), err=True)
     if summary:
         newest = Records(engine).newest_snapshot()
         _print_summary(decode(newest[1]) if newest else None, as_json)
+    engine.dispose()
+
+
+def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
+    """Fold and publish what was counted, and delete what is past its time."""
+    evaluator = wiring.build_evaluator(settings, engine, clock)
+    if not evaluator.cycle():
+        click.echo("counted; another process evaluates this store", err=True)
+        return
+    evaluator.release()
+    slowest = Records(engine).slowest_event_time()
+    if slowest is not None:
+        retention.apply(engine, wiring.retention_policy(settings), slowest, clock.now())
 
 
 def _sentence(stored: int, fresh: int, seconds: float) -> str:

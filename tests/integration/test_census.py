@@ -265,9 +265,9 @@ def test_a_gap_beyond_the_horizon_costs_a_hundred_events_a_shard(tmp_path: Path)
     januaries = History("years", 1.0, days=20)
     url, _ = replay(januaries, tmp_path)
     shards = tallies(url)
-    assert {name: shard["dead_letters"] for name, shard in shards.items()} == {
-        "decisions/0": {"jump": 200},
-        "labels/0": {"jump": 200},
+    assert {name.split("/")[0]: shard["dead_letters"] for name, shard in shards.items()} == {
+        "decisions": {"jump": 200},
+        "labels": {"jump": 200},
     }
     frame = januaries.frame
     rank = frame.groupby("year").cumcount()
