@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from consumers.health import Health
+from consumers.ownership import Ownership
 from consumers.poison import PoisonWatch
 from consumers.pressure import paused_shards
 from consumers.roles import IngestPolicy, Observer, Store
 from consumers.shard import Codecs, ShardState
 from monitor.errors import DataLossError, FencedError, StoreError
 from monitor.ports import (
-    Claim,
     Clock,
     Polled,
     Records,
@@ -32,12 +32,8 @@ log = logging.getLogger("slicewatch.ingest")
 
 IDLE_SECONDS = 10.0
 """A caught-up shard takes over the newest event time this often (clock ``live``)."""
-PARKED_SECONDS = 30.0
-"""A parked shard that was read without a new loss for this long is parked no more."""
 TELL_SECONDS = 5.0
 """Lag is told this often, also when nothing can be read or stored."""
-RETRY_SECONDS = 1.0
-"""Pause between two tries to reach the store or to prove membership."""
 
 
 class Ingest:
@@ -62,14 +58,12 @@ class Ingest:
         self._observer = observer
         self._progress = progress or (lambda events: None)
         self._stop = threading.Event()
-        self._states: dict[Shard, ShardState] = {}
-        self._unclaimed: set[Shard] = set()
+        self._own = Ownership(source, store, codecs, policy)
+        self._states = self._own.states
         self._paused: set[Shard] = set()
-        self._parked: dict[Shard, float] = {}
         now = clock.monotonic()
         self._next_flush = now + policy.flush_seconds
         self._next_idle = now + IDLE_SECONDS
-        self._next_claim = now
         self._events = 0
         self._next_tell = now + TELL_SECONDS
         self._poison = PoisonWatch(policy.dead_letter_stop_share, policy.dead_letter_min_events)
@@ -104,7 +98,7 @@ class Ingest:
         self._store.register(shards, {topic: self._source.topic_id(topic) for topic in topics})
 
     def _done(self) -> bool:
-        return self._source.finished and not self._unclaimed
+        return self._source.finished and not self._own.unclaimed
 
     def step(self, timeout: float) -> None:
         """One turn of the loop."""
@@ -113,15 +107,15 @@ class Ingest:
         now = self._clock.monotonic()
         self.health.polled = now
         for shard in polled.revoked:
-            self._drop(shard)
-        self._unclaimed.update(polled.assigned)
-        if polled.assigned:
-            self.health.started = True
+            self._own.drop(shard)
+            self._paused.discard(shard)
+            self._observer.drop_shard(shard)
+        self._own.assign(polled.assigned)
+        self.health.started |= bool(polled.assigned)
         # Before any claim: what was fetched under the last ownership starts where that one stood.
         for records in polled.records:
             self._take(records)
-        if self._unclaimed and now >= self._next_claim:
-            self._claim_all()
+        self._claim(now)
         self._note_progress(now, any(len(r.offsets) for r in polled.records))
         buffered = sum(state.buffered for state in self._states.values())
         if buffered >= self._policy.flush_events or now >= self._next_flush:
@@ -135,7 +129,7 @@ class Ingest:
         try:
             return self._source.poll(timeout)
         except DataLossError as error:
-            self._park(error)
+            self._own.park(error, self._clock.monotonic())
             return Polled()
 
     def _note_progress(self, now: float, arrived: bool) -> None:
@@ -145,7 +139,7 @@ class Ingest:
             state.position = self._source.position(state.shard)
         health.behind = any(not s.caught_up and s.high_water for s in self._states.values())
         health.paused = bool(self._paused)
-        health.parked = bool(self._parked)
+        health.parked = bool(self._own.parked)
         if arrived or not health.behind or health.paused:
             health.progressed = now
         if now >= self._next_tell:
@@ -154,89 +148,24 @@ class Ingest:
                 self._tell(state)
         if not any(state.dirty for state in self._states.values()) and health.store_ok:
             health.stored = now
-        if self._states or self._unclaimed:
+        if self._own.any:
             health.assigned = now
 
-    # Ownership
-
-    def _drop(self, shard: Shard) -> None:
-        self._unclaimed.discard(shard)
-        self._paused.discard(shard)
-        self._parked.pop(shard, None)
-        if self._states.pop(shard, None) is not None:
-            log.info("shard dropped", extra={"shard": str(shard)})
-        self._observer.drop_shard(shard)
-
-    def _park(self, error: DataLossError) -> None:
-        """Data is gone from the broker: the shard waits for a person, the others go on."""
-        shard = error.shard
-        if not isinstance(shard, Shard):
-            raise error
-        if shard not in self._parked:
-            log.error("data loss, shard is parked: %s", error, extra={"shard": str(shard)})
-        self._states.pop(shard, None)
-        self._unclaimed.discard(shard)
-        self._parked[shard] = self._clock.monotonic()
-
-    def _look_at_parked(self, now: float) -> None:
-        """A parked shard is tried again now and then: a person may have given it a new offset."""
-        for shard, since in list(self._parked.items()):
-            if shard in self._states and now - since > PARKED_SECONDS:
-                del self._parked[shard]
-                log.info("shard is read again", extra={"shard": str(shard)})
-            elif shard not in self._states:
-                self._unclaimed.add(shard)
-
-    def _claim_all(self) -> None:
-        """Claim what is assigned, once the coordinator agrees that it is ours."""
-        shards = sorted(self._unclaimed)
-        self._next_claim = self._clock.monotonic() + RETRY_SECONDS
-        if not self._source.is_member(shards):
-            self._next_claim = self._clock.monotonic()
-            return
+    def _claim(self, now: float) -> None:
         try:
-            for claim in self._store.claim(shards, self._policy.owner):
-                self._begin(claim)
-        except FencedError as error:
-            log.warning("shard was claimed by another worker", extra={"shard": str(error.shard)})
+            for state in self._own.claim(now):
+                self._tell(state)
+                self.health.store_ok = True
         except StoreError as error:
             self._lost_store(error)
-        else:
-            self.health.store_ok = True
-
-    def _begin(self, claim: Claim) -> None:
-        shard = claim.shard
-        offset = claim.next_offset
-        if offset is None:
-            offset = self._source.first_offset(shard, self._policy.start)
-            self._store.start(claim, offset)
-        is_decisions = shard.topic == self._policy.decisions_topic
-        state = ShardState.of(claim, self._codecs, is_decisions, offset)
-        if state.filter is not None and claim.max_decided_at is not None:
-            since = (claim.max_decided_at - self._codecs.dedupe_window) // int(60e6)
-            state.filter.restore(*self._store.duplicate_keys(shard, since))
-        self._unclaimed.discard(shard)
-        try:
-            self._source.begin(shard, offset)
-        except DataLossError as error:
-            self._park(error)
-            return
-        self._source.resume([shard])
-        self._states[shard] = state
-        self._tell(state)
-        log.info("shard claimed", extra={"shard": str(shard), "offset": offset})
 
     def _lost_store(self, error: StoreError) -> None:
-        """The outcome of a broken commit is unknown: drop everything, claim again later."""
         if self.health.store_ok:
             log.error("store failed, consumption pauses: %s", error)
         self.health.store_ok = False
         self._observer.store_failed()
-        self._source.pause(self._states)
-        self._unclaimed.update(self._states)
-        self._states.clear()
+        self._own.forget_all(self._clock.monotonic())
         self._paused.clear()
-        self._next_claim = self._clock.monotonic() + RETRY_SECONDS
 
     # Data
 
@@ -281,12 +210,9 @@ class Ingest:
         self._source.report({state.shard: state.committed for state in states})
 
     def _fenced(self, error: FencedError) -> None:
-        log.warning("shard is owned by another worker now", extra={"shard": str(error.shard)})
-        for shard in [s for s in self._states if s == error.shard]:
-            del self._states[shard]
-            self._source.pause([shard])
-            self._unclaimed.add(shard)
-            self._observer.drop_shard(shard)
+        self._own.fenced(error.shard)
+        if isinstance(error.shard, Shard):
+            self._observer.drop_shard(error.shard)
         self._next_flush = self._clock.monotonic()
 
     def _tell(self, state: ShardState) -> None:
@@ -310,7 +236,7 @@ class Ingest:
         Under both clocks the store is told of shards that never held an event.
         """
         self._next_idle = now + IDLE_SECONDS
-        self._look_at_parked(now)
+        self._own.look_at_parked(now)
         idle = [s for s in self._states.values() if s.caught_up and not s.dirty]
         if not idle:
             return

@@ -252,6 +252,11 @@ class ShardState:
             self.watermark = mark
         return moved
 
+    def lose(self) -> None:
+        """What was read since the last flush is gone, and is to be read again."""
+        if self.dirty:
+            self.next_offset, self.position = self.committed, None
+
     def end(self) -> None:
         """Nothing will ever come again: the hour of the newest event is complete."""
         self.ended = True

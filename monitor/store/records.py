@@ -13,7 +13,7 @@ from monitor.core.coding import Coding
 from monitor.errors import StoreError
 from monitor.ports import DeadLetter, Shard, StoredDeadLetter
 from monitor.store.database import reading, writing
-from monitor.store.shards import read_watermark
+from monitor.store.shards import read_slowest
 
 _ID_KEY = "id_key"
 _ID_KEY_MARK = "id_key_fingerprint"
@@ -153,7 +153,7 @@ class Records:
     def slowest_event_time(self) -> int | None:
         """Event time that every shard of both topics has passed; None while one has not begun."""
         with reading(self._engine) as connection:
-            return read_watermark(connection)
+            return read_slowest(connection)
 
     def pending_rows(self) -> int:
         """Number of decisions that can still get a label."""

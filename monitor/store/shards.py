@@ -33,21 +33,30 @@ def read_statuses(engine: sa.Engine) -> list[ShardStatus]:
     ]
 
 
-def read_watermark(connection: sa.Connection, topic: str | None = None) -> int | None:
-    """Event time up to which a topic (or, without one, all) is complete: the slowest shard's.
+def read_watermark(connection: sa.Connection, topic: str) -> int | None:
+    """Event time up to which a topic is complete: the slowest shard's.
 
     A shard that never held an event and is read to its end does not count, nor does a file that
     has ended; one that nobody reads, or that lags, holds the watermark back. When every shard
     has ended it is the latest of them. None while nothing is known.
     """
     query = sa.select(ownership.c.watermark, ownership.c.holds_back)
-    if topic is not None:
-        query = query.where(ownership.c.topic == topic)
-    rows = connection.execute(query).all()
+    rows = connection.execute(query.where(ownership.c.topic == topic)).all()
     awaited = [row.watermark for row in rows if row.holds_back]
     if awaited:
         return None if None in awaited else min(awaited)
     return max((row.watermark for row in rows if row.watermark is not None), default=None)
+
+
+def read_slowest(connection: sa.Connection) -> int | None:
+    """Event time that both topics have passed; None while either has not begun.
+
+    The labels of a replay may come in a later file: what they need is kept until then.
+    """
+    topics = connection.execute(sa.select(ownership.c.topic).distinct()).scalars().all()
+    marks = [read_watermark(connection, topic) for topic in topics]
+    known = [mark for mark in marks if mark is not None]
+    return min(known) if len(known) == len(marks) > 1 else None
 
 
 def resume_from(engine: sa.Engine, shard: Shard, offset: int, reason: str, now: int) -> int | None:

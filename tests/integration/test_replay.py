@@ -1,0 +1,558 @@
+"""``slicewatch replay``: files of any number, order and time make one history, counted once.
+
+The command runs in this process, with a clock that never waits. What it must have counted is
+said by the naive oracle; that nothing changed, by everything the store holds.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import counting_oracle as oracle
+import lesson
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pipeline import (
+    DECISIONS,
+    ID_KEY,
+    LABELS,
+    ManualClock,
+    Pipeline,
+    attributes_in,
+    dead_letters,
+    messages,
+    tallies_text,
+    total,
+)
+
+from consumers.shard import ShardState
+from consumers.sources import file_source
+from monitor import cli
+from monitor.commands import replay, wiring
+from monitor.core.contract import Metric
+from monitor.core.snapshot import Snapshot, WindowTable, decode
+from monitor.core.time import HOUR, MINUTE, to_micros
+from monitor.errors import StoreError
+from monitor.ports import Claim, Dictionary, FlushResult, Records, Shard, ShardFlush, Tallies
+from monitor.settings import Settings, load
+from monitor.store.ingest import IngestStore
+from monitor.store.records import Records as Stored
+
+RULES = oracle.Rules(attributes_in(), ID_KEY.encode())
+END = to_micros(datetime.fromisoformat("2026-06-04T00:00Z"))
+"""The end of the last hour of all: midnight, so that windows of whole days end there too."""
+
+Event = dict[str, Any]
+
+
+def decision(key: str, hours: float, **more: object) -> Event:
+    """Every third one goes to a person, by its score."""
+    pick = random.Random(key)
+    attributes = {
+        "channel": pick.choice(("chat", "email")),
+        "language_variety": pick.choice(("formal", "conversational")),
+    }
+    at = lesson.START + timedelta(hours=hours)
+    score = pick.choice((0.6, 0.8, 0.95))
+    return lesson.decision(key, at, score, attributes=attributes, **more)
+
+
+def label(decided: Mapping[str, Any]) -> Event:
+    at = oracle.instant(decided["decided_at"])
+    return lesson.label(str(decided["decision_id"]), at, random.Random(at).random() < 0.6)
+
+
+EARLY = [decision(f"e{i}", i / 3) for i in range(60)]
+LATE = [decision(f"l{i}", i) for i in range(62)]  # the last one is of 23:05
+FILES = {
+    "early": EARLY,
+    "late": LATE,
+    "labels": [label(one) for one in (*EARLY, *LATE)],
+}
+
+
+class Hasty(ManualClock):
+    """A second passes whenever somebody looks: nothing is ever waited for."""
+
+    def monotonic(self) -> float:
+        self.seconds += 1
+        return self.seconds
+
+
+@dataclass
+class Desk:
+    """One store, its settings file, and the command."""
+
+    folder: Path
+    pipeline: Pipeline
+    stops: list[Any]
+    env: dict[str, str]
+
+    def write(self, name: str, events: Sequence[Event]) -> str:
+        path = self.folder / f"{name}.jsonl"
+        path.write_bytes(b"".join(line + b"\n" for line in messages(events) if line))
+        return str(path)
+
+    def files(self, *names: str) -> list[str]:
+        return [self.write(name, FILES[name]) for name in names or FILES]
+
+    def replay(self, *arguments: str, stdin: Sequence[Event] = ()) -> Result:
+        options = ["-s", str(self.folder / "settings.toml"), *arguments]
+        typed = b"\n".join(line for line in messages(stdin) if line)
+        runner = CliRunner()
+        return runner.invoke(
+            replay.command, options, input=typed, env=self.env, catch_exceptions=False
+        )
+
+    def fresh(self, *arguments: str, stdin: Sequence[Event] = ()) -> int:
+        """Replay; returns how many events were read for the first time."""
+        said = self.replay(*arguments, stdin=stdin).stderr
+        return int(said.split(" events read")[0].replace(",", ""))
+
+    def counted(self, decisions: Sequence[Event], labels: Sequence[Event]) -> None:
+        """Everything was counted once, and every label found its decision."""
+        self.pipeline.check_conservation()
+        expected = oracle.count(RULES, decisions, labels)
+        self.pipeline.check_counts(expected.counts)  # type: ignore[arg-type]
+        statuses = self.pipeline.statuses()
+        assert total(statuses, DECISIONS, "counted") == len(decisions)
+        assert total(statuses, LABELS, "counted") == len(labels)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return decode(self.pipeline.snapshot() or b"")
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """All that a reader, or the next run, could see."""
+        statuses = self.pipeline.statuses()
+        marks = [(s.shard, s.next_offset, s.seq, s.watermark) for s in statuses]
+        return marks, tallies_text(statuses), self.pipeline.counts(), self.pipeline.snapshot()
+
+    def snapshots(self) -> int:
+        with self.pipeline.engine.connect() as connection:
+            return int(connection.execute(sa.text("SELECT COUNT(*) FROM snapshot")).scalar_one())
+
+
+@pytest.fixture
+def desks(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
+    """Makes desks; the process keeps its signals and its log."""
+    opened: list[Pipeline] = []
+    stops: list[Any] = []
+    monkeypatch.setattr(replay, "on_stop", stops.append)
+    monkeypatch.setattr(replay.logs, "configure", lambda *_: None)
+    monkeypatch.setattr(replay, "SystemClock", Hasty)
+
+    def make() -> Desk:
+        folder = tmp_path_factory.mktemp("desk")
+        opened.append(Pipeline(folder))
+        return Desk(folder, opened[-1], stops, {"SLICEWATCH__STORE__URL": _url(folder)})
+
+    yield make
+    for pipeline in opened:
+        pipeline.engine.dispose()
+
+
+@pytest.fixture
+def desk(desks: Any) -> Desk:
+    made: Desk = desks()
+    return made
+
+
+def _url(folder: Path) -> str:
+    return f"sqlite:///{folder}/store.db"
+
+
+def _settings(folder: Path) -> Settings:
+    return load(folder / "settings.toml", {"SLICEWATCH__STORE__URL": _url(folder)})
+
+
+def refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *files: str
+) -> str:
+    """The one line that a refused replay prints."""
+    monkeypatch.setattr(
+        "sys.argv", ["slicewatch", "replay", "-s", str(desk.folder / "settings.toml"), *files]
+    )
+    for name, value in desk.env.items():
+        monkeypatch.setenv(name, value)
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as raised:
+        cli.main()
+    said = capsys.readouterr()
+    assert raised.value.code == cli.EXIT_ERROR
+    assert not said.out
+    assert said.err.count("\n") == 1, said.err
+    return said.err
+
+
+# Several files
+
+
+def _inside(window: WindowTable, events: Sequence[Event], since: int) -> list[Event]:
+    return [e for e in events if since <= to_micros(oracle.instant(e["decided_at"])) < window.end]
+
+
+def test_the_latest_file_closes_every_window(desk: Desk) -> None:
+    assert desk.fresh(*desk.files()) == 244
+    desk.counted([*EARLY, *LATE], FILES["labels"])
+    shown = desk.snapshot
+    assert shown.watermark == shown.frontier == END
+    assert [window.window for window in shown.contracts[0].windows] == ["1h", "24h", "7d", "28d"]
+    ready = {one["decision_id"] for one in FILES["labels"] if one["ready"]}
+    for window in shown.contracts[0].windows:
+        assert (window.end, window.labelled_end) == (END, None if window.window == "1h" else END)
+        inside = _inside(window, [*EARLY, *LATE], window.start)
+        assert window.total.rates[Metric.SELECTION].support == len(inside) > 0
+        if window.labelled_start is not None:
+            hits = [e["route"] for e in inside if e["decision_id"] in ready]
+            share = hits.count("auto_serve") / len(hits)
+            assert window.total.rates[Metric.TPR].value == pytest.approx(share)
+
+
+@pytest.mark.parametrize("again", [("early", "late", "labels"), ("early",), ("labels",), ("late",)])
+def test_replaying_again_adds_nothing(desk: Desk, again: tuple[str, ...]) -> None:
+    desk.replay(*desk.files())
+    before = desk.state
+    assert desk.fresh(*desk.files(*again)) == 0
+    assert desk.state == before
+    assert desk.snapshots() == 1
+
+
+@pytest.mark.parametrize("order", permutations(FILES), ids="+".join)
+def test_files_may_come_one_after_the_other(desk: Desk, desks: Any, order: Sequence[str]) -> None:
+    """Each run goes on from the last one, and the store ends as if all had been given at once."""
+    runs = [desk.fresh(*desk.files(name)) for name in order]
+    assert runs == [len(FILES[name]) for name in order]
+    desk.counted([*EARLY, *LATE], FILES["labels"])
+    at_once: Desk = desks()
+    at_once.replay(*at_once.files())
+    assert desk.snapshot == at_once.snapshot
+    assert desk.pipeline.counts() == at_once.pipeline.counts()
+
+
+def test_a_later_file_moves_the_watermark_and_an_older_one_leaves_it(desk: Desk) -> None:
+    desk.replay(*desk.files("early", "labels"))
+    assert desk.snapshot.watermark == to_micros(lesson.START) + 20 * HOUR - 5 * MINUTE
+    shards = {s.shard: s.next_offset for s in desk.pipeline.statuses()}
+    desk.replay(*desk.files("late"))
+    assert desk.snapshot.watermark == END
+    older = [decision(f"o{i}", -i) for i in range(5, 0, -1)]
+    assert desk.fresh(desk.write("older", older), desk.write("x", [label(one) for one in older]))
+    assert desk.snapshot.watermark == END
+    assert desk.snapshot.frontier == END
+    now = {s.shard: s.next_offset for s in desk.pipeline.statuses()}
+    assert {shard: now[shard] for shard in shards} == shards
+    assert len(now) == 5
+
+
+def test_a_file_that_has_grown_goes_on_after_its_last_line(desk: Desk) -> None:
+    late, labels = desk.files("late", "labels")
+    desk.write("late", LATE[:20])
+    assert desk.fresh(late, labels) == 20 + len(FILES["labels"])
+    desk.write("late", LATE)
+    assert desk.fresh(late, labels) == 42
+    assert desk.snapshot.watermark == END
+
+
+def test_neither_order_nor_a_second_labels_file_changes_anything(desks: Any) -> None:
+    half = len(FILES["labels"]) // 2
+    seen = []
+    for seed in range(6):
+        desk: Desk = desks()
+        files = desk.files("early", "late")
+        if seed % 2:
+            files += desk.files("labels")
+        else:
+            files += [
+                desk.write("one", FILES["labels"][:half]),
+                desk.write("two", FILES["labels"][half:]),
+            ]
+        random.Random(seed).shuffle(files)
+        assert desk.fresh(*files) == 244
+        seen.append((desk.pipeline.counts(), desk.snapshot))
+        before = desk.state
+        random.Random(seed + 1).shuffle(files)
+        assert desk.fresh(*files) == 0
+        assert desk.state == before
+    assert all(one == seen[0] for one in seen)
+
+
+def test_labels_of_later_files_find_decisions_of_any_age(desk: Desk) -> None:
+    """Nothing a label could still ask for is deleted before labels have passed it."""
+    decisions = [decision(f"d{i}", 12 * i) for i in range(200)]
+    labels = [label(one) for one in decisions]
+    desk.replay(desk.write("decisions", decisions))
+    desk.replay(desk.write("first", labels[:100]))
+    desk.replay(desk.write("second", labels[100:]))
+    desk.counted(decisions, labels)
+    assert total(desk.pipeline.statuses(), LABELS, "unmatched") == 0
+
+
+# What is refused
+
+
+def test_two_files_that_begin_alike_are_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    early, copy = desk.write("early", EARLY), desk.write("copy", EARLY)
+    said = refused(desk, monkeypatch, capsys, early, copy)
+    assert said == f"slicewatch: {early} and {copy} begin with the same event: one file?\n"
+    assert desk.pipeline.statuses() == []
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("beside", [(), ("late", "labels")])
+def test_a_file_that_was_cut_short_is_one_clear_line(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    beside: tuple[str, ...],
+) -> None:
+    desk.replay(*desk.files())
+    before = desk.state
+    cut, *others = (
+        desk.write("early", EARLY[:20]),
+        *(str(desk.folder / f"{n}.jsonl") for n in beside),
+    )
+    said = refused(desk, monkeypatch, capsys, cut, *others)
+    assert f"{cut} has 20 lines, and 60 were counted before" in said
+    assert desk.state == before
+    desk.write("early", EARLY)
+    assert desk.fresh(cut, *others) == 0
+    assert desk.state == before
+
+
+def test_standard_input_must_say_what_it_holds(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "decisions=- or labels=-" in refused(desk, monkeypatch, capsys, "-")
+
+
+# Standard input
+
+
+def test_every_standard_input_is_a_shard_of_its_own(desk: Desk) -> None:
+    labels = FILES["labels"]
+    one, two = labels[:50], labels[50:]
+    assert desk.fresh(*desk.files("early", "late"), "labels=-", stdin=one) == 122 + 50
+    assert desk.fresh("labels=-", stdin=two) == len(two)
+    desk.counted([*EARLY, *LATE], labels)
+    before = desk.state
+    for typed in (one, two):
+        assert desk.fresh("labels=-", stdin=typed) == 0
+    assert desk.state == before
+    read = [s.next_offset for s in desk.pipeline.statuses() if s.shard.topic == LABELS]
+    assert sorted(read) == [50, len(two)]  # type: ignore[type-var]
+
+
+# Interruptions
+
+
+@pytest.mark.parametrize("turns", [3, 4, 7])
+def test_an_interrupted_replay_resumes_exactly(
+    desk: Desk, desks: Any, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    whole: Desk = desks()
+    whole.replay(*whole.files())
+    monkeypatch.setattr(file_source, "CHUNK_BYTES", 4000)
+    files, update, seen = desk.files(), replay._Bar.update, Counter[str]()
+
+    def stop_soon(bar: Any, events: int) -> None:
+        update(bar, events)
+        seen["turns"] += 1
+        if seen["turns"] % turns == 0:
+            desk.stops[-1]()
+
+    monkeypatch.setattr(replay._Bar, "update", stop_soon)
+    while seen["events"] < 244:
+        seen["events"] += desk.fresh(*files)
+        seen["runs"] += 1
+        desk.pipeline.check_conservation()
+        assert desk.snapshot.watermark is None or desk.snapshot.watermark <= END
+    assert seen["runs"] > 2
+    monkeypatch.setattr(replay._Bar, "update", update)
+    assert desk.fresh(*files) == 0
+    assert desk.snapshot == whole.snapshot
+    assert desk.pipeline.counts() == whole.pipeline.counts()
+    desk.counted([*EARLY, *LATE], FILES["labels"])
+
+
+def test_what_was_interrupted_promises_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hours of a file that was not read to its end are not complete."""
+    monkeypatch.setattr(file_source, "CHUNK_BYTES", 4000)
+    update = replay._Bar.update
+    with monkeypatch.context() as patch:
+        patch.setattr(replay._Bar, "update", lambda *x: (update(*x), x[1] and desk.stops[-1]()))
+        assert 0 < desk.fresh(*desk.files()) < 244
+    newest = {s.max_decided_at for s in desk.pipeline.statuses() if s.shard.topic == DECISIONS}
+    assert desk.snapshot.watermark == min(at or 0 for at in newest) - 10 * MINUTE
+
+
+class Failing:
+    """A store whose n-th flush fails, before anything is written or after the commit."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, after: bool) -> None:
+        self.calls = 0
+        flush = IngestStore.flush
+
+        def fail_once(
+            store: IngestStore, flushes: Sequence[ShardFlush], dictionary: Dictionary
+        ) -> FlushResult:
+            self.calls += 1
+            if self.calls == at and not after:
+                raise StoreError("gone before the commit")
+            result = flush(store, flushes, dictionary)
+            if self.calls == at:
+                raise StoreError("gone after the commit")
+            return result
+
+        monkeypatch.setattr(IngestStore, "flush", fail_once)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_store_that_fails_once_changes_nothing(
+    desks: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, after: bool
+) -> None:
+    """In any flush, the very last ones included: the run goes on until everything is counted."""
+    caplog.set_level("CRITICAL", "slicewatch")
+    monkeypatch.setattr(file_source, "CHUNK_BYTES", 12_000)
+    seen, number = [], 0
+    while True:
+        desk: Desk = desks()
+        with monkeypatch.context() as patch:
+            store = Failing(patch, number, after)
+            desk.replay(*desk.files())
+        desk.counted([*EARLY, *LATE], FILES["labels"])
+        seen.append((desk.pipeline.counts(), desk.snapshot))
+        assert seen[-1] == seen[0]
+        if store.calls < number:
+            break
+        number += 1
+    assert number > 4
+
+
+# What is printed
+
+
+def test_the_summary_is_what_the_snapshot_holds(desk: Desk) -> None:
+    result = desk.replay(*desk.files(), "--summary", "--json")
+    assert json.loads(result.stdout) == json.loads(desk.pipeline.snapshot() or b"")
+    assert not desk.replay(*desk.files()).stdout
+
+
+def test_the_summary_of_a_guarded_contract_has_no_number_below_its_support(desk: Desk) -> None:
+    desk.replay(*desk.files())
+    path = desk.folder / "settings.toml"
+    guarded = path.read_text().replace("synthetic = true\nk = 1\n", "")
+    path.write_text(guarded.replace('version = "1"', 'version = "2"'))
+    result = desk.replay(str(desk.folder / "late.jsonl"), "--summary", "--json")
+    assert json.loads(result.stdout) == json.loads(desk.pipeline.snapshot() or b"")
+    (table,) = desk.snapshot.contracts
+    assert (table.k, table.synthetic) == (11, False)
+    rows = [row for w in table.windows for g in w.groups for row in g.rows]
+    shown = [rate.support for row in rows for rate in row.rates.values()]
+    assert shown
+    assert min(shown) >= 11
+
+
+# Arrays
+
+
+BAD: tuple[Mapping[str, object], ...] = (
+    {"route": "x"}, {"judge_score": "1"}, {"text": "free"}, {"attributes": {"colour": "red"}},
+    {"decided_at": "2026-06-01T10:05:00"}, {"decided_at": "2030-01-01T00:00:00Z"},
+    {"decided_at": "2020-01-01T00:00:00Z"}, {"versions": {}},
+)  # fmt: skip
+
+
+def _mixed(events: Sequence[Event], pick: random.Random) -> list[bytes | None]:
+    """Single events, arrays of one and of many, and empty arrays, in any succession."""
+    out: list[bytes | None] = []
+    rest = list(events)
+    while rest:
+        size = pick.choice((0, 1, 1, 2, 5, 50))
+        out.append(
+            json.dumps(rest[:size] if size != 1 or pick.random() < 0.5 else rest[0]).encode()
+        )
+        rest = rest[size:]
+    return out
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    with Pipeline(tmp_path_factory.mktemp("bare"), dedupe__window="1h") as pipeline:
+        yield pipeline
+
+
+def _added(pipeline: Pipeline, topic: str, batches: Sequence[Sequence[bytes | None]]) -> Any:
+    """What a shard adds: columns, totals, and (reason, field) of its dead letters in order."""
+    codecs = wiring.build_codecs(pipeline.settings, Stored(pipeline.engine))
+    claim = Claim(Shard(topic, 0), 1, 0, 0, 0, None, None, Tallies())
+    state = ShardState.of(claim, codecs, topic == DECISIONS, 0)
+    offset = 0
+    for batch in batches:
+        places = range(offset, offset + len(batch))
+        state.add(Records(claim.shard, places, batch, [-1] * len(batch)))
+        offset += len(batch)
+    flush = state.flush()
+    flush.tallies.messages = 0
+    return flush, [(letter.reason, letter.field) for letter in flush.dead_letters]
+
+
+def _same_columns(one: Any, other: Any) -> None:
+    assert (one is None) == (other is None)
+    for name in one.__slots__ if one is not None else ():
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 60), st.floats(0, 0.5))
+def test_arrays_and_single_events_add_the_same(
+    bare: Pipeline, seed: int, size: int, share: float
+) -> None:
+    """However events are packed, also within one batch, and whatever is wrong with some."""
+    pick = random.Random(seed)
+    events = [decision(f"d{pick.randint(0, size)}", i / 9) for i in range(size)]
+    events = [e | pick.choice(BAD) if pick.random() < share else e for e in events]
+    labels = [label(e) | pick.choice(({}, {}, {"ready": 1}, {"x": 1})) for e in events
+              if e["decided_at"][3] != "2" or True]  # fmt: skip
+    for topic, history in ((DECISIONS, events), (LABELS, labels)):
+        packed = _mixed(history, pick)
+        cut = pick.randint(0, len(packed))
+        one, refused_one = _added(bare, topic, [messages(history)])
+        other, refused_other = _added(bare, topic, [packed[:cut], packed[cut:]])
+        assert refused_one == refused_other
+        assert one.tallies == other.tallies
+        assert (one.max_decided_at, one.watermark) == (other.max_decided_at, other.watermark)
+        _same_columns(one.decisions, other.decisions)
+        _same_columns(one.labels, other.labels)
+
+
+def test_a_file_of_arrays_counts_like_a_file_of_events(desks: Any) -> None:
+    pick, seen = random.Random(7), []
+    decisions = [e | pick.choice(BAD) if i % 9 == 5 else e for i, e in enumerate(LATE)]
+    for packed in (messages(decisions), _mixed(decisions, pick), messages(decisions, [1000])):
+        desk: Desk = desks()
+        path = desk.folder / "packed.jsonl"
+        path.write_bytes(b"".join(line + b"\n" for line in packed if line))
+        labels = desk.write("labels", FILES["labels"])
+        assert desk.fresh(f"decisions={path}", labels) == len(LATE) + len(FILES["labels"])
+        letters = [(reason, field) for *_, reason, field in dead_letters(desk.pipeline.engine)]
+        seen.append((letters, desk.pipeline.counts(), desk.snapshot))
+    assert seen[0][0]
+    assert seen[1:] == [seen[0]] * 2
