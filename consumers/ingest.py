@@ -30,6 +30,8 @@ from monitor.ports import (
 
 log = logging.getLogger("slicewatch.ingest")
 
+POLL_SECONDS = 0.5
+"""Longest wait for messages: how soon a stop is noticed."""
 IDLE_SECONDS = 10.0
 """A caught-up shard takes over the newest event time this often (clock ``live``)."""
 TELL_SECONDS = 5.0
@@ -84,7 +86,7 @@ class Ingest:
             ended = False
             while not ended:
                 while not self._stop.is_set() and not self._done():
-                    self.step(timeout=min(0.5, self._policy.flush_seconds))
+                    self.step(self._patience)
                 self._finish()
                 # A last flush that failed left its shards to be claimed and read again.
                 ended = self._stop.is_set() or self._done()
@@ -99,6 +101,12 @@ class Ingest:
 
     def _done(self) -> bool:
         return self._source.finished and not self._own.unclaimed
+
+    @property
+    def _patience(self) -> float:
+        # Long while the group is being joined: kafka-python forgets a join that is answered
+        # between two polls.
+        return min(POLL_SECONDS, self._policy.flush_seconds) if self._own.any else POLL_SECONDS
 
     def step(self, timeout: float) -> None:
         """One turn of the loop."""

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from monitor.commands import logs
-from monitor.commands.options import load_settings, on_stop, settings_option
-from monitor.commands.service import Parts, Service
+from monitor.commands.options import settings_option
+from monitor.commands.service import Parts, run_until_stopped
 
 
 @click.command("ingest")
@@ -20,7 +19,4 @@ def command(path: Path) -> None:
 
     Example: slicewatch ingest --settings slicewatch.toml
     """
-    logs.configure()
-    service = Service(load_settings(path), Parts(serve=False))
-    on_stop(service.ask_to_stop)
-    service.run()
+    run_until_stopped(path, Parts(serve=False))

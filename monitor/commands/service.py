@@ -10,13 +10,15 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from alerts.exporter import Exporter
 from alerts.http import Health as Probes
 from alerts.service import ServiceMetrics
 from consumers.letters import REASONS
-from monitor.commands import wiring
+from monitor.commands import logs, wiring
 from monitor.commands.clock import SystemClock
+from monitor.commands.options import load_settings, on_stop
 from monitor.core.snapshot import Snapshot, decode
 from monitor.core.time import MINUTE, SECOND
 from monitor.errors import SlicewatchError, SourceError, StoreError
@@ -263,3 +265,11 @@ class Service:
 
     def _started(self) -> bool:
         return self._ingest is None or self._ingest.health.started
+
+
+def run_until_stopped(path: Path, parts: Parts) -> None:
+    """Run parts of the service until SIGTERM, Ctrl-C or a failure, which is raised."""
+    logs.configure()
+    service = Service(load_settings(path), parts)
+    on_stop(service.ask_to_stop)
+    service.run()
