@@ -142,8 +142,10 @@ class Ingest:
 
     def _note_progress(self, now: float, arrived: bool) -> None:
         health = self.health
-        for state in self._states.values():
+        told = [*self._states.values(), *self._own.lost.values()]
+        for state in told:
             state.high_water = _latest(state.high_water, self._source.high_water(state.shard))
+        for state in self._states.values():
             state.position = self._source.position(state.shard)
         health.behind = any(not s.caught_up and s.high_water for s in self._states.values())
         health.paused = bool(self._paused)
@@ -152,7 +154,7 @@ class Ingest:
             health.progressed = now
         if now >= self._next_tell:
             self._next_tell = now + TELL_SECONDS
-            for state in self._states.values():
+            for state in told:
                 self._tell(state)
         if not any(state.dirty for state in self._states.values()) and health.store_ok:
             health.stored = now

@@ -28,6 +28,7 @@ class Ownership:
 
     Attributes:
         states: claimed shards, being read.
+        lost: claimed until the store went away; their lag is told until they are claimed again.
         unclaimed: assigned, but not claimed yet.
         parked: assigned, but their data is gone from the broker; and since when (monotonic).
     """
@@ -36,6 +37,7 @@ class Ownership:
         self, source: RecordSource, store: Store, codecs: Codecs, policy: IngestPolicy
     ) -> None:
         self.states: dict[Shard, ShardState] = {}
+        self.lost: dict[Shard, ShardState] = {}
         self.unclaimed: set[Shard] = set()
         self.parked: dict[Shard, float] = {}
         self._source = source
@@ -56,6 +58,7 @@ class Ownership:
     def drop(self, shard: Shard) -> None:
         """The coordinator took a shard away: what was not stored is its next owner's."""
         self.unclaimed.discard(shard)
+        self.lost.pop(shard, None)
         self.parked.pop(shard, None)
         if self.states.pop(shard, None) is not None:
             log.info("shard dropped", extra={"shard": str(shard)})
@@ -86,6 +89,7 @@ class Ownership:
             self.park(error, now)
             return None
         self._source.resume([shard])
+        self.lost.pop(shard, None)
         self.states[shard] = state
         log.info("shard claimed", extra={"shard": str(shard), "offset": offset})
         return state
@@ -116,6 +120,7 @@ class Ownership:
         if shard not in self.parked:
             log.error("data loss, shard is parked: %s", error, extra={"shard": str(shard)})
         self.states.pop(shard, None)
+        self.lost.pop(shard, None)
         self.unclaimed.discard(shard)
         self.parked[shard] = now
 
@@ -135,6 +140,9 @@ class Ownership:
 
     def forget_all(self, now: float) -> None:
         """The outcome of a broken commit is unknown: drop everything, claim again later."""
+        for state in self.states.values():
+            state.lose()
+        self.lost |= self.states
         self._release(list(self.states))
         self._not_before = now + RETRY_SECONDS
 

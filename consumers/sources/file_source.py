@@ -167,17 +167,22 @@ class FileSource:
         self._by_content = by_content
         self._files: dict[Shard, LineFile] = {}
         numbers = {topic: count() for topic, _ in files}
-        for (topic, _), path in zip(files, paths, strict=True):
-            file = LineFile(path)
-            number = _content_number(file) if by_content else next(numbers[topic])
-            self._add(Shard(topic, number), file)
         self._delivery = Delivery()
         self._assigned = False
         self._closed = False
+        try:
+            for (topic, _), path in zip(files, paths, strict=True):
+                file = LineFile(path)
+                number = _content_number(file) if by_content else next(numbers[topic])
+                self._add(Shard(topic, number), file)
+        except SourceError:
+            self.close()
+            raise
 
     def _add(self, shard: Shard, file: LineFile) -> None:
         twin = self._files.get(shard)
         if twin is not None:
+            file.close()
             raise SourceError(f"{twin.name} and {file.name} begin with the same event: one file?")
         self._files[shard] = file
 

@@ -178,7 +178,7 @@ class Pipeline:
         source = MemorySource(self.broker, [DECISIONS, LABELS], max_records=self._max_records)
         ingest = wiring.build_ingest(self.settings, self.engine, source, self.seen, self.clock)
         if store is not None:
-            ingest._store = store
+            ingest._store = ingest._own._store = store
         ingest.register()
         self.workers.append(ingest)
         return ingest
