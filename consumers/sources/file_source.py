@@ -18,8 +18,8 @@ from itertools import count
 from pathlib import Path
 from typing import cast
 
-from consumers.sources.delivery import Delivery
-from monitor.errors import DataLossError, SourceError
+from consumers.sources.delivery import Delivery, data_loss
+from monitor.errors import SourceError
 from monitor.ports import Polled, Records, Shard, Start
 
 STDIN = "-"
@@ -254,6 +254,7 @@ class FileSource:
     def begin(self, shard: Shard, offset: int) -> None:
         """Deliver from line ``offset`` on; DataLossError when the file has fewer lines.
 
+        By content that is a plain SourceError, for the run as a whole: a file waits for nobody.
         Reads the lines before it. Standard input cannot go back: SourceError.
         """
         self._delivery.begin(shard, offset)
@@ -262,10 +263,7 @@ class FileSource:
             file = self._files[shard] = self._again(file)
         if not file.skip(offset - file.line):
             self._delivery.park(shard)
-            raise DataLossError(
-                f"{file.name} has {file.line} lines, and {offset} were counted before: it was cut"
-                " short since; give the whole file"
-            )
+            raise self._cut(shard, offset)
 
     def pause(self, shards: Iterable[Shard]) -> None:
         """Hold files back."""
@@ -304,6 +302,15 @@ class FileSource:
         if not values:
             return None
         return Records(shard, offsets, values, [-1] * len(values), self.high_water(shard))
+
+    def _cut(self, shard: Shard, offset: int) -> SourceError:
+        held = f"{self._files[shard].name} has {self._files[shard].line} lines"
+        if not self._by_content:
+            return data_loss(shard, offset, held)
+        # One file under its own number: no other offset would mend it, and nothing is to park.
+        return SourceError(
+            f"{held}, and {offset} were counted before: it was cut short since; give the whole file"
+        )
 
     def _again(self, file: LineFile) -> LineFile:
         if file.path == STDIN:
