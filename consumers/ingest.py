@@ -81,8 +81,8 @@ class Ingest:
         Raises:
             SourceError: the source cannot be read on; everything before is in the store.
         """
-        self.register()
         try:
+            self.register()
             ended = False
             while not ended:
                 while not self._stop.is_set() and not self._done():

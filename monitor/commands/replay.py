@@ -59,8 +59,14 @@ def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) ->
         ingest.run()
     seconds = clock.monotonic() - began
     _evaluate(settings, engine, clock)
-    events = sum(status.tallies.events for status in read_statuses(engine))
-    click.echo(_sentence(events, progress.events, seconds), err=True)
+    tallies = [status.tallies for status in read_statuses(engine)]
+    click.echo(_sentence(sum(t.events for t in tallies), progress.events, seconds), err=True)
+    if waiting := sum(t.waiting for t in tallies):
+        click.echo(
+            f"{waiting:,} labels wait for their decisions; once those are counted, replay the"
+            " labels' files again",
+            err=True,
+        )
     if summary:
         newest = Records(engine).newest_snapshot()
         _print_summary(decode(newest[1]) if newest else None, as_json)
