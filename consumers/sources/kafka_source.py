@@ -90,6 +90,10 @@ class KafkaSource:
                 connection, group, group_instance_id, session_timeout, max_records
             )
             self._notes = RebalanceNotes(self._consumer)
+            for topic in topics:
+                # Known before the group is joined: a leader that does not know a topic yet hands
+                # out none of its partitions, and may not notice for minutes.
+                self._consumer.partitions_for_topic(topic)
             self._consumer.subscribe(list(topics), listener=self._notes)
         except BaseException:
             self._topics.close()

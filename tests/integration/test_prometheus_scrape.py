@@ -194,7 +194,7 @@ def test_prometheus_scrapes_with_tls_and_token(
         assert query(base, "slicewatch_messages_consumed_total") == {
             frozenset({"topic": "decisions", "partition": "0"}.items()): 20.0
         }
-        assert query(base, "slicewatch_label_delay_seconds_count") == {frozenset(): 2.0}
+        assert query(base, "slicewatch_label_delay_seconds_count") == {frozenset(): 100.0}
 
         server.stop()
         eventually(lambda: query(base, 'up{job="good"}') == {frozenset(): 0.0})

@@ -64,6 +64,10 @@ class Broker:
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until metadata has forgotten it."""
+        if self._producer is not None:
+            # It would look for the leaders of the topic for ever, ten times a second.
+            self._producer.close(timeout=5)
+            self._producer = None
         self.admin.delete_topics([name])
         deadline = time.monotonic() + SECONDS
         while name in self.admin.list_topics():
