@@ -89,11 +89,10 @@ def fetch(
     server: HttpServer, path: str, method: str = "GET", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
     client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=FAR)
-    client.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
-    response = client.getresponse()
-    answer = response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
-    client.close()
-    return answer
+    with contextlib.closing(client):
+        client.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        response = client.getresponse()
+        return response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
 
 
 def read_all(client: socket.socket) -> bytes:
@@ -420,11 +419,11 @@ def fetch_tls(
     if with_client:
         context.load_cert_chain(certificates.client, certificates.client_key)
     client = http.client.HTTPSConnection("localhost", server.port, timeout=FAR, context=context)
-    client.request("GET", path, headers={"Authorization": "Bearer t"})
-    response = client.getresponse()
-    response.read()
-    client.close()
-    return response.status
+    with contextlib.closing(client):
+        client.request("GET", path, headers={"Authorization": "Bearer t"})
+        response = client.getresponse()
+        response.read()
+        return response.status
 
 
 def tls_config(certificates: Certificates) -> HttpConfig:
