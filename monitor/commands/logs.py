@@ -35,13 +35,20 @@ class TextFormatter(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Leave out the Kafka client's own lines: one a retry while a broker is away.
+
+    Our state says so once. The logger itself stays on: why connecting failed is read from it.
+    """
+    return record.name.partition(".")[0] != "kafka" or record.levelno >= logging.CRITICAL
+
+
 def configure(level: str = "INFO") -> None:
     """Log to standard error: text on a terminal, JSON lines elsewhere."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextFormatter() if sys.stderr.isatty() else JsonFormatter())
+    handler.addFilter(_is_ours)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("slicewatch").setLevel(level)
-    # The client logs one error a retry while a broker is away; our own state says so once.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
