@@ -97,7 +97,7 @@ class Records:
         with writing(self._engine) as connection:
             connection.execute(
                 sa.text(
-                    "INSERT INTO coding (hash, effective_from, body) VALUES (:hash, 0, :body)"
+                    "INSERT INTO coding (effective_from, hash, body) VALUES (0, :hash, :body)"
                     " ON CONFLICT DO NOTHING"
                 ),
                 {"hash": coding.hash, "body": coding.canonical()},

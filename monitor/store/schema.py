@@ -51,6 +51,8 @@ ownership = Table(
     Column("watermark", BigInteger),
     Column("holds_back", Boolean, nullable=False),
     Column("tallies", Text, nullable=False),
+    Column("parked", Text),
+    Column("flushed_at", BigInteger),
     comment="One row a shard: the fence (epoch, next_offset), its clock and its tallies.",
 )
 
@@ -176,6 +178,8 @@ resumption = Table(
     Column("to_offset", BigInteger, nullable=False),
     Column("reason", Text, nullable=False),
     Column("resumed_at", BigInteger, nullable=False),
+    Column("lost_from", BigInteger),
+    Column("lost_until", BigInteger),
     comment="Offsets that a person moved a shard over after data loss, and why.",
 )
 
@@ -193,10 +197,10 @@ contract = Table(
 coding = Table(
     "coding",
     metadata,
-    Column("hash", Text, primary_key=True),
-    Column("effective_from", BigInteger, nullable=False),
+    _id("effective_from"),
+    Column("hash", Text, nullable=False),
     Column("body", Text, nullable=False),
-    comment="How decisions are coded, with the event time from which on.",
+    comment="How decisions are coded, by the event time from which on.",
 )
 
 snapshot = Table(
