@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -276,7 +276,7 @@ class ShardState:
             watermark=self.watermark,
             holds_back=self.holds_back,
             tallies=deepcopy(self.tallies),
-            decisions=_concat(self._decisions) if self._decisions else None,
+            decisions=DecisionColumns.concat(self._decisions) if self._decisions else None,
             labels=labels,
             dead_letters=self._letters,
         )
@@ -290,10 +290,3 @@ class ShardState:
         self.buffered = 0
         unknown, self._unknown = self._unknown, Counter()
         return unknown
-
-
-def _concat(parts: list[DecisionColumns]) -> DecisionColumns:
-    if len(parts) == 1:
-        return parts[0]
-    names = [f.name for f in fields(DecisionColumns)]
-    return DecisionColumns(*(np.concatenate([getattr(p, n) for p in parts]) for n in names))

@@ -250,6 +250,14 @@ class DecisionColumns:
         columns = (getattr(self, f.name) for f in fields(self))
         return DecisionColumns(*(c[rows] if len(c) else c for c in columns))
 
+    @staticmethod
+    def concat(parts: Sequence[DecisionColumns]) -> DecisionColumns:
+        """All rows of several parts, at least one, in their order."""
+        if len(parts) == 1:
+            return parts[0]
+        names = [f.name for f in fields(DecisionColumns)]
+        return DecisionColumns(*(np.concatenate([getattr(p, n) for p in parts]) for n in names))
+
 
 @dataclass(frozen=True, slots=True)
 class ShardFlush:
@@ -314,7 +322,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """What the store knows of a shard, whoever owns it."""
+    """What the store knows of a shard, whoever owns it.
+
+    ``holds_back``, ``parked`` (and why) and ``flushed_at`` (wall clock) are as last written.
+    """
 
     shard: Shard
     epoch: int
@@ -325,6 +336,31 @@ class ShardStatus:
     max_decided_at: int | None
     watermark: int | None
     tallies: Tallies
+    holds_back: bool = True
+    parked: str | None = None
+    flushed_at: int | None = None
+
+    @property
+    def offsets_balance(self) -> int:
+        """Messages that ended nowhere: 0, or something is wrong."""
+        if self.start_offset is None or self.next_offset is None:
+            return 0
+        return self.next_offset - self.start_offset - self.tallies.messages - self.tallies.gaps
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Events that a shard was moved past after data loss, in event time (microseconds).
+
+    Attributes:
+        topic: of the shard.
+        after: the newest event that was read before it; None when none was.
+        before: where event time went on after it; None while nothing was read since.
+    """
+
+    topic: str
+    after: int | None
+    before: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Opening the database: engine, SQLite pragmas, transactions, migrations."""
+"""Opening the database: engine, what each connection is told, transactions, migrations."""
 
 from __future__ import annotations
 
@@ -18,28 +18,63 @@ from monitor.errors import StoreError
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _BUSY_SECONDS = 20
+_SERVER = "postgresql"
+_DRIVER = "postgresql+psycopg"
+_MIGRATION_LOCK = 7_217_002_914  # any number that no other program locks in this database
+_SERVER_OPTIONS = {
+    # A worker that stops inside a transaction must not keep its shards from their next owner.
+    "idle_in_transaction_session_timeout": "30s",
+    "timezone": "UTC",
+}
+_CONNECT_ARGUMENTS = {
+    "application_name": "slicewatch",
+    "connect_timeout": 10,
+    "options": " ".join(f"-c {name}={value}" for name, value in _SERVER_OPTIONS.items()),
+    # A server that vanished without a word is noticed within half a minute.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 
 
 def create_engine(url: str) -> sa.Engine:
-    """The engine of a store URL; SQLite gets write-ahead logging and explicit transactions.
+    """The engine of a store URL, ``sqlite:///FILE`` or ``postgresql://user@host/database``.
+
+    SQLite gets write-ahead logging and explicit transactions.
 
     Raises:
-        StoreError: the URL is not one that SQLAlchemy understands.
+        StoreError: the URL is not one that this installation can open.
     """
     try:
-        parsed = sa.make_url(url)
+        parsed = _with_driver(sa.make_url(url))
+        on_server = parsed.get_backend_name() == _SERVER
         engine = sa.create_engine(
             parsed,
-            pool_pre_ping=parsed.get_backend_name() != "sqlite",
+            pool_pre_ping=on_server,
             hide_parameters=True,  # rows must not appear in error texts
+            connect_args=_CONNECT_ARGUMENTS if on_server else {},
         )
-    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
-        message = "store.url is not a database URL this installation can open; use sqlite:///FILE"
-        raise StoreError(message) from error
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            "store.url: the driver of this database is not installed;"
+            " run: pip install 'slicewatch[postgresql]'"
+        ) from error
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise StoreError(
+            "store.url is not a database URL this installation can open; use sqlite:///FILE or"
+            " postgresql://USER@HOST/DATABASE"
+        ) from error
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _prepare_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _with_driver(url: sa.URL) -> sa.URL:
+    """Psycopg 3 is the one driver we speak to PostgreSQL with."""
+    plain = url.drivername in ("postgres", _SERVER)
+    return url.set(drivername=_DRIVER) if plain else url
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
@@ -87,11 +122,13 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 @contextmanager
 def _translated(engine: sa.Engine) -> Iterator[None]:
+    driver: Any = engine.dialect.loaded_dbapi
     try:
         yield
-    except DBAPIError as error:
+    except (DBAPIError, driver.Error) as error:  # bulk work speaks to the driver itself
         where = engine.url.render_as_string(hide_password=True)
-        detail = str(error.orig).splitlines()[0] if error.orig else "unknown reason"
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        detail = next(iter(str(cause).splitlines()), "unknown reason")
         raise StoreError(f"database {where} cannot be used: {detail}") from error
 
 
@@ -117,10 +154,15 @@ def head_revision() -> str:
 
 
 def migrate(engine: sa.Engine) -> None:
-    """Bring the database to the schema this program needs; does nothing when it is there."""
+    """Bring the database to the schema this program needs; does nothing when it is there.
+
+    Several may be started at once: one migrates, the others wait for it.
+    """
     if schema_revision(engine) == head_revision():
         return
     with writing(engine) as connection:
+        if connection.dialect.name == _SERVER:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
         command.upgrade(_config(connection), "head")
 
 

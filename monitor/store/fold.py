@@ -6,9 +6,8 @@ begins with the fence of the lease, so two evaluators can never fold the same de
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 import numpy as np
 import sqlalchemy as sa
@@ -16,19 +15,20 @@ import sqlalchemy as sa
 from monitor.core.cells import COUNTERS, Counts, Int64s
 from monitor.core.time import Grain
 from monitor.errors import FencedError
-from monitor.ports import PaneCounts, Shard, ShardStatus, StoredDelta
-from monitor.store import payload
+from monitor.ports import Loss, PaneCounts, Shard, ShardStatus, StoredDelta
+from monitor.store import bulk, payload
 from monitor.store.database import reading, writing
 from monitor.store.dictionary import write_cells
-from monitor.store.schema import COUNTER_COLUMNS, delta, fold_cursor
+from monitor.store.losses import read_losses
+from monitor.store.schema import COUNTER_COLUMNS, counts, delta, fold_cursor
 from monitor.store.shards import read_statuses, read_watermark
 
 ROLE = "evaluator"
 _CHUNK = 5_000
-_SUMS = ", ".join(f"SUM({name})" for name in COUNTER_COLUMNS)
-_NAMES = ", ".join(COUNTER_COLUMNS)
-_MARKS = ", ".join(f":{name}" for name in COUNTER_COLUMNS)
+# PostgreSQL adds whole numbers up to decimals.
+_SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNTER_COLUMNS)
 _ADDED = ", ".join(f"{name} = counts.{name} + excluded.{name}" for name in COUNTER_COLUMNS)
+_ADD = f"(grain, pane, cell) DO UPDATE SET {_ADDED}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +149,12 @@ class EvaluatorStore:
         with reading(self._engine) as connection:
             return read_watermark(connection, self.decisions_topic)
 
+    def progress(self) -> tuple[int | None, tuple[Loss, ...]]:
+        """The watermark, and what was lost on the way."""
+        with reading(self._engine) as connection:
+            watermark = read_watermark(connection, self.decisions_topic)
+            return watermark, read_losses(connection)
+
     def sum_panes(self, grain: Grain, first: int, end: int) -> Counts:
         """Counts of the panes ``first`` to ``end`` (exclusive), added up by cell."""
         query = (
@@ -234,36 +240,40 @@ def database_now(connection: sa.Connection) -> int:
 
 
 def _add_counts(connection: sa.Connection, panes: Iterable[PaneCounts]) -> None:
-    """Add all panes by one statement: a back-fill has a pane for nearly every event."""
-    query = sa.text(
-        f"INSERT INTO counts (grain, pane, cell, {_NAMES})"
-        f" VALUES (:grain, :pane, :cell, {_MARKS})"
-        f" ON CONFLICT (grain, pane, cell) DO UPDATE SET {_ADDED}"
+    """Add all panes by few statements: a back-fill has a pane for nearly every event."""
+    tables = [pane for pane in panes if len(pane.counts.keys)]
+    if not tables:
+        return
+    sizes = [len(pane.counts.keys) for pane in tables]
+    grains = np.repeat([pane.grain for pane in tables], sizes)
+    panes = np.repeat([pane.pane for pane in tables], sizes)
+    cells = np.concatenate([pane.counts.keys for pane in tables])
+    keys, values = _once(
+        np.stack([grains, panes, cells]), np.concatenate([pane.counts.values for pane in tables])
     )
-    rows = _count_rows(panes)
-    while chunk := list(islice(rows, _CHUNK)):
-        connection.execute(query, chunk)
-
-
-def _count_rows(panes: Iterable[PaneCounts]) -> Iterator[dict[str, int]]:
     names = ("grain", "pane", "cell", *COUNTER_COLUMNS)
-    for pane in panes:
-        cells, values = pane.counts.keys.tolist(), pane.counts.values.tolist()
-        for cell, counters in zip(cells, values, strict=True):
-            yield dict(zip(names, (pane.grain, pane.pane, cell, *counters), strict=True))
+    for start in range(0, len(values), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        columns = [*keys[:, rows].tolist(), *values[rows].T.tolist()]
+        bulk.insert(connection, counts, dict(zip(names, columns, strict=True)), _ADD)
+
+
+def _once(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:
+    """Rows of equal key, the columns of ``keys``, added up: a statement may touch a row once."""
+    order = np.lexsort(keys[::-1])
+    keys, values = keys[:, order], values[order]
+    first = np.append(True, (np.diff(keys) != 0).any(axis=0))
+    return keys[:, first], np.add.reduceat(values, np.flatnonzero(first))
 
 
 def _move_cursors(connection: sa.Connection, cursors: Mapping[Shard, int]) -> None:
-    rows = [
-        {"topic": shard.topic, "part": shard.partition, "seq": seq}
-        for shard, seq in sorted(cursors.items())
-    ]
-    if rows:
-        query = (
-            "INSERT INTO fold_cursor (topic, part, seq) VALUES (:topic, :part, :seq)"
-            " ON CONFLICT (topic, part) DO UPDATE SET seq = excluded.seq"
-        )
-        connection.execute(sa.text(query), rows)
+    shards = sorted(cursors)
+    columns: bulk.Columns = {
+        "topic": [shard.topic for shard in shards],
+        "part": [shard.partition for shard in shards],
+        "seq": [cursors[shard] for shard in shards],
+    }
+    bulk.insert(connection, fold_cursor, columns, "(topic, part) DO UPDATE SET seq = excluded.seq")
 
 
 def _store_snapshot(

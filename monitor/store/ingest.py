@@ -13,26 +13,25 @@ import msgspec
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, Route
-from monitor.core.time import Grain, pane_of
+from monitor.core.cells import Int64s
 from monitor.errors import DataLossError, FencedError
 from monitor.ports import (
     Claim,
     Clock,
-    DecisionColumns,
     Dictionary,
     FlushResult,
-    Request,
     Shard,
     ShardFlush,
     ShardStatus,
     Tallies,
 )
-from monitor.store import payload
+from monitor.store import bulk, payload
 from monitor.store.database import reading, writing
+from monitor.store.deltas import decision_payload, summed, write_delta
 from monitor.store.dictionary import write_dictionary
-from monitor.store.join import join
-from monitor.store.schema import delta, ownership
+from monitor.store.join import Matched, join, lock_states, match
+from monitor.store.pending import write_pending
+from monitor.store.schema import dead_letter, delta, ownership
 from monitor.store.shards import read_statuses, read_watermark
 
 MAX_DEAD_LETTERS = 1_000
@@ -133,29 +132,29 @@ class IngestStore:
                 _pass_fence(connection, flush)
             fresh = self._unknown(dictionary)
             write_dictionary(connection, fresh)
-            for flush in ordered:
-                if flush.decisions is not None:
-                    _write_pending(connection, flush.decisions, flush.tallies)
+            write_pending(connection, ordered)
             watermark = read_watermark(connection, self._decisions_topic)
-            for flush in ordered:
-                delays.append(self._write_effects(connection, flush, watermark))
+            matched = [_match(connection, flush, watermark) for flush in ordered]
+            lock_states(connection, matched)
+            for flush, labels in zip(ordered, matched, strict=True):
+                delays.append(self._write_effects(connection, flush, labels))
         self._known.update(fresh.atoms, fresh.versions, fresh.cells)
         return FlushResult({f.shard: f.tallies for f in ordered}, np.concatenate(delays))
 
     def _write_effects(
-        self, connection: sa.Connection, flush: ShardFlush, watermark: int | None
+        self, connection: sa.Connection, flush: ShardFlush, labels: Matched | None
     ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        delays = np.empty(0)
-        if flush.labels is not None:
-            joined = join(connection, flush.shard, flush.labels, watermark)
+        delays, now = np.empty(0), self._clock.now()
+        if labels is not None:
+            joined = join(connection, labels)
             joined.settle(flush.tallies)
             delays = joined.delays
             body = payload.Payload(joined.panes, joined.cells, joined.values, _NONE, _NONE)
-            _write_delta(connection, flush, summed(body))
+            write_delta(connection, flush, summed(body))
         elif flush.decisions is not None:
-            _write_delta(connection, flush, decision_payload(flush.decisions))
-        _write_dead_letters(connection, flush, self._clock.now())
-        _write_tallies(connection, flush)
+            write_delta(connection, flush, decision_payload(flush.decisions))
+        _write_dead_letters(connection, flush, now)
+        _write_tallies(connection, flush, now)
         return delays
 
     def _unknown(self, dictionary: Dictionary) -> Dictionary:
@@ -204,6 +203,12 @@ def _check_topic_id(connection: sa.Connection, topic: str, topic_id: str | None)
         )
 
 
+def _match(connection: sa.Connection, flush: ShardFlush, watermark: int | None) -> Matched | None:
+    if flush.labels is None:
+        return None
+    return match(connection, flush.shard, flush.labels, watermark)
+
+
 def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
     """The first statement of a shard: nobody else has claimed it and nothing was skipped."""
     result = connection.execute(
@@ -223,104 +228,22 @@ def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
         raise FencedError(flush.shard)
 
 
-def _write_pending(connection: sa.Connection, decisions: DecisionColumns, tallies: Tallies) -> None:
-    """Insert only, never changed; a row that is there already is a repeated id."""
-    hours = pane_of(decisions.ts, Grain.HOUR)
-    asked = decisions.request != Request.NONE
-    # One statement for each route, so that repeated requests are counted by route.
-    kind = np.where(asked, decisions.routes, -1)
-    for route in np.unique(kind[decisions.pending]).tolist():
-        rows = np.flatnonzero(decisions.pending & (kind == route))
-        rows = rows[np.lexsort((decisions.ids[rows], hours[rows]))]
-        columns = (hours, decisions.ids, decisions.ts, decisions.cells, decisions.request)
-        inserted = _insert_pending(connection, [column[rows].tolist() for column in columns])
-        if route >= 0 and inserted < len(rows):
-            name = Route(route).name.lower()
-            tallies.repeated[name] = tallies.repeated.get(name, 0) + len(rows) - inserted
-
-
-def _insert_pending(connection: sa.Connection, columns: Sequence[list[int]]) -> int:
-    rows = list(zip(*columns, strict=True))
-    result = connection.exec_driver_sql(
-        "INSERT INTO pending (hour, id, ts, cell, request) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT DO NOTHING",
-        rows,
-    )
-    return result.rowcount
-
-
-def decision_payload(decisions: DecisionColumns) -> payload.Payload:
-    """The cell increments of counted decisions, summed by (pane, cell)."""
-    values = np.zeros((len(decisions.ts), COUNTERS), np.int64)
-    values[:, Counter.N] = 1
-    values[:, Counter.Q] = decisions.request == Request.KEPT
-    panes = pane_of(decisions.ts, Grain.MINUTES5)
-    return summed(
-        payload.Payload(panes, decisions.cells, values, decisions.keys, decisions.arrivals)
-    )
-
-
-def summed(body: payload.Payload) -> payload.Payload:
-    """Add up rows of equal (pane, cell); rows that cancel out are dropped."""
-    cells, cell_of = np.unique(body.cells, return_inverse=True)
-    key = body.panes * max(len(cells), 1) + cell_of
-    total = Counts.of(key, body.values)
-    alive = total.values.any(axis=1)
-    panes, positions = np.divmod(total.keys[alive], max(len(cells), 1))
-    return payload.Payload(panes, cells[positions], total.values[alive], body.keys, body.arrivals)
-
-
-def _write_delta(connection: sa.Connection, flush: ShardFlush, body: payload.Payload) -> None:
-    """Append the delta; an empty one is not written, so the sequence stays gap-free."""
-    if not len(body.panes) and not len(body.keys):
-        return
-    shard = {"topic": flush.shard.topic, "part": flush.shard.partition}
-    seq = connection.execute(
-        sa.text(
-            "UPDATE ownership SET seq = seq + 1 WHERE topic = :topic AND part = :part RETURNING seq"
-        ),
-        shard,
-    ).scalar_one()
-    connection.execute(
-        sa.insert(delta),
-        {
-            **shard,
-            "seq": seq,
-            "start_offset": flush.expected_offset,
-            "next_offset": flush.next_offset,
-            "arrived": int(body.arrivals.max()) if len(body.arrivals) else None,
-            "payload": payload.encode(body),
-        },
-    )
-
-
 def _write_dead_letters(connection: sa.Connection, flush: ShardFlush, now: int) -> None:
-    rows = [
-        {
-            "topic": flush.shard.topic,
-            "part": flush.shard.partition,
-            "msg_offset": letter.offset,
-            "item": letter.index,
-            "reason": letter.reason,
-            "field": letter.field,
-            "payload_hash": letter.payload_hash,
-            "seen_at": now,
-        }
-        for letter in flush.dead_letters[:MAX_DEAD_LETTERS]
-    ]
-    if rows:
-        connection.execute(
-            sa.text(
-                "INSERT INTO dead_letter"
-                " (topic, part, msg_offset, item, reason, field, payload_hash, seen_at) VALUES"
-                " (:topic, :part, :msg_offset, :item, :reason, :field, :payload_hash, :seen_at)"
-                " ON CONFLICT DO NOTHING"
-            ),
-            rows,
-        )
+    letters = flush.dead_letters[:MAX_DEAD_LETTERS]
+    columns: bulk.Columns = {
+        "topic": [flush.shard.topic] * len(letters),
+        "part": [flush.shard.partition] * len(letters),
+        "msg_offset": [letter.offset for letter in letters],
+        "item": [letter.index for letter in letters],
+        "reason": [letter.reason for letter in letters],
+        "field": [letter.field for letter in letters],
+        "payload_hash": [letter.payload_hash for letter in letters],
+        "seen_at": [now] * len(letters),
+    }
+    bulk.insert(connection, dead_letter, columns)
 
 
-def _write_tallies(connection: sa.Connection, flush: ShardFlush) -> None:
+def _write_tallies(connection: sa.Connection, flush: ShardFlush, now: int) -> None:
     connection.execute(
         sa.update(ownership)
         .where(_is(flush.shard))
@@ -329,5 +252,6 @@ def _write_tallies(connection: sa.Connection, flush: ShardFlush) -> None:
             watermark=flush.watermark,
             holds_back=flush.holds_back,
             tallies=msgspec.json.encode(flush.tallies).decode(),
+            flushed_at=now,
         )
     )

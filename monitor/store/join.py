@@ -7,16 +7,19 @@ that run at once cannot miss each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 
 from monitor.core.cells import COUNTERS, Int64s
 from monitor.core.labels import LabelColumns
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
 from monitor.ports import Request, Shard, Tallies
+from monitor.store import bulk
+from monitor.store.schema import label_state, pending, waiting_label
 
 WAIT = DAY
 """A label waits for its decision until the watermark has passed decided_at by this long."""
@@ -24,10 +27,13 @@ WAIT = DAY
 NEAR = MINUTE
 """A label may repeat its decision's time this inexactly, also across the edge of an hour."""
 
-_CHUNK = 5_000  # rows of one look-up: its text stays far below every SQL length limit
+_NOBODY = -1  # rank of a row that was made only to be locked
 _NEVER = -(2**62)
 _ORDER = "rank, revision, labelled_at, label"
+_KEY = ("hour", "id", "complaint")
+_SAME_KEY = "s.hour = w.hour AND s.id = w.id AND s.complaint = w.complaint"
 _Key = tuple[int, int, int]
+_Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -66,41 +72,105 @@ class _Found:
     request: Int64s
 
 
-def join(
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Labels of one shard beside the decisions that were found for them.
+
+    Attributes:
+        shard: the label shard.
+        labels: those that waited, then fresh ones.
+        waited: how many waited.
+        found: the decision of each.
+        due: labels that have waited long enough without a decision.
+    """
+
+    shard: Shard
+    labels: LabelColumns
+    waited: int
+    found: _Found
+    due: _Bools
+
+    @property
+    def hit(self) -> _Bools:
+        """Labels whose decision was found."""
+        return np.asarray(self.found.hour >= 0)
+
+    @property
+    def counts(self) -> _Bools:
+        """Labels that are one of a sample, or a complaint nobody asked for."""
+        unasked = self.hit & (self.found.request == Request.NONE)
+        sampled = self.found.request == Request.KEPT
+        return np.asarray(sampled | (unasked & (self.labels.complaint == 1)))
+
+    @property
+    def keys(self) -> list[_Key]:
+        """Keys of ``label_state`` that the labels compete for."""
+        rows = self.counts
+        columns = (self.found.hour[rows], self.labels.ids[rows], self.labels.complaint[rows])
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def match(
     connection: sa.Connection, shard: Shard, fresh: LabelColumns, watermark: int | None
-) -> Joined:
-    """Join labels to decisions and write label_state and waiting_label.
+) -> Matched:
+    """Look labels up among the decisions stored so far.
 
     Args:
         connection: the flush's transaction, its fence already passed.
         shard: the label shard that owns ``fresh``.
         fresh: labels of this flush; may be empty.
-        watermark: event time the decisions are complete to; None when unknown.
+        watermark: event time the decisions are complete to, read before; None when unknown.
     """
     waited = _read_waiting(connection, shard, watermark)
     labels = LabelColumns.concat([waited, fresh])
     found = _find(connection, labels)
-    hit = found.hour >= 0
-    sampled = found.request == Request.KEPT
-    unasked = hit & (found.request == Request.NONE)
-    counts = sampled | (unasked & (labels.complaint == 1))
+    late = labels.ts < (_NEVER if watermark is None else watermark - WAIT)
+    return Matched(shard, labels, len(waited), found, late & (found.hour < 0))
+
+
+def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) -> None:
+    """Let no other worker change the rows that the labels of a flush compete for.
+
+    All at once and in the order of their keys: two flushes with labels of the same decisions
+    would otherwise wait for each other. A decision's first label has no row yet to lock: one is
+    made that loses against every label. SQLite has one writer at a time and needs none of this.
+    """
+    keys = sorted({key for one in matched if one is not None for key in one.keys})
+    if connection.dialect.name == "sqlite" or not keys:
+        return
+    hours, ids, complaints = (list(column) for column in zip(*keys, strict=True))
+    nobody = {name: [0] * len(keys) for name in ("revision", "labelled_at", "label", "ready")}
+    columns = {"hour": hours, "id": ids, "complaint": complaints, "rank": [_NOBODY] * len(keys)}
+    blind = {"blind": [False] * len(keys)}
+    bulk.insert(connection, label_state, {**columns, **nobody, **blind})
+    for head, more in bulk.with_keys(connection, label_state, _KEY, keys):
+        query = (
+            f"{head} SELECT s.hour FROM w, label_state s WHERE {_SAME_KEY}"
+            " ORDER BY s.hour, s.id, s.complaint FOR UPDATE OF s"
+        )
+        connection.exec_driver_sql(query, more)
+
+
+def join(connection: sa.Connection, matched: Matched) -> Joined:
+    """Join labels to their decisions and write label_state and waiting_label."""
+    labels, found, hit, counts = matched.labels, matched.found, matched.hit, matched.counts
     joined = _apply(connection, labels.take(counts), _pick(found, counts))
     joined.thinned = int((hit & (found.request == Request.THINNED)).sum())
-    if (stray := unasked & ~counts).any():
+    if (stray := hit & (found.request == Request.NONE) & ~counts).any():
         joined.unmatched["not_requested"] = int(stray.sum())
-    due = ~hit & (labels.ts < (_NEVER if watermark is None else watermark - WAIT))
-    if due.any():
-        joined.unmatched["no_decision"] = int(due.sum())
-    is_fresh = np.arange(len(labels)) >= len(waited)
-    removed = _stop_waiting(connection, shard, labels.take((hit | due) & ~is_fresh))
-    parked = labels.take(~hit & ~due & is_fresh)
-    inserted = _start_waiting(connection, shard, parked)
+    if matched.due.any():
+        joined.unmatched["no_decision"] = int(matched.due.sum())
+    is_fresh = np.arange(len(labels)) >= matched.waited
+    settled = (hit | matched.due) & ~is_fresh
+    removed = _stop_waiting(connection, matched.shard, labels.take(settled))
+    parked = labels.take(~hit & ~matched.due & is_fresh)
+    inserted = _start_waiting(connection, matched.shard, parked)
     joined.duplicates += len(parked) - inserted
     joined.waiting = inserted - removed
     return joined
 
 
-def _pick(found: _Found, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> _Found:
+def _pick(found: _Found, rows: _Bools) -> _Found:
     return _Found(found.hour[rows], found.ts[rows], found.cell[rows], found.request[rows])
 
 
@@ -126,12 +196,6 @@ def _read_waiting(connection: sa.Connection, shard: Shard, watermark: int | None
     return LabelColumns.of_rows([tuple(row) for row in rows])
 
 
-def _values(rows: Sequence[tuple[int, ...]]) -> Iterator[str]:
-    """SQL VALUES lists of integers, chunk by chunk."""
-    for start in range(0, len(rows), _CHUNK):
-        yield ",".join(str(row) for row in rows[start : start + _CHUNK])
-
-
 def _find(connection: sa.Connection, labels: LabelColumns) -> _Found:
     """Look labels up by (hour, id); a miss close to an edge also tries the hour beyond it."""
     n = len(labels)
@@ -149,12 +213,12 @@ def _find_in_hours(
 ) -> None:
     keys = list(zip(hours.tolist(), labels.ids[rows].tolist(), strict=True))
     hits: dict[tuple[int, int], tuple[int, int, int]] = {}
-    for values in _values(sorted(set(keys))):
+    for head, more in bulk.with_keys(connection, pending, ("hour", "id"), sorted(set(keys))):
         query = (
-            f"WITH w(hour, id) AS (VALUES {values}) SELECT p.hour, p.id, p.ts, p.cell, p.request"
+            f"{head} SELECT p.hour, p.id, p.ts, p.cell, p.request"
             " FROM w, pending p WHERE p.hour = w.hour AND p.id = w.id"
         )
-        for hour, key, ts, cell, request in connection.exec_driver_sql(query):
+        for hour, key, ts, cell, request in connection.exec_driver_sql(query, more):
             hits[hour, key] = (ts, cell, request)
     for row, key, said in zip(rows.tolist(), keys, labels.ts[rows].tolist(), strict=True):
         hit = hits.get(key)
@@ -216,81 +280,56 @@ def _compete(
 
 def _read_states(connection: sa.Connection, keys: Sequence[_Key]) -> dict[_Key, tuple[int, ...]]:
     states: dict[_Key, tuple[int, ...]] = {}
-    for values in _values(sorted(set(keys))):
+    for head, more in bulk.with_keys(connection, label_state, _KEY, sorted(set(keys))):
         query = (
-            f"WITH w(hour, id, complaint) AS (VALUES {values})"
-            f" SELECT s.hour, s.id, s.complaint, {_ORDER}, ready, blind"
-            " FROM w, label_state s"
-            " WHERE s.hour = w.hour AND s.id = w.id AND s.complaint = w.complaint"
+            f"{head} SELECT s.hour, s.id, s.complaint, {_ORDER}, ready, blind"
+            f" FROM w, label_state s WHERE {_SAME_KEY} AND rank > {_NOBODY}"
         )
-        for hour, key, complaint, *rest in connection.exec_driver_sql(query):
+        for hour, key, complaint, *rest in connection.exec_driver_sql(query, more):
             states[hour, key, complaint] = (key, 0, complaint, *rest)
     return states
 
 
 def _write_states(connection: sa.Connection, keys: Sequence[_Key], won: LabelColumns) -> None:
-    rows = [
-        {"hour": key[0], "id": key[1], "complaint": key[2], **columns}
-        for key, columns in zip(keys, _columns(won), strict=True)
-    ]
-    if not rows:
+    if not keys:
         return
-    rows.sort(key=lambda row: (row["hour"], row["id"], row["complaint"]))
-    connection.execute(
-        sa.text(
-            f"INSERT INTO label_state (hour, id, complaint, {_ORDER}, ready, blind) VALUES"
-            " (:hour, :id, :complaint, :rank, :revision, :labelled_at, :label, :ready, :blind)"
-            " ON CONFLICT (hour, id, complaint) DO UPDATE SET rank = excluded.rank,"
-            " revision = excluded.revision, labelled_at = excluded.labelled_at,"
-            " label = excluded.label, ready = excluded.ready, blind = excluded.blind"
-        ),
-        rows,
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    hours, ids, complaints = zip(*(keys[row] for row in order), strict=True)
+    standing = _columns(won.take(np.array(order, np.int64)))
+    bulk.insert(
+        connection,
+        label_state,
+        {"hour": hours, "id": ids, "complaint": complaints, **standing},
+        "(hour, id, complaint) DO UPDATE SET "
+        + ", ".join(f"{name} = excluded.{name}" for name in standing),
     )
 
 
-def _columns(labels: LabelColumns) -> Iterator[dict[str, int]]:
+def _columns(labels: LabelColumns) -> dict[str, list[int]]:
     names = ("rank", "revision", "labelled_at", "label", "ready", "blind")
-    columns = (getattr(labels, name).tolist() for name in names)
-    for row in zip(*columns, strict=True):
-        yield dict(zip(names, row, strict=True))
+    return {name: getattr(labels, name).tolist() for name in names}
 
 
 def _start_waiting(connection: sa.Connection, shard: Shard, labels: LabelColumns) -> int:
     """Keep labels until their decision comes; returns how many were not kept already."""
-    rows = [
-        {"topic": shard.topic, "part": shard.partition, "hour": hour, "id": key, "ts": ts,
-         "complaint": complaint, **columns}
-        for hour, key, ts, complaint, columns in zip(
-            _hours(labels).tolist(), labels.ids.tolist(), labels.ts.tolist(),
-            labels.complaint.tolist(), _columns(labels), strict=True,
-        )
-    ]  # fmt: skip
-    if not rows:
-        return 0
-    return connection.execute(
-        sa.text(
-            "INSERT INTO waiting_label"
-            f" (topic, part, hour, id, ts, complaint, {_ORDER}, ready, blind) VALUES"
-            " (:topic, :part, :hour, :id, :ts, :complaint,"
-            " :rank, :revision, :labelled_at, :label, :ready, :blind) ON CONFLICT DO NOTHING"
-        ),
-        rows,
-    ).rowcount
+    columns = {
+        "topic": [shard.topic] * len(labels),
+        "part": [shard.partition] * len(labels),
+        "hour": _hours(labels).tolist(),
+        "id": labels.ids.tolist(),
+        "ts": labels.ts.tolist(),
+        "complaint": labels.complaint.tolist(),
+        **_columns(labels),
+    }
+    return bulk.insert(connection, waiting_label, columns)
 
 
 def _stop_waiting(connection: sa.Connection, shard: Shard, labels: LabelColumns) -> int:
-    rows = [
-        {"topic": shard.topic, "part": shard.partition, "hour": hour, "id": key, "label": label}
-        for hour, key, label in zip(
-            _hours(labels).tolist(), labels.ids.tolist(), labels.label.tolist(), strict=True
-        )
-    ]
-    if not rows:
-        return 0
-    return connection.execute(
-        sa.text(
-            "DELETE FROM waiting_label WHERE topic = :topic AND part = :part"
-            " AND hour = :hour AND id = :id AND label = :label"
-        ),
-        rows,
-    ).rowcount
+    columns: bulk.Columns = {
+        "topic": [shard.topic] * len(labels),
+        "part": [shard.partition] * len(labels),
+        "hour": _hours(labels).tolist(),
+        "id": labels.ids.tolist(),
+        "label": labels.label.tolist(),
+    }
+    return bulk.delete(connection, waiting_label, columns)

@@ -14,9 +14,12 @@ from monitor.store.schema import ownership, resumption
 def read_statuses(engine: sa.Engine) -> list[ShardStatus]:
     """What the store knows of every shard, in (topic, partition) order."""
     with reading(engine) as connection:
-        rows = connection.execute(
-            sa.select(ownership).order_by(ownership.c.topic, ownership.c.part)
-        ).all()
+        return list_statuses(connection)
+
+
+def list_statuses(connection: sa.Connection) -> list[ShardStatus]:
+    """As :func:`read_statuses`, within a transaction."""
+    rows = connection.execute(sa.select(ownership).order_by(ownership.c.topic, ownership.c.part))
     return [
         ShardStatus(
             shard=Shard(row.topic, row.part),
@@ -28,6 +31,9 @@ def read_statuses(engine: sa.Engine) -> list[ShardStatus]:
             max_decided_at=row.max_decided_at,
             watermark=row.watermark,
             tallies=msgspec.json.decode(row.tallies, type=Tallies),
+            holds_back=row.holds_back,
+            parked=row.parked,
+            flushed_at=row.flushed_at,
         )
         for row in rows
     ]
@@ -59,23 +65,32 @@ def read_slowest(connection: sa.Connection) -> int | None:
     return min(known) if len(known) == len(marks) > 1 else None
 
 
-def resume_from(engine: sa.Engine, shard: Shard, offset: int, reason: str, now: int) -> int | None:
+def resume_from(
+    engine: sa.Engine, shard: Shard, offset: int, reason: str, now: int, *, force: bool = False
+) -> int | None:
     """Move a shard to another offset after data loss; returns the offset it stood at.
 
     Offsets that are skipped become gaps, so both conservation equations still hold; when the
     topic was created again and its offsets begin anew, the shard's own start moves along. The
-    worker that reads the shard is fenced out and begins again at the new offset.
+    worker that reads the shard is fenced out and begins again at the new offset. The event time
+    the shard had reached is kept as the beginning of the loss.
 
     Raises:
-        StoreError: the store does not know the shard.
+        StoreError: the store does not know the shard, or it is not parked, so that moving it
+            could skip data that is still there; ``force`` moves it all the same.
     """
     with writing(engine) as connection:
         one = sa.and_(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
-        row = connection.execute(sa.select(ownership).where(one)).one_or_none()
+        row = connection.execute(
+            sa.select(ownership).where(one).with_for_update()
+        ).one_or_none()
         if row is None:
             raise StoreError(f"topic {shard.topic} partition {shard.partition} was never read")
+        before: int | None = row.next_offset
+        if row.parked is None and before is not None and not force:
+            raise StoreError(_not_parked(shard, before, offset))
         tallies = msgspec.json.decode(row.tallies, type=Tallies)
-        moved = offset - (offset if row.next_offset is None else row.next_offset)
+        moved = 0 if before is None else offset - before
         tallies.gaps += max(moved, 0)
         start = offset if row.start_offset is None else row.start_offset + min(moved, 0)
         connection.execute(
@@ -86,6 +101,7 @@ def resume_from(engine: sa.Engine, shard: Shard, offset: int, reason: str, now: 
                 topic_id=None,
                 start_offset=start,
                 next_offset=offset,
+                parked=None,
                 tallies=msgspec.json.encode(tallies).decode(),
             )
         )
@@ -94,11 +110,25 @@ def resume_from(engine: sa.Engine, shard: Shard, offset: int, reason: str, now: 
                 topic=shard.topic,
                 part=shard.partition,
                 epoch=row.epoch + 1,
-                from_offset=row.next_offset,
+                from_offset=before,
                 to_offset=offset,
                 reason=reason,
                 resumed_at=now,
+                lost_from=row.max_decided_at,
             )
         )
-    before: int | None = row.next_offset
     return before
+
+
+def _not_parked(shard: Shard, before: int, offset: int) -> str:
+    what = (
+        f"leave {offset - before} offsets uncounted"
+        if offset > before
+        else f"count {before - offset} offsets again"
+        if offset < before
+        else "record a loss"
+    )
+    return (
+        f"{shard} is not parked: it stands at {before} and a worker can read on from there; going"
+        f" on at {offset} would {what}. If its data is gone from the broker, add --force"
+    )

@@ -56,8 +56,11 @@ class Time:
         return self.at / 1e6
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgresql":
+        server: str = request.getfixturevalue("postgres_url")
+        return server
     return f"sqlite:///{tmp_path}/store.db"
 
 
@@ -257,11 +260,12 @@ def test_a_flush_from_the_wrong_offset_is_fenced(
 
 STATEMENTS = [
     (ingest, "write_dictionary"),
-    (ingest, "_write_pending"),
+    (ingest, "write_pending"),
     (ingest, "read_watermark"),
-    (ingest, "_write_delta"),
+    (ingest, "write_delta"),
     (ingest, "_write_dead_letters"),
     (ingest, "_write_tallies"),
+    (ingest, "lock_states"),
     (join, "_read_waiting"),
     (join, "_find"),
     (join, "_write_states"),

@@ -1,0 +1,129 @@
+"""Many rows at once: each database has its own fastest way, and this is the only place that knows.
+
+SQLite takes rows one after another without a round trip; PostgreSQL takes whole columns as arrays,
+and for the hot path a binary COPY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from monitor.core.cells import Int64s
+
+Columns = Mapping[str, Sequence[Any]]
+
+_CHUNK = 5_000  # rows of one VALUES list: its text stays far below SQLite's limits
+_COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_COPY_END = b"\xff\xff"
+
+
+def insert(
+    connection: sa.Connection, table: sa.Table, columns: Columns, conflict: str = "DO NOTHING"
+) -> int:
+    """Insert rows given as columns of equal length; returns how many the database touched.
+
+    Args:
+        connection: a transaction.
+        table: where to.
+        columns: values by column name. Rows must be sorted by the primary key where two
+            transactions may insert the same ones, or they could wait for each other for ever.
+        conflict: what follows ``ON CONFLICT``.
+    """
+    length = len(next(iter(columns.values())))
+    if not length:
+        return 0
+    names = ", ".join(columns)
+    if connection.dialect.name == "sqlite":
+        marks = ", ".join("?" * len(columns))
+        rows = list(zip(*columns.values(), strict=True))
+        query = f"INSERT INTO {table.name} ({names}) VALUES ({marks}) ON CONFLICT {conflict}"
+        return connection.exec_driver_sql(query, rows).rowcount
+    query = (
+        f"INSERT INTO {table.name} ({names}) SELECT * FROM {_unnest(connection, table, columns)}"
+    )
+    return connection.exec_driver_sql(f"{query} ON CONFLICT {conflict}", _lists(columns)).rowcount
+
+
+def delete(connection: sa.Connection, table: sa.Table, columns: Columns) -> int:
+    """Delete the rows that have these values, given as columns; returns how many there were."""
+    if not len(next(iter(columns.values()))):
+        return 0
+    if connection.dialect.name == "sqlite":
+        rows = list(zip(*columns.values(), strict=True))
+        same = " AND ".join(f"{name} = ?" for name in columns)
+        return connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE {same}", rows).rowcount
+    same = " AND ".join(f"t.{name} = w.{name}" for name in columns)
+    query = (
+        f"DELETE FROM {table.name} t USING {_unnest(connection, table, columns)}"
+        f" AS w({', '.join(columns)}) WHERE {same}"
+    )
+    return connection.exec_driver_sql(query, _lists(columns)).rowcount
+
+
+def with_keys(
+    connection: sa.Connection,
+    table: sa.Table,
+    names: Sequence[str],
+    keys: Sequence[tuple[int, ...]],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Statement heads ``WITH w(names) AS (the keys)``, each with its parameters.
+
+    What follows a head is run once for each of them: SQLite takes the keys in several portions.
+    """
+    head = f"WITH w({', '.join(names)}) AS "
+    if connection.dialect.name != "sqlite":
+        if keys:
+            columns = dict(zip(names, map(list, zip(*keys, strict=True)), strict=True))
+            yield f"{head}(SELECT * FROM {_unnest(connection, table, columns)}) ", columns
+        return
+    for start in range(0, len(keys), _CHUNK):
+        rows = ", ".join(f"({', '.join(map(str, key))})" for key in keys[start : start + _CHUNK])
+        yield f"{head}(VALUES {rows}) ", {}
+
+
+def _lists(columns: Columns) -> dict[str, list[Any]]:
+    return {name: list(values) for name, values in columns.items()}
+
+
+def _unnest(connection: sa.Connection, table: sa.Table, columns: Columns) -> str:
+    kinds = (table.c[name].type.compile(connection.dialect) for name in columns)
+    arrays = (f"%({name})s::{kind}[]" for name, kind in zip(columns, kinds, strict=True))
+    return f"unnest({', '.join(arrays)})"
+
+
+def copy_integers(
+    connection: sa.Connection, table: sa.Table, columns: Mapping[str, Int64s]
+) -> bool:
+    """Add rows of integers by a binary COPY (PostgreSQL only).
+
+    Returns False when a key was there already: then none was added, and the transaction must be
+    rolled back to a savepoint before it can go on.
+    """
+    driver: Any = connection.connection.driver_connection
+    query = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+    try:
+        with driver.cursor() as cursor, cursor.copy(query) as copy:
+            copy.write(_COPY_HEADER + _copy_rows(table, columns).tobytes() + _COPY_END)
+    except connection.dialect.loaded_dbapi.IntegrityError:
+        return False
+    return True
+
+
+def _copy_rows(table: sa.Table, columns: Mapping[str, Int64s]) -> npt.NDArray[np.void]:
+    """COPY's binary rows: a count of fields, then length and big-endian value of each."""
+    sizes = {name: 2 if isinstance(table.c[name].type, sa.SmallInteger) else 8 for name in columns}
+    fields = chain.from_iterable(
+        ((f"{name} length", ">i4"), (name, f">i{size}")) for name, size in sizes.items()
+    )
+    length = len(next(iter(columns.values())))
+    rows = np.empty(length, np.dtype([("fields", ">i2"), *fields]))
+    rows["fields"] = len(columns)
+    for name, values in columns.items():
+        rows[f"{name} length"], rows[name] = sizes[name], values
+    return rows

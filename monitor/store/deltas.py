@@ -1,0 +1,57 @@
+"""Deltas: what one flush of one shard adds, appended and never changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.cells import COUNTERS, Counter, Counts
+from monitor.core.time import Grain, pane_of
+from monitor.ports import DecisionColumns, Request, ShardFlush
+from monitor.store import payload
+from monitor.store.schema import delta
+
+
+def decision_payload(decisions: DecisionColumns) -> payload.Payload:
+    """The cell increments of counted decisions, summed by (pane, cell)."""
+    values = np.zeros((len(decisions.ts), COUNTERS), np.int64)
+    values[:, Counter.N] = 1
+    values[:, Counter.Q] = decisions.request == Request.KEPT
+    panes = pane_of(decisions.ts, Grain.MINUTES5)
+    return summed(
+        payload.Payload(panes, decisions.cells, values, decisions.keys, decisions.arrivals)
+    )
+
+
+def summed(body: payload.Payload) -> payload.Payload:
+    """Add up rows of equal (pane, cell); rows that cancel out are dropped."""
+    cells, cell_of = np.unique(body.cells, return_inverse=True)
+    key = body.panes * max(len(cells), 1) + cell_of
+    total = Counts.of(key, body.values)
+    alive = total.values.any(axis=1)
+    panes, positions = np.divmod(total.keys[alive], max(len(cells), 1))
+    return payload.Payload(panes, cells[positions], total.values[alive], body.keys, body.arrivals)
+
+
+def write_delta(connection: sa.Connection, flush: ShardFlush, body: payload.Payload) -> None:
+    """Append the delta; an empty one is not written, so the sequence stays gap-free."""
+    if not len(body.panes) and not len(body.keys):
+        return
+    shard = {"topic": flush.shard.topic, "part": flush.shard.partition}
+    seq = connection.execute(
+        sa.text(
+            "UPDATE ownership SET seq = seq + 1 WHERE topic = :topic AND part = :part RETURNING seq"
+        ),
+        shard,
+    ).scalar_one()
+    connection.execute(
+        sa.insert(delta),
+        {
+            **shard,
+            "seq": seq,
+            "start_offset": flush.expected_offset,
+            "next_offset": flush.next_offset,
+            "arrived": int(body.arrivals.max()) if len(body.arrivals) else None,
+            "payload": payload.encode(body),
+        },
+    )
