@@ -136,6 +136,11 @@ WINDOW_END = _page(
     ("contract", "window", "kind"),
     "The instant a window runs to, exclusive; kind as for its start.",
 )
+DATA_LOST = _page(
+    "window_data_lost",
+    ("contract", "window"),
+    "1 while a window lacks events that were lost before they could be read, else 0.",
+)
 VERDICT = _page(
     "slice_verdict",
     (*COMPARISON, "verdict"),
@@ -196,7 +201,7 @@ CALIBRATION_SUPPORT = _page(
 
 PAGE: tuple[Family, ...] = (
     *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT),
-    *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, STATE, VERDICT),
+    *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, DATA_LOST, STATE, VERDICT),
     *(*RATE.families, AT_LEAST, AT_MOST, SUPPORT, COMPLETENESS),
     *(*GAP.families, *RELATIVE.families, AS_LABELLED, SPREAD),
     *(*CALIBRATION.families, CALIBRATION_SUPPORT),

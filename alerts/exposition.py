@@ -144,6 +144,8 @@ class _Collected:
                 *(table.contract, window.window, "labelled"),
                 *(window.labelled_start, window.labelled_end),
             )
+            lost = self.labels(catalogue.DATA_LOST.labels, table.contract, window.window)
+            self.add(catalogue.DATA_LOST, lost, window.data_lost)
             decides = window.window == table.window
             for group_by, row in (
                 ("", window.total),

@@ -314,7 +314,6 @@ class Claim:
     epoch: int
     next_offset: int | None
     start_offset: int | None
-    seq: int
     max_decided_at: int | None
     watermark: int | None
     tallies: Tallies

@@ -31,6 +31,7 @@ STATE_STYLES = {
     State.BREACH: "bold white on red",
 }
 SYNTHETIC = "synthetic test conditions, not a finding about people"
+DATA_LOST = "data was lost: this window lacks events that could not be read"
 
 
 def rate_text(rate: ShownRate | None) -> str:
@@ -76,6 +77,8 @@ def _window(contract: ContractTable, window: WindowTable) -> Table:
     until = to_datetime(window.end)
     title = f"{contract.contract} v{contract.version}, {window.window} to {until:%Y-%m-%d %H:%M}Z"
     note = SYNTHETIC if contract.synthetic else f"cells below {contract.k} are withheld"
+    if window.data_lost:
+        note += f"\n{DATA_LOST}"
     more = "" if contract.synthetic and contract.k == 1 else "+"  # a band's lower edge
     table = Table(
         title=escape(title),

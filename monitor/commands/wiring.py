@@ -184,6 +184,7 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
         owner=owner_name(),
         lease=settings.evaluate.lease,
         horizon=stream.horizon,
+        lateness=stream.lateness,
         completeness=settings.evaluate.completeness,
         coding=settings.coding,
         contracts=[(contract, windows[contract.name]) for contract in settings.contracts],

@@ -44,6 +44,7 @@ class WindowCounts:
         labelled: counts by cell of the panes up to the label frontier; not looked at in
             windows without labels.
         index: what every cell id of both means.
+        data_lost: events of the window were lost before they could be read, or may have been.
     """
 
     kind: WindowKind
@@ -54,6 +55,7 @@ class WindowCounts:
     decisions: Counts
     labelled: Counts
     index: CellIndex
+    data_lost: bool = False
 
 
 def build_contract(
@@ -144,6 +146,7 @@ def _window_table(
             _group_table(policy, group, rolled[group.name], guards[group.name])
             for group in contract.group_bys
         ),
+        data_lost=window.data_lost,
     )
 
 

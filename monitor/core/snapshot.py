@@ -125,6 +125,7 @@ class WindowTable:
         labelled_end: at most the label frontier.
         total: all decisions of the use case.
         groups: the group-bys, in the order of the contract.
+        data_lost: events of the window were lost before they could be read, or may have been.
     """
 
     window: str
@@ -134,6 +135,7 @@ class WindowTable:
     labelled_end: int | None
     total: SliceRow
     groups: tuple[GroupTable, ...]
+    data_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)

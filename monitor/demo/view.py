@@ -141,7 +141,7 @@ class Consumed:
             stale=sum(t.stale for t in tallies),
             thinned=sum(t.thinned for t in tallies),
             dead_letters=_by_reason(tallies),
-            message_balance=sum(_message_balance(status) for status in statuses),
+            message_balance=sum(status.offsets_balance for status in statuses),
             event_balance=sum(t.balance for t in tallies),
         )
 
@@ -149,11 +149,6 @@ class Consumed:
 def _by_reason(tallies: Sequence[Tallies]) -> dict[str, int]:
     reasons = sorted({reason for one in tallies for reason in one.dead_letters})
     return {reason: sum(t.dead_letters.get(reason, 0) for t in tallies) for reason in reasons}
-
-
-def _message_balance(status: ShardStatus) -> int:
-    read = (status.next_offset or 0) - (status.start_offset or 0)
-    return read - status.tallies.messages - status.tallies.gaps
 
 
 @dataclass(frozen=True, slots=True)

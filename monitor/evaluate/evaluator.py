@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -23,6 +23,7 @@ from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_star
 from monitor.errors import FencedError
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.dictionary import CellDictionary
+from monitor.evaluate.losses import LostSpans
 from monitor.evaluate.windows import RunningWindow, split_panes
 from monitor.ports import Clock, PaneCounts, Shard, StoredDelta
 from monitor.store.fold import Cycle, EvaluatorStore
@@ -45,6 +46,7 @@ class EvaluatorPolicy:
         owner: name of this evaluator, for the lease.
         lease: microseconds.
         horizon: microseconds after which a label is not waited for.
+        lateness: microseconds that events come out of order.
         completeness: share of requested labels that makes a cohort mature.
         windows: all windows any contract uses.
         coding: how decisions were coded.
@@ -54,6 +56,7 @@ class EvaluatorPolicy:
     owner: str
     lease: int
     horizon: int
+    lateness: int
     completeness: Fraction
     coding: Coding
     contracts: Sequence[tuple[Contract, Sequence[WindowKind]]]
@@ -74,8 +77,9 @@ class _Memory:
     cohorts: Cohorts
     decisions: dict[str, RunningWindow]
     labelled: dict[str, RunningWindow]
+    lost: LostSpans = field(default_factory=LostSpans)
     snapshot: bytes | None = None
-    marks: tuple[int | None, int | None] = (None, None)
+    marks: tuple[int, int, LostSpans] | None = None
 
     @property
     def windows(self) -> list[RunningWindow]:
@@ -145,7 +149,10 @@ class Evaluator:
         if self._memory is None:
             self._memory = self._load()
         memory = self._memory
-        watermark = self._store.watermark()
+        watermark, losses = self._store.progress()
+        memory.lost = LostSpans.of(
+            losses, self._store.decisions_topic, self._policy.lateness, self._policy.horizon
+        )
         deltas = self._store.deltas(memory.cursors, MAX_DELTAS)
         panes = self._increments(memory, deltas, watermark)
         # The watermark promises more than was folded while deltas are left: show nothing yet.
@@ -229,7 +236,7 @@ class Evaluator:
         """Keep the sums right without showing them; the next evaluation then renders anew."""
         for window in memory.windows:
             window.add(panes)
-        memory.marks = (None, None)
+        memory.marks = None
         return memory.snapshot
 
     def _evaluate(
@@ -246,7 +253,7 @@ class Evaluator:
         moved = [w.move(self._store, watermark) for w in memory.decisions.values()]
         moved += [w.move(self._store, frontier) for w in memory.labelled.values()]
         added = [window.add(panes) for window in memory.windows]
-        marks = (watermark, frontier)
+        marks = (watermark, frontier, memory.lost)
         if memory.snapshot is not None and marks == memory.marks and not any(moved + added):
             return memory.snapshot
         memory.marks = marks
@@ -270,13 +277,17 @@ class Evaluator:
 def _window_counts(memory: _Memory, kind: WindowKind) -> WindowCounts:
     decisions = memory.decisions[kind.name]
     labelled = memory.labelled.get(kind.name, decisions)
+    labelled_start = labelled.start_at if kind.labelled else None
+    labelled_end = labelled.end_at if kind.labelled else None
     return WindowCounts(
         kind=kind,
         start=decisions.start_at,
         end=decisions.end_at,
-        labelled_start=labelled.start_at if kind.labelled else None,
-        labelled_end=labelled.end_at if kind.labelled else None,
+        labelled_start=labelled_start,
+        labelled_end=labelled_end,
         decisions=decisions.counts,
         labelled=labelled.counts,
         index=memory.dictionary.index,
+        data_lost=memory.lost.touch_decisions(decisions.start_at, decisions.end_at)
+        or memory.lost.touch_labelled(labelled_start, labelled_end),
     )

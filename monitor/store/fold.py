@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from monitor.core.cells import COUNTERS, Counts, Int64s
 from monitor.core.time import Grain
 from monitor.errors import FencedError
-from monitor.ports import Loss, PaneCounts, Shard, ShardStatus, StoredDelta
+from monitor.ports import Loss, PaneCounts, Shard, StoredDelta
 from monitor.store import bulk, payload
 from monitor.store.database import reading, writing
 from monitor.store.dictionary import write_cells
@@ -118,7 +118,7 @@ class EvaluatorStore:
     def deltas(self, cursors: Mapping[Shard, int], limit: int) -> list[StoredDelta]:
         """Deltas after the cursors, each shard's in order; at most ``limit``."""
         found: list[StoredDelta] = []
-        for status in self.statuses():
+        for status in read_statuses(self._engine):
             seen = cursors.get(status.shard, 0)
             if status.seq > seen and len(found) < limit:
                 found.extend(self._deltas_of(status.shard, seen, limit - len(found)))
@@ -139,10 +139,6 @@ class EvaluatorStore:
         for row in rows:
             body = payload.decode(row.payload)
             yield StoredDelta(shard, row.seq, body.panes, body.cells, body.values)
-
-    def statuses(self) -> list[ShardStatus]:
-        """All shards."""
-        return read_statuses(self._engine)
 
     def watermark(self) -> int | None:
         """Event time the decisions are complete to."""

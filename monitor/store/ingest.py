@@ -30,6 +30,7 @@ from monitor.store.database import reading, writing
 from monitor.store.deltas import decision_payload, summed, write_delta
 from monitor.store.dictionary import write_dictionary
 from monitor.store.join import Matched, join, lock_states, match
+from monitor.store.losses import close_loss, open_losses
 from monitor.store.pending import write_pending
 from monitor.store.schema import dead_letter, delta, ownership
 from monitor.store.shards import read_statuses, read_watermark
@@ -48,6 +49,8 @@ class IngestStore:
         self._decisions_topic = decisions_topic
         self._clock = clock
         self._known: set[int] = set()
+        # Moved over a gap by a person, and no event read since; known from the claim.
+        self._after_gap: set[Shard] = set()
 
     def register(self, shards: Sequence[Shard], topic_ids: dict[str, str | None]) -> None:
         """Make a row for every partition, so that one nobody owns holds the watermark back."""
@@ -79,12 +82,13 @@ class IngestStore:
                         epoch=row.epoch,
                         next_offset=row.next_offset,
                         start_offset=row.start_offset,
-                        seq=row.seq,
                         max_decided_at=row.max_decided_at,
                         watermark=row.watermark,
                         tallies=msgspec.json.decode(row.tallies, type=Tallies),
                     )
                 )
+            after_gap = open_losses(connection, shards)
+        self._after_gap = (self._after_gap - set(shards)) | after_gap
         return claims
 
     def start(self, claim: Claim, offset: int) -> None:
@@ -138,6 +142,9 @@ class IngestStore:
             lock_states(connection, matched)
             for flush, labels in zip(ordered, matched, strict=True):
                 delays.append(self._write_effects(connection, flush, labels))
+            gaps = [f for f in ordered if f.shard in self._after_gap]
+            closed = {f.shard for f in gaps if close_loss(connection, f)}
+        self._after_gap -= closed
         self._known.update(fresh.atoms, fresh.versions, fresh.cells)
         return FlushResult({f.shard: f.tallies for f in ordered}, np.concatenate(delays))
 

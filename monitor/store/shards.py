@@ -81,9 +81,7 @@ def resume_from(
     """
     with writing(engine) as connection:
         one = sa.and_(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
-        row = connection.execute(
-            sa.select(ownership).where(one).with_for_update()
-        ).one_or_none()
+        row = connection.execute(sa.select(ownership).where(one).with_for_update()).one_or_none()
         if row is None:
             raise StoreError(f"topic {shard.topic} partition {shard.partition} was never read")
         before: int | None = row.next_offset

@@ -37,7 +37,7 @@ def codecs(dedupe: int = HOUR, pending_all: bool = False) -> Codecs:
 
 
 def claim(shard: Shard = DECISIONS, **more: Any) -> Claim:
-    fields = {"epoch": 1, "next_offset": 10, "start_offset": 10, "seq": 0,
+    fields = {"epoch": 1, "next_offset": 10, "start_offset": 10,
               "max_decided_at": None, "watermark": None, "tallies": Tallies()}  # fmt: skip
     return Claim(shard=shard, **{**fields, **more})
 

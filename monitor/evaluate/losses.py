@@ -1,0 +1,64 @@
+"""Which windows lack events that were lost before they could be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from monitor.ports import Loss
+
+_BEGINNING, _END = -(1 << 62), 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Event time (microseconds) that lost events may belong to, both ends included."""
+
+    first: int
+    last: int
+
+    def touches(self, start: int | None, end: int | None) -> bool:
+        """Whether it has an instant in common with a window; None is a window without time."""
+        return start is not None and end is not None and self.first < end and start <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class LostSpans:
+    """What was lost, by the topic it was lost from."""
+
+    decisions: tuple[Span, ...] = ()
+    labels: tuple[Span, ...] = ()
+
+    @classmethod
+    def of(
+        cls, losses: Iterable[Loss], decisions_topic: str, lateness: int, horizon: int
+    ) -> LostSpans:
+        """The widest event time that each loss may have touched.
+
+        Events come up to ``lateness`` out of order, labels up to ``horizon`` after their
+        decision; what nobody knows is as wide as can be.
+        """
+        decisions: list[Span] = []
+        labels: list[Span] = []
+        for loss in losses:
+            if loss.topic == decisions_topic:
+                decisions.append(_span(loss, lateness, lateness))
+            else:
+                labels.append(_span(loss, horizon, lateness))
+        return cls(tuple(decisions), tuple(labels))
+
+    def touch_decisions(self, start: int | None, end: int | None) -> bool:
+        """Whether decisions of this window may be missing."""
+        return any(span.touches(start, end) for span in self.decisions)
+
+    def touch_labelled(self, start: int | None, end: int | None) -> bool:
+        """Whether decisions or labels of this window may be missing."""
+        return any(span.touches(start, end) for span in (*self.decisions, *self.labels))
+
+
+def _span(loss: Loss, before: int, after: int) -> Span:
+    first = _BEGINNING if loss.after is None else loss.after - before
+    if loss.before is None:
+        return Span(first, _END)
+    # Shards that were moved back read older events first: the gap is never less than nothing.
+    return Span(first, max(loss.before, loss.after or _BEGINNING) + after)
