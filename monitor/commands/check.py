@@ -79,7 +79,7 @@ def _store(settings: Settings) -> Iterator[str]:
     engine = database.create_engine(settings.store.url)
     try:
         url = settings.store.url.masked
-        if engine.dialect.name == "sqlite" and not _exists(engine.url.database):
+        if not database.is_there(engine):
             yield f"ok: database {url} will be made at the first start"
             return
         found, head = database.schema_revision(engine), database.head_revision()
@@ -91,10 +91,6 @@ def _store(settings: Settings) -> Iterator[str]:
         yield from _changes(settings, Records(engine))
     finally:
         engine.dispose()
-
-
-def _exists(file: str | None) -> bool:
-    return bool(file) and Path(str(file)).exists()
 
 
 def _changes(settings: Settings, records: Records) -> Iterator[str]:

@@ -123,13 +123,22 @@ def as_history(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, stream=stream)
 
 
-def build_codecs(settings: Settings, records: Records) -> Codecs:
-    """Codecs and clocks that all shards of this process share."""
-    stream, coding = settings.stream, settings.coding
+def id_hasher(settings: Settings, records: Records) -> IdHasher:
+    """What decision ids are stored as, by the key that this store is written with.
+
+    Raises:
+        StoreError: ``privacy.id_key`` is another key.
+    """
     secret = settings.privacy.id_key
     key = secret.reveal().encode() if secret else records.id_key()
     records.keep_id_key(key)
-    hasher = IdHasher(key)
+    return IdHasher(key)
+
+
+def build_codecs(settings: Settings, records: Records) -> Codecs:
+    """Codecs and clocks that all shards of this process share."""
+    stream, coding = settings.stream, settings.coding
+    hasher = id_hasher(settings, records)
     coder = Coder(coding, settings.ingest.max_versions, records.version_texts())
     return Codecs(
         decisions=DecisionCodec(coder, coding),

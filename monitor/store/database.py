@@ -96,6 +96,14 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
+def is_there(engine: sa.Engine) -> bool:
+    """Whether there is a database to open: SQLite would make an empty file of any name."""
+    if engine.dialect.name != "sqlite":
+        return True
+    file = engine.url.database
+    return bool(file) and Path(str(file)).exists()
+
+
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
     """One consistent view of the store.

@@ -160,15 +160,16 @@ class Records:
         with reading(self._engine) as connection:
             return int(connection.execute(sa.text("SELECT COUNT(*) FROM pending")).scalar_one())
 
-    def dead_letters(self, limit: int) -> list[StoredDeadLetter]:
-        """The newest dead letters, newest first."""
+    def dead_letters(self, limit: int, reason: str | None = None) -> list[StoredDeadLetter]:
+        """The newest dead letters, newest first; those of one reason, or all."""
+        only = "" if reason is None else " WHERE reason = :reason"
         with reading(self._engine) as connection:
             rows = connection.execute(
                 sa.text(
-                    "SELECT * FROM dead_letter"
+                    f"SELECT * FROM dead_letter{only}"
                     " ORDER BY seen_at DESC, topic, part, msg_offset DESC, item LIMIT :limit"
                 ),
-                {"limit": limit},
+                {"limit": limit, **({} if reason is None else {"reason": reason})},
             ).all()
         return [
             StoredDeadLetter(

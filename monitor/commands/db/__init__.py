@@ -1,0 +1,23 @@
+"""``slicewatch db``: look into the database, repair it, change its schema."""
+
+from __future__ import annotations
+
+import click
+
+from monitor.commands.db.dead_letters import dead_letters
+from monitor.commands.db.forget import forget
+from monitor.commands.db.migrate import migrate
+from monitor.commands.db.resume import resume
+from monitor.commands.db.status import status
+
+
+@click.group("db")
+def command() -> None:
+    """Look into the database, repair it, change its schema.
+
+    Example: slicewatch db status
+    """
+
+
+for _one in (dead_letters, forget, migrate, resume, status):
+    command.add_command(_one)

@@ -1,0 +1,37 @@
+"""Opening the database of the settings for one command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from monitor.commands.options import load_settings
+from monitor.errors import StoreError
+from monitor.settings import Settings
+from monitor.store import database
+
+
+@contextmanager
+def opened(path: Path, *, at_head: bool = True) -> Iterator[tuple[Settings, sa.Engine]]:
+    """The settings, and the database they name; closed afterwards.
+
+    Args:
+        path: settings file.
+        at_head: insist on the schema that this version needs.
+
+    Raises:
+        StoreError: there is no such database, or it has another schema.
+    """
+    settings = load_settings(path)
+    engine = database.create_engine(settings.store.url)
+    try:
+        if not database.is_there(engine):
+            raise StoreError(f"database {settings.store.url.masked} is not there yet")
+        if at_head:
+            database.require_head(engine)
+        yield settings, engine
+    finally:
+        engine.dispose()

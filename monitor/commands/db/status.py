@@ -1,0 +1,144 @@
+"""``slicewatch db status``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import click
+import msgspec
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from monitor.commands.db.opening import opened
+from monitor.commands.options import settings_option
+from monitor.store.status import EvaluatorReport, ShardReport, StoreStatus, read_status
+
+EXIT_PROBLEM = 1
+PIPED_WIDTH = 160
+
+
+@click.command("status")
+@settings_option
+@click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
+def status(path: Path, as_json: bool) -> None:
+    """Show how ingest, evaluator and database stand; no slice is counted.
+
+    Exit code 0 when all is well, 1 when something needs a person (a parked partition, events
+    that ended nowhere, a schema of another version), 2 when the database cannot be read.
+
+    Example: slicewatch db status --json
+    """
+    with opened(path, at_head=False) as (settings, engine):
+        found = read_status(
+            engine,
+            settings.store.url.masked,
+            settings.stream.decisions_topic,
+            settings.evaluate.lease,
+        )
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+    else:
+        _print(found)
+    if found.problems:
+        sys.exit(EXIT_PROBLEM)
+
+
+def _print(found: StoreStatus) -> None:
+    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False)
+    for line in _head(found):
+        console.print(Text(line))
+    for table in _tables(found):
+        if table.row_count:
+            console.print(table)
+    for problem in found.problems:
+        console.print(Text(problem, "bold red"))
+
+
+def _head(found: StoreStatus) -> Iterator[str]:
+    yield f"database {found.database}, schema {found.schema or 'empty'}"
+    if found.schema == found.schema_needed:
+        yield f"decisions are complete to {_moment(found.watermark)}"
+        yield _who_evaluates(found.evaluator)
+
+
+def _who_evaluates(evaluator: EvaluatorReport | None) -> str:
+    if evaluator is None:
+        return "nobody has evaluated yet"
+    age = f"last cycle {evaluator.cycle_age_seconds:,.0f} s ago"
+    if evaluator.owner is None:
+        return f"nobody evaluates, {age}"
+    return f"evaluator {evaluator.owner}, lease until {_moment(evaluator.until)}, {age}"
+
+
+def _tables(found: StoreStatus) -> Iterator[Table]:
+    yield _table(
+        "shards",
+        ("shard", "next", "complete to", "behind", "awaited", "written", "to fold", "imbalance",
+         "owner", "epoch", "state"),
+        map(_shard, found.shards),
+    )  # fmt: skip
+    yield _table(
+        "rows",
+        ("table", "rows", "oldest hour", "newest hour"),
+        (
+            (t.name, f"{'about ' if t.estimated else ''}{t.rows:,}",
+             _moment(t.oldest_hour), _moment(t.newest_hour))
+            for t in found.tables
+        ),
+    )  # fmt: skip
+    yield _table(
+        "codings", ("from", "hash"), ((_moment(c.effective_from), c.hash) for c in found.codings)
+    )
+    yield _table(
+        "contracts",
+        ("contract", "version", "recorded"),
+        ((c.name, c.version, _moment(c.recorded_at)) for c in found.contracts),
+    )
+    yield _table(
+        "gaps",
+        ("shard", "from", "to", "when", "lost after", "lost before", "reason"),
+        (
+            (f"{g.topic}/{g.partition}", _text(g.from_offset), str(g.to_offset),
+             _moment(g.resumed_at), _moment(g.lost_from), _moment(g.lost_until), g.reason)
+            for g in found.resumptions
+        ),
+    )  # fmt: skip
+
+
+def _shard(one: ShardReport) -> tuple[str, ...]:
+    behind = "-" if one.behind_seconds is None else f"{one.behind_seconds:,.0f} s"
+    return (
+        str(one.shard),
+        _text(one.next_offset),
+        _moment(one.watermark),
+        behind,
+        "yes" if one.holds_back else "no",
+        _moment(one.flushed_at),
+        f"{one.deltas_waiting:,}",
+        f"{one.offsets_balance}/{one.events_balance}",
+        one.owner or "-",
+        str(one.epoch),
+        "parked" if one.parked is not None else "ok",
+    )
+
+
+def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _moment(at: datetime | None) -> str:
+    return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"

@@ -1,0 +1,80 @@
+"""A data subject's erasure: everything that is kept under a decision's id is removed.
+
+What was counted stays: sums are of no person. Rows are found by primary key, hour by hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from monitor.ports import Shard, Tallies
+from monitor.store import bulk
+from monitor.store.database import writing
+from monitor.store.schema import label_state, ownership, pending, waiting_label
+
+FORGOTTEN = "forgotten"
+"""Why a waiting label that was removed is unmatched."""
+
+
+def forget(engine: sa.Engine, key: int) -> dict[str, int]:
+    """Remove what is stored under the keyed hash of a decision id.
+
+    All shards are locked first, in the order in which flushes lock them, so that no flush that
+    is under way brings back what was removed. A shard that loses a waiting label is taken from
+    its worker, whose totals would be wrong now: it claims the shard again.
+
+    Returns:
+        Rows removed, by table.
+    """
+    with writing(engine) as connection:
+        tallies = _lock_shards(connection)
+        removed = {
+            table.name: _forget_in(connection, table, key) for table in (pending, label_state)
+        }
+        waiting = 0
+        for shard, totals in tallies.items():
+            where = {"topic": shard.topic, "part": shard.partition}
+            if number := _forget_in(connection, waiting_label, key, **where):
+                _settle(connection, shard, totals, number)
+                waiting += number
+        return {**removed, waiting_label.name: waiting}
+
+
+def _lock_shards(connection: sa.Connection) -> dict[Shard, Tallies]:
+    query = sa.select(ownership.c.topic, ownership.c.part, ownership.c.tallies)
+    ordered = query.order_by(ownership.c.topic, ownership.c.part).with_for_update()
+    return {
+        Shard(row.topic, row.part): msgspec.json.decode(row.tallies, type=Tallies)
+        for row in connection.execute(ordered)
+    }
+
+
+def _forget_in(connection: sa.Connection, table: sa.Table, key: int, **where: Any) -> int:
+    """Remove the id from every hour of a table, or of the part of it that one shard has."""
+    hours = _hours(connection, table, where)
+    columns = {name: [value] * len(hours) for name, value in where.items()}
+    return bulk.delete(connection, table, {**columns, "hour": hours, "id": [key] * len(hours)})
+
+
+def _hours(connection: sa.Connection, table: sa.Table, where: Mapping[str, Any]) -> range:
+    """All hours from the first to the last; each end is a look-up of its own in the index."""
+    same = [table.c[name] == value for name, value in where.items()]
+    first, last = (
+        connection.execute(sa.select(end(table.c.hour)).where(*same)).scalar()
+        for end in (sa.func.min, sa.func.max)
+    )
+    return range(0) if first is None or last is None else range(first, last + 1)
+
+
+def _settle(connection: sa.Connection, shard: Shard, tallies: Tallies, number: int) -> None:
+    tallies.waiting -= number
+    tallies.unmatched[FORGOTTEN] = tallies.unmatched.get(FORGOTTEN, 0) + number
+    connection.execute(
+        sa.update(ownership)
+        .where(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
+        .values(epoch=ownership.c.epoch + 1, tallies=msgspec.json.encode(tallies).decode())
+    )
