@@ -12,6 +12,7 @@ import os
 import random
 import sqlite3
 import tempfile
+import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -39,6 +40,7 @@ from pipeline import (
     tallies_text,
     total,
 )
+from postgres import PostgresServer
 
 from monitor.commands import wiring
 from monitor.core.cells import COUNTERS, Counts
@@ -182,10 +184,25 @@ class Unreliable:
 @given(SEEDS, st.integers(1, 50))
 def test_crashes_rebalances_and_a_failing_store_change_nothing(seed: int, size: int) -> None:
     """Workers come, go, die and are robbed of shards; some only hear of it after the new owner."""
+    _check_disorder(seed, size)
+
+
+@examples(6)
+@given(SEEDS, st.integers(1, 50))
+def test_nor_do_they_on_postgresql(postgres: PostgresServer, seed: int, size: int) -> None:
+    name = f"disorder_{uuid.uuid4().hex}"
+    try:
+        _check_disorder(seed, size, store__url=postgres.create_database(name))
+    finally:
+        postgres.drop_database(name)
+
+
+def _check_disorder(seed: int, size: int, **where: str) -> None:
     history, pick = Histories(seed, size), random.Random(seed)
     partitions = pick.randint(1, 3), pick.randint(1, 3)
     window, minutes = pick.choice((("1h", 59), ("90s", 1), ("48h", 47 * 60)))
-    options = {"ingest__flush_events": pick.choice((1, 5, 1000)), "dedupe__window": window}
+    flush = pick.choice((1, 5, 1000))
+    options: dict[str, Any] = {"ingest__flush_events": flush, "dedupe__window": window, **where}
     with folder() as path, Pipeline(path, partitions, pick.choice((2, 10)), **options) as pipeline:
         _produce(pipeline, history, pick, minutes)
         evaluators = [pipeline.evaluator() for _ in range(2)]
