@@ -11,7 +11,7 @@ import numpy as np
 from consumers.events import AttributeName, AttributeValue, FastDecision, Versions
 from monitor.core.atoms import OTHER, atom_text, content_id
 from monitor.core.cells import Int64s, Route, Stratum
-from monitor.core.coding import Coding
+from monitor.core.coding import Coding, Eras
 from monitor.ports import Dictionary
 
 MAX_KEYS = 65_536  # distinct nested parts remembered; a flood of values empties the dictionary
@@ -58,17 +58,32 @@ def key_of(decision: FastDecision) -> Key:
     )
 
 
+def _atom(coding: Coding, values: Mapping[str, str], versions: Versions) -> str:
+    return atom_text(
+        {
+            a.name: a.code(
+                values.get(a.name) if a.version_of is None else getattr(versions, a.version_of)
+            )
+            for a in coding.attributes
+        }
+    )
+
+
 class Coder:
-    """Codes decisions by one Coding; codes stay valid until :meth:`trim` empties the dictionary.
+    """Codes decisions; codes stay valid until :meth:`trim` empties the dictionary.
+
+    A code stands for what a decision says; which cell that is depends on the era of its time.
 
     Args:
-        coding: allow-lists, score bands and audit rates.
+        eras: allow-lists by event time; score bands and audit rates are the same in all.
         max_versions: live version tuples; later ones are counted as ``__other__``.
         versions: texts of the version tuples the store knows already.
     """
 
-    def __init__(self, coding: Coding, max_versions: int, versions: Iterable[str] = ()) -> None:
-        self._coding = coding
+    def __init__(self, eras: Eras, max_versions: int, versions: Iterable[str] = ()) -> None:
+        self._eras = eras
+        self._codings = [era.coding for era in eras.eras]
+        self._coding = coding = eras.newest
         self._max_versions = max_versions
         self._versions = set(versions) - {OTHER}
         self._listed = {a.name: set(a.values) for a in coding.attributes if a.version_of is None}
@@ -82,8 +97,8 @@ class Coder:
     def _forget_codes(self) -> None:
         self.codes.clear()
         self._key_bytes = 0
-        self._parts: list[tuple[int, int, Route, int, bool, bool]] = []
-        self._table = np.zeros((256, self._coding.bands), np.int64)
+        self._parts: list[tuple[tuple[str, ...], int, Route, int, bool, bool]] = []
+        self._table = np.zeros((256, len(self._codings) * self._coding.bands), np.int64)
         self._keep: list[float] = []
         self._unlisted: dict[str, list[int]] = {name: [] for name in self._names}
 
@@ -109,10 +124,9 @@ class Coder:
         """
         route, audit_p, _, traffic, evidence, threshold, attributes, versions = key
         values, version = self._checked(attributes, versions)
-        atom = self._atom(values, version)
         rate = self._coding.rate_index(audit_p)
         part = (
-            atom,
+            tuple(_atom(coding, values, version) for coding in self._codings),
             self._version(version, threshold),
             _ROUTES[route],
             rate,
@@ -140,19 +154,6 @@ class Coder:
             raise RejectedError("invalid_value", "versions")  # the pattern's $ lets one through
         return values, version
 
-    def _atom(self, values: Mapping[str, str], versions: Versions) -> int:
-        text = atom_text(
-            {
-                a.name: a.code(
-                    values.get(a.name) if a.version_of is None else getattr(versions, a.version_of)
-                )
-                for a in self._coding.attributes
-            }
-        )
-        atom = content_id(text)
-        self._atoms[atom] = text
-        return atom
-
     def _version(self, versions: Versions, threshold: float) -> int:
         text = ",".join(
             f"{name}={value}" for name, value in msgspec.structs.asdict(versions).items()
@@ -167,26 +168,31 @@ class Coder:
         self._version_texts[version] = text
         return version
 
-    def cells(self, codes: Int64s, bands: Int64s) -> Int64s:
-        """Cell ids of decisions by code and score band."""
+    def cells(self, codes: Int64s, bands: Int64s, ts: Int64s) -> Int64s:
+        """Cell ids of decisions by code, score band and time."""
         if len(self._parts) > len(self._table):
-            grown = np.zeros((2 * len(self._parts), self._coding.bands), np.int64)
+            grown = np.zeros((2 * len(self._parts), self._table.shape[1]), np.int64)
             grown[: len(self._table)] = self._table
             self._table = grown
-        cells = self._table[codes, bands]
+        columns = bands
+        if len(self._codings) > 1:
+            columns = self._eras.index(ts) * self._coding.bands + bands
+        cells = self._table[codes, columns]
         if not cells.all():
             missing = cells == 0
-            for code, band in set(
-                zip(codes[missing].tolist(), bands[missing].tolist(), strict=True)
+            for code, column in set(
+                zip(codes[missing].tolist(), columns[missing].tolist(), strict=True)
             ):
-                self._table[code, band] = self._cell(code, band)
-            cells = self._table[codes, bands]
+                self._table[code, column] = self._cell(code, *divmod(column, self._coding.bands))
+            cells = self._table[codes, columns]
         return cells
 
-    def _cell(self, code: int, band: int) -> int:
-        atom, version, route, rate, evidence, probe = self._parts[code]
+    def _cell(self, code: int, era: int, band: int) -> int:
+        texts, version, route, rate, evidence, probe = self._parts[code]
+        atom = content_id(texts[era])
         stratum = Stratum(route, band, rate, evidence, probe).code
         cell = content_id(f"{atom}/{version}/{stratum}")
+        self._atoms[atom] = texts[era]
         self._cells[cell] = (atom, version, stratum)
         return cell
 

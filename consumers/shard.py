@@ -190,12 +190,12 @@ class ShardState:
 
     def _columns(self, read: DecodedDecisions, rows: Int64s) -> DecisionColumns:
         coder, codes, requested = self.codecs.coder, read.codes[rows], read.requested[rows]
-        ids = self._ids(read.texts, rows, requested)
+        ids, ts = self._ids(read.texts, rows, requested), read.ts[rows]
         request = np.where(self._kept(ids, codes), Request.KEPT, Request.THINNED)
         return DecisionColumns(
             ids=ids,
-            ts=read.ts[rows],
-            cells=coder.cells(codes, read.bands[rows]),
+            ts=ts,
+            cells=coder.cells(codes, read.bands[rows], ts),
             request=np.where(requested, request, Request.NONE),
             pending=requested | self.codecs.pending_all,
             routes=coder.routes(codes),

@@ -21,6 +21,10 @@ class FencedError(StoreError):
         self.shard = shard
 
 
+class OutdatedError(SlicewatchError):
+    """The store was started with newer settings than this process has: only a restart helps."""
+
+
 class SourceError(SlicewatchError):
     """The record source cannot be read: wrong broker, missing topic, unreadable file."""
 

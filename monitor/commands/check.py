@@ -13,6 +13,7 @@ from monitor.commands.options import load_settings, settings_option
 from monitor.errors import SlicewatchError
 from monitor.settings import Settings, duration_text, resolved, warnings
 from monitor.store import database
+from monitor.store.codings import Codings
 from monitor.store.records import Records
 
 
@@ -88,16 +89,16 @@ def _store(settings: Settings) -> Iterator[str]:
             return
         database.require_head(engine)
         yield f"ok: database {url}, schema {found}"
-        yield from _changes(settings, Records(engine))
+        yield from _changes(settings, Records(engine), Codings(engine))
     finally:
         engine.dispose()
 
 
-def _changes(settings: Settings, records: Records) -> Iterator[str]:
+def _changes(settings: Settings, records: Records, codings: Codings) -> Iterator[str]:
     contracts = wiring.contract_records(settings)
-    changes = records.contract_changes(contracts)
+    changes = [*records.contract_changes(contracts), *codings.changes(settings.coding)]
     for line in changes:
         yield f"a start would say: {line}"
-    records.refuse_changes(contracts, settings.coding)
+    records.refuse_changes(contracts)
     if not changes:
         yield "ok: a start would change nothing"

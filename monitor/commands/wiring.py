@@ -24,12 +24,14 @@ from consumers.roles import IngestPolicy, Observer
 from consumers.shard import Codecs
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.kafka_topics import KafkaConnection
+from monitor.core.coding import Eras
 from monitor.core.time import SECOND, WINDOWS
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
 from monitor.ports import Clock, RecordSource, Start
 from monitor.settings import Settings, contract_numbers, contract_record
 from monitor.settings.sections import Security
 from monitor.store import database
+from monitor.store.codings import Codings
 from monitor.store.fold import EvaluatorStore
 from monitor.store.ingest import IngestStore
 from monitor.store.records import ContractRecord, Records
@@ -58,13 +60,14 @@ def contract_records(settings: Settings) -> list[ContractRecord]:
 
 
 def open_store(settings: Settings, clock: Clock) -> sa.Engine:
-    """The database, at the schema we need, with these contracts and this coding.
+    """The database, at the schema we need, with these contracts and attributes.
 
     SQLite is brought to the newest schema; a server's schema is changed only by
     ``slicewatch db migrate``, since several processes share it.
 
     Raises:
-        StoreError: unreachable, wrong schema, or changed numbers under an unchanged version.
+        StoreError: unreachable, wrong schema, changed numbers under an unchanged version, or
+            attributes that the store holds and the settings do not.
     """
     engine = database.create_engine(settings.store.url)
     if engine.dialect.name == "sqlite":
@@ -72,8 +75,9 @@ def open_store(settings: Settings, clock: Clock) -> sa.Engine:
     database.require_head(engine)
     records = Records(engine)
     contracts = contract_records(settings)
-    records.refuse_changes(contracts, settings.coding)
-    records.keep_coding(settings.coding)
+    records.refuse_changes(contracts)
+    live = settings.stream.clock == "live"
+    Codings(engine).keep(settings.coding, clock.now() if live else None)
     records.keep_contracts(contracts, clock.now())
     return engine
 
@@ -135,13 +139,13 @@ def id_hasher(settings: Settings, records: Records) -> IdHasher:
     return IdHasher(key)
 
 
-def build_codecs(settings: Settings, records: Records) -> Codecs:
+def build_codecs(settings: Settings, records: Records, eras: Eras) -> Codecs:
     """Codecs and clocks that all shards of this process share."""
-    stream, coding = settings.stream, settings.coding
+    stream = settings.stream
     hasher = id_hasher(settings, records)
-    coder = Coder(coding, settings.ingest.max_versions, records.version_texts())
+    coder = Coder(eras, settings.ingest.max_versions, records.version_texts())
     return Codecs(
-        decisions=DecisionCodec(coder, coding),
+        decisions=DecisionCodec(coder, eras.newest),
         labels=LabelCodec(hasher),
         coder=coder,
         hasher=hasher,
@@ -163,10 +167,11 @@ def build_ingest(
 ) -> Ingest:
     """The ingest worker."""
     stream = settings.stream
+    eras = Codings(engine).eras(settings.coding)
     return Ingest(
         source=source,
-        store=IngestStore(engine, stream.decisions_topic, clock),
-        codecs=build_codecs(settings, Records(engine)),
+        store=IngestStore(engine, stream.decisions_topic, clock, eras),
+        codecs=build_codecs(settings, Records(engine), eras),
         policy=IngestPolicy(
             decisions_topic=stream.decisions_topic,
             labels_topic=stream.labels_topic,
@@ -195,7 +200,7 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
         horizon=stream.horizon,
         lateness=stream.lateness,
         completeness=settings.evaluate.completeness,
-        coding=settings.coding,
+        eras=Codings(engine).eras(settings.coding),
         contracts=[(contract, windows[contract.name]) for contract in settings.contracts],
     )
     store = EvaluatorStore(engine, stream.decisions_topic)

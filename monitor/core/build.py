@@ -2,21 +2,34 @@
 
 The way of every number: cells of the use case -> roll-up to slices -> pooling -> guards ->
 rates, gaps and verdicts -> what may be shown. There is no other way into a Snapshot.
+
+An attribute or value that came to be listed while the store went on has no data before: its rows
+are shown in windows that begin then or later. In a window that begins earlier
+
+- a late **value** is pooled into ``__other__``, as it was coded until then, and its own row is
+  hidden: rows still add up to the total, and no subtraction inside the window finds it;
+- a group-by of a late **attribute** is hidden as a whole, and with it every intersection that
+  contains it;
+- a use case that is defined by a late value is hidden as a whole.
+
+Longer windows begin earlier, so their rows are unions of the rows of shorter ones: what is shown
+of them is never finer than without this rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
+from types import MappingProxyType
 
 import numpy as np
 
 from monitor.core.atoms import atom_text, parse_atom
 from monitor.core.bands import Precision
 from monitor.core.cells import Counts, Int64s
-from monitor.core.coding import Coding
+from monitor.core.coding import Coding, Listed
 from monitor.core.compared import Policy, Rolled
 from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.guards import Opened, opened
@@ -57,13 +70,31 @@ class WindowCounts:
     index: CellIndex
     data_lost: bool = False
 
+    @property
+    def begins(self) -> int:
+        """The first instant of anything in it."""
+        return self.start if self.labelled_start is None else min(self.start, self.labelled_start)
+
+
+Dates = Mapping[Listed, int]
+"""Since when names and values are listed; what is absent always was."""
+
 
 def build_contract(
-    contract: Contract, coding: Coding, windows: Sequence[WindowCounts]
+    contract: Contract,
+    coding: Coding,
+    windows: Sequence[WindowCounts],
+    listed_since: Dates = MappingProxyType({}),
 ) -> ContractTable:
     """The table of one contract: every window, total and group-bys, guarded.
 
     Merge maps come from the longest window (it contains the others) and are used in all.
+
+    Args:
+        contract: the comparisons and the limits.
+        coding: of now.
+        windows: what was counted.
+        listed_since: names and values that came to be listed while the store went on.
 
     Raises:
         ValueError: if a stratum has an audit rate that the coding does not know.
@@ -84,7 +115,10 @@ def build_contract(
         min_levels=_numbers({Metric.TPR: limits.min_tpr}),
         max_levels=_numbers({Metric.FPR: limits.max_fpr}),
         min_supports={metric: limits.min_support(metric) for metric in Metric},
-        windows=tuple(_window_table(contract, policy, maps, window) for window in scoped),
+        windows=tuple(
+            _window_table(contract, policy, maps, window, _late(listed_since, window))
+            for window in scoped
+        ),
     )
 
 
@@ -127,14 +161,33 @@ def _merge_maps(contract: Contract, windows: Sequence[WindowCounts]) -> dict[str
     }
 
 
+def _late(listed_since: Dates, window: WindowCounts) -> Dates:
+    """Names and values that were not listed when the window began."""
+    return {pair: at for pair, at in listed_since.items() if at > window.begins}
+
+
+def _no_data_before(late: Dates, pairs: Iterable[tuple[str, str]]) -> int | None:
+    """The instant from which all of these attribute values are listed, if any is late."""
+    keys = [key for name, value in pairs for key in ((name, None), (name, value))]
+    return max((late[key] for key in keys if key in late), default=None)
+
+
 def _window_table(
-    contract: Contract, policy: Policy, maps: Mapping[str, MergeMap], window: WindowCounts
+    contract: Contract,
+    policy: Policy,
+    maps: Mapping[str, MergeMap],
+    window: WindowCounts,
+    late: Dates,
 ) -> WindowTable:
     labelled = window.kind.labelled
     total = _rolled(window, (), None)
-    guard = opened(total.decisions, total.labelled, contract.k)
-    rolled = {g.name: _rolled(window, g.attributes, maps[g.name]) for g in contract.group_bys}
-    guards = _guards(contract, guard, rolled)
+    no_data_before = _no_data_before(late, contract.where)
+    guard = opened(total.decisions, total.labelled, contract.k).unless(no_data_before is not None)
+    rolled = {
+        g.name: _rolled(window, g.attributes, maps[g.name].without(late))
+        for g in contract.group_bys
+    }
+    guards = _guards(contract, guard, rolled, late)
     return WindowTable(
         window=window.kind.name,
         start=window.start,
@@ -143,22 +196,26 @@ def _window_table(
         labelled_end=window.labelled_end if labelled else None,
         total=_total_row(policy, total, guard),
         groups=tuple(
-            _group_table(policy, group, rolled[group.name], guards[group.name])
+            _group_table(policy, group, rolled[group.name], guards[group.name], late)
             for group in contract.group_bys
         ),
         data_lost=window.data_lost,
+        no_data_before=no_data_before,
     )
 
 
-def _guards(contract: Contract, total: Opened, rolled: Mapping[str, Rolled]) -> dict[str, Opened]:
+def _guards(
+    contract: Contract, total: Opened, rolled: Mapping[str, Rolled], late: Dates
+) -> dict[str, Opened]:
     """What may be shown of every group-by; marginals before the intersections they decide."""
     guards: dict[str, Opened] = {"": total}
     families: dict[str, frozenset[str]] = {"": frozenset()}
     for group in sorted(contract.group_bys, key=lambda group: len(group.attributes)):
-        own = rolled[group.name]
+        own = opened(rolled[group.name].decisions, rolled[group.name].labelled, contract.k)
         names = frozenset(group.attributes)
         marginals = {name: guards[name] for name, family in families.items() if family < names}
-        guards[group.name] = opened(own.decisions, own.labelled, contract.k).inside(marginals)
+        is_late = any((name, None) in late for name in names)
+        guards[group.name] = own.inside(marginals).unless(is_late)
         families[group.name] = names
     return guards
 
@@ -185,10 +242,18 @@ def _total_row(policy: Policy, total: Rolled, guard: Opened) -> SliceRow:
     return row
 
 
-def _group_table(policy: Policy, group: GroupBy, rolled: Rolled, guard: Opened) -> GroupTable:
+def _group_table(
+    policy: Policy, group: GroupBy, rolled: Rolled, guard: Opened, late: Dates
+) -> GroupTable:
     rows, spreads = build_rows(policy, rolled, guard, group.reference)
     rows += _pooled_away(policy, group, rolled, rows)
-    return GroupTable(group.name, tuple(sorted(rows, key=lambda row: row.slice)), spreads)
+    since = {row.slice: _no_data_before(late, parse_atom(row.slice).items()) for row in rows}
+    return GroupTable(
+        group.name,
+        tuple(sorted(rows, key=lambda row: row.slice)),
+        spreads,
+        {text: at for text, at in since.items() if at is not None},
+    )
 
 
 def _pooled_away(

@@ -39,6 +39,10 @@ class Opened:
         labels = cells and all(bool(m.labels.any()) for m in marginals.values())
         return Opened(self.cells & cells, self.labels & labels)
 
+    def unless(self, closed: bool) -> Opened:
+        """Nothing at all if ``closed``."""
+        return Opened(self.cells & (not closed), self.labels & (not closed))
+
 
 @dataclass(frozen=True, slots=True)
 class RouteLabels:

@@ -14,7 +14,7 @@ Example:
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from monitor.core.atoms import OTHER, atom_text, parse_atom
 from monitor.core.cells import Counter, Int64s
+from monitor.core.coding import Listed
 from monitor.core.rollup import SliceCounts
 from monitor.core.strata import production
 
@@ -40,6 +41,15 @@ class MergeMap:
         """The slice that a slice is shown in."""
         pairs = parse_atom(text).items()
         return atom_text({name: v if v in self.kept[name] else OTHER for name, v in pairs})
+
+    def without(self, late: Collection[Listed]) -> MergeMap:
+        """The map that pools these values too."""
+        return MergeMap(
+            {
+                name: tuple(value for value in values if (name, value) not in late)
+                for name, values in self.kept.items()
+            }
+        )
 
     @property
     def slices(self) -> tuple[str, ...]:

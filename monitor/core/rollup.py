@@ -1,7 +1,8 @@
 """From cells to slices: every slice and intersection is a roll-up at read time.
 
 Slices of one group-by partition the decisions: they sum to the total (a decision without the
-attribute is in the slice ``name=__missing__``).
+attribute is in the slice ``name=__missing__``, also one that was coded before the attribute was
+listed).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.atoms import atom_text, parse_atom
+from monitor.core.atoms import MISSING, atom_text, parse_atom
 from monitor.core.cells import COUNTERS, Counts, Int64s
 
 
@@ -74,9 +75,11 @@ def slice_text(atom: str, attributes: Sequence[str]) -> str:
     Example:
         >>> slice_text("channel=chat,language_variety=formal", ["channel"])
         'channel=chat'
+        >>> slice_text("channel=chat", ["language_variety"])
+        'language_variety=__missing__'
     """
     values = parse_atom(atom)
-    return atom_text({name: values[name] for name in attributes})
+    return atom_text({name: values.get(name, MISSING) for name in attributes})
 
 
 def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> SliceCounts:

@@ -106,11 +106,21 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class GroupTable:
-    """All slices of one group-by in one window; hidden slices are rows without numbers."""
+    """All slices of one group-by in one window; hidden slices are rows without numbers.
+
+    Attributes:
+        group_by: attribute names joined by ``+``.
+        rows: sorted by slice.
+        spreads: worst to best, by metric.
+        no_data_before: slices that are hidden because their attribute or value was not listed
+            throughout the window, and the instant (microseconds) from which it is: windows
+            that begin then or later have them.
+    """
 
     group_by: str
     rows: tuple[SliceRow, ...]
     spreads: tuple[Spread, ...] = ()
+    no_data_before: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +136,8 @@ class WindowTable:
         total: all decisions of the use case.
         groups: the group-bys, in the order of the contract.
         data_lost: events of the window were lost before they could be read, or may have been.
+        no_data_before: the instant from which the attribute values that define the use case
+            are listed, where that is within the window: then all of it is hidden.
     """
 
     window: str
@@ -136,6 +148,7 @@ class WindowTable:
     total: SliceRow
     groups: tuple[GroupTable, ...]
     data_lost: bool = False
+    no_data_before: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from monitor.core.build import WindowCounts, build_contract
 from monitor.core.cells import COUNTERS, Counter, Int64s
-from monitor.core.coding import Coding
+from monitor.core.coding import Eras
 from monitor.core.contract import Contract
 from monitor.core.snapshot import Snapshot, encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
@@ -49,7 +49,7 @@ class EvaluatorPolicy:
         lateness: microseconds that events come out of order.
         completeness: share of requested labels that makes a cohort mature.
         windows: all windows any contract uses.
-        coding: how decisions were coded.
+        eras: how decisions were coded, by event time.
         contracts: with the windows of each.
     """
 
@@ -58,7 +58,7 @@ class EvaluatorPolicy:
     horizon: int
     lateness: int
     completeness: Fraction
-    coding: Coding
+    eras: Eras
     contracts: Sequence[tuple[Contract, Sequence[WindowKind]]]
 
     @property
@@ -102,6 +102,7 @@ class Evaluator:
 
         Raises:
             StoreError: the database cannot be used; the next cycle begins from the store.
+            OutdatedError: the store was started with newer settings.
         """
         epoch = self._store.acquire(self._policy.owner, self._policy.lease)
         if epoch is None:
@@ -169,6 +170,7 @@ class Evaluator:
         return behind
 
     def _load(self) -> _Memory:
+        self._store.require_eras(self._policy.eras)
         windows = self._policy.windows
         memory = _Memory(
             cursors=self._store.cursors(),
@@ -263,11 +265,13 @@ class Evaluator:
     def _snapshot(
         self, counts: Mapping[str, WindowCounts], watermark: int | None, frontier: int | None
     ) -> Snapshot:
+        eras = self._policy.eras
         tables = [
             build_contract(
                 contract,
-                self._policy.coding,
+                eras.newest,
                 [counts[kind.name] for kind in kinds if kind.name in counts],
+                eras.listed_since,
             )
             for contract, kinds in self._policy.contracts
         ]

@@ -13,10 +13,12 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.cells import COUNTERS, Counts, Int64s
+from monitor.core.coding import Eras
 from monitor.core.time import Grain
 from monitor.errors import FencedError
 from monitor.ports import Loss, PaneCounts, Shard, StoredDelta
 from monitor.store import bulk, payload
+from monitor.store.codings import require_eras
 from monitor.store.database import reading, writing
 from monitor.store.dictionary import write_cells
 from monitor.store.losses import read_losses
@@ -108,6 +110,11 @@ class EvaluatorStore:
                 sa.text("UPDATE lease SET owner = NULL WHERE role = :role AND owner = :owner"),
                 {"role": ROLE, "owner": owner},
             )
+
+    def require_eras(self, eras: Eras) -> None:
+        """Raise OutdatedError unless decisions are coded by these eras."""
+        with reading(self._engine) as connection:
+            require_eras(connection, eras)
 
     def cursors(self) -> dict[Shard, int]:
         """Last folded delta of each shard."""

@@ -14,6 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.cells import Int64s
+from monitor.core.coding import Eras
 from monitor.errors import DataLossError, FencedError
 from monitor.ports import (
     Claim,
@@ -26,6 +27,7 @@ from monitor.ports import (
     Tallies,
 )
 from monitor.store import bulk, payload
+from monitor.store.codings import lock_eras, require_eras
 from monitor.store.database import reading, writing
 from monitor.store.deltas import decision_payload, summed, write_delta
 from monitor.store.dictionary import write_dictionary
@@ -44,8 +46,11 @@ _NONE = np.empty(0, np.int64)
 class IngestStore:
     """Claims and flushes; one per worker process, used from one thread."""
 
-    def __init__(self, engine: sa.Engine, decisions_topic: str, clock: Clock) -> None:
+    def __init__(
+        self, engine: sa.Engine, decisions_topic: str, clock: Clock, eras: Eras | None = None
+    ) -> None:
         self._engine = engine
+        self._eras = eras  # what decisions are coded by; None where none are coded
         self._decisions_topic = decisions_topic
         self._clock = clock
         self._known: set[int] = set()
@@ -65,9 +70,16 @@ class IngestStore:
                 )
 
     def claim(self, shards: Sequence[Shard], owner: str) -> list[Claim]:
-        """Take shards over: whoever had them can flush no more."""
+        """Take shards over: whoever had them can flush no more.
+
+        Raises:
+            OutdatedError: the store was started with newer settings; nothing was claimed.
+        """
         claims = []
         with writing(self._engine) as connection:
+            if self._eras is not None:
+                lock_eras(connection, shared=True)
+                require_eras(connection, self._eras)
             _make_rows(connection, shards, {})  # a partition may have been added since
             for shard in sorted(shards):
                 row = connection.execute(

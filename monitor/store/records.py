@@ -1,4 +1,4 @@
-"""Small facts of the store: contracts, coding, the id key, Snapshots, dead letters."""
+"""Small facts of the store: contracts, the id key, Snapshots, dead letters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from hashlib import blake2b
 
 import sqlalchemy as sa
 
-from monitor.core.coding import Coding
 from monitor.errors import StoreError
 from monitor.ports import DeadLetter, Shard, StoredDeadLetter
 from monitor.store.database import reading, writing
@@ -44,11 +43,8 @@ class Records:
                 lines.append(f"contract {contract.name} version {contract.version} is new")
         return lines
 
-    def refuse_changes(self, contracts: Sequence[ContractRecord], coding: Coding) -> None:
-        """Raise StoreError where a start with these contracts and this coding would refuse."""
-        changed = self.coding_change(coding)
-        if changed is not None:
-            raise StoreError(changed)
+    def refuse_changes(self, contracts: Sequence[ContractRecord]) -> None:
+        """Raise StoreError where a start with these contracts would refuse."""
         for contract in contracts:
             stored = self._numbers(contract)
             if stored is not None and stored != contract.numbers:
@@ -80,28 +76,6 @@ class Records:
                 {"name": contract.name, "version": contract.version},
             ).scalar()
         return found
-
-    def coding_change(self, coding: Coding) -> str | None:
-        """One line when the coding differs from the stored one, else None."""
-        with reading(self._engine) as connection:
-            hashes = list(connection.execute(sa.text("SELECT hash FROM coding")).scalars())
-        if not hashes or coding.hash in hashes:
-            return None
-        return (
-            "attributes, their values, stream.score_bands or stream.audit_rates differ from those"
-            " this store was counted with; keep them, or begin a new store (store.url)"
-        )
-
-    def keep_coding(self, coding: Coding) -> None:
-        """Store the coding at the first start."""
-        with writing(self._engine) as connection:
-            connection.execute(
-                sa.text(
-                    "INSERT INTO coding (effective_from, hash, body) VALUES (0, :hash, :body)"
-                    " ON CONFLICT DO NOTHING"
-                ),
-                {"hash": coding.hash, "body": coding.canonical()},
-            )
 
     def id_key(self) -> bytes:
         """The store's own id key, made at random when it is first asked for."""

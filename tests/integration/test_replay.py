@@ -41,6 +41,7 @@ from consumers.shard import ShardState
 from consumers.sources import file_source
 from monitor import cli
 from monitor.commands import replay, wiring
+from monitor.core.coding import Eras
 from monitor.core.contract import Metric
 from monitor.core.snapshot import Snapshot, WindowTable, decode
 from monitor.core.time import HOUR, MINUTE, to_micros
@@ -506,7 +507,8 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
 
 def _added(pipeline: Pipeline, topic: str, batches: Sequence[Sequence[bytes | None]]) -> Any:
     """What a shard adds, and (number of the event, reason, field) of every dead letter."""
-    codecs = wiring.build_codecs(pipeline.settings, Stored(pipeline.engine))
+    eras = Eras.always(pipeline.settings.coding)
+    codecs = wiring.build_codecs(pipeline.settings, Stored(pipeline.engine), eras)
     claim = Claim(Shard(topic, 0), 1, 0, 0, None, None, Tallies())
     state = ShardState.of(claim, codecs, topic == DECISIONS, 0)
     offset, first = 0, [0]

@@ -19,7 +19,7 @@ from consumers.coder import Coder
 from consumers.letters import REASONS, IdHasher, Letters
 from monitor.core.atoms import content_id
 from monitor.core.cells import Route, Stratum
-from monitor.core.coding import Attribute, Coding
+from monitor.core.coding import Attribute, Coding, Eras
 from monitor.core.time import to_micros
 from monitor.ports import DeadLetter, Records, Shard
 
@@ -44,7 +44,7 @@ def event(key: str = "a", **more: Any) -> dict[str, Any]:
 
 
 def codec(coding: Coding = CODING, max_versions: int = 64) -> tuple[DecisionCodec, Coder]:
-    coder = Coder(coding, max_versions)
+    coder = Coder(Eras.always(coding), max_versions)
     return DecisionCodec(coder, coding), coder
 
 
@@ -61,7 +61,7 @@ def test_a_cell_is_content() -> None:
     """The id follows from the meaning alone, so every worker agrees without asking."""
     reader, coder = codec()
     read = read_all(reader, records(dump(event(audit_p=0.6))))[0]
-    (cell,) = coder.cells(read.codes, read.bands).tolist()
+    (cell,) = coder.cells(read.codes, read.bands, read.ts).tolist()
     atom = content_id("channel=chat,release=j1")
     version = content_id("judge=j1,rubric=r1,policy=p1,router=t1,threshold=0.7")
     stratum = Stratum(Route.AUTO_SERVE, 1, 1).code
@@ -130,8 +130,8 @@ def test_the_dictionary_is_emptied_between_batches_and_changes_nothing(
         events = dump(*(event(f"d{i}", attributes={"channel": f"v{batch}-{i % 4}"}) for i in
                         range(8)))  # fmt: skip
         read, wanted = (read_all(x, records(events))[0] for x in (reader, plain))
-        found = coder.cells(read.codes, read.bands)
-        assert np.array_equal(found, reference.cells(wanted.codes, wanted.bands))
+        found = coder.cells(read.codes, read.bands, read.ts)
+        assert np.array_equal(found, reference.cells(wanted.codes, wanted.bands, wanted.ts))
         assert len(coder.codes) < 10 + 8
 
 
@@ -149,7 +149,7 @@ def test_versions_beyond_the_cap_are_other() -> None:
     read_all(reader, records(dump(*(event(threshold=i / 10) for i in range(6)))))
     assert len(coder.dictionary.versions) == 4
     assert "__other__" in coder.dictionary.versions.values()
-    known = Coder(CODING, 3, ["a", "b", "c"])
+    known = Coder(Eras.always(CODING), 3, ["a", "b", "c"])
     read_all(DecisionCodec(known, CODING), records(dump(event())))
     assert list(known.dictionary.versions.values()) == ["__other__"]
 

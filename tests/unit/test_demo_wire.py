@@ -14,6 +14,7 @@ from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.events import Decision
 from consumers.letters import IdHasher, Letters
+from monitor.core.coding import Eras
 from monitor.core.labels import UNDECIDABLE
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.demo.router import STEP
@@ -43,7 +44,7 @@ def read_all(codec: Any, batch: Records) -> tuple[Any, list[str]]:
 
 
 def decision_codec() -> DecisionCodec:
-    return DecisionCodec(Coder(CODING, max_versions=8), CODING)
+    return DecisionCodec(Coder(Eras.always(CODING), max_versions=8), CODING)
 
 
 def test_every_decision_is_read_back_as_it_was_made(step: Step) -> None:

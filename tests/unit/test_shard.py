@@ -13,7 +13,7 @@ from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.letters import IdHasher
 from consumers.shard import Codecs, ShardState
-from monitor.core.coding import Attribute, Coding
+from monitor.core.coding import Attribute, Coding, Eras
 from monitor.core.time import HOUR, MINUTE, to_micros
 from monitor.ports import Claim, Records, Request, Shard, Tallies
 
@@ -23,7 +23,7 @@ T0 = to_micros(lesson.START)
 
 
 def codecs(dedupe: int = HOUR, pending_all: bool = False) -> Codecs:
-    coder, hasher = Coder(CODING, 64), IdHasher(b"key")
+    coder, hasher = Coder(Eras.always(CODING), 64), IdHasher(b"key")
     return Codecs(
         decisions=DecisionCodec(coder, CODING),
         labels=LabelCodec(hasher),

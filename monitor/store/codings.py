@@ -1,0 +1,186 @@
+"""How decisions are coded, by event time: what a start with other settings does to a store.
+
+Each row of ``coding`` is an era that begins at its ``effective_from``. A start whose attributes
+list more than before begins a new era, in an hour that no decision was counted in; what is to be
+listed no more is removed by :mod:`monitor.store.recode` alone. An era that no decision was counted
+in is no history: it goes, whatever it lists.
+
+Whoever changes the eras locks the table, and fences all shards and the evaluator; whoever claims a
+shard looks at the eras under that lock. So nothing is counted by eras that the store does not have.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from monitor.core.coding import Coding, Era, Eras
+from monitor.core.time import Grain, pane_of, pane_start
+from monitor.errors import OutdatedError, StoreError
+from monitor.store.database import reading, writing
+from monitor.store.schema import coding as table
+from monitor.store.schema import lease, ownership
+
+_OUTDATED = (
+    "this worker's settings are older than the store's: attributes or their values have changed"
+    " since it started; restart it with the new ones"
+)
+
+
+class Codings:
+    """The eras of one store."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def eras(self, coding: Coding) -> Eras:
+        """All eras of a store that is open with this coding.
+
+        Raises:
+            OutdatedError: it was started with another one since.
+        """
+        with reading(self._engine) as connection:
+            eras = read_eras(connection)
+        if eras is None or eras.newest.hash != coding.hash:
+            raise OutdatedError(_OUTDATED)
+        return eras
+
+    def changes(self, coding: Coding) -> list[str]:
+        """What a start with this coding would do, a line each; empty when nothing.
+
+        Raises:
+            StoreError: it would refuse.
+        """
+        with reading(self._engine) as connection:
+            begun = _begun(read_eras(connection), _counted_to(connection))
+        if begun is None:
+            return []
+        _refuse(begun.newest, coding)
+        gained = begun.newest.lacks(coding)
+        return [f"{name} is new and is counted apart from now on" for name in gained]
+
+    def keep(self, coding: Coding, not_before: int | None = None) -> Eras:
+        """Let decisions be coded by this from now on; returns all eras.
+
+        Args:
+            coding: of the settings.
+            not_before: a new era begins with an hour after this instant, and after every event
+                that was read; None where event time is history.
+
+        Raises:
+            StoreError: this store cannot go on with this coding.
+        """
+        with writing(self._engine) as connection:
+            lock_eras(connection)
+            stored = read_eras(connection)
+            if stored is not None and stored.newest.hash == coding.hash:
+                return stored
+            counted_to = fence_all(connection)
+            begun = _begun(stored, counted_to)
+            eras = Eras.always(coding)
+            if begun is not None and counted_to is not None:
+                _refuse(begun.newest, coding)
+                eras = _continued(begun, coding, max(counted_to, not_before or counted_to))
+            write_eras(connection, eras)
+        return eras
+
+
+def read_eras(connection: sa.Connection) -> Eras | None:
+    """All eras; None in a store that was never started."""
+    rows = connection.execute(sa.select(table).order_by(table.c.effective_from)).all()
+    eras = tuple(Era(row.effective_from, Coding.parse(row.body)) for row in rows)
+    return Eras(eras) if eras else None
+
+
+def write_eras(connection: sa.Connection, eras: Eras) -> None:
+    """Replace all eras; the table must be locked."""
+    connection.execute(sa.delete(table))
+    rows = [
+        {
+            "effective_from": era.start,
+            "hash": era.coding.hash,
+            "body": era.coding.canonical(),
+        }
+        for era in eras.eras
+    ]
+    connection.execute(sa.insert(table), rows)
+
+
+def require_eras(connection: sa.Connection, eras: Eras) -> None:
+    """Raise OutdatedError unless these are the store's: it was started with others since."""
+    rows = connection.execute(sa.select(table.c.effective_from, table.c.hash)).all()
+    if {tuple(row) for row in rows} != {(era.start, era.coding.hash) for era in eras.eras}:
+        raise OutdatedError(_OUTDATED)
+
+
+def lock_eras(connection: sa.Connection, *, shared: bool = False) -> None:
+    """The first statement of whoever changes the eras, or relies on them while it writes.
+
+    The whole table, because a row that is not there yet cannot be locked. A writing transaction
+    on SQLite is alone anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        mode = "SHARE" if shared else "SHARE ROW EXCLUSIVE"
+        connection.execute(sa.text(f"LOCK TABLE {table.name} IN {mode} MODE"))
+
+
+def fence_all(connection: sa.Connection) -> int | None:
+    """Fence every shard and the evaluator; returns the newest event time that was read.
+
+    Whoever works must claim again. A flush that is under way ends first: rows are locked in its
+    order.
+    """
+    shards = connection.execute(sa.select(ownership.c.topic, ownership.c.part)).all()
+    newest = [
+        connection.execute(
+            sa.update(ownership)
+            .where(ownership.c.topic == topic, ownership.c.part == part)
+            .values(epoch=ownership.c.epoch + 1)
+            .returning(ownership.c.max_decided_at)
+        ).scalar()
+        for topic, part in sorted(tuple(shard) for shard in shards)
+    ]
+    connection.execute(sa.update(lease).values(epoch=lease.c.epoch + 1))
+    return max((at for at in newest if at is not None), default=None)
+
+
+def _counted_to(connection: sa.Connection) -> int | None:
+    newest: int | None = connection.execute(
+        sa.select(sa.func.max(ownership.c.max_decided_at))
+    ).scalar()
+    return newest
+
+
+def _begun(eras: Eras | None, counted_to: int | None) -> Eras | None:
+    """The eras that hold decisions; None when there are none."""
+    if eras is None or counted_to is None:
+        return None
+    first, *later = eras.eras
+    return Eras((first, *(era for era in later if era.start <= counted_to)))
+
+
+def _continued(begun: Eras, coding: Coding, after: int) -> Eras:
+    if begun.newest.hash == coding.hash:
+        return begun
+    start = pane_start(pane_of(after, Grain.HOUR) + 1, Grain.HOUR)
+    return Eras((*begun.eras, Era(start, coding)))
+
+
+def _refuse(stored: Coding, coding: Coding) -> None:
+    """Raise StoreError where a store counted by one coding cannot go on by the other."""
+    if stored.strata != coding.strata:
+        raise StoreError(
+            "stream.score_bands or stream.audit_rates differ from those this store was counted"
+            " with; keep them, or begin a new store (store.url)"
+        )
+    sources = {a.name: a.version_of for a in stored.attributes}
+    for attribute in coding.attributes:
+        if sources.get(attribute.name, attribute.version_of) != attribute.version_of:
+            raise StoreError(
+                f"attribute {attribute.name}: version_of differs from what this store was counted"
+                " with; keep it, or give the attribute another name"
+            )
+    if gone := coding.lacks(stored):
+        raise StoreError(
+            f"{', '.join(gone)}: not in the settings any more, but in this store; list it again,"
+            " or delete what is stored of it: slicewatch db migrate --drop-attributes"
+        )
