@@ -27,7 +27,8 @@ class Health:
         behind: the broker holds messages that were not read.
         paused: nothing is read because of back-pressure.
         store_ok: the last flush or claim succeeded.
-        reachable: a broker accepts connections; written by the watchdog's thread.
+        shut_out: why no broker would let us in and read, None while one does; written by the
+            watchdog's thread.
         parked: a shard waits for a person, because its data is gone from the broker.
     """
 
@@ -39,7 +40,7 @@ class Health:
     behind: bool = False
     paused: bool = False
     store_ok: bool = True
-    reachable: bool = True
+    shut_out: str | None = None
     parked: bool = False
 
     @classmethod
@@ -49,8 +50,8 @@ class Health:
 
     def stuck(self, now: float) -> str | None:
         """Why the consumer makes no progress, or None."""
-        if not self.reachable:
-            return "no broker can be reached"
+        if self.shut_out:
+            return self.shut_out
         if now - self.polled > POLL_SECONDS:
             return "no poll has returned"
         if now - self.stored > STUCK_SECONDS:
@@ -68,7 +69,7 @@ class Health:
     def ready(self, now: float) -> tuple[bool, str]:
         """Whether this worker does its work, and if not, why."""
         if not self.started:
-            return False, "no assignment yet"
+            return False, self.shut_out or "no assignment yet"
         if not self.store_ok:
             return False, "the store cannot be written"
         if self.parked:
@@ -79,7 +80,7 @@ class Health:
     def state(self, now: float) -> ConsumerState:
         """One word for dashboards."""
         if not self.started:
-            return ConsumerState.STARTING
+            return ConsumerState.STUCK if self.shut_out else ConsumerState.STARTING
         if self.parked:
             return ConsumerState.PARKED
         if self.stuck(now):

@@ -29,6 +29,17 @@ class SourceError(SlicewatchError):
     """The record source cannot be read: wrong broker, missing topic, unreadable file."""
 
 
+class AccessError(SourceError):
+    """A broker does not let us in or forbids what we need; the message names the fix.
+
+    ``reason`` says the same in few words, without addresses and names of users, for whoever asks.
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class DataLossError(SourceError):
     """Committed positions do not exist any more in the topic: never reset silently.
 

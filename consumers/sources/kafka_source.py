@@ -5,7 +5,8 @@ What shapes the code (kafka-python 3.0.12):
 * The rebalance listener runs on the client's IO thread while :meth:`KafkaSource.poll` is blocked.
   Commits and positions are refused there, so it only seeks, pauses and notes; ``poll`` reports.
 * A broker that is away raises nothing from ``poll``: only empty polls come, and whether that is
-  wrong is for the caller's watchdog to say.
+  wrong is for the caller's watchdog to say. One that refuses us looks the same to our caller: a
+  restart would not mend it, and the client goes on by itself when access is given back.
 * Where our positions come from the client must not know: no reset policy, no automatic commit.
 """
 
@@ -18,10 +19,12 @@ from typing import Any
 
 from kafka import TopicPartition
 from kafka.errors import (
+    AuthorizationError,
     KafkaError,
     LogTruncationError,
     OffsetOutOfRangeError,
     RetriableError,
+    SaslAuthenticationFailedError,
 )
 from kafka.structs import MemberState, OffsetAndMetadata
 
@@ -113,10 +116,10 @@ class KafkaSource:
         return self._topics.topic_id(topic)
 
     def poll(self, timeout: float) -> Polled:
-        """Wait for messages; empty as well while a broker is away.
+        """Wait for messages; empty as well while a broker is away or refuses access.
 
         Call it again without a pause while joining a group: Tansu lets nobody in otherwise.
-        Raises DataLossError for a lost position and SourceError when access is refused.
+        Raises DataLossError for a lost position and SourceError when it cannot be read on.
         """
         if self._closed:
             raise SourceError("the source is closed")
@@ -238,6 +241,9 @@ class KafkaSource:
             raise self._lost(error) from error
         except RetriableError:
             return {}  # the broker is away
+        except (AuthorizationError, SaslAuthenticationFailedError):
+            time.sleep(timeout)  # the client would raise it thousands of times a second
+            return {}
         except KafkaError as error:
             raise self._connection.failure(error) from error
         return batches

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import re
-import socket
-import ssl
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,12 +11,14 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaConfigurationError, KafkaError, RetriableError
 
-from monitor.errors import SourceError
+from consumers.sources.kafka_access import Need, check_access
+from monitor.errors import AccessError, SourceError
 
 NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 UNKNOWN_TOPIC, NOT_AUTHORIZED = 3, 29
 DEFAULT_PORT = 9092
 RETRY_SECONDS = 0.1
+NOTHING = Need()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,39 +51,39 @@ class KafkaConnection:
             **self.security,
         }
 
-    def knock(self) -> None:
-        """Raise SourceError when none of the addresses accepts a connection."""
+    def knock(self, need: Need = NOTHING) -> None:
+        """Ask the brokers, one after the other, whether they let us in and to what we need.
+
+        Raises:
+            AccessError: none does; the message is what the first one that could be reached said.
+        """
+        refused: list[AccessError] = []
         reasons = []
         for server in self.bootstrap_servers:
+            timeout = self.timeout / len(self.bootstrap_servers)
             try:
-                self._knock_at(server)
+                check_access(_address(server), self.security, need, timeout)
+            except AccessError as error:
+                refused.append(error)
             except OSError as error:
                 reasons.append(f"{server}: {error.strerror or error}")
             else:
                 return
-        raise SourceError(
+        if refused:
+            raise refused[0]
+        raise AccessError(
             f"no Kafka broker can be reached ({'; '.join(reasons)}): check "
-            "stream.bootstrap_servers and that the broker runs"
+            "stream.bootstrap_servers and that the broker runs",
+            "no broker can be reached",
         )
 
-    def _knock_at(self, server: str) -> None:
-        with socket.create_connection(_address(server), self.timeout) as connected:
-            if not str(self.security.get("security_protocol", "")).endswith("SSL"):
-                return
-            # The client waits for ever for a TLS greeting from a port that does not speak TLS.
-            anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            anyone.check_hostname = False
-            anyone.verify_mode = ssl.CERT_NONE  # nothing is sent; the client verifies
-            with suppress(ssl.SSLError), anyone.wrap_socket(connected):
-                pass
-
-    def failure(self, error: KafkaError, cause: str = "") -> SourceError:
+    def failure(self, error: KafkaError) -> SourceError:
         """One line for whatever a client could not get over."""
         if isinstance(error, KafkaConfigurationError):
             return SourceError(f"the Kafka client refuses its settings: {error}")
         return SourceError(
-            f"Kafka at {self.address} cannot be used: {cause or error}; check the "
-            "address, the security protocol, the credentials and what they may read"
+            f"Kafka at {self.address} cannot be used: {error}; slicewatch check --connect "
+            "says whether it lets us in and read"
         )
 
 
@@ -99,15 +96,14 @@ class KafkaTopics:
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
         connection.knock()
-        with _Cause() as cause:
-            try:
-                self._admin = KafkaAdminClient(
-                    **connection.client(), request_timeout_ms=int(connection.timeout * 1000)
-                )
-            except KafkaError as error:
-                raise connection.failure(error, cause.text) from error
-            except (OSError, ValueError, TypeError, AssertionError) as error:
-                raise SourceError(f"the Kafka client refuses its settings: {error}") from error
+        try:
+            self._admin = KafkaAdminClient(
+                **connection.client(), request_timeout_ms=int(connection.timeout * 1000)
+            )
+        except KafkaError as error:
+            raise connection.failure(error) from error
+        except (OSError, ValueError, TypeError, AssertionError) as error:
+            raise SourceError(f"the Kafka client refuses its settings: {error}") from error
 
     @property
     def admin(self) -> KafkaAdminClient:
@@ -166,28 +162,6 @@ class KafkaTopics:
                 raise self._connection.failure(error) from error
             else:
                 return dict(described)
-
-
-class _Cause(logging.Handler):
-    """Keeps why connecting failed: the client's exception says only that it could not connect."""
-
-    PATTERN = re.compile(r"Bootstrap connection to \S+ failed: (.*) \(backoff .*", re.DOTALL)
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.text = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep the reason, on one line."""
-        if found := self.PATTERN.match(record.getMessage()):
-            self.text = " ".join(found[1].split())
-
-    def __enter__(self) -> _Cause:
-        logging.getLogger("kafka").addHandler(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger("kafka").removeHandler(self)
 
 
 def _address(server: str) -> tuple[str, int]:

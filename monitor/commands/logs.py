@@ -38,7 +38,7 @@ class TextFormatter(logging.Formatter):
 def _is_ours(record: logging.LogRecord) -> bool:
     """Leave out the Kafka client's own lines: one a retry while a broker is away.
 
-    Our state says so once. The logger itself stays on: why connecting failed is read from it.
+    Our state says so once, and why.
     """
     return record.name.partition(".")[0] != "kafka" or record.levelno >= logging.CRITICAL
 

@@ -21,7 +21,7 @@ from monitor.commands.clock import SystemClock
 from monitor.commands.options import load_settings, on_stop
 from monitor.core.snapshot import Snapshot, decode
 from monitor.core.time import MINUTE, SECOND
-from monitor.errors import SlicewatchError, SourceError, StoreError
+from monitor.errors import AccessError, SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
 from monitor.store import retention
@@ -33,7 +33,7 @@ log = logging.getLogger("slicewatch.service")
 STOP_SECONDS = 10.0
 """A worker that has not flushed and left its group by then is abandoned."""
 KNOCK_SECONDS = 10.0
-"""How often the watchdog looks whether a broker accepts connections."""
+"""How often the watchdog looks whether a broker lets us in and read."""
 RETENTION_EVERY = 10 * MINUTE
 STALE_CYCLES = 60
 """Evaluator cycles without success after which the process is not ready."""
@@ -75,6 +75,7 @@ class Service:
         self._evaluated = self._clock.monotonic()
         self._cleaned = 0
         self._next_knock = self._evaluated + KNOCK_SECONDS
+        self._access_lost: AccessError | None = None
         self._evaluator = wiring.build_evaluator(settings, self._engine, self._clock)
         self._source = source(settings) if parts.ingest else None
         self._ingest = (
@@ -137,9 +138,9 @@ class Service:
         self.start()
         log.info("serving", extra={"port": self.port})
         try:
-            state = None
+            told: tuple[str, str | None] | None = None
             while not self._ending.wait(1.0):
-                state = self._watch(state)
+                told = self._watch(told)
         finally:
             self.stop()
         if self.failure is not None:
@@ -164,29 +165,29 @@ class Service:
         finally:
             self._ending.set()
 
-    def _watch(self, before: str | None) -> str | None:
-        """Say once when the consumer's state changes; metrics say it all the time."""
+    def _watch(self, told: tuple[str, str | None] | None) -> tuple[str, str | None] | None:
+        """Say once when the consumer's state or its reason changes; metrics say it all the time."""
         if self._ingest is None:
-            return before
-        now = self._clock.monotonic()
+            return told
+        now, health = self._clock.monotonic(), self._ingest.health
         if now >= self._next_knock:
-            # A client whose broker is gone polls on in silence: look for ourselves.
-            self._ingest.health.reachable = self._reachable()
+            # A client whose broker is gone, or refuses it, polls on in silence: ask for ourselves.
+            self._access_lost = lost = self._knock()
+            health.shut_out = lost.reason if lost else None
             self._next_knock = self._clock.monotonic() + KNOCK_SECONDS
-        state = self._ingest.health.state(now).value
+        state, stuck = health.state(now).value, health.stuck(now)
         self.metrics.set_consumer_state(state)
-        if state != before:
-            why = self._ingest.health.stuck(now)
-            level = logging.ERROR if why else logging.INFO
-            log.log(level, "consumer is %s", state, extra={"why": why} if why else {})
-        return state
+        if (state, stuck) != told:
+            why = {"why": str(self._access_lost or stuck)} if stuck else {}
+            log.log(logging.ERROR if stuck else logging.INFO, "consumer is %s", state, extra=why)
+        return state, stuck
 
-    def _reachable(self) -> bool:
+    def _knock(self) -> AccessError | None:
         try:
             wiring.knock(self.settings)
-        except SourceError:
-            return False
-        return True
+        except AccessError as error:
+            return error
+        return None
 
     # Evaluate and publish
 

@@ -22,6 +22,7 @@ from consumers.ingest import Ingest
 from consumers.letters import IdHasher
 from consumers.roles import IngestPolicy, Observer
 from consumers.shard import Codecs
+from consumers.sources.kafka_access import Need
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.kafka_topics import KafkaConnection
 from monitor.core.coding import Eras
@@ -29,7 +30,7 @@ from monitor.core.time import SECOND, WINDOWS
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
 from monitor.ports import Clock, RecordSource, Start
 from monitor.settings import Settings, contract_numbers, contract_record
-from monitor.settings.sections import Security
+from monitor.settings.sections import Security, Stream
 from monitor.store import database
 from monitor.store.codings import Codings
 from monitor.store.fold import EvaluatorStore
@@ -37,7 +38,7 @@ from monitor.store.ingest import IngestStore
 from monitor.store.records import ContractRecord, Records
 from monitor.store.retention import RetentionPolicy
 
-KNOCK_TIMEOUT = 2.0  # the watchdog must not keep a stop signal waiting
+KNOCK_TIMEOUT = 4.0  # the watchdog must not keep a stop signal waiting
 
 
 def owner_name() -> str:
@@ -103,15 +104,21 @@ def kafka_connection(settings: Settings) -> KafkaConnection:
 
 
 def knock(settings: Settings) -> None:
-    """Raise SourceError when no broker accepts a connection within moments."""
-    replace(kafka_connection(settings), timeout=KNOCK_TIMEOUT).knock()
+    """Raise AccessError unless a broker lets us in, within moments, to all that we read."""
+    replace(kafka_connection(settings), timeout=KNOCK_TIMEOUT).knock(_need(settings.stream))
+
+
+def _need(stream: Stream) -> Need:
+    return Need((stream.decisions_topic, stream.labels_topic), stream.group_id)
 
 
 def kafka_source(settings: Settings) -> KafkaSource:
     """The record source of the service."""
-    stream = settings.stream
+    stream, connection = settings.stream, kafka_connection(settings)
+    # The clients find out late, in many lines, or never.
+    connection.knock(_need(stream))
     return KafkaSource(
-        kafka_connection(settings),
+        connection,
         [stream.decisions_topic, stream.labels_topic],
         stream.group_id,
         group_instance_id=stream.instance,

@@ -310,9 +310,9 @@ def test_no_broker_is_one_line_that_names_every_address() -> None:
                 "sasl_plain_username": "somebody",
                 "sasl_plain_password": "a-secret",
             },
-            "IllegalSaslState",
+            "knows no login: set stream.security.protocol to PLAINTEXT",
         ),
-        ({"security_protocol": "SSL"}, "Handshake failed"),
+        ({"security_protocol": "SSL"}, "does not speak TLS: set stream.security.protocol"),
         ({"no_such_argument": 1}, "no_such_argument"),
     ],
 )

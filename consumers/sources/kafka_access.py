@@ -1,0 +1,298 @@
+"""Would a Kafka broker let us in, and may we do there what we need? Asked like a client, once.
+
+The clients cannot say: they try again in silence, and a refusal that arrives together with the
+end of the connection is lost on them. So one connection is opened for the question alone and
+gone through step by step; the first step that fails says what is wrong and where it is set.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.errors import KafkaError
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.consumer import HeartbeatRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+from monitor.errors import AccessError
+
+TOPIC_REFUSED, GROUP_REFUSED, MECHANISM_REFUSED = 29, 30, 33
+READ, UNTOLD = 3, 31
+"""Bits of what a broker says we may do with a topic: the operation Read; that it does not tell."""
+EXPIRED, OTHER_NAMES = 10, (62, 64)
+"""Reasons of OpenSSL to refuse a certificate: out of date, made for another name or address."""
+LARGEST_ANSWER = 16 << 20
+KEY = "stream.security"
+IN_TLS = "the TLS handshake with the broker fails"
+IN_LOGIN = "the broker refuses the login"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What this worker must be allowed to read."""
+
+    topics: Sequence[str] = ()
+    group: str | None = None
+
+
+def check_access(
+    address: tuple[str, int], security: Mapping[str, Any], need: Need, timeout: float
+) -> None:
+    """Connect, shake hands, log in and ask for rights at one broker.
+
+    Args:
+        address: host and port.
+        security: kafka-python's own arguments: ``security_protocol``, ``sasl_*``, ``ssl_*``.
+        need: topics to be read and the group to join.
+        timeout: seconds for all of it.
+
+    Raises:
+        AccessError: what is refused, and the fix.
+        OSError: the broker cannot be reached, or does not answer in time.
+    """
+    deadline = time.monotonic() + timeout
+    protocol = str(security.get("security_protocol", "PLAINTEXT"))
+    context = _tls_context(security) if protocol.endswith("SSL") else None
+    door = f"{address[0]}:{address[1]}"
+    with socket.create_connection(address, timeout) as plain:
+        connected = plain if context is None else _shake_hands(plain, context, address[0], door)
+        with connected:
+            _Visit(_Wire(connected, deadline), door, security).ask_for(need)
+
+
+class _Wire:
+    """Requests and answers over one blocking socket, one at a time."""
+
+    def __init__(self, connected: socket.socket, deadline: float) -> None:
+        self._socket = connected
+        self._deadline = deadline
+        self._protocol = KafkaProtocol(
+            client_id="slicewatch-access", receive_message_max_bytes=LARGEST_ANSWER
+        )
+
+    def ask(self, request: Any) -> Any:
+        """The answer. Raises OSError, EOFError when the broker hangs up, KafkaError for noise."""
+        self._protocol.send_request(request)
+        self._patience()
+        self._socket.sendall(self._protocol.send_bytes())
+        while True:
+            self._patience()
+            received = self._socket.recv(65536)
+            if not received:
+                raise EOFError
+            for _, answer in self._protocol.receive_bytes(received):
+                return answer
+
+    def _patience(self) -> None:
+        self._socket.settimeout(max(0.01, self._deadline - time.monotonic()))
+
+
+class _Visit:
+    """One connection to one broker, from the first word to the rights."""
+
+    def __init__(self, wire: _Wire, door: str, security: Mapping[str, Any]) -> None:
+        self._wire = wire
+        self._door = door
+        self._security = security
+        self._protocol = str(security.get("security_protocol", "PLAINTEXT"))
+
+    def ask_for(self, need: Need) -> None:
+        """Go through all steps; AccessError at the first that is refused."""
+        versions = self._introduce()
+        if self._protocol.startswith("SASL"):
+            self._log_in()
+        self._read_topics(need.topics, versions)
+        if need.group is not None:
+            self._join(need.group, versions)
+
+    def _introduce(self) -> BrokerVersionData:
+        """The first answer: what is at the other end, and which requests it knows."""
+        answer = self._or_refused(ApiVersionsRequest(version=0), self._no_answer)
+        keys = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        return BrokerVersionData(api_versions=keys)
+
+    def _log_in(self) -> None:
+        chosen = self._security["sasl_mechanism"]
+        answer = self._or_refused(
+            SaslHandshakeRequest(mechanism=chosen, version=1), self._login_refused
+        )
+        if answer.error_code == MECHANISM_REFUSED:
+            offered = " or ".join(sorted(answer.mechanisms))
+            raise AccessError(
+                f"{self._door} does not offer {KEY}.sasl_mechanism = {chosen}: use {offered}",
+                IN_LOGIN,
+            )
+        if answer.error_code:
+            plain = "SSL" if self._protocol == "SASL_SSL" else "PLAINTEXT"
+            raise AccessError(
+                f"{self._door} knows no login: set {KEY}.protocol to {plain} or use the address "
+                "of a listener with SASL",
+                IN_LOGIN,
+            )
+        self._prove_password(get_sasl_mechanism(chosen)(**self._security))
+
+    def _prove_password(self, mechanism: Any) -> None:
+        while not mechanism.is_done():
+            request = SaslAuthenticateRequest(mechanism.auth_bytes(), version=0)
+            answer = self._or_refused(request, self._login_refused)
+            if answer.error_code:
+                raise self._login_refused("")
+            try:
+                mechanism.receive(answer.auth_bytes)
+            except (ValueError, KeyError) as error:  # it cannot prove that it knows the password
+                raise self._login_refused("") from error
+
+    def _read_topics(self, topics: Sequence[str], versions: BrokerVersionData) -> None:
+        """Asked without topics too: a listener that wants a login hangs up at this request."""
+        request = MetadataRequest(
+            version=versions.api_version(MetadataRequest),
+            topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+        )
+        answer = self._or_refused(request, self._login_wanted)
+        for topic in answer.topics:
+            if topic.error_code == TOPIC_REFUSED or not _may_read(topic):
+                raise self._forbidden("topic", topic.name)
+
+    def _join(self, group: str, versions: BrokerVersionData) -> None:
+        """A heartbeat of nobody: refused for the missing right before it is for the rest.
+
+        Any broker answers it, not the group's coordinator alone, and nothing comes of it.
+        """
+        request = HeartbeatRequest(
+            version=versions.api_version(HeartbeatRequest),
+            group_id=group,
+            generation_id=0,
+            member_id="slicewatch-access",
+            group_instance_id=None,
+        )
+        answer = self._or_refused(request, self._login_wanted)
+        if answer.error_code == GROUP_REFUSED:
+            raise self._forbidden("group", group)
+
+    def _or_refused(self, request: Any, refusal: Callable[[str], AccessError]) -> Any:
+        try:
+            return self._wire.ask(request)
+        except TimeoutError:
+            raise
+        except (EOFError, ConnectionError, ssl.SSLError) as error:
+            raise refusal(getattr(error, "reason", None) or "") from error
+        except KafkaError as error:  # no Kafka at all: the first bytes make no sense
+            raise self._no_answer("") from error
+
+    def _no_answer(self, alert: str) -> AccessError:
+        if not self._protocol.endswith("SSL"):
+            tls = "SASL_SSL" if self._protocol.startswith("SASL") else "SSL or SASL_SSL"
+            return AccessError(
+                f"{self._door} does not speak Kafka in plain text, TLS perhaps: set "
+                f"{KEY}.protocol to {tls}, or use the address of the plain listener",
+                IN_TLS,
+            )
+        if self._security.get("ssl_certfile") is None:
+            return AccessError(
+                f"{self._door} hangs up without a client certificate: set {KEY}.cert_file and "
+                f"key_file, or use the address of a listener that asks for none",
+                IN_TLS,
+            )
+        told = f" ({alert.lower().replace('_', ' ')})" if alert else ""
+        return AccessError(
+            f"{self._door} refuses the client certificate{told}: {KEY}.cert_file must be valid "
+            "and signed by an authority that the broker trusts",
+            IN_TLS,
+        )
+
+    def _login_wanted(self, _: str) -> AccessError:
+        wanted = "SASL_SSL" if self._protocol == "SSL" else "SASL_PLAINTEXT"
+        return AccessError(
+            f"{self._door} hangs up without a login: set {KEY}.protocol to {wanted}, with "
+            "sasl_mechanism, username and password",
+            IN_LOGIN,
+        )
+
+    def _login_refused(self, _: str) -> AccessError:
+        return AccessError(
+            f"{self._door} refuses the login of {self._who} by {self._security['sasl_mechanism']}: "
+            f"the user is unknown there or {KEY}.password is wrong",
+            IN_LOGIN,
+        )
+
+    def _forbidden(self, kind: str, name: str) -> AccessError:
+        user = self._security.get("sasl_plain_username") or "NAME"
+        return AccessError(
+            f"{kind} {name} may not be read by {self._who} at {self._door}: allow it with "
+            f"kafka-acls.sh --add --allow-principal User:{user} --operation Read --{kind} {name}",
+            f"{kind} {name} may not be read",
+        )
+
+    @property
+    def _who(self) -> str:
+        user = self._security.get("sasl_plain_username")
+        return f"user {user}" if user else "this client"
+
+
+def _may_read(topic: Any) -> bool:
+    """Brokers before 2.3 do not tell what is allowed; then reading must be tried."""
+    allowed = topic.authorized_operations or {UNTOLD}
+    return topic.error_code != 0 or UNTOLD in allowed or READ in allowed
+
+
+def _tls_context(security: Mapping[str, Any]) -> ssl.SSLContext:
+    """What the clients would make of the files. Unusable ones: AccessError."""
+    ca, cert, key = (security.get(f"ssl_{name}") for name in ("cafile", "certfile", "keyfile"))
+    context = ssl.create_default_context()
+    try:
+        if ca is not None:
+            context = ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise _unusable("ca_file", error) from error
+    try:
+        if cert is not None:
+            # Without an answer OpenSSL would ask for the password of an encrypted key.
+            context.load_cert_chain(cert, key, password=lambda: "")
+    except OSError as error:
+        raise _unusable("cert_file and key_file", error) from error
+    return context
+
+
+def _unusable(name: str, error: OSError) -> AccessError:
+    if isinstance(error, ssl.SSLError):
+        why = "PEM is needed, unencrypted, certificate and key of one pair"
+    else:
+        why = f"{error.strerror}"
+    return AccessError(f"{KEY}.{name} cannot be used: {why}", IN_TLS)
+
+
+def _shake_hands(
+    connected: socket.socket, context: ssl.SSLContext, host: str, door: str
+) -> ssl.SSLSocket:
+    try:
+        return context.wrap_socket(connected, server_hostname=host)
+    except TimeoutError:
+        raise TimeoutError("no answer to the TLS handshake") from None
+    except ssl.SSLCertVerificationError as error:
+        raise AccessError(_distrust(error, door), IN_TLS) from error
+    except (ssl.SSLError, ConnectionError) as error:
+        raise AccessError(
+            f"{door} does not speak TLS: set {KEY}.protocol to PLAINTEXT or SASL_PLAINTEXT, or "
+            "use the address of the TLS listener",
+            IN_TLS,
+        ) from error
+
+
+def _distrust(error: ssl.SSLCertVerificationError, door: str) -> str:
+    if error.verify_code in OTHER_NAMES:
+        fix = "use a name that it holds in stream.bootstrap_servers"
+    elif error.verify_code == EXPIRED:
+        fix = "renew it at the broker"
+    else:
+        fix = f"set {KEY}.ca_file to the certificate of the authority that signed it"
+    return f"the certificate of {door} is not trusted ({error.verify_message}): {fix}"
