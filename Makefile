@@ -1,7 +1,8 @@
 # Two commands do all the set-up on a machine with Python 3.11 and nothing else:
 #   make demo [FOR=seconds]   a synthetic router on an embedded broker, watched live
 #   make test                 lint, types, layers, tests, and the built wheel's own test
-# Also: make lint | bench | clean. Another Python: make PYTHON=/path/to/python3.12 test
+# Also: make lint | fuzz [FOR=seconds] | bench | clean.
+# Another Python: make PYTHON=/path/to/python3.12 test
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -14,7 +15,7 @@ CANDIDATES = $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14)
 FOR ?=
 ARGS ?=
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint fuzz bench clean
 
 demo: $(VENV)/.installed-demo
 	@exec $(BIN)/slicewatch demo $(if $(FOR),--for $(FOR)) $(ARGS)
@@ -31,6 +32,9 @@ lint: $(VENV)/.installed-test
 	@$(BIN)/mypy --strict
 	@echo "== layers"
 	@$(BIN)/lint-imports --no-logo || { echo "the layers are in pyproject.toml, [tool.importlinter]"; exit 1; }
+
+fuzz: $(VENV)/.installed-test
+	@$(BIN)/python tests/fuzz/fuzz.py $(if $(FOR),--for $(FOR)) $(ARGS)
 
 bench: $(VENV)/.installed-test
 	@found=$$(ls tests/bench/bench_*.py 2>/dev/null || true); \

@@ -83,8 +83,9 @@ class Secret:
         return hash(self._text)
 
 
-# Greedy up to the last @: a password with an unescaped slash or @ is masked as a whole.
-_USER_INFO = re.compile(r"://([^:/@]*):(.*)@", re.DOTALL)
+# Greedy up to the last @: a password with an unescaped slash or @ is masked as a whole. Not only
+# after a colon: a mistyped one must not show the password.
+_USER_INFO = re.compile(r"://([\w.%+~-]*)[^\w.%+~/?@-](.*)@", re.DOTALL)
 _QUERY_SECRET = re.compile(r"([?&;][^=&;]*(?:pass|secret|token|key)[^=&;]*=)[^&;]*", re.IGNORECASE)
 
 
