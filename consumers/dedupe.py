@@ -7,6 +7,7 @@ stored and most of auto_serve is not; so the keys of all decisions are kept for 
 from __future__ import annotations
 
 from collections import deque
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -47,17 +48,25 @@ class DuplicateFilter:
             running: the shard's running maximum of decided_at at each event, not decreasing.
         """
         minutes = running // MINUTE
+        edges = np.append(np.flatnonzero(np.diff(minutes, prepend=-1)), len(keys))
+        runs = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+        listed = keys.tolist()
+        if len(set(listed)) == len(listed) and self._seen.isdisjoint(listed):
+            # No key occurs twice: when the older ones are forgotten makes no difference.
+            for start, end in runs:
+                self._remember(int(minutes[start]), listed[start:end])
+            if runs:
+                self._forget(int(minutes[-1]))
+            return np.ones(len(keys), np.bool_), minutes
         fresh = np.ones(len(keys), np.bool_)
-        for minute in np.unique(minutes).tolist():
-            rows = np.flatnonzero(minutes == minute)
-            self._forget(minute)
-            fresh[rows] = self._first_copies(keys[rows].tolist())
-            self._remember(minute, keys[rows][fresh[rows]].tolist())
+        for start, end in runs:
+            self._forget(int(minutes[start]))
+            first = self._first_copies(listed[start:end])
+            fresh[start:end] = first
+            self._remember(int(minutes[start]), list(compress(listed[start:end], first)))
         return fresh, minutes
 
     def _first_copies(self, keys: list[int]) -> list[bool]:
-        if len(set(keys)) == len(keys) and self._seen.isdisjoint(keys):
-            return [True] * len(keys)
         seen: set[int] = set()
         first = []
         for key in keys:

@@ -14,13 +14,15 @@ from monitor.store.schema import delta
 
 def decision_payload(decisions: DecisionColumns) -> payload.Payload:
     """The cell increments of counted decisions, summed by (pane, cell)."""
-    values = np.zeros((len(decisions.ts), COUNTERS), np.int64)
-    values[:, Counter.N] = 1
-    values[:, Counter.Q] = decisions.request == Request.KEPT
-    panes = pane_of(decisions.ts, Grain.MINUTES5)
-    return summed(
-        payload.Payload(panes, decisions.cells, values, decisions.keys, decisions.arrivals)
-    )
+    cells, cell_of = np.unique(decisions.cells, return_inverse=True)
+    key = pane_of(decisions.ts, Grain.MINUTES5) * max(len(cells), 1) + cell_of
+    rows, row_of = np.unique(key, return_inverse=True)
+    values = np.zeros((len(rows), COUNTERS), np.int64)
+    values[:, Counter.N] = np.bincount(row_of, minlength=len(rows))
+    asked = decisions.request == Request.KEPT
+    values[:, Counter.Q] = np.bincount(row_of[asked], minlength=len(rows))
+    panes, positions = np.divmod(rows, max(len(cells), 1))
+    return payload.Payload(panes, cells[positions], values, decisions.keys, decisions.arrivals)
 
 
 def summed(body: payload.Payload) -> payload.Payload:

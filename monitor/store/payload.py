@@ -14,6 +14,8 @@ import numpy as np
 
 from monitor.core.cells import COUNTERS, Int64s
 
+_ZLIB = b"\x78"  # first byte of a zlib stream; a packed array begins with another
+
 
 @dataclass(frozen=True, slots=True)
 class Payload:
@@ -43,6 +45,11 @@ class _Encoded(msgspec.Struct, array_like=True):
     arrivals: bytes
 
 
+class _Packed(msgspec.Struct, array_like=True):
+    compressed: bytes
+    keys: bytes
+
+
 def encode(payload: Payload) -> bytes:
     """Pack a payload."""
     used = np.flatnonzero(payload.values.any(axis=0))
@@ -51,15 +58,23 @@ def encode(payload: Payload) -> bytes:
         payload.cells.tobytes(),
         used.tolist(),
         payload.values[:, used].tobytes(),
-        payload.keys.tobytes(),
+        b"",
         payload.arrivals.tobytes(),
     )
-    return zlib.compress(msgspec.msgpack.encode(encoded), level=1)
+    # Keys are hashes: compressing them costs the most and saves nothing.
+    packed = _Packed(zlib.compress(msgspec.msgpack.encode(encoded), 1), payload.keys.tobytes())
+    return msgspec.msgpack.encode(packed)
 
 
 def decode(data: bytes) -> Payload:
-    """Unpack what :func:`encode` packed."""
-    encoded = msgspec.msgpack.decode(zlib.decompress(data), type=_Encoded)
+    """Unpack what :func:`encode` packed, now or before keys were left uncompressed."""
+    if data[:1] == _ZLIB:
+        encoded = msgspec.msgpack.decode(zlib.decompress(data), type=_Encoded)
+        keys = encoded.keys
+    else:
+        packed = msgspec.msgpack.decode(data, type=_Packed)
+        encoded = msgspec.msgpack.decode(zlib.decompress(packed.compressed), type=_Encoded)
+        keys = packed.keys
     panes = np.frombuffer(encoded.panes, np.int64)
     values = np.zeros((len(panes), COUNTERS), np.int64)
     shape = (len(panes), len(encoded.counters))
@@ -68,6 +83,6 @@ def decode(data: bytes) -> Payload:
         panes,
         np.frombuffer(encoded.cells, np.int64),
         values,
-        np.frombuffer(encoded.keys, np.int64),
+        np.frombuffer(keys, np.int64),
         np.frombuffer(encoded.arrivals, np.int64),
     )

@@ -6,13 +6,14 @@ import random
 import zlib
 from collections import Counter
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.core.cells import COUNTERS
-from monitor.store.ingest import summed
+from monitor.store.deltas import summed
 from monitor.store.payload import Payload, decode, encode
 
 LARGE = 2**62
@@ -62,14 +63,35 @@ def _table(body: Payload) -> Counter[tuple[int, int, int]]:
 
 
 def test_only_counters_that_occur_take_room() -> None:
-    sparse = payload(1, 1000, 0)
-    values = np.zeros_like(sparse.values)
-    values[:, 0] = 1
-    small = Payload(sparse.panes, sparse.cells, values, sparse.keys, sparse.arrivals)
-    assert len(zlib.decompress(encode(small))) < 25_000
+    pick = np.random.default_rng(1)
+    panes, cells = np.arange(1000), pick.integers(LARGE, size=1000)
+    one = np.zeros((1000, COUNTERS), np.int64)
+    one[:, 0] = pick.integers(LARGE, size=1000)
+    two = one.copy()
+    two[:, 1] = pick.integers(LARGE, size=1000)
+    none = np.empty(0, np.int64)
+    sizes = [len(encode(Payload(panes, cells, values, none, none))) for values in (one, two)]
+    assert sizes[0] < 8 * 2500
+    assert 7900 < sizes[1] - sizes[0] < 8100
 
 
-@pytest.mark.parametrize("data", [b"", b"not compressed", zlib.compress(b"\xc1")])
+def test_payloads_of_the_first_schema_are_still_read() -> None:
+    """It compressed everything, keys included."""
+    old = payload(3, 20, 10)
+    columns = (old.panes, old.cells)
+    fields = [column.tobytes() for column in columns]
+    rest = [
+        list(range(COUNTERS)),
+        *(part.tobytes() for part in (old.values, old.keys, old.arrivals)),
+    ]
+    data = zlib.compress(msgspec.msgpack.encode([*fields, *rest]), level=1)
+    for name in ("panes", "cells", "values", "keys", "arrivals"):
+        assert np.array_equal(getattr(old, name), getattr(decode(data), name)), name
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"not compressed", zlib.compress(b"\xc1"), b"\x92\xc4\x01a\xc4\x01b"]
+)
 def test_damage_is_never_read_as_counts(data: bytes) -> None:
     with pytest.raises((zlib.error, ValueError)):
         decode(data)
