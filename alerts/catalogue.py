@@ -241,6 +241,12 @@ IMBALANCE = _own(
 LAG_MESSAGES = _own(
     "consumer_lag_messages", Origin.INGEST, "Messages behind the end, own shards.", *SHARD
 )
+PARKED = _own(
+    "shard_parked",
+    Origin.INGEST,
+    "1 while a partition waits for a person, because its data is gone from the broker.",
+    *SHARD,
+)
 LAG_SECONDS = _own(
     "consumer_lag_seconds", Origin.INGEST, "Age of the oldest unread message; 0 at end.", *SHARD
 )
@@ -301,7 +307,7 @@ BUILD_INFO = _own("build_info", Origin.SERVE, "Version that runs.", "version", k
 
 SERVICE: tuple[Family, ...] = (
     *(MESSAGES, EVENTS, DEAD_LETTERS, UNMATCHED, UNKNOWN_VALUES, IMBALANCE),
-    *(LAG_MESSAGES, LAG_SECONDS, CONSUMER_STATE, WATERMARK_LAG),
+    *(LAG_MESSAGES, LAG_SECONDS, PARKED, CONSUMER_STATE, WATERMARK_LAG),
     *(LABEL_DELAY, LABEL_JOINED, LABEL_COVERAGE, LABEL_COMPLETENESS, PENDING, WAITING, DUPLICATES),
     *(STORE_FAILURES, FLUSHES, FLUSH_SECONDS, EVALUATED, EVALUATION_SECONDS),
     *(RENDER_SECONDS, SERIES, DROPPED, WITHHELD, INSECURE, BUILD_INFO),

@@ -77,6 +77,7 @@ class ServiceMetrics:
         self._lock = threading.Lock()
         self._reasons = tuple(reasons)
         self._shards: dict[Shard, _ShardState] = {}
+        self._parked: set[Shard] = set()
         self._values: Values = {}
         self._delays = np.zeros(len(_DELAY_EDGES) + 1, np.int64)
         self._delay_sum = 0.0
@@ -118,6 +119,12 @@ class ServiceMetrics:
         """Forget a shard that is not ours any more; its series vanish."""
         with self._lock:
             self._shards.pop(shard, None)
+            self._parked.discard(shard)
+
+    def set_parked(self, shard: Shard, parked: bool) -> None:
+        """Whether a shard of ours waits for a person, because its data is gone."""
+        with self._lock:
+            (self._parked.add if parked else self._parked.discard)(shard)
 
     def set_consumer_state(self, state: str) -> None:
         """Show one ConsumerState; raises ValueError for anything else."""
@@ -225,10 +232,14 @@ class ServiceMetrics:
         """Every family that has a sample, in the order of the catalogue."""
         with self._lock:
             values: Values = {family: dict(held) for family, held in self._values.items()}
-            shards = dict(self._shards)
+            shards, parked = dict(self._shards), set(self._parked)
             delays, delay_sum = self._delays.copy(), self._delay_sum
         for shard, state in sorted(shards.items()):
             _add_shard(values, shard, state, self._reasons)
+        values[catalogue.PARKED] = {
+            (shard.topic, str(shard.partition)): float(shard in parked)
+            for shard in sorted(parked | shards.keys())
+        }
         if shards:
             _add_sums(values, [state.tallies for state in shards.values()])
         for family in catalogue.SERVICE:

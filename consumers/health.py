@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.ports import ConsumerState
+from monitor.ports import ConsumerState, Shard
 
 STUCK_SECONDS = 60.0
-"""Records are there and none arrive, or read ones are not stored, for this long: stuck."""
+"""Read messages are not stored, or assigned shards not taken over, for this long: stuck."""
 POLL_SECONDS = 30.0
 """A poll that does not return for this long: stuck."""
 UNASSIGNED_SECONDS = 300.0
 """No partition at all for this long: stuck (a spare without partitions is fine before)."""
+
+_STALLED = "the broker does not answer, or a message or batch is too large to receive"
 
 
 @dataclass(slots=True)
@@ -20,11 +22,14 @@ class Health:
 
     Attributes:
         polled: when a poll last returned.
-        progressed: when messages last arrived, or nothing was there to arrive.
         stored: when everything read was last in the store.
         assigned: when the worker last had a partition.
+        claimed: when every partition it had was last taken over.
         started: an assignment was received at least once.
         behind: the broker holds messages that were not read.
+        stalled: names of shards whose messages do not arrive; empty when all move.
+        missing: names of topics that the brokers do not know any more.
+        unknown: shards whose end is to be asked for; the watchdog answers.
         paused: nothing is read because of back-pressure.
         store_ok: the last flush or claim succeeded.
         shut_out: why no broker would let us in and read, None while one does; written by the
@@ -33,11 +38,14 @@ class Health:
     """
 
     polled: float
-    progressed: float
     stored: float
     assigned: float
+    claimed: float
     started: bool = False
     behind: bool = False
+    stalled: str = ""
+    missing: str = ""
+    unknown: tuple[Shard, ...] = ()
     paused: bool = False
     store_ok: bool = True
     shut_out: str | None = None
@@ -50,17 +58,16 @@ class Health:
 
     def stuck(self, now: float) -> str | None:
         """Why the consumer makes no progress, or None."""
-        if self.shut_out:
-            return self.shut_out
-        if now - self.polled > POLL_SECONDS:
-            return "no poll has returned"
-        if now - self.stored > STUCK_SECONDS:
-            return "what was read could not be stored"
-        if self.behind and not self.paused and now - self.progressed > STUCK_SECONDS:
-            return "messages are waiting and none arrive"
-        if now - self.assigned > UNASSIGNED_SECONDS:
-            return "no partition is assigned"
-        return None
+        reasons = (
+            (self.shut_out, self.shut_out),
+            (now - self.polled > POLL_SECONDS, "no poll has returned"),
+            (now - self.stored > STUCK_SECONDS, "what was read could not be stored"),
+            (self.missing, f"topic {self.missing} does not exist any more"),
+            (self.stalled, f"messages of {self.stalled} are waiting and none arrive: {_STALLED}"),
+            (now - self.claimed > STUCK_SECONDS, "assigned partitions could not be taken over"),
+            (now - self.assigned > UNASSIGNED_SECONDS, "no partition is assigned"),
+        )
+        return next((reason for holds, reason in reasons if holds), None)
 
     def live(self, now: float) -> bool:
         """Whether the loop turns. Nothing a restart cannot mend is asked here."""

@@ -10,30 +10,33 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from consumers.health import Health
+from consumers.lookout import Lookout
 from consumers.ownership import Ownership
 from consumers.poison import PoisonWatch
 from consumers.pressure import paused_shards
+from consumers.progress import Progress, lag
 from consumers.roles import IngestPolicy, Observer, Store
 from consumers.shard import Codecs, ShardState
-from monitor.errors import DataLossError, FencedError, StoreError
+from monitor.errors import (
+    DataLossError,
+    FencedError,
+    StoreError,
+)
 from monitor.ports import (
     Clock,
     Polled,
     Records,
     RecordSource,
     Shard,
-    ShardStatus,
 )
 
 log = logging.getLogger("slicewatch.ingest")
 
 POLL_SECONDS = 0.5
 """Longest wait for messages: how soon a stop is noticed."""
-IDLE_SECONDS = 10.0
-"""A caught-up shard takes over the newest event time this often (clock ``live``)."""
 TELL_SECONDS = 5.0
 """Lag is told this often, also when nothing can be read or stored."""
 
@@ -65,7 +68,10 @@ class Ingest:
         self._paused: set[Shard] = set()
         now = clock.monotonic()
         self._next_flush = now + policy.flush_seconds
-        self._next_idle = now + IDLE_SECONDS
+        self._lookout = Lookout(source, store, self._own, codecs=codecs, policy=policy, now=now)
+        self._progress_of = Progress()
+        self._told_parked: set[Shard] = set()
+        self._ends: Mapping[Shard, int] = {}
         self._events = 0
         self._next_tell = now + TELL_SECONDS
         self._poison = PoisonWatch(policy.dead_letter_stop_share, policy.dead_letter_min_events)
@@ -74,6 +80,10 @@ class Ingest:
     def stop(self) -> None:
         """Ask the loop to flush, leave the group and return."""
         self._stop.set()
+
+    def tell_ends(self, ends: Mapping[Shard, int]) -> None:
+        """Where shards of :attr:`Health.unknown` end; may be called from any thread."""
+        self._ends = dict(ends)
 
     def run(self) -> None:
         """Consume until :meth:`stop`, or until a source that ends has ended.
@@ -95,9 +105,8 @@ class Ingest:
 
     def register(self) -> None:
         """Make all partitions of both topics known to the store."""
-        topics = (self._policy.decisions_topic, self._policy.labels_topic)
-        shards = [shard for topic in topics for shard in self._source.shards(topic)]
-        self._store.register(shards, {topic: self._source.topic_id(topic) for topic in topics})
+        topics = self._policy.topics
+        self._store.register([s for topic in topics for s in self._source.shards(topic)])
 
     def _done(self) -> bool:
         return self._source.finished and not self._own.unclaimed
@@ -124,12 +133,11 @@ class Ingest:
         for records in polled.records:
             self._take(records)
         self._claim(now)
-        self._note_progress(now, any(len(r.offsets) for r in polled.records))
+        self._note_progress(now, {r.shard for r in polled.records if len(r.offsets)})
         buffered = sum(state.buffered for state in self._states.values())
         if buffered >= self._policy.flush_events or now >= self._next_flush:
             self._flush()
-        if now >= self._next_idle:
-            self._advance_idle(now)
+        self._look_around(now)
         self._throttle()
         self._progress(self._events - before)
 
@@ -137,21 +145,31 @@ class Ingest:
         try:
             return self._source.poll(timeout)
         except DataLossError as error:
-            self._own.park(error, self._clock.monotonic())
+            self._flush()  # what was read before the loss is good
+            self._lose(error)
             return Polled()
 
-    def _note_progress(self, now: float, arrived: bool) -> None:
-        health = self.health
-        told = [*self._states.values(), *self._own.lost.values()]
+    def _lose(self, error: DataLossError) -> None:
+        try:
+            self._own.lose(error)
+        except StoreError as failure:
+            self._lost_store(failure)
+
+    def _note_progress(self, now: float, arrived: Collection[Shard]) -> None:
+        health, states = self.health, self._states.values()
+        told = [*states, *self._own.lost.values()]
         for state in told:
             state.high_water = _latest(state.high_water, self._source.high_water(state.shard))
-        for state in self._states.values():
+        for state in states:
+            if state.high_water is None:
+                state.high_water = self._ends.get(state.shard)
             state.position = self._source.position(state.shard)
-        health.behind = any(not s.caught_up and s.high_water for s in self._states.values())
+        self._progress_of.note(states, {*arrived, *self._paused}, now)
+        health.stalled = self._progress_of.stalled(states, now)
+        health.unknown = tuple(self._progress_of.unknown(states, now))
+        health.behind = any(not s.caught_up and s.high_water for s in states)
         health.paused = bool(self._paused)
-        health.parked = bool(self._own.parked)
-        if arrived or not health.behind or health.paused:
-            health.progressed = now
+        self._tell_parked()
         if now >= self._next_tell:
             self._next_tell = now + TELL_SECONDS
             for state in told:
@@ -160,10 +178,20 @@ class Ingest:
             health.stored = now
         if self._own.any:
             health.assigned = now
+        if not self._own.unclaimed or not health.store_ok:
+            health.claimed = now
+
+    def _tell_parked(self) -> None:
+        parked = set(self._own.parked)
+        self.health.parked = bool(parked)
+        for shard in parked ^ self._told_parked:
+            self._observer.set_parked(shard, shard in parked)
+        self._told_parked = parked
 
     def _claim(self, now: float) -> None:
         try:
             for state in self._own.claim(now):
+                self._ends = {s: end for s, end in self._ends.items() if s != state.shard}
                 self._tell(state)
                 self.health.store_ok = True
         except StoreError as error:
@@ -226,45 +254,26 @@ class Ingest:
         self._next_flush = self._clock.monotonic()
 
     def _tell(self, state: ShardState) -> None:
-        messages, seconds = self._lag(state)
+        messages, seconds = lag(state, self._clock.now())
         offsets = state.committed - state.start_offset
         self._observer.set_shard(state.shard, state.stored, messages, seconds, offsets=offsets)
 
-    def _lag(self, state: ShardState) -> tuple[int | None, float | None]:
-        if state.high_water is None:
-            return None, None
-        messages = 0 if state.caught_up else max(0, state.high_water - state.next_offset)
-        if messages == 0 or state.last_timestamp is None or state.last_timestamp < 0:
-            return messages, 0.0 if messages == 0 else None
-        return messages, max(0.0, self._clock.now() / 1e6 - state.last_timestamp / 1e3)
+    # Looking around
 
-    # Watermarks
-
-    def _advance_idle(self, now: float) -> None:
-        """Caught-up shards take over the newest event time of all (clock ``live``).
-
-        Under both clocks the store is told of shards that never held an event.
-        """
-        self._next_idle = now + IDLE_SECONDS
-        self._own.look_at_parked(now)
-        idle = [s for s in self._states.values() if s.caught_up and not s.dirty]
-        if not idle:
-            return
+    def _look_around(self, now: float) -> None:
         try:
-            newest = [s.max_decided_at for s in self._store.statuses() if self._is_decisions(s)]
+            idle = self._lookout.review(now)
+            if self.health.shut_out is None:
+                self._lookout.look_at_topics(now)
         except StoreError as error:
             self._lost_store(error)
             return
-        latest = max((at for at in newest if at is not None), default=None)
-        if not self._codecs.clock.live:
-            latest = None
-        self._write([s for s in idle if s.advance(latest) or s.holds_back != s.held_back])
-
-    def _is_decisions(self, status: ShardStatus) -> bool:
-        return status.shard.topic == self._policy.decisions_topic
+        self.health.missing = ", ".join(self._lookout.missing)
+        self._write(idle)
 
     def _throttle(self) -> None:
-        wanted = paused_shards(self._states.values(), self._codecs.clock.horizon)
+        horizon = self._codecs.clock.horizon
+        wanted = paused_shards(self._states.values(), horizon, self._lookout.elsewhere)
         self._source.pause(wanted - self._paused)
         self._source.resume((self._paused - wanted) & self._states.keys())
         self._paused = wanted

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 
 from consumers.roles import IngestPolicy, Store
 from consumers.shard import Codecs, ShardState
 from monitor.core.time import MINUTE
-from monitor.errors import DataLossError, FencedError
-from monitor.ports import Claim, RecordSource, Shard
+from monitor.errors import DataLossError, FencedError, SourceError
+from monitor.ports import Claim, RecordSource, Shard, ShardStatus
 
 log = logging.getLogger("slicewatch.ingest")
 
 RETRY_SECONDS = 1.0
 """Pause between two tries to reach the store."""
-PARKED_SECONDS = 30.0
-"""A parked shard that was read without a new loss for this long is parked no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A shard that waits for a person: under which claim, and why."""
+
+    epoch: int
+    reason: str
 
 
 class Ownership:
@@ -30,7 +38,7 @@ class Ownership:
         states: claimed shards, being read.
         lost: claimed until the store went away; their lag is told until they are claimed again.
         unclaimed: assigned, but not claimed yet.
-        parked: assigned, but their data is gone from the broker; and since when (monotonic).
+        parked: assigned, but their data is gone from the broker.
     """
 
     def __init__(
@@ -39,7 +47,7 @@ class Ownership:
         self.states: dict[Shard, ShardState] = {}
         self.lost: dict[Shard, ShardState] = {}
         self.unclaimed: set[Shard] = set()
-        self.parked: dict[Shard, float] = {}
+        self.parked: dict[Shard, Parked] = {}
         self._source = source
         self._store = store
         self._codecs = codecs
@@ -72,12 +80,27 @@ class Ownership:
         if not shards or now < self._not_before or not self._source.is_member(shards):
             return []
         self._not_before = now + RETRY_SECONDS
-        begun = [self._begin(claim, now) for claim in self._store.claim(shards, self._policy.owner)]
+        present = self._identities(shards)
+        known = [shard for shard in shards if shard.topic in present]
+        claims = self._store.claim(known, self._policy.owner, present) if known else []
+        begun = [self._begin(claim, present[claim.shard.topic]) for claim in claims]
         return [state for state in begun if state is not None]
 
-    def _begin(self, claim: Claim, now: float) -> ShardState | None:
+    def _identities(self, shards: Iterable[Shard]) -> dict[str, str | None]:
+        """What the topics are now; shards of one that cannot be asked wait."""
+        present = {}
+        for topic in {shard.topic for shard in shards}:
+            with suppress(SourceError):
+                present[topic] = self._source.topic_id(topic)
+        return present
+
+    def _begin(self, claim: Claim, topic_id: str | None) -> ShardState | None:
         shard = claim.shard
+        if claim.parked is not None:
+            self._hold(claim, claim.parked)
+            return None
         try:
+            _require_same_topic(claim, topic_id)
             offset = self._offset(claim)
             state = self._state(claim, offset)
             self.unclaimed.discard(shard)
@@ -86,7 +109,7 @@ class Ownership:
             log.warning("shard was claimed by another worker", extra={"shard": str(shard)})
             return None
         except DataLossError as error:
-            self.park(error, now)
+            self._park(claim, error)
             return None
         self._source.resume([shard])
         self.lost.pop(shard, None)
@@ -109,29 +132,54 @@ class Ownership:
             state.filter.restore(*self._store.duplicate_keys(claim.shard, since))
         return state
 
-    def park(self, error: DataLossError, now: float) -> None:
+    def lose(self, error: DataLossError) -> None:
         """Data is gone from the broker: the shard waits for a person, the others go on.
 
-        Raises the error itself where it concerns no shard that could wait.
+        Raises StoreError, and the error itself where it concerns no shard that could wait.
         """
-        shard = error.shard
-        if not isinstance(shard, Shard):
+        if not isinstance(error.shard, Shard):
             raise error
-        if shard not in self.parked:
-            log.error("data loss, shard is parked: %s", error, extra={"shard": str(shard)})
+        # A shard that is not being read is claimed first, and told of its loss again.
+        if (state := self.states.get(error.shard)) is not None:
+            self._park(state.claim, error)
+
+    def compare(self, topic: str, topic_id: str | None) -> None:
+        """Park the shards of a topic that was created again under our feet. Raises StoreError."""
+        for state in [s for s in self.states.values() if s.shard.topic == topic]:
+            try:
+                _require_same_topic(state.claim, topic_id)
+            except DataLossError as error:
+                self._park(state.claim, error)
+
+    def review(self, statuses: Iterable[ShardStatus]) -> None:
+        """Compare what is ours with what the store says of it. Raises StoreError.
+
+        A parked shard that a person gave another offset is claimed again, and so is one being
+        read that was taken over: without a message no flush would find out.
+        """
+        for status in statuses:
+            shard = status.shard
+            state, parked = self.states.get(shard), self.parked.get(shard)
+            if state is not None and state.claim.epoch != status.epoch:
+                self.fenced(shard)
+            if parked is not None and parked.epoch != status.epoch:
+                del self.parked[shard]
+                self.unclaimed.add(shard)
+            elif parked is not None and status.parked is None:
+                self._store.park(shard, parked.epoch, parked.reason)  # the store was away
+
+    def _park(self, claim: Claim, error: DataLossError) -> None:
+        self._hold(claim, str(error))
+        self._store.park(claim.shard, claim.epoch, str(error))
+
+    def _hold(self, claim: Claim, reason: str) -> None:
+        shard = claim.shard
+        log.error("data loss, shard is parked: %s", reason, extra={"shard": str(shard)})
         self.states.pop(shard, None)
         self.lost.pop(shard, None)
         self.unclaimed.discard(shard)
-        self.parked[shard] = now
-
-    def look_at_parked(self, now: float) -> None:
-        """Try parked shards again: a person may have given them a new offset."""
-        for shard, since in list(self.parked.items()):
-            if shard not in self.states:
-                self.unclaimed.add(shard)
-            elif now - since > PARKED_SECONDS:
-                del self.parked[shard]
-                log.info("shard is read again", extra={"shard": str(shard)})
+        self._source.pause([shard])
+        self.parked[shard] = Parked(claim.epoch, reason)
 
     def fenced(self, shard: object) -> None:
         """Another worker has claimed a shard; if it is still assigned to us, claim it back."""
@@ -151,3 +199,15 @@ class Ownership:
         self.unclaimed.update(shards)
         for shard in shards:
             del self.states[shard]
+
+
+def _require_same_topic(claim: Claim, topic_id: str | None) -> None:
+    shard, known = claim.shard, claim.topic_id
+    if known is None or topic_id is None or known == topic_id:
+        return
+    raise DataLossError(
+        f"topic {shard.topic} was deleted and created again since partition {shard.partition} was"
+        " last read; its stored position means nothing in the new topic. To go on: slicewatch db"
+        f" resume-from {shard.topic} {shard.partition} OFFSET --reason TEXT",
+        shard,
+    )

@@ -1,18 +1,62 @@
-"""Back-pressure between the two topics: neither may run far ahead of the other."""
+"""Back-pressure between the two topics: neither may run far ahead of the other.
+
+Of our own shards we know whether they are read to their end. Of another worker's the store knows
+only how far its event time is complete; one that is caught up takes over the newest event time of
+all (clock ``live``), so a mark that stays behind is a shard that lags, or that nobody reads. Under
+clock ``history`` a quiet shard keeps its old mark for ever: there only our own shards count.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from consumers.shard import ShardState
 from monitor.core.time import HOUR
-from monitor.ports import Shard
+from monitor.ports import Shard, ShardStatus
 
 LABELS_AHEAD = HOUR
 """Labels whose decisions are this much later than the watermark wait in the broker."""
 
 
-def paused_shards(states: Iterable[ShardState], horizon: int) -> set[Shard]:
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Event times that the shards of other workers have reached; None where one has not begun.
+
+    A parked shard is not among them: it waits for a person, and the others do not wait with it.
+    """
+
+    decisions: Sequence[int | None] = ()
+    labels: Sequence[int | None] = ()
+
+    @classmethod
+    def of(
+        cls,
+        statuses: Iterable[ShardStatus],
+        mine: Collection[Shard],
+        decisions_topic: str,
+        lateness: int,
+    ) -> Elsewhere:
+        """From what the store knows.
+
+        Args:
+            statuses: all shards.
+            mine: those whose state is known better.
+            decisions_topic: what tells decisions from labels.
+            lateness: how far watermarks are behind the newest event, microseconds.
+        """
+        marks: dict[bool, list[int | None]] = {True: [], False: []}
+        for status in statuses:
+            if status.shard in mine or status.parked is not None or not status.holds_back:
+                continue
+            mark = None if status.watermark is None else status.watermark + lateness
+            marks[status.shard.topic == decisions_topic].append(mark)
+        return cls(marks[True], marks[False])
+
+
+def paused_shards(
+    states: Iterable[ShardState], horizon: int, elsewhere: Elsewhere = Elsewhere()
+) -> set[Shard]:
     """Which shards should not be read now.
 
     Labels pause while they are more than an hour ahead of decisions still to be read (they
@@ -22,7 +66,7 @@ def paused_shards(states: Iterable[ShardState], horizon: int) -> set[Shard]:
     states = list(states)
     decisions = [s for s in states if s.is_decisions]
     labels = [s for s in states if not s.is_decisions]
-    lagging = [s.clock.newest for s in decisions if not s.caught_up]
+    lagging = [s.clock.newest for s in decisions if not s.caught_up] + [*elsewhere.decisions]
     paused: set[Shard] = set()
     if lagging:
         slowest = min((at for at in lagging if at is not None), default=None)
@@ -30,7 +74,8 @@ def paused_shards(states: Iterable[ShardState], horizon: int) -> set[Shard]:
             newest = state.clock.newest
             if newest is not None and (slowest is None or newest > slowest + LABELS_AHEAD):
                 paused.add(state.shard)
-    unread = [s.clock.newest for s in labels if not s.caught_up and s.clock.newest is not None]
+    behind = [s.clock.newest for s in labels if not s.caught_up] + [*elsewhere.labels]
+    unread = [at for at in behind if at is not None]
     if unread:
         for state in decisions:
             newest = state.clock.newest

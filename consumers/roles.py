@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,12 +24,18 @@ from monitor.ports import (
 class Store(Protocol):
     """What ingest needs of the store."""
 
-    def register(self, shards: Sequence[Shard], topic_ids: dict[str, str | None]) -> None:
+    def register(self, shards: Sequence[Shard]) -> None:
         """Make every partition known."""
         ...
 
-    def claim(self, shards: Sequence[Shard], owner: str) -> list[Claim]:
-        """Take shards over."""
+    def claim(
+        self, shards: Sequence[Shard], owner: str, topic_ids: Mapping[str, str | None]
+    ) -> list[Claim]:
+        """Take shards over, of topics that have these identities now."""
+        ...
+
+    def park(self, shard: Shard, epoch: int, reason: str) -> None:
+        """Keep why a shard of ours is not read."""
         ...
 
     def start(self, claim: Claim, offset: int) -> None:
@@ -68,6 +74,10 @@ class Observer(Protocol):
 
     def drop_shard(self, shard: Shard) -> None:
         """A shard is not ours any more."""
+        ...
+
+    def set_parked(self, shard: Shard, parked: bool) -> None:
+        """Whether a shard of ours waits for a person."""
         ...
 
     def flushed(self, seconds: float) -> None:
@@ -110,3 +120,8 @@ class IngestPolicy:
     flush_seconds: float
     dead_letter_stop_share: float
     dead_letter_min_events: int
+
+    @property
+    def topics(self) -> tuple[str, str]:
+        """Both topics."""
+        return self.decisions_topic, self.labels_topic

@@ -40,6 +40,10 @@ class AccessError(SourceError):
         self.reason = reason
 
 
+class MissingTopicError(SourceError):
+    """The broker answers, and says that there is no such topic."""
+
+
 class DataLossError(SourceError):
     """Committed positions do not exist any more in the topic: never reset silently.
 

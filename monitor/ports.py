@@ -83,7 +83,11 @@ class RecordSource(Protocol):
         ...
 
     def topic_id(self, topic: str) -> str | None:
-        """Identity of the topic: changes when it is deleted and created again."""
+        """Identity of the topic: changes when it is deleted and created again.
+
+        None where there is none. Raises MissingTopicError when there is no such topic now, and
+        SourceError when nobody can say.
+        """
         ...
 
     def poll(self, timeout: float) -> Polled:
@@ -307,7 +311,17 @@ class FlushResult:
 class Claim:
     """A shard that is ours: the fence (epoch) and where to go on.
 
-    ``next_offset`` is None for a shard that was never read.
+    Attributes:
+        shard: which.
+        epoch: the fence.
+        next_offset: None for a shard that was never read.
+        start_offset: where it was begun, ever.
+        seq: of its newest delta.
+        max_decided_at: its newest event.
+        watermark: event time up to which it is complete.
+        tallies: totals as of ``next_offset``.
+        topic_id: identity of the topic that the offsets belong to; None where none is known.
+        parked: why the shard waits for a person instead of being read; None: it does not.
     """
 
     shard: Shard
@@ -317,6 +331,8 @@ class Claim:
     max_decided_at: int | None
     watermark: int | None
     tallies: Tallies
+    topic_id: str | None = None
+    parked: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaConfigurationError, KafkaError, RetriableError
 
 from consumers.sources.kafka_access import Need, check_access
-from monitor.errors import AccessError, SourceError
+from monitor.errors import AccessError, MissingTopicError, SourceError
 
 NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 UNKNOWN_TOPIC, NOT_AUTHORIZED = 3, 29
@@ -142,7 +142,8 @@ class KafkaTopics:
         if code == 0:
             return described
         reasons = {UNKNOWN_TOPIC: "does not exist", NOT_AUTHORIZED: "may not be read by this user"}
-        raise SourceError(
+        kind = MissingTopicError if code == UNKNOWN_TOPIC else SourceError
+        raise kind(
             f"topic {topic} {reasons.get(code, f'cannot be described (Kafka error {code})')} at "
             f"{self._connection.address}: check the topic's name, that it was created "
             "and the user's rights"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from consumers.sources.delivery import Delivery, data_loss
 from consumers.sources.memory_broker import MemoryBroker
-from monitor.errors import SourceError
+from monitor.errors import MissingTopicError, SourceError
 from monitor.ports import Polled, Records, Shard, Start
 
 MAX_RECORDS = 5000
@@ -57,8 +57,10 @@ class MemorySource:
         return self._broker.shards(topic)
 
     def topic_id(self, topic: str) -> str | None:
-        """Identity of the topic, changed by creating it again."""
-        return self._broker.topic_id(topic)
+        """Identity of the topic, changed by creating it again; none: MissingTopicError."""
+        if (identity := self._broker.topic_id(topic)) is None:
+            raise MissingTopicError(f"topic {topic} does not exist")
+        return identity
 
     def poll(self, timeout: float) -> Polled:
         """Return what there is; ``timeout`` is not used. Lost positions: DataLossError."""

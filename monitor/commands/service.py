@@ -19,9 +19,10 @@ from consumers.letters import REASONS
 from monitor.commands import logs, wiring
 from monitor.commands.clock import SystemClock
 from monitor.commands.options import load_settings, on_stop
+from monitor.commands.watchdog import Watchdog
 from monitor.core.snapshot import Snapshot, decode
 from monitor.core.time import MINUTE, SECOND
-from monitor.errors import AccessError, SlicewatchError, StoreError
+from monitor.errors import SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
 from monitor.store import retention
@@ -32,8 +33,6 @@ log = logging.getLogger("slicewatch.service")
 
 STOP_SECONDS = 10.0
 """A worker that has not flushed and left its group by then is abandoned."""
-KNOCK_SECONDS = 10.0
-"""How often the watchdog looks whether a broker lets us in and read."""
 RETENTION_EVERY = 10 * MINUTE
 STALE_CYCLES = 60
 """Evaluator cycles without success after which the process is not ready."""
@@ -74,14 +73,16 @@ class Service:
         self._seen = 0
         self._evaluated = self._clock.monotonic()
         self._cleaned = 0
-        self._next_knock = self._evaluated + KNOCK_SECONDS
-        self._access_lost: AccessError | None = None
+        self._evaluating = True
         self._evaluator = wiring.build_evaluator(settings, self._engine, self._clock)
         self._source = source(settings) if parts.ingest else None
         self._ingest = (
             wiring.build_ingest(settings, self._engine, self._source, self.metrics, self._clock)
             if self._source is not None
             else None
+        )
+        self._watchdog = (
+            Watchdog(settings, self._ingest, self.metrics, self._clock) if self._ingest else None
         )
         self._exporter = Exporter(
             self.metrics,
@@ -138,9 +139,9 @@ class Service:
         self.start()
         log.info("serving", extra={"port": self.port})
         try:
-            told: tuple[str, str | None] | None = None
             while not self._ending.wait(1.0):
-                told = self._watch(told)
+                if self._watchdog is not None:
+                    self._watchdog.look()
         finally:
             self.stop()
         if self.failure is not None:
@@ -165,30 +166,6 @@ class Service:
         finally:
             self._ending.set()
 
-    def _watch(self, told: tuple[str, str | None] | None) -> tuple[str, str | None] | None:
-        """Say once when the consumer's state or its reason changes; metrics say it all the time."""
-        if self._ingest is None:
-            return told
-        now, health = self._clock.monotonic(), self._ingest.health
-        if now >= self._next_knock:
-            # A client whose broker is gone, or refuses it, polls on in silence: ask for ourselves.
-            self._access_lost = lost = self._knock()
-            health.shut_out = lost.reason if lost else None
-            self._next_knock = self._clock.monotonic() + KNOCK_SECONDS
-        state, stuck = health.state(now).value, health.stuck(now)
-        self.metrics.set_consumer_state(state)
-        if (state, stuck) != told:
-            why = {"why": str(self._access_lost or stuck)} if stuck else {}
-            log.log(logging.ERROR if stuck else logging.INFO, "consumer is %s", state, extra=why)
-        return state, stuck
-
-    def _knock(self) -> AccessError | None:
-        try:
-            wiring.knock(self.settings)
-        except AccessError as error:
-            return error
-        return None
-
     # Evaluate and publish
 
     def _evaluate_forever(self) -> None:
@@ -210,8 +187,13 @@ class Service:
                 self._clean()
         except StoreError as error:
             self.metrics.store_failed()
-            log.error("evaluation failed: %s", error)
+            if self._evaluating:
+                log.error("evaluation failed, it is tried again every cycle: %s", error)
+            self._evaluating = False
             return
+        if not self._evaluating:
+            log.info("evaluation goes on")
+        self._evaluating = True
         self._evaluated = self._clock.monotonic()
         self.metrics.evaluated(self._clock.now(), self._evaluated - began)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,13 +22,14 @@ from consumers.ingest import Ingest
 from consumers.letters import IdHasher
 from consumers.roles import IngestPolicy, Observer
 from consumers.shard import Codecs
+from consumers.sources import kafka_ends
 from consumers.sources.kafka_access import Need
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.kafka_topics import KafkaConnection
 from monitor.core.coding import Eras
 from monitor.core.time import SECOND, WINDOWS
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
-from monitor.ports import Clock, RecordSource, Start
+from monitor.ports import Clock, RecordSource, Shard, Start
 from monitor.settings import Settings, contract_numbers, contract_record
 from monitor.settings.sections import Security, Stream
 from monitor.store import database
@@ -110,6 +111,13 @@ def knock(settings: Settings) -> None:
 
 def _need(stream: Stream) -> Need:
     return Need((stream.decisions_topic, stream.labels_topic), stream.group_id)
+
+
+def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
+    """Where partitions end, by a client of its own; no answer within moments: SourceError."""
+    connection = replace(kafka_connection(settings), timeout=KNOCK_TIMEOUT)
+    connection.knock()
+    return kafka_ends.ask_ends(connection, shards)
 
 
 def kafka_source(settings: Settings) -> KafkaSource:

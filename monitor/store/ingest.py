@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from monitor.core.cells import Int64s
 from monitor.core.coding import Eras
-from monitor.errors import DataLossError, FencedError
+from monitor.errors import FencedError
 from monitor.ports import (
     Claim,
     Clock,
@@ -33,6 +33,7 @@ from monitor.store.deltas import decision_payload, summed, write_delta
 from monitor.store.dictionary import write_dictionary
 from monitor.store.join import Matched, join, lock_states, match
 from monitor.store.losses import close_loss, open_losses
+from monitor.store.parking import park
 from monitor.store.pending import write_pending
 from monitor.store.schema import dead_letter, delta, ownership
 from monitor.store.shards import read_statuses, read_watermark
@@ -57,20 +58,21 @@ class IngestStore:
         # Moved over a gap by a person, and no event read since; known from the claim.
         self._after_gap: set[Shard] = set()
 
-    def register(self, shards: Sequence[Shard], topic_ids: dict[str, str | None]) -> None:
+    def register(self, shards: Sequence[Shard]) -> None:
         """Make a row for every partition, so that one nobody owns holds the watermark back."""
         with writing(self._engine) as connection:
-            _make_rows(connection, shards, topic_ids)
-            for topic, topic_id in topic_ids.items():
-                _check_topic_id(connection, topic, topic_id)
-                connection.execute(
-                    sa.update(ownership)
-                    .where(ownership.c.topic == topic, ownership.c.topic_id.is_(None))
-                    .values(topic_id=topic_id)
-                )
+            _make_rows(connection, shards)
 
-    def claim(self, shards: Sequence[Shard], owner: str) -> list[Claim]:
+    def claim(
+        self, shards: Sequence[Shard], owner: str, topic_ids: Mapping[str, str | None] = {}
+    ) -> list[Claim]:
         """Take shards over: whoever had them can flush no more.
+
+        Args:
+            shards: which.
+            owner: the new owner's name.
+            topic_ids: what the topics are now; kept with a shard that has no position yet, or
+                was given a new one. A claim tells what was kept, for the owner to compare.
 
         Raises:
             OutdatedError: the store was started with newer settings; nothing was claimed.
@@ -80,12 +82,17 @@ class IngestStore:
             if self._eras is not None:
                 lock_eras(connection, shared=True)
                 require_eras(connection, self._eras)
-            _make_rows(connection, shards, {})  # a partition may have been added since
+            _make_rows(connection, shards)  # a partition may have been added since
             for shard in sorted(shards):
                 row = connection.execute(
                     sa.update(ownership)
                     .where(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
-                    .values(epoch=ownership.c.epoch + 1, owner=owner, holds_back=True)
+                    .values(
+                        epoch=ownership.c.epoch + 1,
+                        owner=owner,
+                        holds_back=True,
+                        topic_id=_kept_topic_id(topic_ids.get(shard.topic)),
+                    )
                     .returning(*ownership.c)
                 ).one()
                 claims.append(
@@ -97,11 +104,17 @@ class IngestStore:
                         max_decided_at=row.max_decided_at,
                         watermark=row.watermark,
                         tallies=msgspec.json.decode(row.tallies, type=Tallies),
+                        topic_id=row.topic_id,
+                        parked=row.parked,
                     )
                 )
             after_gap = open_losses(connection, shards)
         self._after_gap = (self._after_gap - set(shards)) | after_gap
         return claims
+
+    def park(self, shard: Shard, epoch: int, reason: str) -> None:
+        """Keep why a shard of ours is not read."""
+        park(self._engine, shard, epoch, reason)
 
     def start(self, claim: Claim, offset: int) -> None:
         """Store the first position of a shard that was never read."""
@@ -188,38 +201,20 @@ def _is(shard: Shard) -> sa.ColumnElement[bool]:
     return sa.and_(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
 
 
-def _make_rows(
-    connection: sa.Connection, shards: Sequence[Shard], topic_ids: Mapping[str, str | None]
-) -> None:
-    rows = [
-        {
-            "topic": shard.topic,
-            "part": shard.partition,
-            "topic_id": topic_ids.get(shard.topic),
-            "holds_back": True,
-        }
-        for shard in shards
-    ]
+def _kept_topic_id(present: str | None) -> sa.ColumnElement[str | None]:
+    """The identity the offsets belong to: the present one where there are no offsets yet."""
+    known = sa.func.coalesce(ownership.c.topic_id, present)
+    return sa.case((ownership.c.next_offset.is_(None), present), else_=known)
+
+
+def _make_rows(connection: sa.Connection, shards: Sequence[Shard]) -> None:
+    rows = [{"topic": shard.topic, "part": shard.partition, "holds_back": True} for shard in shards]
     query = (
-        "INSERT INTO ownership (topic, part, topic_id, epoch, seq, holds_back, tallies)"
-        " VALUES (:topic, :part, :topic_id, 0, 0, :holds_back, '{}') ON CONFLICT DO NOTHING"
+        "INSERT INTO ownership (topic, part, epoch, seq, holds_back, tallies)"
+        " VALUES (:topic, :part, 0, 0, :holds_back, '{}') ON CONFLICT DO NOTHING"
     )
     if rows:
         connection.execute(sa.text(query), rows)
-
-
-def _check_topic_id(connection: sa.Connection, topic: str, topic_id: str | None) -> None:
-    stored = connection.execute(
-        sa.select(ownership.c.topic_id).where(
-            ownership.c.topic == topic, ownership.c.topic_id.is_not(None)
-        )
-    ).scalar()
-    if topic_id is not None and stored is not None and stored != topic_id:
-        raise DataLossError(
-            f"topic {topic} was deleted and created again since it was last read; its stored"
-            " positions mean nothing in the new topic. To go on, give every partition an offset:"
-            f" slicewatch db resume-from {topic} PARTITION OFFSET --reason TEXT"
-        )
 
 
 def _match(connection: sa.Connection, flush: ShardFlush, watermark: int | None) -> Matched | None:

@@ -19,7 +19,7 @@ from alembic.runtime.migration import MigrationContext
 from monitor.core.cells import Counter, Route, Stratum
 from monitor.core.labels import LabelColumns
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
-from monitor.errors import DataLossError, FencedError, StoreError
+from monitor.errors import FencedError, StoreError
 from monitor.ports import (
     Claim,
     DeadLetter,
@@ -36,6 +36,7 @@ from monitor.store import ingest, join, retention
 from monitor.store.fold import Cycle, EvaluatorStore
 from monitor.store.ingest import IngestStore, read_statuses
 from monitor.store.schema import metadata
+from monitor.store.shards import resume_from
 
 D0, D1 = Shard("decisions", 0), Shard("decisions", 1)
 L0, L1 = Shard("labels", 0), Shard("labels", 1)
@@ -75,7 +76,7 @@ def engine(url: str) -> Iterator[sa.Engine]:
 @pytest.fixture
 def store(engine: sa.Engine) -> IngestStore:
     store = IngestStore(engine, "decisions", Time())
-    store.register([D0, D1, L0, L1], {"decisions": "d-1", "labels": "l-1"})
+    store.register([D0, D1, L0, L1])
     return store
 
 
@@ -210,14 +211,42 @@ def test_registering_again_keeps_what_is_there(engine: sa.Engine, store: IngestS
     claim = begin(store, D0)
     store.flush([flush(claim, 5, decisions=decisions([1]))], DICTIONARY)
     before = rows(engine, "ownership")
-    store.register([D0, D1, L0, L1], {"decisions": "d-1", "labels": "l-1"})
+    store.register([D0, D1, L0, L1])
     assert rows(engine, "ownership") == before
 
 
-def test_a_recreated_topic_is_data_loss(store: IngestStore) -> None:
-    with pytest.raises(DataLossError, match="created again"):
-        store.register([D0], {"decisions": "d-2"})
-    store.register([D0], {"decisions": None})
+def identity(store: IngestStore, present: str | None) -> str | None:
+    (claim,) = store.claim([D0], "one", {"decisions": present})
+    return claim.topic_id
+
+
+def test_a_claim_tells_which_topic_its_offsets_belong_to(
+    engine: sa.Engine, store: IngestStore
+) -> None:
+    assert identity(store, "d-1") == "d-1"
+    assert identity(store, "d-2") == "d-2", "nothing was read of the first"
+    (claim,) = store.claim([D0], "one", {"decisions": "d-2"})
+    store.start(claim, 0)
+    assert identity(store, "d-3") == "d-2"
+    assert identity(store, None) == "d-2"
+    assert (identity(store, "d-2"), begin(store, D0).topic_id) == ("d-2", "d-2")
+    resume_from(engine, D0, 5, "created again", 1, force=True)
+    assert identity(store, None) is None
+    assert identity(store, "d-3") == "d-3"
+    assert identity(store, "d-4") == "d-3"
+
+
+def test_a_parked_shard_stays_so_whoever_claims_it_until_it_is_resumed(
+    engine: sa.Engine, store: IngestStore
+) -> None:
+    claim = begin(store, D0)
+    begin(store, D1)
+    store.park(D0, claim.epoch, "it is gone")
+    assert [s.parked for s in read_statuses(engine) if s.shard in (D0, D1)] == ["it is gone", None]
+    assert begin(store, D0, "two").parked == "it is gone"
+    resume_from(engine, D0, 5, "created again", 1)
+    store.park(D0, claim.epoch + 1, "a worker that has not heard of it")
+    assert begin(store, D0).parked is None
 
 
 def test_a_claim_goes_on_where_the_last_flush_ended(store: IngestStore) -> None:

@@ -346,7 +346,7 @@ def _story(path: Path, restarts: Sequence[int], **options: object) -> list[bytes
         evaluate()
         read((24, 72), D0, labels=False)
         evaluate()
-        pipeline.store.register([D1], {})
+        pipeline.store.register([D1])
         assert watermark(pipeline) is None
         evaluate()
         events = [decision(f"d{hour}", hour) for hour in range(30, 40)]

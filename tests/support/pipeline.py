@@ -100,6 +100,7 @@ class Seen:
     tallies: dict[Shard, Tallies] = field(default_factory=dict)
 
     unknown: Counter[str] = field(default_factory=Counter)
+    parked: set[Shard] = field(default_factory=set)
 
     def set_shard(
         self,
@@ -115,6 +116,9 @@ class Seen:
 
     def drop_shard(self, shard: Shard) -> None:
         self.tallies.pop(shard, None)
+
+    def set_parked(self, shard: Shard, parked: bool) -> None:
+        (self.parked.add if parked else self.parked.discard)(shard)
 
     def flushed(self, seconds: float) -> None: ...
 

@@ -17,9 +17,10 @@ from consumers.health import (
     ConsumerState,
     Health,
 )
-from consumers.pressure import LABELS_AHEAD, paused_shards
+from consumers.pressure import LABELS_AHEAD, Elsewhere, paused_shards
+from consumers.progress import Progress
 from monitor.core.time import DAY, HOUR
-from monitor.ports import Shard
+from monitor.ports import Shard, ShardStatus, Tallies
 
 HORIZON = 30 * DAY
 T0 = 20_000 * DAY
@@ -32,6 +33,7 @@ class One:
     shard: Shard
     newest: int | None
     caught_up: bool
+    high_water: int | None = None
 
     @property
     def is_decisions(self) -> bool:
@@ -85,6 +87,122 @@ def test_pressure_never_stops_everything(shards: list[tuple[str, int | None, boo
     assert not unread or unread - paused(*states)
 
 
+SHARDS = st.lists(
+    st.tuples(
+        st.sampled_from("dl"),
+        st.none() | st.integers(0, 100).map(lambda days: T0 + days * DAY),
+        st.booleans(),
+        st.integers(0, 1),
+    ),
+    max_size=8,
+)
+
+
+@given(SHARDS)
+def test_two_workers_never_wait_for_each_other(
+    found: list[tuple[str, int | None, bool, int]],
+) -> None:
+    """No label is later than every decision: then what is earliest of all may be read."""
+    top = max((at for topic, at, _, _ in found if topic == "d" and at), default=None)
+    workers: tuple[list[One], list[One]] = ([], [])
+    for number, (topic, at, done, worker) in enumerate(found):
+        newest = at if topic == "d" or at is None or top is None else min(at, top)
+        if topic == "l" and top is None:
+            newest = None
+        workers[worker].append(One(Shard(topic, number), newest, done))
+    stopped = {
+        shard
+        for mine, others in (workers, workers[::-1])
+        for shard in paused_shards(mine, HORIZON, seen_from_afar(others, top))  # type: ignore[arg-type]
+    }
+    unread = {one.shard for one in (*workers[0], *workers[1]) if not one.caught_up}
+    assert not unread or unread - stopped
+
+
+def seen_from_afar(others: list[One], top: int | None) -> Elsewhere:
+    """As the store has it: a shard that is caught up took over the newest decision's time."""
+    marks = [(one, top if one.caught_up and top else one.newest) for one in others]
+    return Elsewhere(
+        [mark for one, mark in marks if one.is_decisions],
+        [mark for one, mark in marks if not one.is_decisions],
+    )
+
+
+def test_a_worker_without_decisions_waits_for_those_of_another() -> None:
+    labels = [One(Shard("l", 0), T0 + 2 * HOUR, False)]
+    decisions = [One(Shard("d", 0), T0 + HORIZON, False)]
+
+    def waits(shards: list[One], elsewhere: Elsewhere) -> bool:
+        return bool(paused_shards(shards, HORIZON, elsewhere))  # type: ignore[arg-type]
+
+    assert not waits(labels, Elsewhere())
+    assert waits(labels, Elsewhere(decisions=[T0 + DAY, T0]))
+    assert waits(labels, Elsewhere(decisions=[None]))
+    assert not waits(labels, Elsewhere(decisions=[T0 + HOUR]))
+    assert waits(decisions, Elsewhere(labels=[T0 + HORIZON, T0]))
+    assert not waits(decisions, Elsewhere(labels=[None, T0 + HORIZON]))
+
+
+def test_what_the_store_says_of_others() -> None:
+    def status(shard: Shard, watermark: int | None, **more: Any) -> ShardStatus:
+        fields = dict.fromkeys(("owner", "start_offset", "next_offset", "max_decided_at"))
+        return ShardStatus(
+            shard=shard, epoch=1, seq=0, watermark=watermark, tallies=Tallies(), **fields, **more
+        )  # fmt: skip
+
+    statuses = [
+        status(Shard("d", 0), T0),
+        status(Shard("d", 1), T0 + 1),
+        status(Shard("d", 2), None),
+        status(Shard("d", 3), T0 - DAY, parked="its data is gone"),
+        status(Shard("d", 4), None, holds_back=False),
+        status(Shard("l", 0), T0 - HOUR),
+    ]
+    found = Elsewhere.of(statuses, [Shard("d", 0)], "d", 600)
+    assert found == Elsewhere([T0 + 601, None], [T0 - HOUR + 600])
+
+
+def stalled(*turns: tuple[float, One, bool]) -> tuple[str, list[Shard]]:
+    """Shards that stall, and those whose end is unknown, after (seconds, state, moved)."""
+    progress = Progress()
+    for now, state, moved in turns:
+        progress.note([state], {state.shard} if moved else (), now)  # type: ignore[list-item]
+    now, state, _ = turns[-1]
+    return progress.stalled([state], now), progress.unknown([state], now)  # type: ignore[list-item]
+
+
+def test_a_shard_that_does_not_move() -> None:
+    behind = One(Shard("d", 0), T0, False, high_water=9)
+    assert stalled((0, behind, False), (60, behind, False)) == ("", [])
+    assert stalled((0, behind, False), (61, behind, False)) == ("d/0", [])
+    assert stalled((0, behind, False), (50, behind, True), (61, behind, False)) == ("", [])
+    done = One(Shard("d", 0), T0, True, high_water=9)
+    assert stalled((0, done, False), (500, done, False), (501, behind, False)) == ("", [])
+
+
+def test_a_shard_whose_end_nobody_told() -> None:
+    nothing = One(Shard("d", 0), None, False)
+    assert stalled((0, nothing, False), (10, nothing, False)) == ("", [])
+    assert stalled((0, nothing, False), (61, nothing, False)) == ("", [nothing.shard])
+    told = One(Shard("d", 0), None, False, high_water=1)
+    assert stalled((0, nothing, False), (61, told, False)) == ("d/0", [])
+
+
+def test_many_stalled_shards_are_not_all_named() -> None:
+    shards = [One(Shard("d", number), T0, False, high_water=9) for number in range(5)]
+    progress = Progress()
+    progress.note(shards, (), 0)  # type: ignore[arg-type]
+    assert progress.stalled(shards, 61) == "d/0, d/1, d/2 and 2 more"  # type: ignore[arg-type]
+
+
+def test_a_stall_is_named() -> None:
+    health = Health.at(0.0)
+    health.started, health.stalled = True, "decisions/1"
+    assert "decisions/1 are waiting" in (health.stuck(0.0) or "")
+    health.missing = "labels"
+    assert health.ready(0.0) == (False, "topic labels does not exist any more")
+
+
 def test_well_at_first_and_starting() -> None:
     health = Health.at(100.0)
     assert health.state(100.0) is ConsumerState.STARTING
@@ -94,18 +212,18 @@ def test_well_at_first_and_starting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "limit", "behind"),
+    ("field", "limit"),
     [
-        ("polled", POLL_SECONDS, False),
-        ("stored", STUCK_SECONDS, False),
-        ("progressed", STUCK_SECONDS, True),
-        ("assigned", UNASSIGNED_SECONDS, False),
+        ("polled", POLL_SECONDS),
+        ("stored", STUCK_SECONDS),
+        ("claimed", STUCK_SECONDS),
+        ("assigned", UNASSIGNED_SECONDS),
     ],
 )
-def test_each_deadline(field: str, limit: float, behind: bool) -> None:
+def test_each_deadline(field: str, limit: float) -> None:
     now = 10_000.0
     health = Health.at(now)
-    health.started, health.behind = True, behind
+    health.started = True
     setattr(health, field, now - limit)
     assert health.stuck(now) is None
     setattr(health, field, now - limit - 0.1)
@@ -119,7 +237,7 @@ def test_silence_is_no_stall() -> None:
     """Nothing there, or held back on purpose, for hours."""
     now = 10_000.0
     health = Health.at(now)
-    health.started, health.progressed = True, 0.0
+    health.started = True
     assert health.state(now) is ConsumerState.CAUGHT_UP
     health.behind = health.paused = True
     assert health.stuck(now) is None

@@ -1,0 +1,96 @@
+"""What is looked at now and then: what the store says of all shards, and what the topics are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from consumers.ownership import Ownership
+from consumers.pressure import Elsewhere
+from consumers.roles import IngestPolicy, Store
+from consumers.shard import Codecs, ShardState
+from monitor.errors import MissingTopicError, SourceError
+from monitor.ports import RecordSource, ShardStatus
+
+REVIEW_SECONDS = 10.0
+"""What the store says of all shards is read this often: who was resumed or taken over, how far
+other workers are, and the event time that a caught-up shard takes over (clock ``live``)."""
+TOPICS_SECONDS = 30.0
+"""How long a topic that was deleted and created again can go unnoticed while it is being read."""
+
+
+class Lookout:
+    """Looks at intervals; every method may be called at any time and mostly does nothing.
+
+    Attributes:
+        elsewhere: how far the shards of other workers were at the last look.
+        missing: topics that the brokers did not know at the last look.
+    """
+
+    def __init__(
+        self,
+        source: RecordSource,
+        store: Store,
+        own: Ownership,
+        *,
+        codecs: Codecs,
+        policy: IngestPolicy,
+        now: float,
+    ) -> None:
+        self.elsewhere = Elsewhere()
+        self.missing: list[str] = []
+        self._source = source
+        self._store = store
+        self._own = own
+        self._codecs = codecs
+        self._policy = policy
+        self._next_review = now + REVIEW_SECONDS
+        self._next_topics = now + TOPICS_SECONDS
+
+    def review(self, now: float) -> list[ShardState]:
+        """Compare with the store; returns shards that stand elsewhere now without a message.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        if now < self._next_review:
+            return []
+        self._next_review = now + REVIEW_SECONDS
+        statuses = self._store.statuses()
+        self._own.review(statuses)
+        decisions = self._policy.decisions_topic
+        if self._codecs.clock.live:
+            lateness = self._codecs.lateness
+            self.elsewhere = Elsewhere.of(statuses, self._own.states, decisions, lateness)
+        return self._advance_idle([s for s in statuses if s.shard.topic == decisions])
+
+    def _advance_idle(self, decisions: Sequence[ShardStatus]) -> list[ShardState]:
+        """Caught-up shards take over the newest event time of all (clock ``live``).
+
+        Under both clocks the store is to be told of shards that never held an event.
+        """
+        newest = [s.max_decided_at for s in decisions if s.max_decided_at is not None]
+        latest = max(newest, default=None) if self._codecs.clock.live else None
+        idle = [s for s in self._own.states.values() if s.caught_up and not s.dirty]
+        return [s for s in idle if s.advance(latest) or s.holds_back != s.held_back]
+
+    def look_at_topics(self, now: float) -> None:
+        """Park the shards of a topic that is another one now; note those that are gone.
+
+        Raises:
+            StoreError: what was parked could not be kept; it is told again at the next review.
+        """
+        if now < self._next_topics or self._source.finished:
+            return
+        self._next_topics = now + TOPICS_SECONDS
+        self.missing = [topic for topic in self._policy.topics if not self._look_at(topic)]
+
+    def _look_at(self, topic: str) -> bool:
+        """Whether the topic is there, as far as anybody can say."""
+        try:
+            present = self._source.topic_id(topic)
+        except MissingTopicError:
+            return False
+        except SourceError:
+            return True  # the brokers are away, as the watchdog tells
+        self._own.compare(topic, present)
+        return True

@@ -1,0 +1,72 @@
+"""Does every shard move? One that does not must not hide behind the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from consumers.shard import ShardState
+from monitor.ports import Shard
+
+STALLED_SECONDS = 60.0
+"""Messages are there and none arrive for this long: stalled."""
+UNKNOWN_SECONDS = 10.0
+"""The first answer of a broker tells where a shard ends; without one for this long we must ask
+elsewhere, since a first message too large to receive is as silent as an empty topic."""
+NAMED = 3
+
+
+class Progress:
+    """When each shard last had messages, or nothing to wait for (monotonic seconds)."""
+
+    def __init__(self) -> None:
+        self._since: dict[Shard, float] = {}
+
+    def note(self, states: Iterable[ShardState], moved: Collection[Shard], now: float) -> None:
+        """Take in one turn of the loop.
+
+        Args:
+            states: the shards that are being read.
+            moved: those that brought messages, or are held back on purpose.
+            now: monotonic seconds.
+        """
+        before, self._since = self._since, {}
+        for state in states:
+            shard = state.shard
+            rests = shard in moved or state.caught_up
+            self._since[shard] = now if rests else before.get(shard, now)
+
+    def stalled(self, states: Iterable[ShardState], now: float) -> str:
+        """Shards whose messages do not arrive, by name; empty when there are none."""
+        names = [
+            str(state.shard)
+            for state in states
+            if state.high_water is not None and self._waits(state, now) > STALLED_SECONDS
+        ]
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        return ", ".join(sorted(names)[:NAMED]) + more
+
+    def unknown(self, states: Iterable[ShardState], now: float) -> list[Shard]:
+        """Shards whose end the broker has not told for too long."""
+        return [
+            state.shard
+            for state in states
+            if state.high_water is None and self._waits(state, now) > UNKNOWN_SECONDS
+        ]
+
+    def _waits(self, state: ShardState, now: float) -> float:
+        return now - self._since.get(state.shard, now)
+
+
+def lag(state: ShardState, now: int) -> tuple[int | None, float | None]:
+    """Messages behind the end, and the age of the oldest unread one in seconds; None: unknown.
+
+    Args:
+        state: the shard.
+        now: wall clock, microseconds.
+    """
+    if state.high_water is None:
+        return None, None
+    messages = 0 if state.caught_up else max(0, state.high_water - state.next_offset)
+    if messages == 0 or state.last_timestamp is None or state.last_timestamp < 0:
+        return messages, 0.0 if messages == 0 else None
+    return messages, max(0.0, now / 1e6 - state.last_timestamp / 1e3)

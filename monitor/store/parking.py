@@ -1,0 +1,31 @@
+"""Parked shards: why one is not read, kept where every process can see it.
+
+``resume_from`` in :mod:`monitor.store.shards` is the way out; nothing else clears it, since a lost
+position can look valid again once the topic has grown past it.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from monitor.ports import Shard
+from monitor.store.database import writing
+from monitor.store.schema import ownership
+
+
+def park(engine: sa.Engine, shard: Shard, epoch: int, reason: str) -> None:
+    """Keep why a shard is not read; a worker that was fenced out keeps nothing.
+
+    Raises:
+        StoreError: the database cannot be written.
+    """
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(ownership)
+            .where(
+                ownership.c.topic == shard.topic,
+                ownership.c.part == shard.partition,
+                ownership.c.epoch == epoch,
+            )
+            .values(parked=reason)
+        )
