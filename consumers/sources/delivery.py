@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
 from monitor.errors import DataLossError, SourceError
@@ -76,6 +77,48 @@ class Delivery:
         """Raise SourceError when a shard is not ours: the caller missed its revocation."""
         if not self.owns(shard):
             raise SourceError(f"shard {shard} is not assigned to this worker")
+
+
+class Changes:
+    """What rebalances gave and took, noted in callbacks and told by the next poll.
+
+    Example:
+        >>> changes, shard = Changes(), Shard("decisions", 0)
+        >>> changes.took([shard])
+        >>> changes.gave([shard])
+        >>> changes.drain()
+        ([Shard(topic='decisions', partition=0)], [Shard(topic='decisions', partition=0)])
+    """
+
+    def __init__(self) -> None:
+        # A client may call back from a thread of its own, hence something that is thread-safe.
+        self._noted: deque[tuple[bool, list[Shard]]] = deque()
+
+    def gave(self, shards: Iterable[Shard]) -> None:
+        """Note shards that became ours."""
+        self._noted.append((True, sorted(shards)))
+
+    def took(self, shards: Iterable[Shard]) -> None:
+        """Note shards that are not ours any more."""
+        self._noted.append((False, sorted(shards)))
+
+    def drain(self) -> tuple[list[Shard], list[Shard]]:
+        """(revoked, assigned) since the last call.
+
+        A shard that came and went is neither; one that went and came is both.
+        """
+        revoked: dict[Shard, None] = {}
+        assigned: dict[Shard, None] = {}
+        while self._noted:
+            ours, shards = self._noted.popleft()
+            for shard in shards:
+                if ours:
+                    assigned[shard] = None
+                elif shard in assigned:
+                    del assigned[shard]
+                else:
+                    revoked[shard] = None
+        return list(revoked), list(assigned)
 
 
 def data_loss(shard: Shard, offset: int, held: str) -> DataLossError:

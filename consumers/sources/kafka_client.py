@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import KafkaError, KafkaTimeoutError
 
+from consumers.sources.delivery import Changes
 from consumers.sources.kafka_topics import KafkaConnection
 from monitor.ports import Shard
 
@@ -84,36 +84,18 @@ class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self._consumer = consumer
-        self._changes: deque[tuple[bool, list[Shard]]] = deque()
+        self.changes = Changes()
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Without a position the client would look for a committed one, and raise."""
         for where in assigned:
             self._consumer.seek(where, 0)
             self._consumer.pause(where)
-        self._changes.append((True, _shards(assigned)))
+        self.changes.gave(_shards(assigned))
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """Lost ones come here too."""
-        self._changes.append((False, _shards(revoked)))
-
-    def drain(self) -> tuple[list[Shard], list[Shard]]:
-        """(revoked, assigned) since the last call, on the caller's thread.
-
-        A shard that came and went is neither; one that went and came is both.
-        """
-        revoked: dict[Shard, None] = {}
-        assigned: dict[Shard, None] = {}
-        while self._changes:
-            ours, shards = self._changes.popleft()
-            for shard in shards:
-                if ours:
-                    assigned[shard] = None
-                elif shard in assigned:
-                    del assigned[shard]
-                else:
-                    revoked[shard] = None
-        return list(revoked), list(assigned)
+        self.changes.took(_shards(revoked))
 
 
 class LossWatch:
@@ -139,5 +121,5 @@ class LossWatch:
         return now - self._since.setdefault(shard, now) >= self._grace
 
 
-def _shards(wheres: Iterable[TopicPartition]) -> list[Shard]:
-    return sorted(Shard(one.topic, one.partition) for one in wheres)
+def _shards(wheres: Iterable[TopicPartition]) -> Iterable[Shard]:
+    return (Shard(one.topic, one.partition) for one in wheres)

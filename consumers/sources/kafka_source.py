@@ -126,7 +126,7 @@ class KafkaSource:
         if self._untold:
             raise self._untold.popleft()
         batches = self._fetch(timeout)
-        revoked, assigned = self._notes.drain()
+        revoked, assigned = self._notes.changes.drain()
         self._delivery.revoke(revoked)
         self._delivery.assign(assigned)
         records = [self._columns(where, batch) for where, batch in batches.items()]
