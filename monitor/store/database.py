@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ from monitor.errors import StoreError
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _BUSY_SECONDS = 20
+_BUSY_RETRY_SECONDS = 0.02
 _SERVER = "postgresql"
 _DRIVER = "postgresql+psycopg"
 _MIGRATION_LOCK = 7_217_002_914  # any number that no other program locks in this database
@@ -80,14 +83,29 @@ def _with_driver(url: sa.URL) -> sa.URL:
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     # The driver would begin transactions by itself and late; we begin them (see _begin_sqlite).
     connection.isolation_level = None
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000}")
+    _log_ahead(connection)
     for pragma in (
-        f"busy_timeout = {_BUSY_SECONDS * 1000}",
-        "journal_mode = WAL",
         # In WAL a power cut may undo the last commits, offsets and effects alike: still exact.
         "synchronous = NORMAL",
         "foreign_keys = ON",
     ):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Write-ahead logging; another process may be about to switch the new file to it too."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            # This statement alone does not wait for busy_timeout.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_BUSY_RETRY_SECONDS)
+        else:
+            return
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

@@ -39,18 +39,21 @@ class Administrator:
         (folder / "slicewatch.toml").write_text(settings)
 
     def follow(self, heading: str) -> None:
-        """Run all commands of a section, and give the logins it makes their password."""
+        """Run all commands of a section."""
         for block in commands(heading):
             self.run(block)
-            for login in re.findall(r"CREATE ROLE (\w+)", block):
-                self.run(f"psql --command \"ALTER ROLE {login} PASSWORD '{PASSWORD}'\"")
 
     def url(self, login: str, database: str = DATABASE) -> str:
         """Address for one of the manual's logins."""
         return self.server.url(database, login, PASSWORD)
 
-    def run(self, script: str) -> str:
-        """Run a script; its output. It must succeed."""
+    def run(self, script: str) -> None:
+        """Run a script, which must succeed, and give the logins it makes their password."""
+        self._run(script)
+        for login in re.findall(r"CREATE ROLE (\w+)", script):
+            self._run(f"psql --command \"ALTER ROLE {login} PASSWORD '{PASSWORD}'\"")
+
+    def _run(self, script: str) -> None:
         programs = f"{self.server.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         environment = {
             **os.environ,
@@ -72,4 +75,3 @@ class Administrator:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        return done.stdout

@@ -131,10 +131,10 @@ class Seen:
         self.unknown[attribute] += count
 
 
-def settings_with(folder: Path, **overrides: object) -> Settings:
+def settings_with(folder: Path, text: str = SETTINGS, **overrides: object) -> Settings:
     """The test settings; ``stream__clock="history"`` sets ``stream.clock``."""
     path = folder / "settings.toml"
-    path.write_text(SETTINGS)
+    path.write_text(text)
     env = {f"SLICEWATCH__{name.upper()}": str(value) for name, value in overrides.items()}
     return load(path, {"SLICEWATCH__STORE__URL": f"sqlite:///{folder}/store.db", **env})
 
@@ -158,10 +158,11 @@ class Pipeline:
         folder: Path,
         partitions: tuple[int, int] = (1, 1),
         max_records: int = 5000,
+        text: str = SETTINGS,
         **overrides: object,
     ) -> None:
         overrides = {"stream__clock": "history", **overrides}
-        self.settings = settings_with(folder, **overrides)
+        self.settings = settings_with(folder, text, **overrides)
         self.path = folder / "store.db"
         shutil.copy(_template(), self.path)
         self.clock = ManualClock()

@@ -1,0 +1,295 @@
+"""Backup, restore and upgrade: the counts stay what the oracle says, and nothing is read twice."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import counting_oracle as oracle
+import frozen_store
+import psycopg
+import pytest
+import sqlalchemy as sa
+from brokers import Broker
+from frozen_store import FrozenStore
+from histories import Histories
+from manual import DATABASE, Administrator, commands
+from pipeline import (
+    DECISIONS,
+    ID_KEY,
+    LABELS,
+    SETTINGS,
+    Pipeline,
+    assert_conserved,
+    attributes_in,
+)
+from postgres import PostgresServer
+from sites import Site, until
+
+from monitor.core.snapshot import decode
+from monitor.ports import Shard
+from monitor.store import database
+from monitor.store.records import Records
+from monitor.store.shards import read_statuses
+
+SECONDS = 120
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/old.db"
+    found: str = request.getfixturevalue("postgres_url")
+    return found
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[sa.Engine]:
+    engine = database.create_engine(url)
+    yield engine
+    engine.dispose()
+
+
+def migrating(folder: Path, url: str, settings: str) -> subprocess.Popen[str]:
+    """``slicewatch db migrate`` as a process."""
+    (folder / "migrate.toml").write_text(settings)
+    return subprocess.Popen(
+        [sys.executable, "-m", "monitor", "db", "migrate", "--settings", "migrate.toml"],
+        cwd=folder,
+        env={**os.environ, "SLICEWATCH__STORE__URL": url},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def ended_well(process: subprocess.Popen[str]) -> str:
+    """What it said."""
+    said, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, said
+    return said
+
+
+# Upgrade
+
+
+def positions(engine: sa.Engine) -> dict[Shard, int | None]:
+    return {status.shard: status.next_offset for status in read_statuses(engine)}
+
+
+def frozen_positions(frozen: FrozenStore) -> dict[Shard, int | None]:
+    return {Shard(r["topic"], r["part"]): r["next_offset"] for r in frozen.tables["ownership"]}
+
+
+def unfolded(frozen: FrozenStore) -> int:
+    """Deltas that the old version had written and not yet folded."""
+    cursors = {(row["topic"], row["part"]): row["seq"] for row in frozen.tables["fold_cursor"]}
+    return sum(d["seq"] > cursors[d["topic"], d["part"]] for d in frozen.tables["delta"])
+
+
+def test_the_frozen_store_is_worth_upgrading() -> None:
+    frozen = frozen_store.load("0001")
+    filled = {name for name, rows in frozen.tables.items() if rows}
+    assert filled >= {"counts", "delta", "pending", "label_state", "waiting_label", "snapshot"}
+    assert unfolded(frozen)
+    assert min(frozen.unread(DECISIONS), frozen.unread(LABELS)) > 10
+
+
+def test_a_store_is_copied_whole(engine: sa.Engine) -> None:
+    frozen = frozen_store.load("0001")
+    frozen.write_to(engine)
+    assert database.schema_revision(engine) == "0001"
+    copied = frozen_store.read_tables(engine)
+    assert {name: rows for name, rows in copied.items() if rows} == frozen.tables
+
+
+def test_an_old_store_is_refused_until_it_is_migrated(engine: sa.Engine) -> None:
+    frozen_store.load("0001").write_to(engine)
+    with pytest.raises(database.StoreError, match=r"schema is 0001.*slicewatch db migrate"):
+        database.require_head(engine)
+
+
+def test_an_upgraded_file_goes_on_exactly(tmp_path: Path) -> None:
+    frozen, url = frozen_store.load("0001"), f"sqlite:///{tmp_path}/old.db"
+    write(frozen, url)
+    said = ended_well(migrating(tmp_path, url, frozen.settings))
+    assert f"0001 -> {database.head_revision()}" in said
+    assert_goes_on(frozen, url, tmp_path)
+
+
+def test_an_upgraded_server_goes_on_exactly(own_postgres: PostgresServer, tmp_path: Path) -> None:
+    """By the manual's commands, as the roles these are for."""
+    frozen = frozen_store.load("0001")
+    administrator = Administrator(own_postgres, tmp_path, frozen.settings)
+    create, _migrate = commands("Roles")
+    administrator.run(create)
+    write(frozen, administrator.url("slicewatch_deploy"))
+    administrator.follow("Upgrade")
+    assert_goes_on(frozen, administrator.url("slicewatch_service"), tmp_path)
+
+
+def write(frozen: FrozenStore, url: str) -> None:
+    engine = database.create_engine(url)
+    frozen.write_to(engine)
+    engine.dispose()
+
+
+def assert_goes_on(frozen: FrozenStore, url: str, folder: Path) -> None:
+    """Nothing has changed by the upgrade, and what was unread is read and counted once."""
+    rules = oracle.Rules(attributes_in(frozen.settings), ID_KEY.encode())
+    expected = oracle.count(rules, frozen.events(DECISIONS), frozen.events(LABELS)).counts
+    with Pipeline(folder, frozen_store.PARTITIONS, text=frozen.settings, store__url=url) as new:
+        assert positions(new.engine) == frozen_positions(frozen)
+        assert count_rows(new.engine) == sorted_rows(frozen.tables["counts"])
+        newest = Records(new.engine).newest_snapshot()
+        assert newest is not None
+        assert decode(newest[1]).contracts
+        consume(frozen, new)
+        new.check_counts(expected)  # type: ignore[arg-type]
+        new.check_conservation()
+        assert sum(s.tallies.messages for s in new.statuses()) == frozen.length
+
+
+def count_rows(engine: sa.Engine) -> list[tuple[int, ...]]:
+    return sorted_rows(frozen_store.read_tables(engine)["counts"])
+
+
+def sorted_rows(rows: Iterable[Mapping[str, int]]) -> list[tuple[int, ...]]:
+    return sorted(tuple(row[name] for name in sorted(row)) for row in rows)
+
+
+def consume(frozen: FrozenStore, pipeline: Pipeline) -> None:
+    """Read what the old version had not, from the same topics, and fold."""
+    for topic, parts in frozen.topics.items():
+        for number, messages in enumerate(parts):
+            pipeline.broker.produce(topic, messages, partition=number)
+    pipeline.worker()
+    pipeline.drain()
+    pipeline.fold()
+
+
+@pytest.mark.parametrize("revision", [None, "0001"])
+def test_two_migrations_at_once_both_end_well(
+    revision: str | None, url: str, engine: sa.Engine, tmp_path: Path
+) -> None:
+    if revision:
+        frozen_store.load(revision).write_to(engine)
+    both = [migrating(tmp_path, url, SETTINGS) for _ in range(2)]
+    for one in both:
+        assert f"-> {database.head_revision()}" in ended_well(one)
+    database.require_head(engine)
+
+
+def test_a_migration_waits_for_another(postgres_url: str, tmp_path: Path) -> None:
+    """The first is held up at its first table: then the second is in its way, if anything is."""
+    engine = database.create_engine(postgres_url)
+    with psycopg.connect(postgres_url) as other:
+        other.execute("CREATE TABLE atom (id bigint)")
+        both = [migrating(tmp_path, postgres_url, SETTINGS) for _ in range(2)]
+        until(lambda: waiting(postgres_url, "slicewatch") == 2, "both stand before a lock")
+        other.rollback()
+    assert all(ended_well(one) for one in both)
+    database.require_head(engine)
+    engine.dispose()
+
+
+def waiting(url: str, program: str) -> int:
+    """Sessions of a program that wait for a lock."""
+    query = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        " AND datname = current_database() AND application_name = %s"
+    )
+    with psycopg.connect(url) as connection:
+        found = connection.execute(query, (program,)).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def test_a_new_file_is_waited_for(tmp_path: Path) -> None:
+    """While another process is about to switch it to write-ahead logging."""
+    engine = database.create_engine(f"sqlite:///{tmp_path}/new.db")
+    with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor(1) as pool:
+            migrated = pool.submit(database.migrate, engine)
+            with pytest.raises(TimeoutError):  # refused at once without patience
+                migrated.result(timeout=1)
+            other.execute("ROLLBACK")
+            migrated.result(timeout=SECONDS)
+    database.require_head(engine)
+    engine.dispose()
+
+
+# Backup and restore
+
+
+@pytest.fixture
+def administrator(own_postgres: PostgresServer, tmp_path: Path) -> Administrator:
+    administrator = Administrator(own_postgres, tmp_path, SETTINGS)
+    administrator.follow("Roles")
+    return administrator
+
+
+@pytest.fixture
+def site(
+    administrator: Administrator, kafka: Broker, topic_name: str, tmp_path: Path
+) -> Iterator[Site]:
+    """A stream whose counts go into the manual's database."""
+    url = administrator.url("slicewatch_service")
+    site = Site(kafka, topic_name, tmp_path, 2, Histories(6, 1000, hours=24), store_url=url)
+    yield site
+    site.engine.dispose()
+
+
+@pytest.mark.slow
+def test_a_restored_backup_goes_on_exactly(site: Site, administrator: Administrator) -> None:
+    fixed = {"SLICEWATCH__STREAM__INSTANCE": "only"}  # the same member: no waiting for a timeout
+    with site.run("run", **fixed) as service:
+        site.produce(0.3)
+        until(site.everything_read, "the first part read", [service])
+        before = site.read()
+        with held_up_backup(administrator):
+            site.produce(0.5)
+            until(site.everything_read, "progress while the backup runs", [service])
+        site.produce(0.5)
+        until(site.everything_read, "the third part read", [service])
+        service.kill()
+    administrator.follow("Restore")
+    move(site, administrator.url("slicewatch_service", "slicewatch_restored"))
+    assert site.read() == before
+    assert_conserved(site.statuses())
+    with site.run("run", **fixed) as service:
+        site.produce(1)
+        until(site.everything_read, "everything read", [service])
+        until(site.exact, "exact counts", [service])
+        assert service.stop() == 0
+    site.assert_exact()
+
+
+@contextmanager
+def held_up_backup(administrator: Administrator) -> Iterator[None]:
+    """A backup that has begun and cannot go on before the end of the block."""
+    url = administrator.server.url(DATABASE)
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(url) as other:
+        other.execute("SET ROLE slicewatch_migrator; CREATE TABLE not_ours (id bigint)")
+        other.commit()  # a table that the service never touches, but every backup
+        other.execute("LOCK TABLE not_ours IN ACCESS EXCLUSIVE MODE")
+        backup = pool.submit(administrator.follow, "Backup")
+        until(lambda: waiting(url, "pg_dump") == 1, "the backup has begun")
+        yield
+        other.rollback()
+        backup.result(timeout=SECONDS)
+
+
+def move(site: Site, url: str) -> None:
+    """The same topics and settings, another database."""
+    site.engine.dispose()
+    del site.engine
+    site.store_url = url
