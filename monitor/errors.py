@@ -30,14 +30,7 @@ class SourceError(SlicewatchError):
 
 
 class AccessError(SourceError):
-    """A broker does not let us in or forbids what we need; the message names the fix.
-
-    ``reason`` says the same in few words, without addresses and names of users, for whoever asks.
-    """
-
-    def __init__(self, message: str, reason: str) -> None:
-        super().__init__(message)
-        self.reason = reason
+    """A broker does not let us in or forbids what we need; the message names the fix."""
 
 
 class MissingTopicError(SourceError):

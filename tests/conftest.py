@@ -15,10 +15,12 @@ from collections.abc import Iterator
 
 import pytest
 from brokers import Broker, TansuBroker
+from certificates import make_certificates
 from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
 from postgres import PostgresServer, has_postgres
+from secured_kafka import SecuredKafka
 
-BROKER_FIXTURES = {"kafka", "apache", "own_kafka", "tansu"}
+BROKER_FIXTURES = {"kafka", "apache", "own_kafka", "secured_kafka", "tansu"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -101,6 +103,17 @@ def own_kafka() -> Iterator[KafkaBroker]:
     if tools := missing_tools():
         missing(f"{' and '.join(tools)} (for Apache Kafka)")
     broker = KafkaBroker(kafka_libraries())
+    yield broker
+    broker.close()
+
+
+@pytest.fixture(scope="module")
+def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """Apache Kafka behind TLS, passwords and ACLs; the tests of a module share and restart it."""
+    if tools := missing_tools():
+        missing(f"{' and '.join(tools)} (for Apache Kafka)")
+    folder = tmp_path_factory.mktemp("certificates")
+    broker = SecuredKafka(kafka_libraries(), make_certificates(folder), folder)
     yield broker
     broker.close()
 

@@ -31,8 +31,6 @@ EXPIRED, OTHER_NAMES = 10, (62, 64)
 """Reasons of OpenSSL to refuse a certificate: out of date, made for another name or address."""
 LARGEST_ANSWER = 16 << 20
 KEY = "stream.security"
-IN_TLS = "the TLS handshake with the broker fails"
-IN_LOGIN = "the broker refuses the login"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +126,12 @@ class _Visit:
             offered = " or ".join(sorted(answer.mechanisms))
             raise AccessError(
                 f"{self._door} does not offer {KEY}.sasl_mechanism = {chosen}: use {offered}",
-                IN_LOGIN,
             )
         if answer.error_code:
             plain = "SSL" if self._protocol == "SASL_SSL" else "PLAINTEXT"
             raise AccessError(
                 f"{self._door} knows no login: set {KEY}.protocol to {plain} or use the address "
                 "of a listener with SASL",
-                IN_LOGIN,
             )
         self._prove_password(get_sasl_mechanism(chosen)(**self._security))
 
@@ -195,19 +191,16 @@ class _Visit:
             return AccessError(
                 f"{self._door} does not speak Kafka in plain text, TLS perhaps: set "
                 f"{KEY}.protocol to {tls}, or use the address of the plain listener",
-                IN_TLS,
             )
         if self._security.get("ssl_certfile") is None:
             return AccessError(
                 f"{self._door} hangs up without a client certificate: set {KEY}.cert_file and "
                 f"key_file, or use the address of a listener that asks for none",
-                IN_TLS,
             )
         told = f" ({alert.lower().replace('_', ' ')})" if alert else ""
         return AccessError(
             f"{self._door} refuses the client certificate{told}: {KEY}.cert_file must be valid "
             "and signed by an authority that the broker trusts",
-            IN_TLS,
         )
 
     def _login_wanted(self, _: str) -> AccessError:
@@ -215,22 +208,19 @@ class _Visit:
         return AccessError(
             f"{self._door} hangs up without a login: set {KEY}.protocol to {wanted}, with "
             "sasl_mechanism, username and password",
-            IN_LOGIN,
         )
 
     def _login_refused(self, _: str) -> AccessError:
         return AccessError(
             f"{self._door} refuses the login of {self._who} by {self._security['sasl_mechanism']}: "
             f"the user is unknown there or {KEY}.password is wrong",
-            IN_LOGIN,
         )
 
     def _forbidden(self, kind: str, name: str) -> AccessError:
         user = self._security.get("sasl_plain_username") or "NAME"
         return AccessError(
             f"{kind} {name} may not be read by {self._who} at {self._door}: allow it with "
-            f"kafka-acls.sh --add --allow-principal User:{user} --operation Read --{kind} {name}",
-            f"{kind} {name} may not be read",
+            f"kafka-acls.sh --add --allow-principal User:{user} --operation Read --{kind} {name}"
         )
 
     @property
@@ -268,7 +258,7 @@ def _unusable(name: str, error: OSError) -> AccessError:
         why = "PEM is needed, unencrypted, certificate and key of one pair"
     else:
         why = f"{error.strerror}"
-    return AccessError(f"{KEY}.{name} cannot be used: {why}", IN_TLS)
+    return AccessError(f"{KEY}.{name} cannot be used: {why}")
 
 
 def _shake_hands(
@@ -279,12 +269,11 @@ def _shake_hands(
     except TimeoutError:
         raise TimeoutError("no answer to the TLS handshake") from None
     except ssl.SSLCertVerificationError as error:
-        raise AccessError(_distrust(error, door), IN_TLS) from error
+        raise AccessError(_distrust(error, door)) from error
     except (ssl.SSLError, ConnectionError) as error:
         raise AccessError(
             f"{door} does not speak TLS: set {KEY}.protocol to PLAINTEXT or SASL_PLAINTEXT, or "
             "use the address of the TLS listener",
-            IN_TLS,
         ) from error
 
 

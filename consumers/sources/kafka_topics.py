@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,8 +74,7 @@ class KafkaConnection:
             raise refused[0]
         raise AccessError(
             f"no Kafka broker can be reached ({'; '.join(reasons)}): check "
-            "stream.bootstrap_servers and that the broker runs",
-            "no broker can be reached",
+            "stream.bootstrap_servers and that the broker runs"
         )
 
     def failure(self, error: KafkaError) -> SourceError:
@@ -119,8 +119,10 @@ class KafkaTopics:
         found = str(self._describe(topic).get("topic_id") or NO_TOPIC_ID)
         return None if found == NO_TOPIC_ID else found
 
-    def retention(self, topic: str) -> int | None:
-        """Microseconds that a topic keeps messages by time; None where it says nothing of it.
+    def retention(self, topic: str) -> float | None:
+        """Microseconds that a topic keeps messages by time, infinite included; None if untold.
+
+        A user without the operation DescribeConfigs is told nothing.
 
         Values that were never changed count too, hence all configuration is asked for.
         """
@@ -130,7 +132,9 @@ class KafkaTopics:
         except KafkaError as error:
             raise self._connection.failure(error) from error
         value = found.get("topic", {}).get(topic, {}).get("retention.ms", {}).get("value")
-        return int(value) * 1_000 if value is not None and int(value) >= 0 else None
+        if value is None:
+            return None
+        return int(value) * 1_000 if int(value) >= 0 else math.inf
 
     def close(self) -> None:
         """Close the connection; safe to call twice."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import isinf
 from pathlib import Path
 
 import click
@@ -51,6 +52,7 @@ def _try(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list
 
 def _topics(settings: Settings) -> Iterator[str]:
     stream = settings.stream
+    wiring.knock(settings)
     topics = KafkaTopics(wiring.kafka_connection(settings))
     try:
         yield f"ok: broker at {', '.join(stream.bootstrap_servers)}"
@@ -68,11 +70,13 @@ def _topics(settings: Settings) -> Iterator[str]:
         topics.close()
 
 
-def _kept(retention: int | None) -> str:
-    return "keeps messages for ever" if retention is None else f"keeps them {_days(retention)}"
+def _kept(retention: float | None) -> str:
+    if retention is None:
+        return "does not tell us for how long it keeps messages"
+    return "keeps messages for ever" if isinf(retention) else f"keeps them {_days(retention)}"
 
 
-def _days(micros: int) -> str:
+def _days(micros: float) -> str:
     return f"{micros / 86_400e6:.3g} days"
 
 

@@ -126,14 +126,19 @@ class KafkaBroker(Broker):
         self.stop()
         shutil.rmtree(self._home, ignore_errors=True)
 
+    def listeners(self) -> dict[str, str]:
+        """Address by name of every listener for clients."""
+        return {"PLAINTEXT": self.bootstrap}
+
     def last_words(self) -> str:
         lines = (self._home / "output.log").read_text(errors="replace").splitlines()
         return textwrap.indent("\n".join(lines[-15:]), "  ")
 
     def _write_settings(self, controller: int, more: Mapping[str, str]) -> None:
+        doors = ",".join(f"{name}://{address}" for name, address in self.listeners().items())
         listeners = {
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listeners": f"{doors},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": doors,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "log.dirs": str(self._home / "data"),
         }

@@ -1,0 +1,337 @@
+"""SASL, TLS and ACLs on a real Apache Kafka: who is let in, what is said, what is lost later."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import lesson
+import pytest
+import sqlalchemy as sa
+from certificates import make_certificates
+from click.testing import CliRunner
+from kafka.admin import ResourceType
+from pipeline import read_counts
+from running import Running
+from secured_kafka import CLIENT, SecuredKafka
+
+from monitor.commands.check import command as check
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = ROOT / "deploy" / "examples" / "ten_pairs.toml"
+CLIENTS = ["kafka-python"]
+START_SECONDS, LOSS_SECONDS = 10.0, 20.0
+"""What docs/security.md promises."""
+PASSWORD = "correct-horse-battery"
+SECURITY = "SLICEWATCH__STREAM__SECURITY__"
+
+
+def documented_acls() -> list[str]:
+    return re.findall(r"^kafka-acls\.sh .*$", (ROOT / "docs/security.md").read_text(), re.MULTILINE)
+
+
+@dataclass
+class Site:
+    """Topics, a group and a user that no other test has, and a service that reads them."""
+
+    broker: SecuredKafka
+    name: str
+    folder: Path
+    client: str
+
+    @property
+    def decisions(self) -> str:
+        return f"{self.name}-decisions"
+
+    @property
+    def acls(self) -> list[str]:
+        """The documented commands under our names: decisions, labels, group."""
+        ours = {
+            "decisions": self.decisions,
+            "labels": f"{self.name}-labels",
+            "slicewatch": self.name,
+            "User:slicewatch": f"User:{self.name}",
+        }
+        lines = [[ours.get(word, word) for word in shlex.split(x)] for x in documented_acls()]
+        return [shlex.join(words) for words in lines]
+
+    def produce(self) -> None:
+        self.broker.produce(self.decisions, lesson.encode(lesson.decisions()))
+        self.broker.produce(f"{self.name}-labels", lesson.encode(lesson.labels()))
+
+    def environment(self, **security: str | None) -> dict[str, str]:
+        """A service with the right password, but for the security settings given (None: unset)."""
+        address = security.pop("address", self.broker.password_listener)
+        settings: dict[str, str | None] = {
+            "protocol": "SASL_SSL",
+            "sasl_mechanism": "SCRAM-SHA-256",
+            "username": self.name,
+            "password": PASSWORD,
+            "ca_file": str(self.broker.certificates.ca),
+            **security,
+        }
+        return {
+            "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": str(address),
+            "SLICEWATCH__STREAM__CLIENT": self.client,
+            "SLICEWATCH__STREAM__DECISIONS_TOPIC": self.decisions,
+            "SLICEWATCH__STREAM__LABELS_TOPIC": f"{self.name}-labels",
+            "SLICEWATCH__STREAM__GROUP_ID": self.name,
+            "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
+            "SLICEWATCH__STORE__URL": f"sqlite:///{self.folder}/store.db",
+            **{SECURITY + key.upper(): value for key, value in settings.items() if value},
+        }
+
+    def run(self, **security: str | None) -> Running:
+        arguments = ["run", "--settings", str(SETTINGS)]
+        return Running(self.folder, arguments, self.environment(**security))
+
+    def certificate(self) -> dict[str, str | None]:
+        """What logs in by certificate instead of a password."""
+        files = self.broker.certificates
+        login = dict.fromkeys(("sasl_mechanism", "username", "password"))
+        pair = {"cert_file": str(files.client), "key_file": str(files.client_key)}
+        return {"address": self.broker.certificate_listener, "protocol": "SSL", **login, **pair}
+
+
+@pytest.fixture(params=CLIENTS)
+def site(
+    secured_kafka: SecuredKafka, topic_name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Site]:
+    site = Site(secured_kafka, f"site-{topic_name[-8:]}", tmp_path, request.param)
+    for kind in ("decisions", "labels"):
+        secured_kafka.create_topic(f"{site.name}-{kind}", 2)
+    secured_kafka.set_password(site.name, PASSWORD)
+    yield site
+    for log in tmp_path.glob("slicewatch-*.log"):
+        assert PASSWORD not in log.read_text()
+
+
+def consumed(service: Running) -> Counter[str]:
+    """Messages by topic, over its partitions."""
+    found: Counter[str] = Counter()
+    for (name, labels), value in service.metrics().items():
+        if name == "slicewatch_messages_consumed_total":
+            found[dict(labels)["topic"].rpartition("-")[2]] += int(value)
+    return found
+
+
+def assert_exact(site: Site, decisions: int = 20) -> None:
+    """Every decision and every label of the lesson is counted once."""
+    engine = sa.create_engine(f"sqlite:///{site.folder}/store.db")
+    counted = read_counts(engine)
+    engine.dispose()
+    hours = [cell for (grain, *_), cell in counted.items() if grain == "1h"]
+    assert hours
+    assert sum(cell.get("n", 0) for cell in hours) == decisions
+    assert sum(cell.get("labelled", 0) for cell in hours) == 20
+
+
+def test_the_right_password_with_the_documented_rights_counts_exactly(site: Site) -> None:
+    assert len(site.acls) == 3
+    site.broker.allow("\n".join(site.acls))
+    site.produce()
+    with site.run() as service:
+        service.until(lambda: consumed(service) == {"decisions": 20, "labels": 20}, "all of it")
+        service.until(lambda: service.get("/readyz")[0] == 200, "readiness")
+        assert service.stop() == 0
+    assert_exact(site)
+
+
+def test_a_client_certificate_with_the_documented_rights_counts_exactly(site: Site) -> None:
+    mine = f"User:{site.name}"
+    site.broker.allow("\n".join(site.acls).replace(mine, shlex.quote(CLIENT)))
+    site.produce()
+    with site.run(**site.certificate()) as service:
+        service.until(lambda: consumed(service) == {"decisions": 20, "labels": 20}, "all of it")
+        assert service.stop() == 0
+    assert_exact(site)
+    site.broker.forbid(CLIENT)
+
+
+def refused(site: Site, **security: str | None) -> str:
+    """The one line of a process that must end by itself, with exit code 2, in time."""
+    began = time.monotonic()
+    with site.run(**security) as service:
+        code = service.process.wait(timeout=60)
+        took = time.monotonic() - began
+        (line,) = service.log.read_text().splitlines()
+    assert code == 2, line
+    assert took < START_SECONDS, line
+    assert line.startswith("slicewatch: ")
+    return line
+
+
+def test_a_wrong_password_is_said(site: Site) -> None:
+    line = refused(site, password="wrong-horse-battery")
+    assert f"refuses the login of user {site.name} by SCRAM-SHA-256" in line
+    assert "stream.security.password is wrong" in line
+    assert "wrong-horse" not in line
+
+
+def test_an_unknown_user_is_said(site: Site) -> None:
+    line = refused(site, username="nobody")
+    assert "refuses the login of user nobody by SCRAM-SHA-256: the user is unknown" in line
+
+
+def test_a_mechanism_that_is_not_offered_is_said(site: Site) -> None:
+    line = refused(site, sasl_mechanism="PLAIN")
+    assert "does not offer stream.security.sasl_mechanism = PLAIN" in line
+    assert "use SCRAM-SHA-256 or SCRAM-SHA-512" in line
+
+
+def test_a_wrong_authority_is_said(site: Site, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = make_certificates(tmp_path_factory.mktemp("other"))
+    line = refused(site, ca_file=str(other.ca))
+    assert f"the certificate of {site.broker.password_listener} is not trusted" in line
+    assert "set stream.security.ca_file" in line
+
+
+def test_plain_text_at_a_tls_port_is_said(site: Site) -> None:
+    nothing = dict.fromkeys(("sasl_mechanism", "username", "password", "ca_file"))
+    line = refused(site, protocol="PLAINTEXT", **nothing)
+    assert "does not speak Kafka in plain text, TLS perhaps: set stream.security.protocol" in line
+
+
+def test_tls_at_a_plain_port_is_said(site: Site) -> None:
+    line = refused(site, address=site.broker.bootstrap)
+    assert f"{site.broker.bootstrap} does not speak TLS: set stream.security.protocol" in line
+
+
+def test_a_missing_login_is_said(site: Site) -> None:
+    line = refused(site, protocol="SSL", sasl_mechanism=None, username=None, password=None)
+    assert "hangs up without a login: set stream.security.protocol to SASL_SSL" in line
+
+
+def test_a_missing_client_certificate_is_said(site: Site) -> None:
+    line = refused(site, **{**site.certificate(), "cert_file": None, "key_file": None})
+    assert "hangs up without a client certificate: set stream.security.cert_file" in line
+
+
+def test_a_client_certificate_of_strangers_is_said(
+    site: Site, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = make_certificates(tmp_path_factory.mktemp("other"))
+    pair = {"cert_file": str(other.client), "key_file": str(other.client_key)}
+    line = refused(site, **{**site.certificate(), **pair})
+    assert "refuses the client certificate" in line
+
+
+def test_files_that_cannot_be_used_are_said(site: Site) -> None:
+    line = refused(site, ca_file="/nowhere/ca.pem")
+    assert "stream.security.ca_file cannot be used: No such file or directory" in line
+    line = refused(site, ca_file=str(SETTINGS))
+    assert "stream.security.ca_file cannot be used: PEM is needed" in line
+    wrong = {**site.certificate(), "key_file": str(site.broker.certificates.server_key)}
+    assert "stream.security.cert_file and key_file cannot be used" in refused(site, **wrong)
+
+
+@pytest.mark.parametrize(("missing", "kind"), [(0, "topic"), (1, "topic"), (2, "group")])
+def test_a_missing_right_is_said(site: Site, missing: int, kind: str) -> None:
+    command = site.acls.pop(missing)
+    wanted = command.split()[-1]
+    site.broker.allow("\n".join(line for line in site.acls if line != command))
+    line = refused(site)
+    assert f"{kind} {wanted} may not be read by user {site.name}" in line
+    fix = " ".join(command.split()[6:])
+    assert f"allow it with kafka-acls.sh --add {fix}" in line
+
+
+def test_describing_a_topic_or_group_is_not_reading_it(site: Site) -> None:
+    site.broker.allow("\n".join(site.acls).replace("--operation Read", "--operation Describe"))
+    assert f"topic {site.decisions} may not be read" in refused(site)
+    site.broker.allow("\n".join(site.acls[:2]))
+    assert f"group {site.name} may not be read" in refused(site)
+
+
+def test_check_connect_says_the_same(site: Site) -> None:
+    def checked(**security: str | None) -> tuple[str, str]:
+        runner = CliRunner(env=site.environment(**security))
+        arguments = ["--settings", str(SETTINGS), "--connect"]
+        result = runner.invoke(check, arguments, standalone_mode=False)
+        assert PASSWORD not in result.output
+        return result.output, str(result.exception)
+
+    assert f"topic {site.decisions} may not be read by user" in checked()[1]
+    site.broker.allow("\n".join(site.acls[:2]))
+    assert f"group {site.name} may not be read by user" in checked()[1]
+    site.broker.allow(site.acls[2])
+    assert "does not tell us for how long it keeps messages" in checked()[0]
+    assert "refuses the login" in checked(username="nobody")[1]
+
+
+def said(service: Running, state: str) -> list[str]:
+    """Why, by the log lines that told of a state."""
+    lines = [json.loads(line) for line in service.log.read_text().splitlines()]
+    return [x.get("why", "") for x in lines if x["event"] == f"consumer is {state}"]
+
+
+def assert_lost(service: Running, reason: str) -> None:
+    """Not ready and stuck, within the promised time, for a reason; the process lives on."""
+
+    def is_lost() -> bool:
+        stuck = service.value("slicewatch_consumer_state", state="stuck") == 1
+        told = reason in (said(service, "stuck") or [""])[-1]
+        return stuck and told and service.get("/readyz")[0] == 503
+
+    service.until(is_lost, reason, LOSS_SECONDS)
+    assert service.get("/livez")[0] == 200
+
+
+def assert_back(service: Running) -> None:
+    """Ready again by itself, and what was produced meanwhile is read."""
+    service.until(lambda: service.get("/readyz")[0] == 200, "readiness again")
+    service.until(lambda: consumed(service)["decisions"] == 21, "one more decision")
+
+
+@pytest.fixture
+def reading(site: Site) -> Iterator[Running]:
+    """A service that has read everything and is ready; in the end it has read one more, once."""
+    site.broker.allow("\n".join(site.acls))
+    site.produce()
+    with site.run() as service:
+        service.until(lambda: consumed(service) == {"decisions": 20, "labels": 20}, "all of it")
+        service.until(lambda: service.get("/readyz")[0] == 200, "readiness")
+        yield service
+        assert service.stop() == 0
+    assert_exact(site, 21)
+
+
+def test_rights_on_topics_are_lost_and_given_back(site: Site, reading: Running) -> None:
+    site.broker.forbid(f"User:{site.name}", ResourceType.TOPIC)
+    site.broker.produce(site.decisions, lesson.encode(iter([lesson.tick()])))
+    assert_lost(reading, f"topic {site.decisions} may not be read")
+    (why,) = said(reading, "stuck")
+    assert f"--operation Read --topic {site.decisions}" in why
+    site.broker.allow("\n".join(site.acls[:2]))
+    assert_back(reading)
+    assert len(said(reading, "stuck")) == 1
+
+
+def test_the_right_on_the_group_is_lost_and_given_back(site: Site, reading: Running) -> None:
+    site.broker.forbid(f"User:{site.name}", ResourceType.GROUP)
+    assert_lost(reading, f"group {site.name} may not be read")
+    site.broker.allow(site.acls[2])
+    site.broker.produce(site.decisions, lesson.encode(iter([lesson.tick()])))
+    assert_back(reading)
+    assert len(said(reading, "stuck")) == 1
+
+
+def test_a_changed_password_and_a_broker_that_is_away(site: Site, reading: Running) -> None:
+    site.broker.set_password(site.name, "another-horse-battery")
+    assert_lost(reading, "refuses the login")
+    site.broker.stop()  # drops the connection that outlived the change
+    assert_lost(reading, "no Kafka broker can be reached")
+    site.broker.restart()
+    assert_lost(reading, "refuses the login")
+    site.broker.set_password(site.name, PASSWORD)
+    site.broker.produce(site.decisions, lesson.encode(iter([lesson.tick()])))
+    assert_back(reading)
+    reasons = ["refuses the login", "no Kafka broker can be reached", "refuses the login"]
+    told = said(reading, "stuck")
+    assert [one for one, why in zip(reasons, told, strict=True) if one in why] == reasons
