@@ -316,7 +316,6 @@ class Claim:
         epoch: the fence.
         next_offset: None for a shard that was never read.
         start_offset: where it was begun, ever.
-        seq: of its newest delta.
         max_decided_at: its newest event.
         watermark: event time up to which it is complete.
         tallies: totals as of ``next_offset``.

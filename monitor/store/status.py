@@ -40,7 +40,7 @@ class ShardReport:
         behind_seconds: how far this is behind the newest event of its topic.
         holds_back: whether the watermark of its topic waits for it.
         flushed_at: when it was last written.
-        parked: why it waits for a person; None when it does not.
+        parked: why it waits for a person, and what lets it go on; None when it does not.
         offsets_balance: messages that ended nowhere, 0 or a bug.
         events_balance: events that ended nowhere, 0 or a bug.
         deltas_waiting: flushes that the evaluator has not folded.
@@ -205,10 +205,7 @@ def _moment(micros: int | None) -> datetime | None:
 def _problems(shards: Iterable[ShardReport]) -> Iterator[str]:
     for one in shards:
         if one.parked is not None:
-            yield (
-                f"{one.shard} is parked ({one.parked}): slicewatch db resume-from"
-                f" {one.topic} {one.partition} OFFSET --reason TEXT"
-            )
+            yield f"{one.shard} is parked: {one.parked}"
         for balance, what in ((one.offsets_balance, "messages"), (one.events_balance, "events")):
             if balance:
                 yield f"{one.shard}: {balance} {what} ended nowhere; this is a bug, report it"

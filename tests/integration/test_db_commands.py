@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import threading
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,16 +16,22 @@ import lesson
 import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner, Result
-from pipeline import DECISIONS, ID_KEY, LABELS, Pipeline, messages, total
+from pipeline import DECISIONS, ID_KEY, LABELS, Pipeline, messages, migrate_at, total
+from rich.console import Console
 
 from alerts.exposition import Renderer
 from monitor.cli import cli
+from monitor.commands import wiring
+from monitor.commands.table import DATA_LOST, summary_table
 from monitor.core.snapshot import Snapshot, decode, encode
 from monitor.core.time import to_micros
 from monitor.errors import FencedError, SlicewatchError, StoreError
-from monitor.ports import Shard
+from monitor.ports import Shard, ShardFlush
 from monitor.store import database as db
+from monitor.store import ingest
 from monitor.store import status as status_module
+from monitor.store.forget import forget
+from monitor.store.records import Records
 
 NOW = lesson.START
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -157,14 +167,19 @@ def test_people_read_the_same_in_tables_without_slices_or_secrets(pipeline: Pipe
 
 def test_a_parked_shard_needs_a_person(pipeline: Pipeline) -> None:
     consume(pipeline, [decision("a")])
-    write(pipeline, "UPDATE ownership SET parked = 'cut off' WHERE topic = :t", t=DECISIONS)
+    write(pipeline, "UPDATE ownership SET next_offset = 7 WHERE topic = :t", t=DECISIONS)
+    write(pipeline, "UPDATE ownership SET start_offset = 6 WHERE topic = :t", t=DECISIONS)
+    pipeline.kill(pipeline.workers[0])
+    pipeline.worker()
+    for _ in range(3):
+        pipeline.step(pipeline.workers[0], 3.0)
     found = status(pipeline, code=1)
-    assert found["shards"][0]["parked"] == "cut off"
     (problem,) = found["problems"]
+    assert problem == f"decisions/0 is parked: {found['shards'][0]['parked']}"
     assert "slicewatch db resume-from decisions 0 OFFSET --reason TEXT" in problem
     for_people = invoke(pipeline, "status")
     assert for_people.exit_code == 1
-    assert "decisions/0 is parked (cut off)" in for_people.output
+    assert "decisions/0 is parked: " in for_people.output
 
 
 def test_events_and_messages_that_ended_nowhere_are_told(pipeline: Pipeline) -> None:
@@ -316,7 +331,7 @@ def test_another_id_key_is_refused_where_it_would_find_nothing(pipeline: Pipelin
 
 
 def park(pipeline: Pipeline, topic: str) -> None:
-    write(pipeline, "UPDATE ownership SET parked = 'lost' WHERE topic = :t", t=topic)
+    write(pipeline, "UPDATE ownership SET parked = 'lost' WHERE topic = :t AND part = 0", t=topic)
 
 
 def resume(pipeline: Pipeline, topic: str, offset: int, *more: str) -> Result:
@@ -361,6 +376,9 @@ def lost_windows(pipeline: Pipeline) -> set[str]:
     snapshot = shown(pipeline)
     (table,) = snapshot.contracts
     lost = {window.window for window in table.windows if window.data_lost}
+    console = Console(file=io.StringIO(), record=True, width=200)
+    console.print(*summary_table(snapshot))
+    assert (DATA_LOST in console.export_text()) == (table.window in lost)
     page = Renderer(100_000).render(snapshot).plain.decode()
     for window in table.windows:
         labels = f'{{contract="synthetic",window="{window.window}"}}'
@@ -489,3 +507,44 @@ def test_errors_are_one_line(pipeline: Pipeline) -> None:
         error = invoke(pipeline, *arguments).exception
         assert isinstance(error, StoreError)
         assert "slicewatch db migrate" in str(error)
+
+
+def test_a_flush_under_way_ends_before_anything_is_forgotten(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would write the label that counts after its decision was erased."""
+    flushing, go_on, real = threading.Event(), threading.Event(), ingest._write_tallies
+
+    def hold(connection: sa.Connection, flush: ShardFlush, now: int) -> None:
+        real(connection, flush, now)
+        if flush.labels:
+            flushing.set()
+            assert go_on.wait(60)
+
+    migrate_at(postgres_url)
+    with (
+        Pipeline(tmp_path, store__url=postgres_url) as pipeline,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        consume(pipeline, [decision(SECRET)])
+        monkeypatch.setattr(ingest, "_write_tallies", hold)
+        label = [lesson.label(SECRET, NOW, True)]
+        consumed = threads.submit(consume, pipeline, labels=label)
+        assert flushing.wait(60)
+        (key,) = wiring.id_hasher(pipeline.settings, Records(pipeline.engine))([SECRET]).tolist()
+        forgotten = threads.submit(forget, pipeline.engine, key)
+        until_one_waits(pipeline)
+        go_on.set()
+        assert forgotten.result() == {"pending": 1, "label_state": 1, "waiting_label": 0}
+        consumed.result()
+        assert stored(pipeline) == {"pending": 0, "label_state": 0, "waiting_label": 0}
+        pipeline.check_conservation()
+
+
+def until_one_waits(pipeline: Pipeline) -> None:
+    """Until a transaction waits for the lock of another one."""
+    query = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    deadline = time.monotonic() + 60
+    while read(pipeline, f"{query} AND datname = current_database()") == [(0,)]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
