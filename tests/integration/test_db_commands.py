@@ -16,7 +16,7 @@ import lesson
 import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner, Result
-from pipeline import DECISIONS, ID_KEY, LABELS, Pipeline, messages, migrate_at, total
+from pipeline import DECISIONS, ID_KEY, LABELS, Pipeline, messages, total
 from rich.console import Console
 
 from alerts.exposition import Renderer
@@ -42,7 +42,10 @@ SECRET = "person-4711"
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
-    server: str = request.getfixturevalue("postgres_url")
+    return migrated(request.getfixturevalue("postgres_url"))
+
+
+def migrated(server: str) -> str:
     engine = db.create_engine(server)
     db.migrate(engine)
     engine.dispose()
@@ -521,9 +524,8 @@ def test_a_flush_under_way_ends_before_anything_is_forgotten(
             flushing.set()
             assert go_on.wait(60)
 
-    migrate_at(postgres_url)
     with (
-        Pipeline(tmp_path, store__url=postgres_url) as pipeline,
+        Pipeline(tmp_path, store__url=migrated(postgres_url)) as pipeline,
         ThreadPoolExecutor(2) as threads,
     ):
         consume(pipeline, [decision(SECRET)])
