@@ -1,0 +1,378 @@
+"""A day of demo traffic in minutes, with every term of the store so short that it passes often.
+
+Run it by ``make soak``. It drives the service's own parts by hand and in one thread: the ingest
+loop, the evaluator's cycle with its retention, and scrapes over HTTP. Event time and the wall
+clock are simulated. The demo's traffic flows at its own pace; only the terms are a fraction of
+the real ones, in the code that keeps them too: windows of 3 and 6 hours stand for 24 h and 7 d, and
+nothing is kept for longer than 9 hours. So a day shows what a month shows otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sqlite3
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import psutil
+
+from consumers.sources.memory_source import MemoryBroker, MemorySource
+from monitor.commands.service import Service
+from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS, Grain, WindowKind, to_micros
+from monitor.demo import reviewers, traffic
+from monitor.demo.router import STEP, World
+from monitor.demo.traffic import DECISION_PARTITIONS, LABEL_PARTITIONS, Traffic
+from monitor.demo.truth import Truth
+from monitor.demo.world import Synthetic
+from monitor.evaluate import evaluator
+from monitor.ports import Shard
+from monitor.settings import Settings, load
+from monitor.store import join, retention
+from monitor.store.shards import read_statuses
+
+MONDAY = to_micros(datetime(2026, 1, 5, tzinfo=UTC))
+TOPICS = ("decisions", "labels")
+GROUP = "slicewatch-demo"
+SETTINGS = {
+    "STREAM__HORIZON": "3h",
+    "DEDUPE__WINDOW": "1h",
+    "RETENTION__AGGREGATES": "6h",
+    "RETENTION__DEAD_LETTERS": "2h",
+    "RETENTION__SNAPSHOTS": "3h",
+    "SERVER__PORT": "0",
+}
+KEPT = 3 * HOUR + 6 * HOUR
+"""Horizon and hours after it: the longest term, but for day and week panes."""
+QUIET = 30.0
+"""Seconds without a message: longer than a caught-up shard waits before it takes the time over."""
+_SHORT_WINDOWS = {
+    "1h": WINDOWS["1h"],
+    "24h": WindowKind("24h", 3 * HOUR, Grain.HOUR),
+    "7d": WindowKind("7d", 6 * HOUR, Grain.HOUR),
+}
+
+
+@contextmanager
+def short_terms(events_per_message: int) -> Iterator[None]:
+    """Terms that are no settings, and the reviewers' delays, made as short as the settings."""
+    changes: Sequence[tuple[Any, str, object]] = (
+        (retention, "MINUTES5_KEPT", 2 * HOUR),
+        (evaluator, "MINUTES5_KEPT", 2 * HOUR),
+        (retention, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
+        (evaluator, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
+        (join, "WAIT", HOUR),
+        (reviewers, "REVIEW_HOURS", 0.25),
+        (reviewers, "REVIEW_MOST", 1.0),
+        (reviewers, "AUDIT_HOURS", 0.5),
+        (reviewers, "AUDIT_MOST", 1.5),
+        (reviewers, "CORRECTION_HOURS", (0.1, 1.0)),
+        (traffic, "EVENTS_PER_MESSAGE", events_per_message),
+    )
+    with ExitStack() as stack:
+        for module, name, value in changes:
+            stack.enter_context(patch.object(module, name, value))
+        stack.enter_context(patch.dict(WINDOWS, _SHORT_WINDOWS, clear=True))
+        yield
+
+
+class Producer:
+    """Stands in for the Kafka client of the traffic; as much of it as the traffic uses."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self._broker = broker
+
+    def send(self, topic: str, value: bytes, partition: int, timestamp_ms: int) -> None:
+        self._broker.produce(topic, [value], partition, [timestamp_ms])
+
+    def flush(self, timeout: float) -> None: ...
+
+    def close(self, timeout: float) -> None: ...
+
+
+class SoakClock:
+    """Both times moved by hand."""
+
+    def __init__(self, now: int) -> None:
+        self.micros = now
+        self.seconds = 0.0
+
+    def now(self) -> int:
+        return self.micros
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is held at one moment; the sizes that must be flat are the first three."""
+
+    hour: float
+    resident: int
+    descriptors: int
+    used: int  # bytes of the database's pages that hold something
+    free: int  # bytes of pages that wait to be used again
+    log: int  # bytes of the write-ahead log before the checkpoint
+    page: int  # bytes of a scrape
+    keys: int  # nested parts the coder remembers
+    cells: int  # cells the evaluator knows
+    rows: dict[str, int]
+
+
+class Soak:
+    """The service on a broker in memory; :meth:`run` gives a sample every half hour."""
+
+    def __init__(self, folder: Path, hours: int, per_poll: int) -> None:
+        self._path = folder / "soak.db"
+        self._hours = hours
+        # The day and the week turn after an eighth of the run, and what they leave behind goes six
+        # hours later: before the half of the run that is judged.
+        self.begins = begins = MONDAY - hours * HOUR // 8
+        self.synthetic = Synthetic(7, World(begins, begins + DAY * 365))
+        self.clock = SoakClock(begins)
+        self.broker = MemoryBroker({TOPICS[0]: DECISION_PARTITIONS, TOPICS[1]: LABEL_PARTITIONS})
+        self.service = Service(
+            _settings(self._path),
+            clock=self.clock,
+            source=lambda _: MemorySource(self.broker, TOPICS, GROUP, max_records=per_poll),
+        )
+        self.turns = 0
+        with patch.object(traffic, "KafkaProducer", lambda **_: Producer(self.broker)):
+            self.traffic = Traffic(
+                self.synthetic, "", TOPICS, self.clock, threading.Event()  # type: ignore[arg-type]
+            )  # fmt: skip
+
+    def run(self, tell: Callable[[Sample], None]) -> list[Sample]:
+        """Live through all hours."""
+        service = self.service
+        assert service._ingest is not None
+        service._ingest.register()
+        service._server.start()
+        samples = []
+        for half in range(1, 2 * self._hours + 1):
+            for _ in range(30 * MINUTE // STEP):
+                self._live()
+            if half % 2 == 0:
+                self._rebalance()
+            samples.append(self._sample(half / 2))
+            tell(samples[-1])
+        self._check()
+        service.stop()
+        return samples
+
+    def _live(self) -> None:
+        """One step of the world, poll by poll; every poll is flushed, folded and published."""
+        self.clock.micros = self.synthetic.now + STEP
+        self.traffic.history(self.clock.micros)
+        self.synthetic.truth = Truth()  # the generator's own memory is not judged
+        while not self._drained():
+            self._turn(2.0)
+        self._turn(QUIET)  # caught up: all shards take the newest time over
+        for shard in self._shards():
+            self.broker.trim(shard, self.broker.log(shard).high)
+
+    def _turn(self, seconds: float) -> None:
+        self.clock.seconds += seconds
+        assert self.service._ingest is not None
+        self.service._ingest.step(0)
+        self.service._evaluate_once()
+        self.turns += 1
+
+    def _rebalance(self) -> None:
+        """Every shard is taken away and given back, so all of them are claimed again."""
+        for shard in self._shards():
+            owner = self.broker.owner(GROUP, shard)
+            assert owner is not None
+            self.broker.move(GROUP, shard, owner[0])
+        self._turn(2.0)
+
+    def _shards(self) -> list[Shard]:
+        return [shard for topic in TOPICS for shard in self.broker.shards(topic)]
+
+    def _drained(self) -> bool:
+        statuses = read_statuses(self.service._engine)
+        return all(s.next_offset == self.broker.log(s.shard).high for s in statuses)
+
+    def _check(self) -> None:
+        """All of it was counted, and both equations hold."""
+        events = self.traffic.produced
+        statuses = read_statuses(self.service._engine)
+        assert sum(s.tallies.messages for s in statuses) == events.messages
+        assert (
+            sum(s.tallies.events for s in statuses) == events.decisions + events.labels + events.bad
+        )
+        for status in statuses:
+            assert status.tallies.balance == 0, status
+            assert status.tallies.gaps == 0, status
+        assert self.service.snapshot is not None
+        assert self.service.snapshot.watermark is not None
+
+    def _sample(self, hour: float) -> Sample:
+        page = self._scrape()
+        gc.collect()
+        process = psutil.Process()
+        log = Path(f"{self._path}-wal")
+        size = log.stat().st_size if log.exists() else 0
+        used, free, rows = self._database()
+        memory = self.service._evaluator._memory
+        assert self.service._ingest is not None
+        return Sample(
+            hour=hour,
+            resident=process.memory_info().rss,
+            descriptors=process.num_fds(),
+            used=used,
+            free=free,
+            log=size,
+            page=page,
+            keys=len(self.service._ingest._codecs.coder.codes),
+            cells=0 if memory is None else len(memory.dictionary._meaning),
+            rows=rows,
+        )
+
+    def _scrape(self) -> int:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.service.port}/metrics") as answer:
+            return len(answer.read())
+
+    def _database(self) -> tuple[int, int, dict[str, int]]:
+        """Bytes used and free after a checkpoint, and rows by table."""
+        connection = sqlite3.connect(self._path)
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            size, pages, free = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_size", "page_count", "freelist_count")
+            )
+            names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            rows = {
+                name: connection.execute(f"SELECT COUNT(*) FROM {name}").fetchone()[0]
+                for (name,) in names.fetchall()
+            }
+        finally:
+            connection.close()
+        return size * (pages - free), size * free, rows
+
+
+def _settings(database: Path) -> Settings:
+    overrides = {f"SLICEWATCH__{name}": value for name, value in SETTINGS.items()}
+    overrides["SLICEWATCH__STORE__URL"] = f"sqlite:///{database}"
+    with as_file(files("monitor.demo") / "settings.toml") as path:
+        return load(path, overrides)
+
+
+# What is flat
+
+
+def growing(samples: Sequence[Sample]) -> list[str]:
+    """What is larger at the end of the second half than it ever was at its beginning.
+
+    Everything rises and falls with retention, so the greatest of the last quarter is compared
+    with the greatest of the quarter before, with a margin for chance.
+    """
+    quarter = len(samples) // 4
+    before, after = samples[2 * quarter : 3 * quarter], samples[3 * quarter :]
+    found = []
+    for name, (of, share, slack) in (_FLAT | _tables(samples[-1])).items():
+        was, now = max(map(of, before)), max(map(of, after))
+        if now > was * (1 + share) + slack:
+            found.append(f"{name}: at most {was:,}, then {now:,}")
+    return found
+
+
+Flat = tuple[Callable[[Sample], int], float, int]
+"""What is looked at, and by which share and by how much more it may grow."""
+
+_FLAT: dict[str, Flat] = {
+    "resident memory": (lambda s: s.resident, 0.02, 1 << 20),
+    "file descriptors": (lambda s: s.descriptors, 0, 1),  # a scrape that is being closed
+    "database file": (lambda s: s.used + s.free, 0.05, 64 << 10),
+    "pages in use": (lambda s: s.used, 0.05, 64 << 10),
+    "write-ahead log": (lambda s: s.log, 0.05, 512 << 10),
+    "scrape": (lambda s: s.page, 0.25, 1 << 10),  # what is suppressed comes and goes
+    "coder keys": (lambda s: s.keys, 0.05, 20),
+    "known cells": (lambda s: s.cells, 0.05, 20),
+}
+
+
+def _tables(sample: Sample) -> dict[str, Flat]:
+    return {f"rows of {name}": (_rows_of(name), 0.05, 20) for name in sample.rows}
+
+
+def _rows_of(table: str) -> Callable[[Sample], int]:
+    return lambda sample: sample.rows[table]
+
+
+# As a program
+
+_TABLES = ("pending", "label_state", "waiting_label", "delta", "counts", "snapshot", "dead_letter")
+_COLUMNS = ("hour", "MB", "fds", "db kB", "free kB", "wal kB", "page kB", "keys", "cells", *_TABLES)
+
+
+def _header() -> str:
+    return "  ".join(f"{name[:8]:>8}" for name in _COLUMNS)
+
+
+def _row(sample: Sample) -> str:
+    sizes = (sample.used, sample.free, sample.log, sample.page)
+    numbers = [f"{sample.hour:.1f}", f"{sample.resident / 2**20:.1f}", str(sample.descriptors)]
+    numbers += [f"{size / 1024:,.0f}" for size in sizes]
+    numbers += [str(sample.keys), str(sample.cells)]
+    numbers += [str(sample.rows[table]) for table in _TABLES]
+    return "  ".join(f"{number:>8}" for number in numbers)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _story(soak: Soak) -> str:
+    made, hours = soak.traffic.produced, (soak.clock.micros - soak.begins) // HOUR
+    return (
+        f"{made.decisions:,} decisions, {made.labels:,} labels and {soak.turns:,} flushes and"
+        f" cycles; horizon and window passed {hours * HOUR / (3 * HOUR):.1f} times, the longest"
+        f" term {hours * HOUR / KEPT:.1f} times"
+    )
+
+
+def main() -> int:
+    """Soak, print the series, and say what grows; exit code 1 when anything does."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hours", type=int, default=24, help="a multiple of eight")
+    parser.add_argument("--per-message", type=int, default=10, help="events in a message")
+    parser.add_argument("--per-poll", type=int, default=2, help="messages in a poll")
+    parser.add_argument("--keep-everything", action="store_true", help="retention does nothing")
+    options = parser.parse_args()
+    began = time.monotonic()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slicewatch-soak-")))
+        stack.enter_context(short_terms(options.per_message))
+        if options.keep_everything:
+            stack.enter_context(patch.object(retention, "apply", lambda *_: None))
+        _say(_header())
+        soak = Soak(folder, options.hours, options.per_poll)
+        samples = soak.run(lambda sample: _say(_row(sample)))
+    found = growing(samples)
+    for line in found:
+        _say(f"grows: {line}")
+    verdict = "SOMETHING GROWS" if found else "flat"
+    _say(f"soak: {verdict} after {options.hours} hours of event time, {_story(soak)}")
+    _say(f"      in {time.monotonic() - began:.0f} s")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("MALLOC_ARENA_MAX", "1")
+    sys.exit(main())
