@@ -53,7 +53,7 @@ def open_consumer(
             session_timeout_ms=int(session * 1000),
             heartbeat_interval_ms=int(min(HEARTBEAT_SECONDS, session / 3) * 1000),
             max_poll_records=max_records,
-            partition_assignment_strategy=[CooperativeStickyAssignor],
+            partition_assignment_strategy=[CooperativeStickyAssignor()],
         )
     except KafkaError as error:
         raise connection.failure(error) from error
@@ -94,8 +94,18 @@ class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
         self.changes.gave(_shards(assigned))
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Lost ones come here too."""
+        """The coordinator takes them back."""
         self.changes.took(_shards(revoked))
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        """We were out of the group for a while; its others may own them by now.
+
+        The client's assignor would still announce them as ours when we join again. The leader then
+        waits for us to give up those it wants to move, and nobody gets them.
+        """
+        for assignor in self._consumer.config["partition_assignment_strategy"]:
+            assignor.member_assignment = None
+        self.on_partitions_revoked(lost)
 
 
 class LossWatch:
