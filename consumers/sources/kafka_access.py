@@ -63,7 +63,15 @@ def check_access(
     with socket.create_connection(address, timeout) as plain:
         connected = plain if context is None else _shake_hands(plain, context, address[0], door)
         with connected:
-            _Visit(_Wire(connected, deadline), door, security).ask_for(need)
+            try:
+                _Visit(_Wire(connected, deadline), door, security).ask_for(need)
+            except (AccessError, OSError):
+                raise
+            except Exception as error:  # whatever sense may be made of another program's bytes
+                raise AccessError(
+                    f"{door} does not answer like a Kafka broker ({type(error).__name__}): check "
+                    "stream.bootstrap_servers"
+                ) from error
 
 
 class _Wire:
@@ -90,7 +98,10 @@ class _Wire:
                 return answer
 
     def _patience(self) -> None:
-        self._socket.settimeout(max(0.01, self._deadline - time.monotonic()))
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("no answer in time")
+        self._socket.settimeout(left)
 
 
 class _Visit:
@@ -238,10 +249,12 @@ def _may_read(topic: Any) -> bool:
 def _tls_context(security: Mapping[str, Any]) -> ssl.SSLContext:
     """What the clients would make of the files. Unusable ones: AccessError."""
     ca, cert, key = (security.get(f"ssl_{name}") for name in ("cafile", "certfile", "keyfile"))
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        if ca is not None:
-            context = ssl.create_default_context(cafile=ca)
+        if ca is None:
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(ca)
     except OSError as error:
         raise _unusable("ca_file", error) from error
     try:
