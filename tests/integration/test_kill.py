@@ -7,129 +7,16 @@ store must hold what the naive oracle counts, cell by cell, and both conservatio
 from __future__ import annotations
 
 import random
-import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-import counting_oracle as oracle
-import pipeline
 import pytest
-import sqlalchemy as sa
 from brokers import Broker
-from histories import Histories, doubled, shuffled
-from pipeline import assert_conserved, attributes_in, messages, only_kept, read_counts
-from running import Running
-
-from monitor.ports import ShardStatus
-from monitor.store.database import create_engine
-from monitor.store.shards import read_statuses
-
-RULES = oracle.Rules(attributes_in(), pipeline.ID_KEY.encode())
-SECONDS = 60.0
-
-
-@dataclass
-class Site:
-    """Topics, a settings file and a store, and what was produced so far."""
-
-    broker: Broker
-    name: str
-    folder: Path
-    partitions: int
-    history: Histories
-
-    def __post_init__(self) -> None:
-        (self.folder / "settings.toml").write_text(pipeline.SETTINGS)
-        for topic in self.topics:
-            self.broker.create_topic(topic, self.partitions)
-        self._pick = random.Random(11)
-        self._parts = [
-            [messages(events, [1, 4, 2] * 300) for events in self._spread(topic)]
-            for topic in range(2)
-        ]
-        self.produced = 0
-
-    @property
-    def topics(self) -> tuple[str, str]:
-        return f"{self.name}-decisions", f"{self.name}-labels"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {
-            "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": self.broker.bootstrap,
-            "SLICEWATCH__STREAM__DECISIONS_TOPIC": self.topics[0],
-            "SLICEWATCH__STREAM__LABELS_TOPIC": self.topics[1],
-            "SLICEWATCH__STREAM__GROUP_ID": self.name,
-            "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
-            "SLICEWATCH__STORE__URL": f"sqlite:///{self.folder}/store.db",
-            "SLICEWATCH__INGEST__FLUSH_EVENTS": "20",
-            "SLICEWATCH__INGEST__FLUSH_INTERVAL": "20ms",
-        }
-
-    def run(self, command: str, **more: str) -> Running:
-        arguments = [command, "--settings", "settings.toml"]
-        return Running(self.folder, arguments, {**self.environment, **more})
-
-    def _spread(self, topic: int) -> list[list[dict[str, Any]]]:
-        """Copies of a decision stay in its partition; labels go anywhere."""
-        pick, parts = self._pick, self.partitions
-        if topic == 1:
-            labels = doubled(shuffled(self.history.labels, pick), pick, 0.05)
-            return [labels[part::parts] for part in range(parts)]
-        decisions = shuffled(self.history.decisions, pick)
-        return [doubled(decisions[part::parts], pick, 0.05, minutes=59) for part in range(parts)]
-
-    def produce(self, share: float) -> None:
-        """Send the next part of everything; 1.0 sends what is left."""
-        for topic, parts in zip(self.topics, self._parts, strict=True):
-            for partition, waiting in enumerate(parts):
-                number = len(waiting) if share == 1 else int(len(waiting) * share)
-                self.broker.produce(topic, waiting[:number], partition=partition)
-                del waiting[:number]
-                self.produced += number
-
-    def read(self) -> int:
-        """Messages whose effects are in the store."""
-        return sum(s.tallies.messages for s in self.statuses())
-
-    def statuses(self) -> list[ShardStatus]:
-        if not (self.folder / "store.db").exists():
-            return []
-        with closing(sqlite3.connect(self.folder / "store.db")) as connection:
-            names = connection.execute("SELECT name FROM sqlite_master").fetchall()
-        return read_statuses(self.engine) if ("ownership",) in names else []
-
-    @cached_property
-    def engine(self) -> sa.Engine:
-        return create_engine(f"sqlite:///{self.folder}/store.db")
-
-    def exact(self) -> bool:
-        """Whether the store holds exactly what the oracle counts."""
-        wanted = oracle.count(RULES, self.history.decisions, self.history.labels).counts
-        kept = kept_panes(self)
-        return only_kept(read_counts(self.engine), kept) == only_kept(wanted, kept)  # type: ignore[arg-type]
-
-
-def kept_panes(site: Site) -> dict[str, int]:
-    """First panes that are kept, by the watermark of the decisions topic."""
-    marks = [s.watermark for s in site.statuses() if s.shard.topic == site.topics[0]]
-    assert all(mark is not None for mark in marks)
-    watermark = min(mark for mark in marks if mark is not None)
-    return {"5min": watermark // 300_000_000 - 26 * 12 + 1}
-
-
-def until(good: Callable[[], bool], what: str, running: Sequence[Running] = ()) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not good():
-        for one in running:
-            assert one.process.poll() is None, one.log.read_text()[-3000:]
-        assert time.monotonic() < deadline, f"not within {SECONDS} s: {what}"
-        time.sleep(0.05)
+from histories import Histories
+from pipeline import assert_conserved
+from sites import Site, until
 
 
 @pytest.fixture

@@ -29,6 +29,8 @@ def free_port() -> int:
 class Running:
     """One ``slicewatch`` process; stops with the block."""
 
+    program: Sequence[str] = ("-m", "monitor")
+
     def __init__(
         self, folder: Path, arguments: Sequence[str], environment: Mapping[str, str]
     ) -> None:
@@ -48,7 +50,7 @@ class Running:
     def _spawn(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "monitor", *self._arguments],
+                [sys.executable, *self.program, *self._arguments],
                 cwd=self._folder,
                 env=self._environment,
                 stdout=log,

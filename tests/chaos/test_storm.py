@@ -1,0 +1,29 @@
+"""Chaos: whatever happens to workers and servers, decisions and labels are counted exactly.
+
+A short storm of one random seed; ``make chaos`` runs many. What is certain to happen, one thing
+at a time, is in test_zombies.py and test_scale_out.py.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from chaos import weather
+from sites import Site
+
+SECONDS = 20.0
+
+
+@pytest.fixture
+def seed() -> int:
+    return random.SystemRandom().randrange(1 << 30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_a_storm_leaves_exact_counts(site: Site) -> None:
+    try:
+        weather(site, SECONDS)
+    except AssertionError as error:
+        raise AssertionError(f"make chaos SEED={site.seed}\n{error}") from error

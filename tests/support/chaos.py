@@ -1,0 +1,368 @@
+"""A storm over a site: processes are killed, stopped, added and removed while traffic comes in.
+
+Everything a storm does is drawn from its seed; when it happens is the machine's.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+import sqlalchemy as sa
+from brokers import Broker
+from chaos_worker import CRASHED
+from histories import Histories
+from running import Running
+from sites import Site, until
+
+from alerts.catalogue import PAGE
+from monitor.ports import Shard
+from monitor.store.database import migrate
+
+SESSION_SECONDS = 6.0  # as in the settings of a site
+LEASE_SECONDS = 3.0
+STOPPED_SECONDS = (SESSION_SECONDS + 1, SESSION_SECONDS + 6)
+SETTLE_SECONDS = 150.0
+LEAVE_SECONDS = 40.0
+"""A worker that waits for the lock of a stopped one (SQLite: 20 s) still has to flush and leave."""
+SHARD_FENCED = "shard is owned by another worker now"
+LEASE_FENCED = "another evaluator has taken over"
+FENCED = (SHARD_FENCED, LEASE_FENCED, "shard was claimed by another worker")
+
+
+class ChaosProcess(Running):
+    """A ``slicewatch`` that can be ordered to crash or stop at a point; ends with the block."""
+
+    program = (str(Path(__file__).with_name("chaos_worker.py")),)
+
+    def __init__(self, site: Site, command: str, name: str, **more: str) -> None:
+        self.name = name
+        self.command = command
+        self._orders = site.folder / f"{name}.orders"
+        environment = {
+            **site.environment,
+            "CHAOS_ORDERS": str(self._orders),
+            "CHAOS_STORM": str(site.folder / "storm"),
+            "CHAOS_SEED": f"{site.seed}-{name}",
+            "CHAOS_CLIENT_LOG": str(site.folder / f"{name}.client.log"),
+            "SLICEWATCH__EVALUATE__LEASE": f"{LEASE_SECONDS:.0f}s",
+            **more,
+        }
+        super().__init__(site.folder, [command, "--settings", "settings.toml"], environment)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.resume()
+        if error is not None and self.alive:
+            self.process.kill()
+        super().__exit__(kind, error, trace)
+
+    def order(self, deed: str, point: str) -> None:
+        """Have it ``crash`` or ``stop`` when it is next at a point with events at hand."""
+        self._orders.write_text(f"{deed} {point}")
+
+    @property
+    def obeyed(self) -> bool:
+        return not self._orders.exists()
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether SIGSTOP holds it, sent by anybody."""
+        return self.alive and psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
+
+    def pause(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self.alive:
+            self.process.send_signal(signal.SIGCONT)
+
+    def owned(self, site: Site) -> set[Shard]:
+        """Shards that the store says are its own."""
+        return {shard for shard, owner in site.owners().items() if self.is_named(owner)}
+
+    def is_named(self, owner: str | None) -> bool:
+        """Whether the owner of a shard or lease is this process."""
+        return f"/{self.process.pid}/" in (owner or "")
+
+    def said(self, event: str) -> int:
+        """How often it logged an event."""
+        return self.log.read_text().count(f'"event": "{event}"')
+
+    def terminate_connection(self, site: Site) -> None:
+        """Have PostgreSQL end a connection of this process."""
+        connections = psutil.Process(self.process.pid).net_connections("tcp")
+        ports = [one.laddr.port for one in connections]
+        with site.engine.begin() as connection:
+            connection.execute(
+                sa.text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND client_port = ANY(:ports)"
+                ),
+                {"ports": ports},
+            )
+
+
+@contextmanager
+def chaos_site(
+    broker: Broker,
+    name: str,
+    folder: Path,
+    *,
+    store_url: str = "",
+    decisions: int = 2500,
+    partitions: int = 6,
+    seed: int = 1,
+) -> Iterator[Site]:
+    """A site with an empty, migrated store."""
+    history = Histories(seed, decisions, hours=24)
+    site = Site(broker, name, folder, partitions, history, store_url, seed)
+    migrate(site.engine)
+    try:
+        yield site
+    finally:
+        site.engine.dispose()
+
+
+@dataclass
+class Tally:
+    """What a storm did, and what came of it."""
+
+    kills: int = 0
+    stops: int = 0
+    crashes: int = 0
+    moves: int = 0  # workers added and removed
+    terminated: int = 0  # database connections
+    fenced: int = 0
+
+
+@dataclass
+class _Life:
+    """A process of the storm and what is planned for it (monotonic times)."""
+
+    process: ChaosProcess
+    restart_at: float | None = None
+    resume_at: float | None = None
+    leaving_until: float | None = None
+
+
+@dataclass
+class Storm:
+    """Workers and servers of a site, and what happens to them.
+
+    Args:
+        site: where.
+        risk: probability that a passage of a point is the last one.
+        settings: environment of all processes.
+    """
+
+    site: Site
+    workers: int = 3
+    servers: int = 2
+    risk: float = 0.004
+    settings: Mapping[str, str] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        self._pick = random.Random(self.site.seed)
+        self._lives: list[_Life] = []
+        self._logs: set[Path] = set()
+        self._calm = self.site.folder / "storm"
+        self._calm.touch()
+        self._started = 0
+        for command, number in (("serve", self.servers), ("ingest", self.workers)):
+            for _ in range(number):
+                self._start(command)
+
+    def __enter__(self) -> Storm:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        for life in self._lives:
+            if life.process.alive:
+                life.process.process.kill()
+                life.process.process.wait()
+
+    def rage(self, seconds: float) -> None:
+        """Produce a part of the traffic, evenly, and let things happen all the while."""
+        begun = time.monotonic()
+        next_deed = begun + 3  # the first members have joined by then
+        while (spent := time.monotonic() - begun) < seconds:
+            self.site.produce(min(1.0, 0.3 / (seconds * 1.1 - spent)))
+            self._look_after()
+            if time.monotonic() >= next_deed:
+                self._do_something()
+                next_deed = time.monotonic() + self._pick.uniform(0.5, 2.5)
+            time.sleep(0.25)
+
+    def settle(self) -> None:
+        """No more deeds: everything comes back, and reads and counts what there is."""
+        self._calm.unlink()
+        self.site.produce(1)
+        for life in self._lives:
+            life.resume_at = None if life.resume_at is None else 0.0
+            life.restart_at = None if life.restart_at is None else 0.0
+        self._wait(lambda: not any(self._planned(life) for life in self._lives), "everyone back")
+        self._wait(self.site.everything_read, "everything read")
+        self._wait(self.site.exact, "exact counts")
+        self._wait(self._all_ready, "every process ready")
+        self._wait(self._one_page, "one page on all servers")
+
+    def finish(self) -> None:
+        """End everything as an operator does; nobody may hang."""
+        for life in self._lives:
+            assert life.process.stop(LEAVE_SECONDS) == 0, life.process.log.read_text()[-2000:]
+        logs = [log.read_text() for log in self._logs]
+        self.tally.fenced = sum(text.count(event) for text in logs for event in FENCED)
+        self.tally.crashes = sum(text.count("chaos: crash") for text in logs)
+        self.tally.stops += sum(text.count("chaos: stop") for text in logs)
+
+    @property
+    def processes(self) -> list[ChaosProcess]:
+        return [life.process for life in self._lives]
+
+    def _start(self, command: str) -> None:
+        self._started += 1
+        name = f"{command}-{self._started}"
+        more = {"CHAOS_RISK": str(self.risk), **self.settings}
+        if command == "ingest" and self._pick.random() < 0.3:
+            more["SLICEWATCH__STREAM__INSTANCE"] = name
+        process = ChaosProcess(self.site, command, name, **more)
+        self._logs.add(process.log)
+        self._lives.append(_Life(process))
+
+    def _wait(self, good: Callable[[], bool], what: str) -> None:
+        def looked_after() -> bool:
+            self._look_after()
+            return good()
+
+        until(looked_after, what, seconds=SETTLE_SECONDS)
+
+    def _planned(self, life: _Life) -> bool:
+        return not life.process.alive or life.process.stopped or life.leaving_until is not None
+
+    def _all_ready(self) -> bool:
+        return all(process.get("/readyz")[0] == 200 for process in self.processes)
+
+    def _one_page(self) -> bool:
+        servers = [one for one in self.processes if one.command == "serve"]
+        return len({snapshot_lines(one) for one in servers}) == 1
+
+    def _look_after(self) -> None:
+        now = time.monotonic()
+        for life in list(self._lives):
+            if not life.process.alive:
+                self._bury(life, now)
+            elif life.process.stopped:
+                if life.resume_at is None:
+                    life.resume_at = now + self._pick.uniform(*STOPPED_SECONDS)
+                if now >= life.resume_at:
+                    life.process.resume()
+                    life.resume_at = None
+            if life.leaving_until is not None:
+                assert now < life.leaving_until, f"{life.process.name} hangs"
+
+    def _bury(self, life: _Life, now: float) -> None:
+        """Restart what has died; what was asked to leave, or crashed on its way, is gone."""
+        code = life.process.process.returncode
+        log = life.process.log.read_text()
+        expected = {0, CRASHED, -signal.SIGKILL}
+        if life.leaving_until is not None:
+            expected.add(-signal.SIGTERM)  # it was still starting
+        assert code in expected or _lost_database(log), (code, log[-3000:])
+        if life.leaving_until is not None:
+            self._lives.remove(life)
+        elif life.restart_at is None:
+            life.restart_at = now + self._pick.uniform(0, 3)
+        elif now >= life.restart_at:
+            life.process.restart()
+            life.restart_at = None
+
+    def _do_something(self) -> None:
+        deeds: list[tuple[int, Callable[[], None]]] = [
+            (4, lambda: self._kill("ingest")),
+            (1, lambda: self._kill("serve")),
+            (4, lambda: self._pause("ingest")),
+            (1, lambda: self._pause("serve")),
+            (2, self._add),
+            (2, self._remove),
+        ]
+        if self.site.engine.dialect.name == "postgresql":
+            deeds.append((4, self._terminate))
+        weights, acts = [weight for weight, _ in deeds], [act for _, act in deeds]
+        self._pick.choices(acts, weights)[0]()
+
+    def _victim(self, *commands: str) -> _Life | None:
+        """A running process; None when too few run for one to be spared."""
+        fit = [life for life in self._lives
+               if life.process.command in commands and not self._planned(life)]  # fmt: skip
+        return self._pick.choice(fit) if len(fit) > 1 else None
+
+    def _kill(self, command: str) -> None:
+        if (life := self._victim(command)) is not None:
+            life.process.kill()
+            self.tally.kills += 1
+
+    def _pause(self, command: str) -> None:
+        if (life := self._victim(command)) is not None:
+            life.process.pause()
+            self.tally.stops += 1
+
+    def _terminate(self) -> None:
+        if (life := self._victim("ingest", "serve")) is not None:
+            life.process.terminate_connection(self.site)
+            self.tally.terminated += 1
+
+    def _add(self) -> None:
+        if sum(one.process.command == "ingest" for one in self._lives) < self.workers + 2:
+            self._start("ingest")
+            self.tally.moves += 1
+
+    def _remove(self) -> None:
+        workers = sum(one.process.command == "ingest" for one in self._lives)
+        if workers > 2 and (life := self._victim("ingest")) is not None:
+            life.process.process.terminate()
+            life.leaving_until = time.monotonic() + LEAVE_SECONDS
+            self.tally.moves += 1
+
+
+def _lost_database(log: str) -> bool:
+    """Whether a process ended because the database was away while it started: one line says so."""
+    return log.rstrip().rpartition("\n")[2].startswith("slicewatch: database")
+
+
+def weather(site: Site, seconds: float, settings: Mapping[str, str] | None = None) -> Tally:
+    """A storm from beginning to end; afterwards everything must be exact.
+
+    Raises AssertionError that says what is not.
+    """
+    with Storm(site, settings=settings or {}) as storm:
+        storm.rage(seconds)
+        storm.settle()
+        storm.finish()
+    site.assert_exact()
+    return storm.tally
+
+
+def snapshot_lines(process: Running) -> tuple[str, ...]:
+    """What a process shows of the Snapshot, as it stands on the page."""
+    names = {family.name for family in PAGE}
+    lines = process.get("/metrics")[1].splitlines()
+    return tuple(line for line in lines if line.partition("{")[0].partition(" ")[0] in names)
