@@ -114,11 +114,19 @@ def _check_security(security: Security) -> None:
         if not security.sasl and value is not None:
             fix = "use SASL_SSL or remove it"
             raise problem(f"{key}.{name}", f"has no effect with {security.protocol}; {fix}")
+    if security.username is not None and str(security.sasl_mechanism).startswith("SCRAM"):
+        _check_scram_name(f"{key}.username", security.username)
     for name in ("ca_file", "cert_file", "key_file"):
         if not security.tls and getattr(security, name) is not None:
             fix = "use SSL or SASL_SSL, or remove it"
             raise problem(f"{key}.{name}", f"has no effect with {security.protocol}; {fix}")
     _check_pair(key, "cert_file", security.cert_file, "key_file", security.key_file)
+
+
+def _check_scram_name(key: str, name: str) -> None:
+    """Brokers take ASCII only, and the client does not escape what separates SCRAM's fields."""
+    if not name.isascii() or set(name) & set(",="):
+        raise problem(key, 'cannot log in by SCRAM; use ASCII characters other than "," and "="')
 
 
 def _check_pair(section: str, first: str, cert: str | None, second: str, key: str | None) -> None:

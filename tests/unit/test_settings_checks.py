@@ -130,6 +130,21 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
         "stream.security.key_file",
         "goes with stream.security.cert_file",
     ),
+    *(
+        (
+            {
+                "stream.security": {
+                    "protocol": "SASL_SSL",
+                    "sasl_mechanism": "SCRAM-SHA-512",
+                    "username": name,
+                    "password": "p",
+                }
+            },
+            "stream.security.username",
+            "cannot log in by SCRAM",
+        )
+        for name in ("a=b", "a,b", "jürgen")
+    ),
     ({"privacy.id_key": "short"}, "privacy.id_key", "16 to 64 bytes"),
     ({"privacy.id_key": "x" * 65}, "privacy.id_key", "16 to 64 bytes"),
     ({"server.tls_key_file": "x"}, "server.tls_cert_file", "is missing"),
