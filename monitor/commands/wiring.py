@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import sqlalchemy as sa
@@ -28,6 +29,7 @@ from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.kafka_topics import KafkaConnection
 from monitor.core.coding import Eras
 from monitor.core.time import SECOND, WINDOWS
+from monitor.errors import SettingsError
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
 from monitor.ports import Clock, RecordSource, Shard, Start
 from monitor.settings import Settings, contract_numbers, contract_record
@@ -38,6 +40,9 @@ from monitor.store.fold import EvaluatorStore
 from monitor.store.ingest import IngestStore
 from monitor.store.records import ContractRecord, Records
 from monitor.store.retention import RetentionPolicy
+
+if TYPE_CHECKING:
+    from consumers.sources.rdkafka_source import RdkafkaSource
 
 KNOCK_TIMEOUT = 4.0  # the watchdog must not keep a stop signal waiting
 
@@ -120,18 +125,30 @@ def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
     return kafka_ends.ask_ends(connection, shards)
 
 
-def kafka_source(settings: Settings) -> KafkaSource:
-    """The record source of the service."""
+def kafka_source(settings: Settings) -> RecordSource:
+    """The record source of the service, by the client that the settings name."""
     stream, connection = settings.stream, kafka_connection(settings)
+    source = _rdkafka_source() if stream.client == "librdkafka" else KafkaSource
     # The clients find out late, in many lines, or never.
     connection.knock(_need(stream))
-    return KafkaSource(
+    return source(
         connection,
         [stream.decisions_topic, stream.labels_topic],
         stream.group_id,
         group_instance_id=stream.instance,
         session_timeout=stream.session_timeout / SECOND,
     )
+
+
+def _rdkafka_source() -> type[RdkafkaSource]:
+    try:
+        from consumers.sources.rdkafka_source import RdkafkaSource  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise SettingsError(
+            'stream.client: "librdkafka" needs a package that is not installed; '
+            'pip install "slicewatch[librdkafka]", or set "kafka-python"'
+        ) from error
+    return RdkafkaSource
 
 
 def as_history(settings: Settings) -> Settings:

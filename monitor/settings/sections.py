@@ -72,7 +72,7 @@ class Stream(Section, frozen=True, kw_only=True):
     labels_topic: Topic = "labels"
     group_id: Name = "slicewatch"
     instance: Name | None = None
-    client: Literal["kafka-python"] = "kafka-python"
+    client: Literal["kafka-python", "librdkafka"] = "kafka-python"
     clock: Literal["live", "history"] = "live"
     start: Literal["earliest", "latest", "time"] = "earliest"
     start_at: datetime | None = None

@@ -1,4 +1,4 @@
-"""One suite for every record source: memory, file, Apache Kafka, and the demo's embedded broker."""
+"""One suite for every record source: memory, file, the two Kafka clients, the demo's broker."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.kafka_topics import KafkaConnection
 from consumers.sources.memory_broker import MemoryBroker
 from consumers.sources.memory_source import MemorySource
+from consumers.sources.rdkafka_source import RdkafkaSource
 from monitor.errors import DataLossError, SourceError
 from monitor.ports import Polled, Records, RecordSource, Shard, Start
 
@@ -111,8 +112,20 @@ class KafkaWorld:
         )
 
 
-KINDS = ("memory", "file", "gzip", "kafka", "tansu")
-with_groups = pytest.mark.parametrize("world", ["memory", "kafka"], indirect=True)
+class RdkafkaWorld(KafkaWorld):
+    def source(self, *topics: str) -> RecordSource:
+        return RdkafkaSource(
+            KafkaConnection((self.broker.bootstrap,)),
+            topics,
+            f"{self.prefix}-group",
+            session_timeout=self.session,
+            max_records=50,
+        )
+
+
+LIBRDKAFKA = pytest.param("librdkafka", marks=pytest.mark.broker)
+KINDS = ("memory", "file", "gzip", "kafka", LIBRDKAFKA, "tansu")
+with_groups = pytest.mark.parametrize("world", ["memory", "kafka", LIBRDKAFKA], indirect=True)
 """Tansu takes half a session timeout for every step of a rebalance."""
 
 
@@ -123,6 +136,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, topic_name: str) -> Wo
         return MemoryWorld()
     if kind in ("file", "gzip"):
         return FileWorld(tmp_path, ".gz" if kind == "gzip" else "")
+    if kind == "librdkafka":
+        return RdkafkaWorld(request.getfixturevalue("apache"), topic_name, 3.0)
     session = {"kafka": 3.0, "tansu": 1.0}[kind]
     return KafkaWorld(request.getfixturevalue(kind), topic_name, session)
 
@@ -251,6 +266,28 @@ def test_begins_again_at_an_earlier_offset(
     read(source, world.wait, 20)
     source.begin(shard, 5)
     assert read(source, world.wait, 15)[shard] == list(enumerate(values(20)))[5:]
+
+
+def test_what_was_fetched_ahead_is_neither_lost_nor_repeated(
+    world: World, opened: Callable[..., RecordSource]
+) -> None:
+    topic = world.create("decisions", 1)
+    everything = list(enumerate(values(1000)))
+    world.produce(topic, values(1000), 0)
+    source = opened(topic)
+    (shard,) = join(source, world.wait, 1)
+    source.begin(shard, 0)
+    read(source, world.wait, 100)
+    source.begin(shard, 700)
+    ahead = read(source, world.wait, 100)[shard]
+    assert ahead == everything[700 : 700 + len(ahead)]
+    source.begin(shard, 3)
+    first = read(source, world.wait, 100)[shard]
+    source.pause([shard])
+    assert quiet(source, world.wait) == []
+    source.resume([shard])
+    rest = read(source, world.wait, 997 - len(first)).get(shard, [])  # a file has no limit
+    assert first + rest == everything[3:]
 
 
 def test_paused_shards_are_silent_and_lose_nothing(
