@@ -59,8 +59,9 @@ class ShardClock:
         if not len(ts):
             return reasons, ts
         if self.policy.live:
-            early = (timestamps_ms >= 0) & (ts > timestamps_ms * 1000 + self.policy.max_early)
-            reasons[early] = TOO_EARLY
+            # In milliseconds, rounded up: a producer's absurd timestamp would overflow as micros.
+            earliest_ms = -((self.policy.max_early - ts) // 1000)
+            reasons[(timestamps_ms >= 0) & (earliest_ms > timestamps_ms)] = TOO_EARLY
         else:
             reasons[self._leaps(ts)] = JUMP
         refused = reasons != None  # noqa: E711 - element-wise

@@ -13,7 +13,7 @@ from hostile_events import SECRET, WHOLE
 from consumers import coder as coder_module
 
 
-@pytest.mark.parametrize("name", ["codec", "shard", "pipeline"])
+@pytest.mark.parametrize("name", ["codec", "shard", "clock", "pipeline"])
 def test_hostile_events(name: str) -> None:
     PROPERTIES[name].hammer()
 

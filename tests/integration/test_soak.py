@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from soak import Sample, growing
+from soak_samples import Sample, growing
 
 SCRIPT = Path(__file__).parents[1] / "support" / "soak.py"
 

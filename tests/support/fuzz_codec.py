@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pipeline import DECISIONS, LABELS, Pipeline
 
 from consumers import coder as coder_module
-from consumers.clocks import ClockPolicy
+from consumers.clocks import TOO_EARLY, TOO_OLD, ClockPolicy, ShardClock
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import MAX_NESTED_BYTES, Coder
 from consumers.events import MAX_EVENTS_PER_MESSAGE, Decision, FastDecision, Label
@@ -304,6 +304,21 @@ def check_dictionary(coder: Coder) -> None:
     assert not coder.dictionary.cells
 
 
+def check_clock(events: Sequence[tuple[int, int]]) -> None:
+    """Early and late as whole numbers without an end would have it, whatever the timestamps."""
+    clock = ShardClock(ClockPolicy(live=True, horizon=30 * DAY, max_early=5 * MINUTE))
+    ts, stamps = (np.array(column, np.int64) for column in zip(*events, strict=True))
+    found = clock.admit(ts, stamps)[0].tolist()
+    newest: int | None = None
+    for (at, stamp), reason in zip(events, found, strict=True):
+        if stamp >= 0 and at > stamp * 1000 + 5 * MINUTE:
+            assert reason == TOO_EARLY, (at, stamp)
+            continue
+        # The clock of a fresh shard stands at the oldest event of its first batch.
+        newest = at if newest is None else max(newest, at)
+        assert reason == (TOO_OLD if at < newest - 30 * DAY else None), (at, stamp)
+
+
 # The whole pipeline
 
 
@@ -370,4 +385,11 @@ SHARD = st.one_of(
         for t in BATCH
     )
 )  # fmt: skip
+_MOMENTS = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)  # years 1 to 9999
+CLOCK = st.tuples(
+    st.lists(
+        st.tuples(_MOMENTS | st.integers(0, 40 * DAY), TIMESTAMPS | st.integers(0, 2**63 - 1)),
+        min_size=1,
+    )
+)
 PIPELINE = st.tuples(batches(DECISIONS), batches(LABELS))
