@@ -21,14 +21,16 @@ from pipeline import (
 )
 from postgres import PostgresServer
 from psycopg import sql
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
 from monitor.core.time import DAY
 from monitor.ports import Shard
 from monitor.store import retention
+from monitor.store.forget import forget
 from monitor.store.records import Records
-from monitor.store.schema import metadata
+from monitor.store.schema import metadata, pending
 from monitor.store.shards import resume_from
+from monitor.store.status import read_status
 
 PUBLISHED = {"snapshot", "contract"}
 TABLES = set(metadata.tables)
@@ -82,6 +84,10 @@ def operate(engine: Engine) -> None:
     slowest = records.slowest_event_time()
     assert slowest is not None
     resume_from(engine, Shard(DECISIONS, 0), 500, "a test", 0, force=True)
+    with engine.connect() as connection:
+        one = connection.execute(select(pending.c.id).limit(1)).scalar_one()
+    assert forget(engine, one)["pending"] == 1
+    assert read_status(engine, "", DECISIONS, 0).tables[0].rows == records.pending_rows()
     policy = retention.RetentionPolicy(DAY, DAY, DAY, DAY, 0)
     retention.apply(engine, policy, slowest + 60 * DAY, slowest + 60 * DAY)
     assert not records.pending_rows()

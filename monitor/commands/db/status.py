@@ -16,7 +16,8 @@ from rich.text import Text
 
 from monitor.commands.db.opening import opened
 from monitor.commands.options import settings_option
-from monitor.store.status import EvaluatorReport, ShardReport, StoreStatus, read_status
+from monitor.store.status import read_status
+from monitor.store.status_report import EvaluatorReport, ShardReport, StoreStatus
 
 EXIT_PROBLEM = 1
 PIPED_WIDTH = 160
