@@ -40,9 +40,8 @@ soak: $(VENV)/.installed-test
 	@$(BIN)/python tests/support/soak.py $(ARGS)
 
 bench: $(VENV)/.installed-test
-	@found=$$(ls tests/bench/bench_*.py 2>/dev/null || true); \
-	if [ -z "$$found" ]; then echo "no benchmarks yet: they go to tests/bench/bench_*.py"; fi; \
-	for one in $$found; do echo "== $$one"; $(BIN)/python "$$one" $(ARGS); done
+	@for one in $(or $(FOR),replay flush evaluate ingest scale); do \
+	  echo "== $$one"; $(BIN)/python "tests/bench/bench_$$one.py" $(ARGS); done
 
 clean:
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
