@@ -17,6 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from monitor.errors import StoreError
+from monitor.settings.kinds import Url
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _BUSY_SECONDS = 20
@@ -152,10 +153,24 @@ def _translated(engine: sa.Engine) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, driver.Error) as error:  # bulk work speaks to the driver itself
-        where = engine.url.render_as_string(hide_password=True)
+        where = Url(engine.url.render_as_string(hide_password=False)).masked
         cause = error.orig if isinstance(error, DBAPIError) else error
         detail = next(iter(str(cause).splitlines()), "unknown reason")
         raise StoreError(f"database {where} cannot be used: {detail}") from error
+
+
+def compact(engine: sa.Engine) -> None:
+    """Leave nothing of deleted rows in an SQLite file; a server does so in its own time.
+
+    Raises:
+        StoreError: the file is in use.
+    """
+    if engine.dialect.name != "sqlite":
+        return
+    with _translated(engine), engine.connect() as connection:
+        driver: Any = connection.connection.driver_connection  # VACUUM works outside transactions
+        driver.execute("VACUUM")
+        driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _config(connection: sa.Connection) -> Config:

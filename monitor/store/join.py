@@ -145,8 +145,8 @@ def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) ->
     bulk.insert(connection, label_state, {**columns, **nobody, **blind})
     for head, more in bulk.with_keys(connection, label_state, _KEY, keys):
         query = (
-            f"{head} SELECT s.hour FROM w, label_state s WHERE {_SAME_KEY}"
-            " ORDER BY s.hour, s.id, s.complaint FOR UPDATE OF s"
+            f"{head} SELECT COUNT(*) FROM (SELECT 1 FROM w, label_state s WHERE {_SAME_KEY}"
+            " ORDER BY s.hour, s.id, s.complaint FOR UPDATE OF s) AS locked"
         )
         connection.exec_driver_sql(query, more)
 

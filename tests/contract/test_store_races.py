@@ -125,7 +125,7 @@ def workers(postgres_url: str) -> Iterator[tuple[Worker, Worker]]:
     engine = db.create_engine(postgres_url)
     db.migrate(engine)
     store = IngestStore(engine, "decisions", Time())
-    store.register(SHARDS, {"decisions": "d", "labels": "l"})
+    store.register(SHARDS)
     engine.dispose()
     pair = (
         Worker(postgres_url, "one", [D0, L0, L1]),
