@@ -21,7 +21,9 @@ def ask_ends(connection: KafkaConnection, shards: Collection[Shard]) -> dict[Sha
     """
     wheres = {TopicPartition(shard.topic, shard.partition): shard for shard in shards}
     try:
-        client = KafkaConsumer(**connection.client(), metrics_enabled=False)
+        client = KafkaConsumer(
+            **connection.client(), enable_auto_commit=False, metrics_enabled=False
+        )
         try:
             ends = client.end_offsets(list(wheres), timeout_ms=int(connection.timeout * 1000))
         finally:
