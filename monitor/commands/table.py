@@ -74,11 +74,11 @@ def summary_table(snapshot: Snapshot) -> Iterator[Table | str]:
 
 
 def _window(contract: ContractTable, window: WindowTable) -> Table:
-    until = to_datetime(window.end)
-    title = f"{contract.contract} v{contract.version}, {window.window} to {until:%Y-%m-%d %H:%M}Z"
+    title = f"{contract.contract} v{contract.version}, {window.window} to {_minute(window.end)}"
     note = SYNTHETIC if contract.synthetic else f"cells below {contract.k} are withheld"
     if window.data_lost:
         note += f"\n{DATA_LOST}"
+    note += "".join(f"\nno data before {_minute(at)}: {what}" for what, at in _late(window))
     more = "" if contract.synthetic and contract.k == 1 else "+"  # a band's lower edge
     table = Table(
         title=escape(title),
@@ -96,6 +96,20 @@ def _window(contract: ContractTable, window: WindowTable) -> Table:
         for row in group.rows:
             table.add_row(*_cells("  " + short_name(row.slice), row, more))
     return table
+
+
+def _late(window: WindowTable) -> Iterator[tuple[str, int]]:
+    """What is hidden because it was not listed when the window began, and since when it is."""
+    if window.no_data_before is not None:
+        yield "the whole use case", window.no_data_before
+    for group in window.groups:
+        for at in sorted(set(group.no_data_before.values())):
+            late = sorted(text for text, since in group.no_data_before.items() if since == at)
+            yield escape("; ".join(late)), at
+
+
+def _minute(at: int) -> str:
+    return f"{to_datetime(at):%Y-%m-%d %H:%M}Z"
 
 
 def short_name(slice_: str) -> str:

@@ -77,16 +77,24 @@ def open_store(settings: Settings, clock: Clock) -> sa.Engine:
             attributes that the store holds and the settings do not.
     """
     engine = database.create_engine(settings.store.url)
-    if engine.dialect.name == "sqlite":
-        database.migrate(engine)
-    database.require_head(engine)
-    records = Records(engine)
-    contracts = contract_records(settings)
+    try:
+        if engine.dialect.name == "sqlite":
+            database.migrate(engine)
+        database.require_head(engine)
+        _keep(settings, engine, clock)
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+def _keep(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
+    """Store what these settings change, unless it may not be changed."""
+    records, contracts = Records(engine), contract_records(settings)
     records.refuse_changes(contracts)
     live = settings.stream.clock == "live"
     Codings(engine).keep(settings.coding, clock.now() if live else None)
     records.keep_contracts(contracts, clock.now())
-    return engine
 
 
 def kafka_arguments(security: Security) -> dict[str, object]:

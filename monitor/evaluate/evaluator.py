@@ -138,8 +138,7 @@ class Evaluator:
 
     def release(self) -> None:
         """Let another evaluator work at once."""
-        if self._epoch is not None:
-            self._store.release(self._policy.owner)
+        self._store.release(self._policy.owner)
         self._forget()
 
     def _forget(self) -> None:

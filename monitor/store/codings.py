@@ -1,9 +1,10 @@
 """How decisions are coded, by event time: what a start with other settings does to a store.
 
 Each row of ``coding`` is an era that begins at its ``effective_from``. A start whose attributes
-list more than before begins a new era, in an hour that no decision was counted in; what is to be
+list more than before begins a new era, in an hour that no decision was counted in; one that lists
+less is refused, also by a process that is started again with its older settings: what is to be
 listed no more is removed by :mod:`monitor.store.recode` alone. An era that no decision was counted
-in is no history: it goes, whatever it lists.
+in is no history: a start that lists more replaces it.
 
 Whoever changes the eras locks the table, and fences all shards and the evaluator; whoever claims a
 shard looks at the eras under that lock. So nothing is counted by eras that the store does not have.
@@ -51,11 +52,11 @@ class Codings:
             StoreError: it would refuse.
         """
         with reading(self._engine) as connection:
-            begun = _begun(read_eras(connection), _counted_to(connection))
-        if begun is None:
+            stored, counted_to = read_eras(connection), _counted_to(connection)
+        if stored is None or counted_to is None:
             return []
-        _refuse(begun.newest, coding)
-        gained = begun.newest.lacks(coding)
+        _refuse(stored.newest, coding)
+        gained = stored.newest.lacks(coding)
         return [f"{name} is new and is counted apart from now on" for name in gained]
 
     def keep(self, coding: Coding, not_before: int | None = None) -> Eras:
@@ -75,11 +76,10 @@ class Codings:
             if stored is not None and stored.newest.hash == coding.hash:
                 return stored
             counted_to = fence_all(connection)
-            begun = _begun(stored, counted_to)
             eras = Eras.always(coding)
-            if begun is not None and counted_to is not None:
-                _refuse(begun.newest, coding)
-                eras = _continued(begun, coding, max(counted_to, not_before or counted_to))
+            if stored is not None and counted_to is not None:
+                _refuse(stored.newest, coding)
+                eras = _continued(stored, coding, counted_to, not_before or counted_to)
             write_eras(connection, eras)
         return eras
 
@@ -150,23 +150,26 @@ def _counted_to(connection: sa.Connection) -> int | None:
     return newest
 
 
-def _begun(eras: Eras | None, counted_to: int | None) -> Eras | None:
-    """The eras that hold decisions; None when there are none."""
-    if eras is None or counted_to is None:
-        return None
-    first, *later = eras.eras
-    return Eras((first, *(era for era in later if era.start <= counted_to)))
-
-
-def _continued(begun: Eras, coding: Coding, after: int) -> Eras:
-    if begun.newest.hash == coding.hash:
-        return begun
+def _continued(stored: Eras, coding: Coding, counted_to: int, not_before: int) -> Eras:
+    """The eras that hold decisions, and a new one after them."""
+    first, *later = stored.eras
+    after = max(counted_to, not_before)
     start = pane_start(pane_of(after, Grain.HOUR) + 1, Grain.HOUR)
-    return Eras((*begun.eras, Era(start, coding)))
+    return Eras((first, *(e for e in later if e.start <= counted_to), Era(start, coding)))
 
 
 def _refuse(stored: Coding, coding: Coding) -> None:
     """Raise StoreError where a store counted by one coding cannot go on by the other."""
+    refuse_fixed(stored, coding)
+    if gone := coding.lacks(stored):
+        raise StoreError(
+            f"{', '.join(gone)}: not in the settings any more, but in this store; list it again,"
+            " or delete what is stored of it: slicewatch db migrate --drop-attributes"
+        )
+
+
+def refuse_fixed(stored: Coding, coding: Coding) -> None:
+    """Raise StoreError where they differ in what is fixed for the life of a store."""
     if stored.strata != coding.strata:
         raise StoreError(
             "stream.score_bands or stream.audit_rates differ from those this store was counted"
@@ -179,8 +182,3 @@ def _refuse(stored: Coding, coding: Coding) -> None:
                 f"attribute {attribute.name}: version_of differs from what this store was counted"
                 " with; keep it, or give the attribute another name"
             )
-    if gone := coding.lacks(stored):
-        raise StoreError(
-            f"{', '.join(gone)}: not in the settings any more, but in this store; list it again,"
-            " or delete what is stored of it: slicewatch db migrate --drop-attributes"
-        )

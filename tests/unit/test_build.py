@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from time import process_time
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from cubes import (
     CODING,
     LIMITS,
+    Cell,
     auto,
     blocked,
     contract,
@@ -21,7 +23,7 @@ from cubes import (
     window,
 )
 
-from monitor.core.build import build_contract
+from monitor.core.build import Dates, build_contract
 from monitor.core.cells import Counts
 from monitor.core.coding import Attribute
 from monitor.core.contract import GroupBy, Metric, State, Verdict
@@ -424,3 +426,72 @@ def test_thousand_slices_in_four_windows_are_quick() -> None:
     table = build_contract(contract(CHANNEL), CODING, windows)
     assert process_time() - start < 3  # about half a second on a quiet machine
     assert len(shown_slices(table.windows[3].groups[0])) == 1000
+
+
+class TestListedLater:
+    """What came to be listed at 50, in windows that begin at 0 and at 50."""
+
+    SINCE: ClassVar = {("channel", "fax"): 50}
+    CELLS: ClassVar = big(CHAT) + big(EMAIL) + big(FAX) + big({"channel": "__other__"})
+
+    def tables(self, cells: list[Cell], group: GroupBy, since: Dates) -> tuple[GroupTable, ...]:
+        coding = replace(
+            CODING,
+            attributes=(
+                Attribute("channel", ("chat", "email", "fax")),
+                Attribute("language_variety", ("formal",)),
+            ),
+        )
+        windows = [
+            replace(window(cells, name), start=at, labelled_start=at)
+            for name, at in (("24h", 0), ("7d", 50))
+        ]
+        table = build_contract(contract(group), coding, windows, since)
+        return tuple(w.groups[0] for w in table.windows)
+
+    def test_a_value_is_counted_as_other_until_then(self) -> None:
+        before, after = self.tables(self.CELLS, CHANNEL, self.SINCE)
+        as_coded = [
+            replace(cell, atom={"channel": "__other__"}) if cell.atom == FAX else cell
+            for cell in self.CELLS
+        ]
+        pooled, _ = self.tables(as_coded, CHANNEL, {})
+        assert before == replace(pooled, no_data_before={"channel=fax": 50})
+        assert after == self.tables(self.CELLS, CHANNEL, {})[1]
+
+    def test_it_is_seen_in_no_number_of_the_other_rows(self) -> None:
+        """Moving decisions between the late value and other changes nothing that is shown."""
+        moved = [
+            replace(cell, atom={"channel": "__other__"}) if cell.atom == FAX else cell
+            for cell in self.CELLS[: len(self.CELLS) - 1]
+        ] + self.CELLS[-1:]
+        assert (
+            self.tables(moved, CHANNEL, self.SINCE)[0]
+            == self.tables(self.CELLS, CHANNEL, self.SINCE)[0]
+        )
+
+    def test_a_group_by_of_a_late_attribute_is_hidden_as_a_whole(self) -> None:
+        since = {("channel", None): 50, **{("channel", v): 50 for v in ("chat", "email", "fax")}}
+        before, after = self.tables(self.CELLS, CHANNEL, since)
+        assert_hidden(before.rows)
+        assert before.spreads == ()
+        assert before.no_data_before == {row.slice: 50 for row in before.rows}
+        assert after == self.tables(self.CELLS, CHANNEL, {})[1]
+
+    def test_the_labels_of_a_window_may_begin_before_its_decisions(self) -> None:
+        late = replace(window(self.CELLS, "24h"), start=50, labelled_start=49)
+        table = build_contract(contract(CHANNEL), CODING, [late], self.SINCE)
+        assert "channel=fax" not in {row.slice for row in table.windows[0].groups[0].rows}
+
+    def test_an_atom_without_the_attribute_is_missing_it(self) -> None:
+        cells = big({"language_variety": "formal"}) + big({"channel": "chat"})
+        rows = {row.slice: row for row in self.tables(cells, CHANNEL, {})[0].rows}
+        assert rows["channel=__missing__"].rates[M.SELECTION].support
+        assert rows["channel=chat"].rates[M.SELECTION].support
+
+    def test_snapshots_stored_before_have_no_dates(self) -> None:
+        table = build_contract(contract(CHANNEL), CODING, [window(self.CELLS)])
+        old = msgspec.to_builtins(Snapshot(1, 1, (table,)))
+        for one in old["contracts"][0]["windows"]:
+            del one["no_data_before"], one["groups"][0]["no_data_before"]
+        assert decode(msgspec.json.encode(old)) == Snapshot(1, 1, (table,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -19,7 +20,7 @@ from consumers.coder import Coder
 from consumers.letters import REASONS, IdHasher, Letters
 from monitor.core.atoms import content_id
 from monitor.core.cells import Route, Stratum
-from monitor.core.coding import Attribute, Coding, Eras
+from monitor.core.coding import Attribute, Coding, Era, Eras
 from monitor.core.time import to_micros
 from monitor.ports import DeadLetter, Records, Shard
 
@@ -72,6 +73,37 @@ def test_a_cell_is_content() -> None:
     coder.settled()
     assert not coder.dictionary.atoms
     assert not coder.dictionary.cells
+
+
+def test_a_code_means_another_cell_in_another_era() -> None:
+    """One code, one dictionary entry; which cell it is depends on when the decision was made."""
+    hour = 3_600_000_000
+    start = (to_micros(lesson.START) // hour + 1) * hour
+    channel, tier = Attribute("channel", ("chat", "email", "fax")), Attribute("tier", ("a",))
+    later = replace(CODING, attributes=(channel, *CODING.attributes[1:], tier))
+    eras = Eras((Era(0, CODING), Era(start, later)))
+    coder = Coder(eras, 64)
+    reader = DecisionCodec(coder, eras.newest)
+    said = {"channel": "fax", "tier": "a"}
+    read = read_all(reader, records(dump(event(attributes=said), event(attributes={}))))[0]
+    codes, bands = read.codes[[0, 0, 0, 1, 1]], read.bands[[0, 0, 0, 1, 1]]
+    ts = np.array([-1, start - 1, start, start - 1, start + 1])
+    cells = coder.cells(codes, bands, ts)
+    meaning = coder.dictionary.cells
+    assert [coder.dictionary.atoms[meaning[cell][0]] for cell in cells.tolist()] == [
+        "channel=__other__,release=j1",
+        "channel=__other__,release=j1",
+        "channel=fax,release=j1,tier=a",
+        "channel=__missing__,release=j1",
+        "channel=__missing__,release=j1,tier=__missing__",
+    ]
+    alone, plain = Coder(Eras.always(CODING), 64), DecisionCodec(coder, CODING)
+    again = read_all(DecisionCodec(alone, CODING), records(dump(event())))[0]
+    read = read_all(plain, records(dump(event())))[0]
+    assert alone.cells(again.codes, again.bands, again.ts) == coder.cells(
+        read.codes, read.bands, read.ts
+    )
+    assert coder.unknown_values(codes) == {}
 
 
 def test_columns_of_a_decision() -> None:

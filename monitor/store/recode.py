@@ -1,0 +1,155 @@
+"""An attribute or value is listed no more: what is stored of it goes, and the counts stay right.
+
+One transaction, at a person's command. A removed value is counted as ``__other__``, decisions lose
+a removed attribute, and cells that become one are added up: the store is then as if it had never
+been listed. Whoever works is fenced, and has to be started with the new settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.atoms import MISSING, OTHER, atom_text, content_id, parse_atom
+from monitor.core.cells import Int64s
+from monitor.core.coding import Coding, Era, Eras
+from monitor.ports import Dictionary
+from monitor.store import bulk, payload
+from monitor.store.codings import fence_all, lock_eras, read_eras, refuse_fixed, write_eras
+from monitor.store.database import writing
+from monitor.store.deltas import summed
+from monitor.store.dictionary import write_dictionary
+from monitor.store.published import forget_published
+from monitor.store.schema import COUNTER_COLUMNS, atom, cell, delta
+
+_NAMES = ", ".join(COUNTER_COLUMNS)
+_SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNTER_COLUMNS)
+_ADDED = ", ".join(f"{name} = counts.{name} + excluded.{name}" for name in COUNTER_COLUMNS)
+
+Recoded = Mapping[int, int]
+"""Cell ids that go, and the cell each of them becomes a part of."""
+
+
+def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
+    """Remove whatever the store holds and ``coding`` does not list; returns what that was.
+
+    Raises:
+        StoreError: the settings changed in more than what is listed.
+    """
+    with writing(engine) as connection:
+        lock_eras(connection)
+        stored = read_eras(connection)
+        gone = coding.lacks(stored.newest) if stored is not None else ()
+        if stored is None or not gone:
+            return ()
+        refuse_fixed(stored.newest, coding)
+        fence_all(connection)
+        write_eras(connection, _within(stored, coding))
+        recoded = _recode_cells(connection, stored.newest.within(coding))
+        _recode_counts(connection, recoded)
+        _recode_pending(connection, recoded)
+        _recode_deltas(connection, recoded)
+        forget_published(connection, stored.newest.listed - coding.listed)
+    return gone
+
+
+def _within(eras: Eras, coding: Coding) -> Eras:
+    """Eras of what is still listed; one that lists what the era before it lists is none."""
+    kept: list[Era] = []
+    for era in eras.eras:
+        left = replace(era, coding=era.coding.within(coding))
+        if not kept or kept[-1].coding.hash != left.coding.hash:
+            kept.append(left)
+    return Eras(tuple(kept))
+
+
+def _recode_cells(connection: sa.Connection, kept: Coding) -> Recoded:
+    """Write the atoms and cells of what is still listed, and delete the others."""
+    texts = {
+        row.id: new
+        for row in connection.execute(sa.select(atom)).all()
+        if (new := _atom_within(row.text, kept)) != row.text
+    }
+    recoded: dict[int, int] = {}
+    cells: dict[int, tuple[int, int, int]] = {}
+    for row in connection.execute(sa.select(cell)).all():
+        if row.atom in texts:
+            own = content_id(texts[row.atom])
+            recoded[row.id] = content_id(f"{own}/{row.version}/{row.stratum}")
+            cells[recoded[row.id]] = (own, row.version, row.stratum)
+    atoms = {content_id(text): text for text in texts.values()}
+    write_dictionary(connection, Dictionary(atoms, {}, cells))
+    bulk.delete(connection, cell, {"id": sorted(recoded)})
+    bulk.delete(connection, atom, {"id": sorted(texts)})
+    return recoded
+
+
+def _atom_within(text: str, kept: Coding) -> str:
+    listed = {a.name: {*a.values, OTHER, MISSING} for a in kept.attributes}
+    return atom_text(
+        {
+            name: value if value in listed[name] else OTHER
+            for name, value in parse_atom(text).items()
+            if name in listed
+        }
+    )
+
+
+def _recode_counts(connection: sa.Connection, recoded: Recoded) -> None:
+    _for_each(
+        connection,
+        recoded,
+        f"INSERT INTO counts (grain, pane, cell, {_NAMES}) SELECT grain, pane, w.atom, {_SUMS}"
+        " FROM counts JOIN w ON w.id = counts.cell WHERE true GROUP BY grain, pane, w.atom"
+        f" ON CONFLICT (grain, pane, cell) DO UPDATE SET {_ADDED}",
+    )
+    _for_each(connection, recoded, "DELETE FROM counts WHERE cell IN (SELECT id FROM w)")
+
+
+def _recode_pending(connection: sa.Connection, recoded: Recoded) -> None:
+    _for_each(
+        connection, recoded, "UPDATE pending SET cell = w.atom FROM w WHERE w.id = pending.cell"
+    )
+
+
+def _for_each(connection: sa.Connection, recoded: Recoded, statement: str) -> None:
+    """Run a statement that knows the recoded cells as ``w(id, atom)``: old, new."""
+    for head, parameters in bulk.with_keys(
+        connection, cell, ("id", "atom"), sorted(recoded.items())
+    ):
+        connection.exec_driver_sql(head + statement, parameters)
+
+
+def _recode_deltas(connection: sa.Connection, recoded: Recoded) -> None:
+    old = np.array(sorted(recoded), np.int64)
+    new = np.array([recoded[key] for key in old.tolist()], np.int64)
+    for row in _payloads(connection):
+        body = payload.decode(row.payload)
+        if not np.isin(body.cells, old).any():
+            continue
+        body = summed(replace(body, cells=_mapped(body.cells, old, new)))
+        connection.execute(
+            sa.update(delta)
+            .where(delta.c.topic == row.topic, delta.c.part == row.part, delta.c.seq == row.seq)
+            .values(payload=payload.encode(body))
+        )
+
+
+def _mapped(cells: Int64s, old: Int64s, new: Int64s) -> Int64s:
+    places = np.minimum(np.searchsorted(old, cells), len(old) - 1)
+    return np.where(old[places] == cells, new[places], cells)
+
+
+def _payloads(connection: sa.Connection) -> Iterator[Any]:
+    """All deltas, one at a time: together they may be larger than memory."""
+    keys = connection.execute(sa.select(delta.c.topic, delta.c.part, delta.c.seq)).all()
+    for topic, part, seq in keys:
+        yield connection.execute(
+            sa.select(delta.c.topic, delta.c.part, delta.c.seq, delta.c.payload).where(
+                delta.c.topic == topic, delta.c.part == part, delta.c.seq == seq
+            )
+        ).one()
