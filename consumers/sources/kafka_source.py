@@ -43,6 +43,8 @@ from monitor.ports import Polled, Records, Shard, Start
 MAX_RECORDS = 5000
 SESSION_SECONDS = 45.0
 """A member silent for so long loses its shards; on Tansu half of it is also the time to join."""
+JOIN_SECONDS = 0.5
+"""Shortest poll while the group joins; a stop waits as long at most."""
 COMMIT_SECONDS = 5.0
 LOSS_GRACE_SECONDS = 10.0
 """How long a high water below our position must last: after a change of leader it lags for a
@@ -125,7 +127,7 @@ class KafkaSource:
             raise SourceError("the source is closed")
         if self._untold:
             raise self._untold.popleft()
-        batches = self._fetch(timeout)
+        batches = self._fetch(self._patience(timeout))
         revoked, assigned = self._notes.changes.drain()
         self._delivery.revoke(revoked)
         self._delivery.assign(assigned)
@@ -233,6 +235,15 @@ class KafkaSource:
             self._consumer.close(autocommit=False, timeout_ms=int(CLOSE_SECONDS * 1000))
         finally:
             self._topics.close()
+
+    def _patience(self, timeout: float) -> float:
+        """Wait longer while the group joins, when there are no messages anyway.
+
+        The client forgets an answer to its join that comes between two polls; where it leads the
+        group, everybody has to join again then.
+        """
+        stable = self._consumer.group_metadata().state == MemberState.STABLE
+        return timeout if stable else max(timeout, JOIN_SECONDS)
 
     def _fetch(self, timeout: float) -> dict[TopicPartition, list[Any]]:
         try:
