@@ -190,7 +190,10 @@ class Ingest:
 
     def _claim(self, now: float) -> None:
         try:
-            for state in self._own.claim(now):
+            claimed = self._own.claim(now)
+            if claimed:
+                self._lookout.look_elsewhere()
+            for state in claimed:
                 self._ends = {s: end for s, end in self._ends.items() if s != state.shard}
                 self._tell(state)
                 self.health.store_ok = True

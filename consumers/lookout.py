@@ -46,6 +46,20 @@ class Lookout:
         self._next_review = now + REVIEW_SECONDS
         self._next_topics = now + TOPICS_SECONDS
 
+    def look_elsewhere(self, statuses: Sequence[ShardStatus] | None = None) -> None:
+        """Take in how far other workers are, at once when what is ours has changed.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        if self._codecs.clock.live:
+            self.elsewhere = Elsewhere.of(
+                self._store.statuses() if statuses is None else statuses,
+                self._own.states,
+                self._policy.decisions_topic,
+                self._codecs.lateness,
+            )
+
     def review(self, now: float) -> list[ShardState]:
         """Compare with the store; returns shards that stand elsewhere now without a message.
 
@@ -57,10 +71,8 @@ class Lookout:
         self._next_review = now + REVIEW_SECONDS
         statuses = self._store.statuses()
         self._own.review(statuses)
+        self.look_elsewhere(statuses)
         decisions = self._policy.decisions_topic
-        if self._codecs.clock.live:
-            lateness = self._codecs.lateness
-            self.elsewhere = Elsewhere.of(statuses, self._own.states, decisions, lateness)
         return self._advance_idle([s for s in statuses if s.shard.topic == decisions])
 
     def _advance_idle(self, decisions: Sequence[ShardStatus]) -> list[ShardState]:
