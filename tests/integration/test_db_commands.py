@@ -535,8 +535,10 @@ def test_a_flush_under_way_ends_before_anything_is_forgotten(
         assert flushing.wait(60)
         (key,) = wiring.id_hasher(pipeline.settings, Records(pipeline.engine))([SECRET]).tolist()
         forgotten = threads.submit(forget, pipeline.engine, key)
-        until_one_waits(pipeline)
-        go_on.set()
+        try:
+            until_one_waits(pipeline)
+        finally:
+            go_on.set()
         assert forgotten.result() == {"pending": 1, "label_state": 1, "waiting_label": 0}
         consumed.result()
         assert stored(pipeline) == {"pending": 0, "label_state": 0, "waiting_label": 0}
