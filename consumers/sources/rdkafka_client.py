@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -57,6 +57,7 @@ LOST = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaErro
 """A position that the topic does not hold."""
 
 HOPELESS = {
+    KafkaError._FATAL,  # another process has taken over our name, for one
     # The client would read on behind what it could not decode.
     KafkaError._BAD_MSG,
     KafkaError._BAD_COMPRESSION,
@@ -71,11 +72,6 @@ HOPELESS = {
 right that is taken and given back, a group that moves."""
 
 
-def is_hopeless(error: KafkaError) -> bool:
-    """Whether the client will not get over an error."""
-    return bool(error.fatal()) or error.code() in HOPELESS
-
-
 def security_settings(connection: KafkaConnection) -> dict[str, object]:
     """How to be let in, in librdkafka's words. One it has no word for: SourceError."""
     if unknown := sorted(connection.security.keys() - WORDS.keys()):
@@ -84,11 +80,7 @@ def security_settings(connection: KafkaConnection) -> dict[str, object]:
 
 
 def open_client(
-    connection: KafkaConnection,
-    group: str,
-    instance: str | None,
-    session: float,
-    on_error: Callable[[KafkaError], None],
+    connection: KafkaConnection, group: str, instance: str | None, session: float
 ) -> Consumer:
     """A member of a group. Settings that the client refuses: SourceError."""
     own: dict[str, object] = {
@@ -98,7 +90,6 @@ def open_client(
         "session.timeout.ms": int(session * 1000),
         "heartbeat.interval.ms": int(min(HEARTBEAT_SECONDS, session / 3) * 1000),
         "max.poll.interval.ms": int(max(MAX_POLL_SECONDS, session) * 1000),
-        "error_cb": on_error,
     }
     if instance is not None:
         own["group.instance.id"] = instance
@@ -106,7 +97,7 @@ def open_client(
     try:
         return Consumer(settings, logger=log)
     except KafkaException as error:
-        raise SourceError(f"librdkafka refuses its settings: {error.args[0].str()}") from error
+        raise SourceError(f"librdkafka refuses its settings: {text_of(error.args[0])}") from error
 
 
 def close_client(client: Consumer) -> None:
@@ -131,4 +122,9 @@ def in_one_line(connection: KafkaConnection) -> Iterator[None]:
 
 def failure(connection: KafkaConnection, error: KafkaError) -> SourceError:
     """One line for what the client could not get over."""
-    return SourceError(f"Kafka at {connection.address} cannot be used: {error.str()}")
+    return SourceError(f"Kafka at {connection.address} cannot be used: {text_of(error)}")
+
+
+def text_of(error: KafkaError) -> str:
+    """What an error says, on one line."""
+    return " ".join(error.str().split())

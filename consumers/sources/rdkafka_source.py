@@ -20,13 +20,14 @@ from consumers.sources.delivery import Delivery, data_loss
 from consumers.sources.kafka_source import COMMIT_SECONDS, MAX_RECORDS, SESSION_SECONDS
 from consumers.sources.kafka_topics import KafkaConnection, KafkaTopics
 from consumers.sources.rdkafka_client import (
+    HOPELESS,
     LOST,
     close_client,
     failure,
     in_one_line,
-    is_hopeless,
     log,
     open_client,
+    text_of,
 )
 from consumers.sources.rdkafka_fetching import (
     Fetching,
@@ -80,9 +81,7 @@ class RdkafkaSource:
         try:
             for topic in topics:
                 self._topics.partitions(topic)
-            self._client = open_client(
-                connection, group, group_instance_id, session_timeout, self._on_error
-            )
+            self._client = open_client(connection, group, group_instance_id, session_timeout)
         except BaseException:
             self._topics.close()
             raise
@@ -114,7 +113,7 @@ class RdkafkaSource:
             raise self._untold.popleft()
         messages, events = split(self._consume(timeout))
         for error, _ in events:
-            if is_hopeless(error):  # what comes behind it must not be delivered
+            if error.code() in HOPELESS:  # what comes behind it must not be delivered
                 raise failure(self._connection, error)
         revoked, assigned = self._fetching.changes.drain()
         self._delivery.revoke(revoked)
@@ -160,7 +159,7 @@ class RdkafkaSource:
         except KafkaException as error:
             raise SourceError(
                 f"cannot find the {start.policy} offset of {shard} at "
-                f"{self._connection.address}: {error.args[0].str()}"
+                f"{self._connection.address}: {text_of(error.args[0])}"
             ) from error
         return low if start.policy == "earliest" else high
 
@@ -255,11 +254,7 @@ class RdkafkaSource:
             if ours:  # told by the next poll: this one may have brought messages
                 self._untold.append(self._park(shard))
         else:
-            log.info("%s", error.str())
-
-    def _on_error(self, error: KafkaError) -> None:
-        if is_hopeless(error):
-            self._untold.append(failure(self._connection, error))
+            log.info("%s", text_of(error))
 
     def _park(self, shard: Shard) -> SourceError:
         offset = self._delivery.positions[shard]

@@ -28,14 +28,17 @@ def environment(kafka: Broker, topic_name: str, tmp_path: Path) -> dict[str, str
         "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": kafka.bootstrap,
         "SLICEWATCH__STREAM__DECISIONS_TOPIC": decisions,
         "SLICEWATCH__STREAM__LABELS_TOPIC": labels,
-        "SLICEWATCH__STREAM__GROUP_ID": topic_name,
+        "SLICEWATCH__STREAM__GROUP_ID": topic_name[-8:],
         "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
         "SLICEWATCH__STORE__URL": f"sqlite:///{tmp_path}/store.db",
     }
 
 
-@pytest.fixture
-def service(environment: dict[str, str], tmp_path: Path) -> Iterator[Running]:
+@pytest.fixture(params=["kafka-python", "librdkafka"])
+def service(
+    request: pytest.FixtureRequest, environment: dict[str, str], tmp_path: Path
+) -> Iterator[Running]:
+    environment["SLICEWATCH__STREAM__CLIENT"] = request.param
     with Running(tmp_path, ["run", "--settings", str(SETTINGS)], environment) as running:
         yield running
 
