@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from consumers.sources.memory_broker import MemoryBroker, Ownership
 from consumers.sources.memory_source import MemorySource
-from monitor.errors import DataLossError, SourceError
+from monitor.errors import DataLossError, MissingTopicError, SourceError
 from monitor.ports import Shard, Start
 
 SHARD = Shard("decisions", 0)
@@ -134,3 +134,9 @@ def test_shares_are_even_and_only_what_must_moves(partitions: int, steps: list[b
         assert sum(loads) == partitions
         assert max(loads) - min(loads) <= 1
         assert sum(then != now for then, now in zip(before, owners(), strict=True)) == must_move
+
+
+def test_a_topic_that_is_not_there_has_no_identity() -> None:
+    source = MemorySource(MemoryBroker({"decisions": 1}), ["decisions"])
+    with pytest.raises(MissingTopicError, match="labels does not exist"):
+        source.topic_id("labels")

@@ -231,3 +231,18 @@ def test_threads_lose_nothing() -> None:
 
     assert value(metrics, "flushes_total") == 800
     assert value(metrics, "label_delay_seconds_count") == 800
+
+
+def test_a_parked_shard_is_told_also_when_it_was_never_read() -> None:
+    metrics = ServiceMetrics()
+    assert value(metrics, "shard_parked", **ON) is None
+    metrics.set_shard(OTHER, tallies(), None, None)
+    metrics.set_parked(SHARD, True)
+    assert value(metrics, "shard_parked", **ON) == 1
+    assert value(metrics, "shard_parked", topic="decisions", partition="1") == 0
+    assert value(metrics, "messages_consumed_total", **ON) is None
+    metrics.set_parked(SHARD, False)
+    assert value(metrics, "shard_parked", **ON) is None
+    metrics.set_parked(OTHER, True)
+    metrics.drop_shard(OTHER)
+    assert value(metrics, "shard_parked", topic="decisions", partition="1") is None
