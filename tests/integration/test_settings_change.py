@@ -31,8 +31,10 @@ from pipeline import (
 )
 
 from consumers.ingest import Ingest
+from consumers.sources.memory_source import MemorySource
 from monitor.cli import cli
 from monitor.commands import check, wiring
+from monitor.commands.service import Parts, Service
 from monitor.core.contract import Metric, State
 from monitor.core.snapshot import GroupTable, Snapshot, WindowTable, decode
 from monitor.core.time import HOUR, to_micros
@@ -226,6 +228,37 @@ def test_an_evaluator_with_older_settings_is_refused(tmp_path: Path, url: str) -
             old.cycle()
         old.release()
         assert site.evaluator().cycle()
+
+
+@pytest.mark.parametrize("parts", [Parts(serve=False), Parts(ingest=False)])
+def test_a_service_with_older_settings_ends_with_the_error(parts: Parts, tmp_path: Path) -> None:
+    """The command line makes one line and exit code 2 of it."""
+    with Site(tmp_path) as site:
+        count(site, Histories(1, 10).decisions)
+        settings = settings_with(
+            site.folder, OLD, server__port=0, evaluate__cycle="1s", **site.overrides
+        )
+        service = Service(
+            settings, parts, source=lambda _: MemorySource(site.broker, [DECISIONS, LABELS])
+        )
+        ended: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                service.run()
+            except SlicewatchError as error:
+                ended.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        if parts.ingest:
+            wait_until(lambda: all(status.epoch > 1 for status in site.statuses()))
+        else:
+            wait_until(lambda: site.snapshot() is not None)
+        site.change(NEW)
+        site.produce([lesson.decision("next", START + timedelta(hours=70), 0.8)])
+        thread.join(60)
+        assert [type(error) for error in ended] == [OutdatedError]
 
 
 def test_parts_built_with_settings_that_were_replaced_meanwhile_are_refused(
