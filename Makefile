@@ -1,7 +1,7 @@
 # Two commands do all the set-up on a machine with Python 3.11 and nothing else:
 #   make demo [FOR=seconds]   a synthetic router on an embedded broker, watched live
 #   make test                 lint, types, layers, tests, and the built wheel's own test
-# Also: make lint | fuzz [FOR=seconds] | soak | bench | clean.
+# Also: make lint | fuzz [FOR=seconds] | chaos [SEEDS=20] | soak | bench | clean.
 # Another Python: make PYTHON=/path/to/python3.12 test
 
 SHELL := /bin/bash
@@ -13,9 +13,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CANDIDATES = $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14)
 FOR ?=
+SEEDS ?=
+SEED ?=
 ARGS ?=
 
-.PHONY: demo test lint fuzz soak bench clean
+.PHONY: demo test lint fuzz chaos soak bench clean
 
 demo: $(VENV)/.installed-demo
 	@exec $(BIN)/slicewatch demo $(if $(FOR),--for $(FOR)) $(ARGS)
@@ -35,6 +37,9 @@ lint: $(VENV)/.installed-test
 
 fuzz: $(VENV)/.installed-test
 	@$(BIN)/python tests/fuzz/fuzz.py $(if $(FOR),--for $(FOR)) $(ARGS)
+
+chaos: $(VENV)/.installed-test
+	@$(BIN)/python tests/chaos/storms.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 soak: $(VENV)/.installed-test
 	@$(BIN)/python tests/support/soak.py $(ARGS)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from chaos import ChaosProcess, chaos_site
+from chaos import CLIENTS, ChaosProcess, chaos_site
 from kafka_broker import KafkaBroker
 from sites import Site
 
@@ -29,10 +30,22 @@ def store_url(database: str, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def client() -> str:
+    """The Kafka client of all workers; a test replaces it by its parameter."""
+    return CLIENTS[0]
+
+
+@pytest.fixture
+def variety(store_url: str, seed: int, client: str) -> Mapping[str, Any]:
+    """What may differ from site to site."""
+    return {"store_url": store_url, "seed": seed, "client": client}
+
+
+@pytest.fixture
 def site(
-    apache: KafkaBroker, topic_name: str, tmp_path: Path, store_url: str, seed: int
+    apache: KafkaBroker, topic_name: str, tmp_path: Path, variety: Mapping[str, Any]
 ) -> Iterator[Site]:
-    with chaos_site(apache, topic_name, tmp_path, store_url=store_url, seed=seed) as site:
+    with chaos_site(apache, topic_name, tmp_path, **variety) as site:
         yield site
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from chaos import weather
+from chaos import client_of, weather
 from sites import Site
 
 SECONDS = 20.0
@@ -18,6 +18,11 @@ SECONDS = 20.0
 @pytest.fixture
 def seed() -> int:
     return random.SystemRandom().randrange(1 << 30)
+
+
+@pytest.fixture
+def client(seed: int) -> str:
+    return client_of(seed)
 
 
 @pytest.mark.slow

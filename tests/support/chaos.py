@@ -32,6 +32,7 @@ STOPPED_SECONDS = (SESSION_SECONDS + 1, SESSION_SECONDS + 6)
 SETTLE_SECONDS = 150.0
 LEAVE_SECONDS = 40.0
 """A worker that waits for the lock of a stopped one (SQLite: 20 s) still has to flush and leave."""
+CLIENTS = ("kafka-python", "librdkafka")
 SHARD_FENCED = "shard is owned by another worker now"
 LEASE_FENCED = "another evaluator has taken over"
 FENCED = (SHARD_FENCED, LEASE_FENCED, "shard was claimed by another worker")
@@ -118,6 +119,11 @@ class ChaosProcess(Running):
             )
 
 
+def client_of(seed: int) -> str:
+    """The Kafka client of a storm, by its seed."""
+    return random.Random(seed).choice(CLIENTS)
+
+
 @contextmanager
 def chaos_site(
     broker: Broker,
@@ -128,10 +134,11 @@ def chaos_site(
     decisions: int = 2500,
     partitions: int = 6,
     seed: int = 1,
+    client: str = CLIENTS[0],
 ) -> Iterator[Site]:
     """A site with an empty, migrated store."""
     history = Histories(seed, decisions, hours=24)
-    site = Site(broker, name, folder, partitions, history, store_url, seed)
+    site = Site(broker, name, folder, partitions, history, store_url, seed, client)
     migrate(site.engine)
     try:
         yield site

@@ -38,6 +38,7 @@ class Site:
             label wait in vain.
         store_url: a SQLite file in the folder when empty.
         seed: of the order in which it is produced.
+        client: which Kafka client the workers use.
     """
 
     broker: Broker
@@ -47,6 +48,7 @@ class Site:
     history: Histories
     store_url: str = ""
     seed: int = 11
+    client: str = "kafka-python"
 
     def __post_init__(self) -> None:
         self.store_url = self.store_url or f"sqlite:///{self.folder}/store.db"
@@ -72,6 +74,7 @@ class Site:
             "SLICEWATCH__STREAM__LABELS_TOPIC": self.topics[1],
             "SLICEWATCH__STREAM__GROUP_ID": self.name[-60:].lstrip("-"),
             "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
+            "SLICEWATCH__STREAM__CLIENT": self.client,
             "SLICEWATCH__STORE__URL": self.store_url,
             "SLICEWATCH__INGEST__FLUSH_EVENTS": "20",
             "SLICEWATCH__INGEST__FLUSH_INTERVAL": "20ms",
