@@ -73,11 +73,12 @@ class Coder:
     """Codes decisions; codes stay valid until :meth:`trim` empties the dictionary.
 
     A code stands for what a decision says; which cell that is depends on the era of its time.
+    ``crowded`` tells that a version tuple found no room.
 
     Args:
         eras: allow-lists by event time; score bands and audit rates are the same in all.
         max_versions: live version tuples; later ones are counted as ``__other__``.
-        versions: texts of the version tuples the store knows already.
+        versions: texts of the version tuples that are live already.
     """
 
     def __init__(self, eras: Eras, max_versions: int, versions: Iterable[str] = ()) -> None:
@@ -86,6 +87,7 @@ class Coder:
         self._coding = coding = eras.newest
         self._max_versions = max_versions
         self._versions = set(versions) - {OTHER}
+        self.crowded = False
         self._listed = {a.name: set(a.values) for a in coding.attributes if a.version_of is None}
         self._names = self._listed.keys()
         self._atoms: dict[int, str] = {}
@@ -101,6 +103,12 @@ class Coder:
         self._table = np.zeros((256, len(self._codings) * self._coding.bands), np.int64)
         self._keep: list[float] = []
         self._unlisted: dict[str, list[int]] = {name: [] for name in self._names}
+
+    def renew_versions(self, live: Iterable[str]) -> None:
+        """Make room for new version tuples: those that are not live any more are let go."""
+        self._versions = set(live) - {OTHER}
+        self.crowded = False
+        self._forget_codes()
 
     def trim(self) -> None:
         """Empty the dictionary when it is full; call between batches, never within one."""
@@ -161,7 +169,7 @@ class Coder:
         # 0.0 and -0.0 are one key above, so they must be one text, whichever came first.
         text = f"{text},threshold={threshold + 0.0!r}"
         if text not in self._versions and len(self._versions) >= self._max_versions:
-            text = OTHER
+            text, self.crowded = OTHER, True
         else:
             self._versions.add(text)
         version = content_id(text)

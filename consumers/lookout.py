@@ -17,6 +17,9 @@ other workers are, and the event time that a caught-up shard takes over (clock `
 TOPICS_SECONDS = 30.0
 """How long a topic that was deleted and created again can go unnoticed while it is being read."""
 
+VERSIONS_SECONDS = 600.0
+"""Which version tuples are live is looked up this often at most, while there are too many."""
+
 
 class Lookout:
     """Looks at intervals; every method may be called at any time and mostly does nothing.
@@ -45,6 +48,7 @@ class Lookout:
         self._policy = policy
         self._next_review = now + REVIEW_SECONDS
         self._next_topics = now + TOPICS_SECONDS
+        self._next_versions = now
 
     def look_elsewhere(self, statuses: Sequence[ShardStatus] | None = None) -> None:
         """Take in how far other workers are, at once when what is ours has changed.
@@ -69,11 +73,19 @@ class Lookout:
         if now < self._next_review:
             return []
         self._next_review = now + REVIEW_SECONDS
+        self._renew_versions(now)
         statuses = self._store.statuses()
         self._own.review(statuses)
         self.look_elsewhere(statuses)
         decisions = self._policy.decisions_topic
         return self._advance_idle([s for s in statuses if s.shard.topic == decisions])
+
+    def _renew_versions(self, now: float) -> None:
+        """A new version tuple found no room: look whether older ones have gone."""
+        coder = self._codecs.coder
+        if coder.crowded and now >= self._next_versions:
+            self._next_versions = now + VERSIONS_SECONDS
+            coder.renew_versions(self._store.live_versions())
 
     def _advance_idle(self, decisions: Sequence[ShardStatus]) -> list[ShardState]:
         """Caught-up shards take over the newest event time of all (clock ``live``).

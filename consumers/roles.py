@@ -52,6 +52,10 @@ class Store(Protocol):
         """All shards."""
         ...
 
+    def live_versions(self) -> list[str]:
+        """Version tuples that decisions of the kept hours have."""
+        ...
+
     def flush(self, flushes: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
         """Write one flush."""
         ...

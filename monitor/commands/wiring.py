@@ -36,6 +36,7 @@ from monitor.settings import Settings, contract_numbers, contract_record
 from monitor.settings.sections import Security, Stream
 from monitor.store import database
 from monitor.store.codings import Codings
+from monitor.store.dictionary import live_versions
 from monitor.store.fold import EvaluatorStore
 from monitor.store.ingest import IngestStore
 from monitor.store.records import ContractRecord, Records
@@ -179,11 +180,11 @@ def id_hasher(settings: Settings, records: Records) -> IdHasher:
     return IdHasher(key)
 
 
-def build_codecs(settings: Settings, records: Records, eras: Eras) -> Codecs:
+def build_codecs(settings: Settings, engine: sa.Engine, eras: Eras) -> Codecs:
     """Codecs and clocks that all shards of this process share."""
     stream = settings.stream
-    hasher = id_hasher(settings, records)
-    coder = Coder(eras, settings.ingest.max_versions, records.version_texts())
+    hasher = id_hasher(settings, Records(engine))
+    coder = Coder(eras, settings.ingest.max_versions, live_versions(engine))
     return Codecs(
         decisions=DecisionCodec(coder, eras.newest),
         labels=LabelCodec(hasher),
@@ -211,7 +212,7 @@ def build_ingest(
     return Ingest(
         source=source,
         store=IngestStore(engine, stream.decisions_topic, clock, eras),
-        codecs=build_codecs(settings, Records(engine), eras),
+        codecs=build_codecs(settings, engine, eras),
         policy=IngestPolicy(
             decisions_topic=stream.decisions_topic,
             labels_topic=stream.labels_topic,

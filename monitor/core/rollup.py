@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -69,13 +70,14 @@ class CellIndex:
     atom_texts: Mapping[int, str]
 
 
-def slice_text(atom: str, attributes: Sequence[str]) -> str:
+@lru_cache(maxsize=65_536)
+def slice_text(atom: str, attributes: tuple[str, ...]) -> str:
     """The slice of a group-by that an atom belongs to.
 
     Example:
-        >>> slice_text("channel=chat,language_variety=formal", ["channel"])
+        >>> slice_text("channel=chat,language_variety=formal", ("channel",))
         'channel=chat'
-        >>> slice_text("channel=chat", ["language_variety"])
+        >>> slice_text("channel=chat", ("language_variety",))
         'language_variety=__missing__'
     """
     values = parse_atom(atom)
@@ -93,7 +95,7 @@ def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> Slic
     rows = np.searchsorted(index.cells, counts.keys)
     strata, stratum_of = np.unique(index.strata[rows], return_inverse=True)
     atoms, atom_of = np.unique(index.atoms[rows], return_inverse=True)
-    texts = [slice_text(index.atom_texts[int(atom)], attributes) for atom in atoms]
+    texts = [slice_text(index.atom_texts[int(atom)], tuple(attributes)) for atom in atoms]
     slices = tuple(sorted(set(texts)))
     position = {text: i for i, text in enumerate(slices)}
     slice_of = np.array([position[text] for text in texts], np.int64)[atom_of]

@@ -6,9 +6,21 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
+from monitor.core.time import Grain
 from monitor.ports import Dictionary
 from monitor.store import bulk
+from monitor.store.database import reading
 from monitor.store.schema import atom, cell, version
+
+
+def live_versions(engine: sa.Engine) -> list[str]:
+    """Texts of the version tuples that decisions of the kept hours have."""
+    query = (
+        "SELECT text FROM version WHERE id IN (SELECT version FROM cell WHERE id IN"
+        " (SELECT cell FROM counts WHERE grain = :grain))"
+    )
+    with reading(engine) as connection:
+        return list(connection.execute(sa.text(query), {"grain": int(Grain.HOUR)}).scalars())
 
 
 def write_dictionary(connection: sa.Connection, fresh: Dictionary) -> None:

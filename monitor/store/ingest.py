@@ -30,7 +30,7 @@ from monitor.store import bulk, payload
 from monitor.store.codings import lock_eras, require_eras
 from monitor.store.database import reading, writing
 from monitor.store.deltas import decision_payload, summed, write_delta
-from monitor.store.dictionary import write_dictionary
+from monitor.store.dictionary import live_versions, write_dictionary
 from monitor.store.join import Matched, join, lock_states, match
 from monitor.store.losses import close_loss, open_losses
 from monitor.store.parking import park
@@ -146,6 +146,10 @@ class IngestStore:
     def statuses(self) -> list[ShardStatus]:
         """All shards, whoever owns them."""
         return read_statuses(self._engine)
+
+    def live_versions(self) -> list[str]:
+        """Texts of the version tuples that decisions of the kept hours have."""
+        return live_versions(self._engine)
 
     def flush(self, flushes: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
         """Write everything of one flush in one transaction.

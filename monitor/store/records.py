@@ -110,11 +110,6 @@ class Records:
                 " their decisions; use that key, or begin a new store (store.url)"
             )
 
-    def version_texts(self) -> list[str]:
-        """Texts of all version tuples seen."""
-        with reading(self._engine) as connection:
-            return list(connection.execute(sa.text("SELECT text FROM version")).scalars())
-
     def newest_snapshot(self, after: int = 0) -> tuple[int, bytes] | None:
         """Id and bytes of the newest Snapshot, or None when there is none after ``after``."""
         with reading(self._engine) as connection:

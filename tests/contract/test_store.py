@@ -595,3 +595,15 @@ def test_snapshots_are_thinned_to_hours(engine: sa.Engine) -> None:
     assert [row[0] for row in rows(engine, "snapshot")] == [3, 4, 6]
     retention.apply(engine, POLICY, now, now + 1000 * DAY)
     assert [row[0] for row in rows(engine, "snapshot")] == [6], "the newest always stays"
+
+
+def test_versions_of_the_kept_hours_are_live(
+    engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore
+) -> None:
+    store.flush([flush(begin(store, D0), 1, decisions=decisions([1]))], DICTIONARY)
+    assert store.live_versions() == []
+    fold(evaluator)
+    assert store.live_versions() == ["v"]
+    with db.writing(engine) as connection:
+        connection.execute(sa.text("DELETE FROM counts"))
+    assert store.live_versions() == []

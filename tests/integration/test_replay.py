@@ -49,7 +49,6 @@ from monitor.errors import StoreError
 from monitor.ports import Claim, Dictionary, FlushResult, Records, Shard, ShardFlush, Tallies
 from monitor.settings import Settings, load
 from monitor.store.ingest import IngestStore
-from monitor.store.records import Records as Stored
 
 RULES = oracle.Rules(attributes_in(), ID_KEY.encode())
 END = to_micros(datetime.fromisoformat("2026-06-04T00:00Z"))
@@ -508,7 +507,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
 def _added(pipeline: Pipeline, topic: str, batches: Sequence[Sequence[bytes | None]]) -> Any:
     """What a shard adds, and (number of the event, reason, field) of every dead letter."""
     eras = Eras.always(pipeline.settings.coding)
-    codecs = wiring.build_codecs(pipeline.settings, Stored(pipeline.engine), eras)
+    codecs = wiring.build_codecs(pipeline.settings, pipeline.engine, eras)
     claim = Claim(Shard(topic, 0), 1, 0, 0, None, None, Tallies())
     state = ShardState.of(claim, codecs, topic == DECISIONS, 0)
     offset, first = 0, [0]

@@ -186,6 +186,20 @@ def test_versions_beyond_the_cap_are_other() -> None:
     assert list(known.dictionary.versions.values()) == ["__other__"]
 
 
+def test_versions_that_have_gone_make_room() -> None:
+    reader, coder = codec(max_versions=2)
+    read_all(reader, records(dump(*(event(threshold=i / 10) for i in range(2)))))
+    assert not coder.crowded
+    read_all(reader, records(dump(event(threshold=0.5))))
+    assert coder.crowded
+    coder.settled()
+    coder.renew_versions(["__other__"])
+    assert not coder.crowded
+    read_all(reader, records(dump(event(threshold=0.5))))
+    (text,) = coder.dictionary.versions.values()
+    assert text.endswith("threshold=0.5")
+
+
 def test_keep_probability_brings_every_rate_to_the_grid() -> None:
     rates = (1.0, 0.9, 0.6, 0.5, 0.2)
     reader, coder = codec()
