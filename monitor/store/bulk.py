@@ -6,7 +6,8 @@ and for the hot path a binary COPY.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -16,11 +17,43 @@ import sqlalchemy as sa
 
 from monitor.core.cells import Int64s
 
-Columns = Mapping[str, Sequence[Any]]
+Columns = Mapping[str, Sequence[Any] | npt.NDArray[Any]]
 
 _CHUNK = 5_000  # rows of one VALUES list: its text stays far below SQLite's limits
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
+# Element type and its binary form, by the kind of a column.
+_BIGINT, _BOOLEAN = (20, ">i8"), (16, "?")
+
+
+@dataclass(frozen=True, slots=True)
+class PackedArray:
+    """One array parameter in PostgreSQL's binary form: lists would be written out as text."""
+
+    data: bytes
+
+    @staticmethod
+    def of(values: Sequence[Any] | npt.NDArray[Any], element: tuple[int, str]) -> PackedArray:
+        """Pack values of one dimension, none of them NULL."""
+        oid, form = element
+        rows = np.empty(len(values), np.dtype([("length", ">i4"), ("value", form)]))
+        rows["length"], rows["value"] = np.dtype(form).itemsize, values
+        header = np.array([1, 0, oid, len(values), 1], ">i4")  # dimensions, no NULLs, lower bound
+        return PackedArray(header.tobytes() + rows.tobytes())
+
+
+def register_arrays(connection: Any) -> None:
+    """Let a psycopg connection take :class:`PackedArray` parameters."""
+    from psycopg.adapt import Dumper  # noqa: PLC0415 - the driver is an extra
+    from psycopg.pq import Format  # noqa: PLC0415
+
+    class PackedDumper(Dumper):
+        format = Format.BINARY
+
+        def dump(self, obj: Any) -> bytes:
+            return bytes(obj.data)
+
+    connection.adapters.register_dumper(PackedArray, PackedDumper)
 
 
 def insert(
@@ -41,13 +74,13 @@ def insert(
     names = ", ".join(columns)
     if connection.dialect.name == "sqlite":
         marks = ", ".join("?" * len(columns))
-        rows = list(zip(*columns.values(), strict=True))
+        rows = list(zip(*map(_listed, columns.values()), strict=True))
         query = f"INSERT INTO {table.name} ({names}) VALUES ({marks}) ON CONFLICT {conflict}"
         return connection.exec_driver_sql(query, rows).rowcount
-    query = (
-        f"INSERT INTO {table.name} ({names}) SELECT * FROM {_unnest(connection, table, columns)}"
-    )
-    return connection.exec_driver_sql(f"{query} ON CONFLICT {conflict}", _lists(columns)).rowcount
+    query = f"INSERT INTO {table.name} ({names}) SELECT * FROM {_unnest(table, columns)}"
+    return connection.exec_driver_sql(
+        f"{query} ON CONFLICT {conflict}", _arrays(table, columns)
+    ).rowcount
 
 
 def delete(connection: sa.Connection, table: sa.Table, columns: Columns) -> int:
@@ -55,15 +88,15 @@ def delete(connection: sa.Connection, table: sa.Table, columns: Columns) -> int:
     if not len(next(iter(columns.values()))):
         return 0
     if connection.dialect.name == "sqlite":
-        rows = list(zip(*columns.values(), strict=True))
+        rows = list(zip(*map(_listed, columns.values()), strict=True))
         same = " AND ".join(f"{name} = ?" for name in columns)
         return connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE {same}", rows).rowcount
     same = " AND ".join(f"t.{name} = w.{name}" for name in columns)
     query = (
-        f"DELETE FROM {table.name} t USING {_unnest(connection, table, columns)}"
+        f"DELETE FROM {table.name} t USING {_unnest(table, columns)}"
         f" AS w({', '.join(columns)}) WHERE {same}"
     )
-    return connection.exec_driver_sql(query, _lists(columns)).rowcount
+    return connection.exec_driver_sql(query, _arrays(table, columns)).rowcount
 
 
 def with_keys(
@@ -79,21 +112,36 @@ def with_keys(
     head = f"WITH w({', '.join(names)}) AS "
     if connection.dialect.name != "sqlite":
         if keys:
-            columns = dict(zip(names, map(list, zip(*keys, strict=True)), strict=True))
-            yield f"{head}(SELECT * FROM {_unnest(connection, table, columns)}) ", columns
+            columns = dict(zip(names, zip(*keys, strict=True), strict=True))
+            yield f"{head}(SELECT * FROM {_unnest(table, names)}) ", _arrays(table, columns)
         return
     for start in range(0, len(keys), _CHUNK):
         rows = ", ".join(f"({', '.join(map(str, key))})" for key in keys[start : start + _CHUNK])
         yield f"{head}(VALUES {rows}) ", {}
 
 
-def _lists(columns: Columns) -> dict[str, list[Any]]:
-    return {name: list(values) for name, values in columns.items()}
+def _listed(values: Sequence[Any] | npt.NDArray[Any]) -> Sequence[Any]:
+    return values.tolist() if isinstance(values, np.ndarray) else values
 
 
-def _unnest(connection: sa.Connection, table: sa.Table, columns: Columns) -> str:
-    kinds = (table.c[name].type.compile(connection.dialect) for name in columns)
-    arrays = (f"%({name})s::{kind}[]" for name, kind in zip(columns, kinds, strict=True))
+def _arrays(table: sa.Table, columns: Columns) -> dict[str, PackedArray | list[Any]]:
+    packed: dict[str, PackedArray | list[Any]] = {}
+    for name, values in columns.items():
+        element = _element(table.c[name])
+        packed[name] = PackedArray.of(values, element) if element else list(values)
+    return packed
+
+
+def _element(column: sa.Column[Any]) -> tuple[int, str] | None:
+    """How a column's values are packed; None for those that go as a list."""
+    if isinstance(column.type, sa.Boolean):
+        return _BOOLEAN
+    return _BIGINT if isinstance(column.type, sa.Integer) else None
+
+
+def _unnest(table: sa.Table, columns: Iterable[str]) -> str:
+    kinds = {_BIGINT: "bigint", _BOOLEAN: "boolean", None: "text"}
+    arrays = (f"%({name})s::{kinds[_element(table.c[name])]}[]" for name in columns)
     return f"unnest({', '.join(arrays)})"
 
 

@@ -18,6 +18,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from monitor.errors import StoreError
 from monitor.settings.kinds import Url
+from monitor.store import bulk
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _BUSY_SECONDS = 20
@@ -72,6 +73,8 @@ def create_engine(url: str) -> sa.Engine:
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _prepare_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
+    else:
+        sa.event.listen(engine, "connect", _prepare_server)
     return engine
 
 
@@ -107,6 +110,10 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
             time.sleep(_BUSY_RETRY_SECONDS)
         else:
             return
+
+
+def _prepare_server(connection: Any, _record: object) -> None:
+    bulk.register_arrays(connection)
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
