@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import random
 import signal
+import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,16 +48,21 @@ class ChaosProcess(Running):
         self.name = name
         self.command = command
         self._orders = site.folder / f"{name}.orders"
+        self._seed, self._lives = f"{site.seed}-{name}", 0
         environment = {
             **site.environment,
             "CHAOS_ORDERS": str(self._orders),
             "CHAOS_STORM": str(site.folder / "storm"),
-            "CHAOS_SEED": f"{site.seed}-{name}",
             "CHAOS_CLIENT_LOG": str(site.folder / f"{name}.client.log"),
             "SLICEWATCH__EVALUATE__LEASE": f"{LEASE_SECONDS:.0f}s",
             **more,
         }
         super().__init__(site.folder, [command, "--settings", "settings.toml"], environment)
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        self._lives += 1  # or each life would end where the last one did
+        self._environment["CHAOS_SEED"] = f"{self._seed}-{self._lives}"
+        return super()._spawn()
 
     def __exit__(
         self,
@@ -175,22 +181,20 @@ class Storm:
     Args:
         site: where.
         risk: probability that a passage of a point is the last one.
-        settings: environment of all processes.
     """
 
     site: Site
     workers: int = 3
     servers: int = 2
-    risk: float = 0.004
-    settings: Mapping[str, str] = field(default_factory=dict)
+    risk: float = 0.006
     tally: Tally = field(default_factory=Tally)
 
     def __post_init__(self) -> None:
         self._pick = random.Random(self.site.seed)
         self._lives: list[_Life] = []
         self._logs: set[Path] = set()
-        self._calm = self.site.folder / "storm"
-        self._calm.touch()
+        self._flag = self.site.folder / "storm"
+        self._flag.touch()
         self._started = 0
         for command, number in (("serve", self.servers), ("ingest", self.workers)):
             for _ in range(number):
@@ -221,7 +225,7 @@ class Storm:
 
     def settle(self) -> None:
         """No more deeds: everything comes back, and reads and counts what there is."""
-        self._calm.unlink()
+        self._flag.unlink()
         self.site.produce(1)
         for life in self._lives:
             life.resume_at = None if life.resume_at is None else 0.0
@@ -248,7 +252,7 @@ class Storm:
     def _start(self, command: str) -> None:
         self._started += 1
         name = f"{command}-{self._started}"
-        more = {"CHAOS_RISK": str(self.risk), **self.settings}
+        more = {"CHAOS_RISK": str(self.risk)}
         if command == "ingest" and self._pick.random() < 0.3:
             more["SLICEWATCH__STREAM__INSTANCE"] = name
         process = ChaosProcess(self.site, command, name, **more)
@@ -290,9 +294,9 @@ class Storm:
         """Restart what has died; what was asked to leave, or crashed on its way, is gone."""
         code = life.process.process.returncode
         log = life.process.log.read_text()
-        expected = {0, CRASHED, -signal.SIGKILL}
+        expected = {CRASHED, -signal.SIGKILL}
         if life.leaving_until is not None:
-            expected.add(-signal.SIGTERM)  # it was still starting
+            expected |= {0, -signal.SIGTERM}  # the signal's own, when it was still starting
         assert code in expected or _lost_database(log), (code, log[-3000:])
         if life.leaving_until is not None:
             self._lives.remove(life)
@@ -355,12 +359,12 @@ def _lost_database(log: str) -> bool:
     return log.rstrip().rpartition("\n")[2].startswith("slicewatch: database")
 
 
-def weather(site: Site, seconds: float, settings: Mapping[str, str] | None = None) -> Tally:
+def weather(site: Site, seconds: float) -> Tally:
     """A storm from beginning to end; afterwards everything must be exact.
 
     Raises AssertionError that says what is not.
     """
-    with Storm(site, settings=settings or {}) as storm:
+    with Storm(site) as storm:
         storm.rage(seconds)
         storm.settle()
         storm.finish()

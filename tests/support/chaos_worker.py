@@ -175,7 +175,6 @@ def _tell_client_log(path: str) -> None:
     client = logging.getLogger("kafka")
     client.addHandler(handler)
     client.setLevel(logging.INFO)
-    logging.getLogger("kafka.coordinator").setLevel(logging.DEBUG)
 
 
 if __name__ == "__main__":
