@@ -103,7 +103,7 @@ def with_keys(
     connection: sa.Connection,
     table: sa.Table,
     names: Sequence[str],
-    keys: Sequence[tuple[int, ...]],
+    keys: list[tuple[int, ...]] | list[tuple[int, int]] | list[tuple[int, int, int]],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Statement heads ``WITH w(names) AS (the keys)``, each with its parameters.
 
@@ -116,7 +116,7 @@ def with_keys(
             yield f"{head}(SELECT * FROM {_unnest(table, names)}) ", _arrays(table, columns)
         return
     for start in range(0, len(keys), _CHUNK):
-        rows = ", ".join(f"({', '.join(map(str, key))})" for key in keys[start : start + _CHUNK])
+        rows = str(keys[start : start + _CHUNK])[1:-1]  # tuples of integers read like SQL
         yield f"{head}(VALUES {rows}) ", {}
 
 

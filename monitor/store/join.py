@@ -29,6 +29,7 @@ NEAR = MINUTE
 
 _NOBODY = -1  # rank of a row that was made only to be locked
 _NEVER = -(2**62)
+_MISS = (0, 0, -1)  # time, cell and request of a decision that was not found
 _ORDER = "rank, revision, labelled_at, label"
 _KEY = ("hour", "id", "complaint")
 _SAME_KEY = "s.hour = w.hour AND s.id = w.id AND s.complaint = w.complaint"
@@ -220,12 +221,15 @@ def _find_in_hours(
         )
         for hour, key, ts, cell, request in connection.exec_driver_sql(query, more):
             hits[hour, key] = (ts, cell, request)
-    for row, key, said in zip(rows.tolist(), keys, labels.ts[rows].tolist(), strict=True):
-        hit = hits.get(key)
-        # In its own hour the id alone decides; beyond an edge the same id may be another decision.
-        if hit is not None and (said // HOUR == key[0] or abs(hit[0] - said) <= NEAR):
-            found.hour[row] = key[0]
-            found.ts[row], found.cell[row], found.request[row] = hit
+    if not hits:
+        return
+    ts, cells, requests = np.array([hits.get(key, _MISS) for key in keys], np.int64).T
+    said = labels.ts[rows]
+    # In its own hour the id alone decides; beyond an edge the same id may be another decision.
+    same = (requests >= 0) & ((said // HOUR == hours) | (np.abs(ts - said) <= NEAR))
+    found.hour[rows[same]] = hours[same]
+    for column, values in ((found.ts, ts), (found.cell, cells), (found.request, requests)):
+        column[rows[same]] = values[same]
 
 
 def _apply(connection: sa.Connection, labels: LabelColumns, found: _Found) -> Joined:
