@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from itertools import pairwise
 
 from monitor.core.cells import MAX_BANDS, MAX_RATES
 from monitor.core.time import WINDOWS
-from monitor.settings.kinds import Duration, Secret, duration_text
+from monitor.settings.kinds import Duration, Secret, Url, duration_text
 from monitor.settings.model import Settings
 from monitor.settings.problems import problem
 from monitor.settings.sections import Security, Server, Stream
@@ -18,11 +19,14 @@ MAX_EDGES = MAX_BANDS - 2
 # The longest key that BLAKE2b takes, in bytes.
 MAX_ID_KEY = 64
 MIN_SECRET = 16
+# Host, port and what follows, as the database's library takes them: all after the first @.
+_DATABASE_ADDRESS = re.compile(r"(\[[^]@/?]+\]|[^]\[:@/?]*)(:[0-9]*)?([/?][^@]*)?\Z", re.DOTALL)
 
 
 def check_sections(settings: Settings) -> None:
     """Raise SettingsError for the first contradiction."""
     _check_topics(settings.stream)
+    _check_database(settings.store.url)
     _check_start(settings.stream)
     _check_bands(settings.stream.score_bands)
     _check_rates(settings.stream.audit_rates)
@@ -45,6 +49,15 @@ def _check_topics(stream: Stream) -> None:
         raise problem("stream.bootstrap_servers", "is empty; name at least one broker")
     if stream.decisions_topic == stream.labels_topic:
         raise problem("stream.labels_topic", "is the decisions topic too; use two topics")
+
+
+def _check_database(url: Url) -> None:
+    """A part of a password that is taken for the host would be told in errors of the network."""
+    scheme, _, rest = url.partition("://")
+    address = rest.partition("@")[2] or rest
+    if not scheme.startswith("sqlite") and not _DATABASE_ADDRESS.match(address):
+        fix = "write @ in a password as %40, and several hosts as ?host=A:5432&host=B:5432"
+        raise problem("store.url", f"has no HOST or HOST:PORT where it belongs; {fix}")
 
 
 def _check_start(stream: Stream) -> None:

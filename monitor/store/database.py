@@ -65,11 +65,12 @@ def create_engine(url: str) -> sa.Engine:
             "store.url: the driver of this database is not installed;"
             " run: pip install 'slicewatch[postgresql]'"
         ) from error
-    except (ArgumentError, NoSuchModuleError) as error:
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        # The cause may quote a part of the password.
         raise StoreError(
             "store.url is not a database URL this installation can open; use sqlite:///FILE or"
             " postgresql://USER@HOST/DATABASE"
-        ) from error
+        ) from None
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _prepare_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)

@@ -5,6 +5,7 @@ The fixture ``database`` is the list of databases: another one joins by a parame
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -202,6 +203,13 @@ def test_an_unreachable_database_is_a_store_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be used"):
         db.schema_revision(engine)
     engine.dispose()
+
+
+def test_a_url_that_cannot_be_read_is_a_store_error_without_the_password() -> None:
+    url = "postgresql://user:hun@ter2:x@host/db"
+    with pytest.raises(StoreError, match=r"store\.url") as caught:
+        db.create_engine(url)
+    assert "ter2" not in "".join(traceback.format_exception(caught.value))
 
 
 # Ownership

@@ -212,6 +212,23 @@ class TestSecrets:
         assert "hunter2" not in api.Url(url).masked
         assert api.Url("sqlite:///x.db").masked == "sqlite:///x.db"
 
+    @pytest.mark.parametrize(
+        "address",
+        ["u:hun@ter2:x@h/d", "u:hun@ter2@h/d", "u:hun@ter2/x@h/d", "u:hunter2", "u@h1:1,h2:2/d"],
+    )
+    def test_a_password_is_not_taken_for_the_host(self, load: Load, address: str) -> None:
+        message = error_of(load, f'[store]\nurl = "postgresql://{address}"\n')
+        assert message.startswith("store.url: has no HOST")
+        assert "ter2" not in message
+
+    @pytest.mark.parametrize(
+        "address",
+        ["/d", "h", "u:hun%40ter2@h:5432/d", "u:a:/b?@[::1]:1/d", "u@h1,h2/d?host=h3:1&host=h4:2"],
+    )
+    def test_addresses_of_databases(self, load: Load, address: str) -> None:
+        url = f"postgresql://{address}"
+        assert load(f'[store]\nurl = "{url}"\n').store.url == url
+
     @pytest.mark.parametrize("key", ["stream.security.password", "privacy.id_key", "server.token"])
     @pytest.mark.parametrize("value", ["41276634", "[41276634]", '{ "41276634" = 1 }', "41276.634"])
     def test_a_wrong_secret_is_not_quoted(self, load: Load, key: str, value: str) -> None:
