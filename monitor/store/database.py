@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from monitor.errors import StoreError
 from monitor.settings.kinds import Url
@@ -29,18 +29,32 @@ _MIGRATION_LOCK = 7_217_002_914  # any number that no other program locks in thi
 _SERVER_OPTIONS = {
     # A worker that stops inside a transaction must not keep its shards from their next owner.
     "idle_in_transaction_session_timeout": "30s",
+    # Nor may a machine that vanished, which the timeout does not see in the middle of a statement.
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+    # Whatever holds a lock for good, waiting for it is a failure that is told.
+    "lock_timeout": "60s",
     "timezone": "UTC",
 }
+_APPLICATION = "slicewatch"
 _CONNECT_ARGUMENTS = {
-    "application_name": "slicewatch",
+    "application_name": _APPLICATION,
     "connect_timeout": 10,
-    "options": " ".join(f"-c {name}={value}" for name, value in _SERVER_OPTIONS.items()),
     # A server that vanished without a word is noticed within half a minute.
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+_LOCK_TIMEOUT = "55P03"  # SQLSTATE lock_not_available
+_FROZEN_SECONDS = 30.0
+_END_FROZEN = sa.text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND application_name = :application"
+    " AND pid <> pg_backend_pid() AND state = 'active' AND wait_event = 'ClientRead'"
+    " AND query_start < now() - make_interval(secs => :seconds)"
+)
 
 
 def create_engine(url: str) -> sa.Engine:
@@ -58,7 +72,7 @@ def create_engine(url: str) -> sa.Engine:
             parsed,
             pool_pre_ping=on_server,
             hide_parameters=True,  # rows must not appear in error texts
-            connect_args=_CONNECT_ARGUMENTS if on_server else {},
+            connect_args=_connect_arguments() if on_server else {},
         )
     except ModuleNotFoundError as error:
         raise StoreError(
@@ -83,6 +97,11 @@ def _with_driver(url: sa.URL) -> sa.URL:
     """Psycopg 3 is the one driver we speak to PostgreSQL with."""
     plain = url.drivername in ("postgres", _SERVER)
     return url.set(drivername=_DRIVER) if plain else url
+
+
+def _connect_arguments() -> dict[str, Any]:
+    options = " ".join(f"-c {name}={value}" for name, value in _SERVER_OPTIONS.items())
+    return {**_CONNECT_ARGUMENTS, "options": options}
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
@@ -164,7 +183,22 @@ def _translated(engine: sa.Engine) -> Iterator[None]:
         where = Url(engine.url.render_as_string(hide_password=False)).masked
         cause = error.orig if isinstance(error, DBAPIError) else error
         detail = next(iter(str(cause).splitlines()), "unknown reason")
+        if getattr(cause, "sqlstate", None) == _LOCK_TIMEOUT and _end_frozen(engine):
+            detail += "; a session that had stopped in the middle of a statement was ended"
         raise StoreError(f"database {where} cannot be used: {detail}") from error
+
+
+def _end_frozen(engine: sa.Engine) -> bool:
+    """End sessions whose client has stopped in the middle of a statement, with all their locks.
+
+    No timeout of the server ends a COPY that waits for its client, however long it does.
+    """
+    with suppress(SQLAlchemyError), engine.connect() as connection:
+        ended = connection.execute(
+            _END_FROZEN, {"application": _APPLICATION, "seconds": _FROZEN_SECONDS}
+        )
+        return any(ended.scalars())
+    return False
 
 
 def compact(engine: sa.Engine) -> None:
@@ -211,6 +245,7 @@ def migrate(engine: sa.Engine) -> None:
         return
     with writing(engine) as connection:
         if connection.dialect.name == _SERVER:
+            connection.execute(sa.text("SET LOCAL lock_timeout = 0"))  # a migration may take hours
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
         command.upgrade(_config(connection), "head")
 

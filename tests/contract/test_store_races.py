@@ -9,18 +9,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 import sqlalchemy as sa
 
 from monitor.core.cells import Counter, Route, Stratum
 from monitor.core.labels import LabelColumns
 from monitor.core.time import HOUR, MINUTE
-from monitor.errors import FencedError
+from monitor.errors import FencedError, StoreError
 from monitor.ports import Claim, DecisionColumns, Dictionary, Request, Shard, ShardFlush, Tallies
 from monitor.store import database as db
 from monitor.store import ingest, join
@@ -285,3 +287,32 @@ def test_repeated_ids_in_two_partitions_at_once_neither_fail_nor_lock_each_other
     repeated = [tallies.repeated.get("human_review", 0) for one in told for tallies in one.values()]
     assert sorted(repeated) == [0, 100]
     assert EvaluatorStore(one.engine, "decisions").watermark() is None  # two shards never read
+
+
+@contextmanager
+def frozen_in_copy(url: str) -> Iterator[None]:
+    """A worker that stops in the middle of its flush, and finds out when it goes on."""
+    with psycopg.connect(url, application_name="slicewatch") as worker:
+        worker.execute("UPDATE ownership SET seq = seq")
+        with worker.cursor().copy("COPY pending FROM STDIN"):
+            yield
+
+
+def take_over(worker: Worker) -> None:
+    with pytest.raises(StoreError, match=r"lock timeout; a session .* was ended"):
+        worker.claim([D0])
+    worker.claim([D0])
+
+
+def test_a_worker_frozen_in_a_copy_does_not_keep_its_shards(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(db._SERVER_OPTIONS, "lock_timeout", "500ms")
+    monkeypatch.setattr(db, "_FROZEN_SECONDS", 0.1)
+    engine = db.create_engine(postgres_url)
+    db.migrate(engine)
+    engine.dispose()
+    next_owner = Worker(postgres_url, "two", [D0])
+    with pytest.raises(psycopg.OperationalError, match="terminating"), frozen_in_copy(postgres_url):
+        take_over(next_owner)
+    next_owner.engine.dispose()
