@@ -70,7 +70,7 @@ def _atom(coding: Coding, values: Mapping[str, str], versions: Versions) -> str:
 
 
 class Coder:
-    """Codes decisions; codes stay valid until :meth:`trim` empties the dictionary.
+    """Codes decisions; codes stay valid until they are forgotten, or :meth:`trim` empties them.
 
     A code stands for what a decision says; which cell that is depends on the era of its time.
     ``crowded`` tells that a version tuple found no room.
@@ -94,9 +94,10 @@ class Coder:
         self._version_texts: dict[int, str] = {}
         self._cells: dict[int, tuple[int, int, int]] = {}
         self.codes: dict[Key, int] = {}
-        self._forget_codes()
+        self.forget_codes()
 
-    def _forget_codes(self) -> None:
+    def forget_codes(self) -> None:
+        """Check and code every key anew, so that its dictionary rows go to the store again."""
         self.codes.clear()
         self._key_bytes = 0
         self._parts: list[tuple[tuple[str, ...], int, Route, int, bool, bool]] = []
@@ -108,12 +109,12 @@ class Coder:
         """Make room for new version tuples: those that are not live any more are let go."""
         self._versions = set(live) - {OTHER}
         self.crowded = False
-        self._forget_codes()
+        self.forget_codes()
 
     def trim(self) -> None:
         """Empty the dictionary when it is full; call between batches, never within one."""
         if len(self.codes) >= MAX_KEYS or self._key_bytes >= MAX_KEY_BYTES:
-            self._forget_codes()
+            self.forget_codes()
 
     @property
     def dictionary(self) -> Dictionary:

@@ -20,18 +20,8 @@ from consumers.pressure import paused_shards
 from consumers.progress import Progress, lag
 from consumers.roles import IngestPolicy, Observer, Store
 from consumers.shard import Codecs, ShardState
-from monitor.errors import (
-    DataLossError,
-    FencedError,
-    StoreError,
-)
-from monitor.ports import (
-    Clock,
-    Polled,
-    Records,
-    RecordSource,
-    Shard,
-)
+from monitor.errors import DataLossError, FencedError, StoreError
+from monitor.ports import Clock, Polled, Records, RecordSource, Shard
 
 log = logging.getLogger("slicewatch.ingest")
 
@@ -191,14 +181,17 @@ class Ingest:
     def _claim(self, now: float) -> None:
         try:
             claimed = self._own.claim(now)
+            if claimed is None:
+                return
+            self.health.store_ok = True
             if claimed:
                 self._lookout.look_elsewhere()
-            for state in claimed:
-                self._ends = {s: end for s, end in self._ends.items() if s != state.shard}
-                self._tell(state)
-                self.health.store_ok = True
         except StoreError as error:
             self._lost_store(error)
+            return
+        for state in claimed:
+            self._ends = {s: end for s, end in self._ends.items() if s != state.shard}
+            self._tell(state)
 
     def _lost_store(self, error: StoreError) -> None:
         if self.health.store_ok:

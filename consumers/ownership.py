@@ -71,18 +71,23 @@ class Ownership:
         if self.states.pop(shard, None) is not None:
             log.info("shard dropped", extra={"shard": str(shard)})
 
-    def claim(self, now: float) -> list[ShardState]:
+    def claim(self, now: float) -> list[ShardState] | None:
         """Claim what is assigned, once the coordinator agrees that it is ours.
 
-        Returns the shards that are read from now on. Raises StoreError.
+        Returns the shards that are read from now on, None when the store was not asked. Raises
+        StoreError.
         """
         shards = sorted(self.unclaimed)
         if not shards or now < self._not_before or not self._source.is_member(shards):
-            return []
+            return None
         self._not_before = now + RETRY_SECONDS
         present = self._identities(shards)
         known = [shard for shard in shards if shard.topic in present]
-        claims = self._store.claim(known, self._policy.owner, present) if known else []
+        if not known:
+            return None
+        claims = self._store.claim(known, self._policy.owner, present)
+        # Since the last claim the store may have gone back to an older state, without these rows.
+        self._codecs.coder.forget_codes()
         begun = [self._begin(claim, present[claim.shard.topic]) for claim in claims]
         return [state for state in begun if state is not None]
 
@@ -155,12 +160,13 @@ class Ownership:
         """Compare what is ours with what the store says of it. Raises StoreError.
 
         A parked shard that a person gave another offset is claimed again, and so is one being
-        read that was taken over: without a message no flush would find out.
+        read that was taken over, or whose position is not what we wrote (the store was restored,
+        or a lagging standby took over): without a message no flush would find out.
         """
         for status in statuses:
             shard = status.shard
             state, parked = self.states.get(shard), self.parked.get(shard)
-            if state is not None and state.claim.epoch != status.epoch:
+            if state is not None and not _as_stored(state, status):
                 self.fenced(shard)
             if parked is not None and parked.epoch != status.epoch:
                 del self.parked[shard]
@@ -199,6 +205,10 @@ class Ownership:
         self.unclaimed.update(shards)
         for shard in shards:
             del self.states[shard]
+
+
+def _as_stored(state: ShardState, status: ShardStatus) -> bool:
+    return (state.claim.epoch, state.committed) == (status.epoch, status.next_offset)
 
 
 def _require_same_topic(claim: Claim, topic_id: str | None) -> None:
