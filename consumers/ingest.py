@@ -265,6 +265,10 @@ class Ingest:
             self._lost_store(error)
             return
         self.health.missing = ", ".join(self._lookout.missing)
+        if idle is None:
+            return
+        # Where a claim is due, it shows whether the store can be written too.
+        self.health.store_ok |= not self._own.unclaimed
         self._write(idle)
 
     def _throttle(self) -> None:

@@ -64,14 +64,16 @@ class Lookout:
                 self._codecs.lateness,
             )
 
-    def review(self, now: float) -> list[ShardState]:
+    def review(self, now: float) -> list[ShardState] | None:
         """Compare with the store; returns shards that stand elsewhere now without a message.
+
+        None when it is not time to look.
 
         Raises:
             StoreError: the store cannot be read.
         """
         if now < self._next_review:
-            return []
+            return None
         self._next_review = now + REVIEW_SECONDS
         self._renew_versions(now)
         statuses = self._store.statuses()

@@ -15,7 +15,7 @@ from consumers.roles import IngestPolicy, Store
 from consumers.shard import Codecs, ShardState
 from monitor.core.time import MINUTE
 from monitor.errors import DataLossError, FencedError, SourceError
-from monitor.ports import Claim, RecordSource, Shard, ShardStatus
+from monitor.ports import CREATED_AGAIN, Claim, RecordSource, Shard, ShardStatus
 
 log = logging.getLogger("slicewatch.ingest")
 
@@ -106,7 +106,8 @@ class Ownership:
             return None
         try:
             _require_same_topic(claim, topic_id)
-            offset = self._offset(claim)
+            if (offset := self._offset(claim)) is None:
+                return None
             state = self._state(claim, offset)
             self.unclaimed.discard(shard)
             self._source.begin(shard, offset)
@@ -122,10 +123,15 @@ class Ownership:
         log.info("shard claimed", extra={"shard": str(shard), "offset": offset})
         return state
 
-    def _offset(self, claim: Claim) -> int:
+    def _offset(self, claim: Claim) -> int | None:
+        """Where to go on; None while no broker says where a shard begins: it stays unclaimed."""
         if claim.next_offset is not None:
             return claim.next_offset
-        offset = self._source.first_offset(claim.shard, self._policy.start)
+        try:
+            offset = self._source.first_offset(claim.shard, self._policy.start)
+        except SourceError as error:
+            log.warning("shard is not begun yet: %s", error, extra={"shard": str(claim.shard)})
+            return None
         self._store.start(claim, offset)
         return offset
 
@@ -145,7 +151,14 @@ class Ownership:
         if not isinstance(error.shard, Shard):
             raise error
         # A shard that is not being read is claimed first, and told of its loss again.
-        if (state := self.states.get(error.shard)) is not None:
+        if (state := self.states.get(error.shard)) is None:
+            return
+        present = self._identities([state.shard])
+        if state.shard.topic not in present:
+            self._release([state.shard])  # whether it is another topic now decides the way on
+            return
+        self.compare(state.shard.topic, present[state.shard.topic])
+        if state.shard in self.states:
             self._park(state.claim, error)
 
     def compare(self, topic: str, topic_id: str | None) -> None:
@@ -216,7 +229,7 @@ def _require_same_topic(claim: Claim, topic_id: str | None) -> None:
     if known is None or topic_id is None or known == topic_id:
         return
     raise DataLossError(
-        f"topic {shard.topic} was deleted and created again since partition {shard.partition} was"
+        f"topic {shard.topic} {CREATED_AGAIN} since partition {shard.partition} was"
         " last read; its stored position means nothing in the new topic. To go on: slicewatch db"
         f" resume-from {shard.topic} {shard.partition} OFFSET --reason TEXT",
         shard,

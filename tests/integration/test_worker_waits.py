@@ -1,0 +1,108 @@
+"""A worker that cannot go on waits, and is ready again by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import lesson
+import pytest
+from pipeline import DECISIONS, LABELS, Pipeline
+
+from consumers.health import STUCK_SECONDS
+from consumers.ingest import Ingest
+from consumers.lookout import REVIEW_SECONDS
+from monitor.errors import SourceError, StoreError
+from monitor.ports import Shard, Start
+from monitor.store.parking import park
+
+D0, D1, L0 = Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Iterator[Pipeline]:
+    with Pipeline(tmp_path, partitions=(2, 1), stream__clock="live") as pipeline:
+        yield pipeline
+
+
+def send(pipeline: Pipeline, shard: Shard, key: str) -> None:
+    attributes = {"language_variety": "formal", "channel": "chat"}
+    event = lesson.decision(key, lesson.START, 0.8, attributes=attributes)
+    pipeline.broker.produce(shard.topic, [json.dumps(event).encode()], partition=shard.partition)
+
+
+def run(pipeline: Pipeline, worker: Ingest, seconds: float) -> None:
+    for _ in range(int(seconds)):
+        pipeline.step(worker, 1.0)
+
+
+def ready(pipeline: Pipeline, worker: Ingest) -> tuple[bool, str]:
+    return worker.health.ready(pipeline.clock.monotonic())
+
+
+def go_away(*_: object) -> None:
+    raise StoreError("away")
+
+
+@pytest.mark.parametrize("spare", [True, False])
+def test_a_worker_without_a_shard_to_read_outlives_a_store_that_was_away(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, spare: bool
+) -> None:
+    worker = pipeline.worker()
+    run(pipeline, worker, 2)
+    if spare:
+        other = pipeline.worker()
+        for shard in (D0, D1, L0):
+            pipeline.broker.move("slicewatch", shard, other._source)  # type: ignore[arg-type]
+    else:
+        for status in pipeline.statuses():
+            park(pipeline.engine, status.shard, status.epoch, "its data is gone")
+        pipeline.kill(worker)
+        worker = pipeline.worker()
+    run(pipeline, worker, 2)
+    assert not worker._states
+    with monkeypatch.context() as patch:
+        patch.setattr(worker._store, "statuses", go_away)
+        run(pipeline, worker, REVIEW_SECONDS + 1)
+        assert ready(pipeline, worker) == (False, "the store cannot be written")
+    run(pipeline, worker, REVIEW_SECONDS + 1)
+    why = "ok" if spare else "a shard is parked after data loss"
+    assert ready(pipeline, worker) == (spare, why)
+
+
+def test_a_claim_that_only_finds_parked_shards_has_reached_the_store(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for status in pipeline.statuses():
+        park(pipeline.engine, status.shard, status.epoch, "its data is gone")
+    worker = pipeline.worker()
+    with monkeypatch.context() as patch:
+        patch.setattr(worker._store, "claim", go_away)
+        run(pipeline, worker, 3)
+        assert not worker.health.store_ok
+    run(pipeline, worker, 3)
+    assert worker.health.store_ok
+
+
+def test_a_shard_whose_first_position_nobody_tells_waits_alone(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(pipeline, D0, "a")
+    send(pipeline, D1, "b")
+    worker = pipeline.worker()
+    known = worker._source.first_offset
+
+    def unknown(shard: Shard, start: Start) -> int:
+        if shard == D1:
+            raise SourceError("the leader is away")
+        return known(shard, start)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker._source, "first_offset", unknown)
+        run(pipeline, worker, STUCK_SECONDS + 5)
+        assert [s.next_offset for s in pipeline.statuses()] == [1, None, 0]
+        assert ready(pipeline, worker) == (False, "assigned partitions could not be taken over")
+    run(pipeline, worker, 5)
+    assert pipeline.drained()
+    assert ready(pipeline, worker) == (True, "ok")
