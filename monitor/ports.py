@@ -334,6 +334,10 @@ class Claim:
     parked: str | None = None
 
 
+CREATED_AGAIN = "was deleted and created again"
+"""Part of why a shard is parked, where its offsets begin anew: none of them was counted yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
     """What the store knows of a shard, whoever owns it.

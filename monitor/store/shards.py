@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import msgspec
 import sqlalchemy as sa
 
 from monitor.errors import StoreError
-from monitor.ports import Shard, ShardStatus, Tallies
+from monitor.ports import CREATED_AGAIN, Shard, ShardStatus, Tallies
 from monitor.store.database import reading, writing
 from monitor.store.schema import ownership, resumption
+
+
+def is_shard(shard: Shard) -> sa.ColumnElement[bool]:
+    """The condition for a shard's row of ``ownership``."""
+    return sa.and_(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
+
+
+def lock_shards(connection: sa.Connection) -> dict[Shard, sa.Row[Any]]:
+    """Let nobody else change any shard until we commit; returns their rows.
+
+    One by one in the order of flushes, which is Python's: a database sorts text by its own rules,
+    and two that lock in different orders could wait for each other for ever.
+    """
+    found = connection.execute(sa.select(ownership.c.topic, ownership.c.part)).all()
+    one = sa.select(ownership).with_for_update()
+    return {
+        shard: connection.execute(one.where(is_shard(shard))).one()
+        for shard in sorted(Shard(row.topic, row.part) for row in found)
+    }
 
 
 def read_statuses(engine: sa.Engine) -> list[ShardStatus]:
@@ -65,10 +87,18 @@ def read_slowest(connection: sa.Connection) -> int | None:
     return min(known) if len(known) == len(marks) > 1 else None
 
 
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """Where a shard stood before it was moved, and how many offsets are counted again."""
+
+    before: int | None
+    again: int
+
+
 def resume_from(
     engine: sa.Engine, shard: Shard, offset: int, reason: str, now: int, *, force: bool = False
-) -> int | None:
-    """Move a shard to another offset after data loss; returns the offset it stood at.
+) -> Resumed:
+    """Move a shard to another offset after data loss.
 
     Offsets that are skipped become gaps, so both conservation equations still hold; when the
     topic was created again and its offsets begin anew, the shard's own start moves along. The
@@ -77,18 +107,20 @@ def resume_from(
 
     Raises:
         StoreError: the store does not know the shard, or it is not parked, so that moving it
-            could skip data that is still there; ``force`` moves it all the same.
+            could skip data that is still there, or offsets that were counted would be counted
+            again; ``force`` moves it all the same.
     """
     with writing(engine) as connection:
-        one = sa.and_(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
+        one = is_shard(shard)
         row = connection.execute(sa.select(ownership).where(one).with_for_update()).one_or_none()
         if row is None:
             raise StoreError(f"topic {shard.topic} partition {shard.partition} was never read")
         before: int | None = row.next_offset
-        if row.parked is None and before is not None and not force:
-            raise StoreError(_not_parked(shard, before, offset))
-        tallies = msgspec.json.decode(row.tallies, type=Tallies)
         moved = 0 if before is None else offset - before
+        again = 0 if CREATED_AGAIN in (row.parked or "") else max(-moved, 0)
+        if before is not None and not force:
+            _refuse(shard, row.parked, before, offset, again)
+        tallies = msgspec.json.decode(row.tallies, type=Tallies)
         tallies.gaps += max(moved, 0)
         start = offset if row.start_offset is None else row.start_offset + min(moved, 0)
         connection.execute(
@@ -115,18 +147,24 @@ def resume_from(
                 lost_from=row.max_decided_at,
             )
         )
-    return before
+    return Resumed(before, again)
 
 
-def _not_parked(shard: Shard, before: int, offset: int) -> str:
+def _refuse(shard: Shard, parked: str | None, before: int, offset: int, again: int) -> None:
     what = (
-        f"leave {offset - before} offsets uncounted"
+        f"count {again} offsets again"
+        if again
+        else f"leave {offset - before} offsets uncounted"
         if offset > before
-        else f"count {before - offset} offsets again"
-        if offset < before
         else "record a loss"
     )
-    return (
-        f"{shard} is not parked: it stands at {before} and a worker can read on from there; going"
-        f" on at {offset} would {what}. If its data is gone from the broker, add --force"
-    )
+    if parked is None:
+        raise StoreError(
+            f"{shard} is not parked: it stands at {before} and a worker can read on from there;"
+            f" going on at {offset} would {what}. If its data is gone from the broker, add --force"
+        )
+    if again:
+        raise StoreError(
+            f"{shard} stands at {before}: going on at {offset} would {what}, unless the topic was"
+            " created again. If that is so, or meant, add --force"
+        )

@@ -369,6 +369,15 @@ def test_a_parked_shard_is_parked_no_more(pipeline: Pipeline) -> None:
     assert "gone" in invoke(pipeline, "status").output
 
 
+def test_a_parked_shard_goes_backwards_by_force_only(pipeline: Pipeline) -> None:
+    consume(pipeline, [decision("a"), decision("b")])
+    park(pipeline, DECISIONS)
+    assert "would count 2 offsets again" in refused(resume(pipeline, DECISIONS, 0))
+    assert status(pipeline, 1)["shards"][0]["next_offset"] == 2
+    said = printed(resume(pipeline, DECISIONS, 0, "--force"))
+    assert said == "decisions/0 stood at 2, goes on at 0; 2 offsets will be counted again\n"
+
+
 def moments(*after: timedelta) -> list[dict[str, object]]:
     return [decision(f"at {one}", NOW + one, label_requested=False) for one in after]
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import lesson
 import pytest
 from pipeline import DECISIONS, LABELS, Pipeline, total
 
 from consumers.lookout import REVIEW_SECONDS, TOPICS_SECONDS
-from monitor.errors import StoreError
+from monitor.errors import SourceError, StoreError
 from monitor.ports import Shard
 from monitor.store.ingest import IngestStore
 from monitor.store.shards import resume_from
@@ -106,6 +107,26 @@ def test_a_topic_created_again_while_it_is_read(pipeline: Pipeline) -> None:
     assert offsets(pipeline) == [5, 0, 2]
     assert total(pipeline.statuses(), DECISIONS, "counted") == 3 + 5
     pipeline.check_conservation()
+
+
+def test_a_shorter_topic_is_told_from_one_that_was_cut(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its offset is gone before anybody has looked at its identity: that is asked for first."""
+    send(pipeline, D0, 3)
+    worker = pipeline.worker()
+    pipeline.drain()
+    pipeline.broker.create_topic(DECISIONS, 2)
+    with monkeypatch.context() as nobody_says:
+        away = Mock(side_effect=SourceError("nobody says"))
+        nobody_says.setattr(worker._source, "topic_id", away)
+        run(pipeline, 3)
+        assert away.called
+        assert parked(pipeline) == {}
+    run(pipeline, 3)
+    assert "created again" in str(parked(pipeline)[D0])
+    resume(pipeline, D0, 0)
+    assert offsets(pipeline)[0] == 0
 
 
 def test_what_was_read_before_a_loss_is_stored(pipeline: Pipeline) -> None:

@@ -19,7 +19,7 @@ from monitor.store.shards import resume_from
 @click.argument("offset", type=click.IntRange(min=0))
 @settings_option
 @click.option("--reason", required=True, help="Why; kept with the gap.")
-@click.option("--force", is_flag=True, help="Also when the partition is not parked.")
+@click.option("--force", is_flag=True, help="Also when it is not parked, or backwards.")
 def resume(
     topic: str, partition: int, offset: int, path: Path, *, reason: str, force: bool
 ) -> None:
@@ -27,12 +27,13 @@ def resume(
 
     Windows that the gap touches say so. A partition that is not parked is refused: a worker can
     read on from where it stands, and moving it would leave events uncounted or count them twice.
-    With --force it is moved all the same.
+    So is one that would go backwards in the same topic. With --force it is moved all the same.
 
     Example: slicewatch db resume-from decisions 0 81234 --reason "topic was truncated"
     """
     shard = Shard(topic, partition)
     with opened(path) as (_, engine):
-        before = resume_from(engine, shard, offset, reason, SystemClock().now(), force=force)
-    stood = "was never read" if before is None else f"stood at {before}"
-    click.echo(f"{shard} {stood}, goes on at {offset}")
+        found = resume_from(engine, shard, offset, reason, SystemClock().now(), force=force)
+    stood = "was never read" if found.before is None else f"stood at {found.before}"
+    again = f"; {found.again} offsets will be counted again" if found.again else ""
+    click.echo(f"{shard} {stood}, goes on at {offset}{again}")
