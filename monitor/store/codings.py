@@ -20,6 +20,7 @@ from monitor.errors import OutdatedError, StoreError
 from monitor.store.database import reading, writing
 from monitor.store.schema import coding as table
 from monitor.store.schema import lease, ownership
+from monitor.store.shards import lock_shards
 
 _OUTDATED = (
     "this worker's settings are older than the store's: attributes or their values have changed"
@@ -126,19 +127,10 @@ def lock_eras(connection: sa.Connection, *, shared: bool = False) -> None:
 def fence_all(connection: sa.Connection) -> int | None:
     """Fence every shard and the evaluator; returns the newest event time that was read.
 
-    Whoever works must claim again. A flush that is under way ends first: rows are locked in its
-    order.
+    Whoever works must claim again. A flush that is under way ends first.
     """
-    shards = connection.execute(sa.select(ownership.c.topic, ownership.c.part)).all()
-    newest = [
-        connection.execute(
-            sa.update(ownership)
-            .where(ownership.c.topic == topic, ownership.c.part == part)
-            .values(epoch=ownership.c.epoch + 1)
-            .returning(ownership.c.max_decided_at)
-        ).scalar()
-        for topic, part in sorted(tuple(shard) for shard in shards)
-    ]
+    newest = [row.max_decided_at for row in lock_shards(connection).values()]
+    connection.execute(sa.update(ownership).values(epoch=ownership.c.epoch + 1))
     connection.execute(sa.update(lease).values(epoch=lease.c.epoch + 1))
     return max((at for at in newest if at is not None), default=None)
 

@@ -19,18 +19,15 @@ from monitor.errors import FencedError
 from monitor.ports import Loss, PaneCounts, Shard, StoredDelta
 from monitor.store import bulk, payload
 from monitor.store.codings import require_eras
+from monitor.store.counts import SUMS, add_counts
 from monitor.store.database import reading, writing
 from monitor.store.dictionary import write_cells
 from monitor.store.losses import read_losses
-from monitor.store.schema import COUNTER_COLUMNS, counts, delta, fold_cursor
+from monitor.store.schema import delta, fold_cursor
 from monitor.store.shards import read_statuses, read_watermark
 
 ROLE = "evaluator"
 _CHUNK = 5_000
-# PostgreSQL adds whole numbers up to decimals.
-_SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNTER_COLUMNS)
-_ADDED = ", ".join(f"{name} = counts.{name} + excluded.{name}" for name in COUNTER_COLUMNS)
-_ADD = f"(grain, pane, cell) DO UPDATE SET {_ADDED}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +158,7 @@ class EvaluatorStore:
     def sum_panes(self, grain: Grain, first: int, end: int) -> Counts:
         """Counts of the panes ``first`` to ``end`` (exclusive), added up by cell."""
         query = (
-            f"SELECT cell, {_SUMS} FROM counts"
+            f"SELECT cell, {SUMS} FROM counts"
             " WHERE grain = :grain AND pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
         )
         with reading(self._engine) as connection:
@@ -227,7 +224,7 @@ class EvaluatorStore:
             if fence.rowcount != 1:
                 raise FencedError(ROLE)
             write_cells(connection, cycle.cells)
-            _add_counts(connection, cycle.increments)
+            add_counts(connection, cycle.increments)
             _move_cursors(connection, cycle.cursors)
             if cycle.snapshot is not None:
                 _store_snapshot(connection, cycle.snapshot, cycle.watermark, stored_at)
@@ -240,33 +237,6 @@ def database_now(connection: sa.Connection) -> int:
     else:
         query = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
     return int(connection.exec_driver_sql(query).scalar_one())
-
-
-def _add_counts(connection: sa.Connection, panes: Iterable[PaneCounts]) -> None:
-    """Add all panes by few statements: a back-fill has a pane for nearly every event."""
-    tables = [pane for pane in panes if len(pane.counts.keys)]
-    if not tables:
-        return
-    sizes = [len(pane.counts.keys) for pane in tables]
-    grains = np.repeat([pane.grain for pane in tables], sizes)
-    panes = np.repeat([pane.pane for pane in tables], sizes)
-    cells = np.concatenate([pane.counts.keys for pane in tables])
-    keys, values = _once(
-        np.stack([grains, panes, cells]), np.concatenate([pane.counts.values for pane in tables])
-    )
-    names = ("grain", "pane", "cell", *COUNTER_COLUMNS)
-    for start in range(0, len(values), _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        columns = [*keys[:, rows].tolist(), *values[rows].T.tolist()]
-        bulk.insert(connection, counts, dict(zip(names, columns, strict=True)), _ADD)
-
-
-def _once(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:
-    """Rows of equal key, the columns of ``keys``, added up: a statement may touch a row once."""
-    order = np.lexsort(keys[::-1])
-    keys, values = keys[:, order], values[order]
-    first = np.append(True, (np.diff(keys) != 0).any(axis=0))
-    return keys[:, first], np.add.reduceat(values, np.flatnonzero(first))
 
 
 def _move_cursors(connection: sa.Connection, cursors: Mapping[Shard, int]) -> None:

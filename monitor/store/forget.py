@@ -15,6 +15,7 @@ from monitor.ports import Shard, Tallies
 from monitor.store import bulk
 from monitor.store.database import writing
 from monitor.store.schema import label_state, ownership, pending, waiting_label
+from monitor.store.shards import is_shard, lock_shards
 
 FORGOTTEN = "forgotten"
 """Why a waiting label that was removed is unmatched."""
@@ -23,34 +24,25 @@ FORGOTTEN = "forgotten"
 def forget(engine: sa.Engine, key: int) -> dict[str, int]:
     """Remove what is stored under the keyed hash of a decision id.
 
-    All shards are locked first, in the order in which flushes lock them, so that no flush that
-    is under way brings back what was removed. A shard that loses a waiting label is taken from
-    its worker, whose totals would be wrong now: it claims the shard again.
+    All shards are locked first, so that no flush that is under way brings back what was removed.
+    A shard that loses a waiting label is taken from its worker, whose totals would be wrong now:
+    it claims the shard again.
 
     Returns:
         Rows removed, by table.
     """
     with writing(engine) as connection:
-        tallies = _lock_shards(connection)
+        shards = lock_shards(connection)
         removed = {
             table.name: _forget_in(connection, table, key) for table in (pending, label_state)
         }
         waiting = 0
-        for shard, totals in tallies.items():
+        for shard, row in shards.items():
             where = {"topic": shard.topic, "part": shard.partition}
             if number := _forget_in(connection, waiting_label, key, **where):
-                _settle(connection, shard, totals, number)
+                _settle(connection, shard, row.tallies, number)
                 waiting += number
         return {**removed, waiting_label.name: waiting}
-
-
-def _lock_shards(connection: sa.Connection) -> dict[Shard, Tallies]:
-    query = sa.select(ownership.c.topic, ownership.c.part, ownership.c.tallies)
-    ordered = query.order_by(ownership.c.topic, ownership.c.part).with_for_update()
-    return {
-        Shard(row.topic, row.part): msgspec.json.decode(row.tallies, type=Tallies)
-        for row in connection.execute(ordered)
-    }
 
 
 def _forget_in(connection: sa.Connection, table: sa.Table, key: int, **where: Any) -> int:
@@ -70,11 +62,12 @@ def _hours(connection: sa.Connection, table: sa.Table, where: Mapping[str, Any])
     return range(0) if first is None or last is None else range(first, last + 1)
 
 
-def _settle(connection: sa.Connection, shard: Shard, tallies: Tallies, number: int) -> None:
+def _settle(connection: sa.Connection, shard: Shard, stored: str, number: int) -> None:
+    tallies = msgspec.json.decode(stored, type=Tallies)
     tallies.waiting -= number
     tallies.unmatched[FORGOTTEN] = tallies.unmatched.get(FORGOTTEN, 0) + number
     connection.execute(
         sa.update(ownership)
-        .where(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
+        .where(is_shard(shard))
         .values(epoch=ownership.c.epoch + 1, tallies=msgspec.json.encode(tallies).decode())
     )

@@ -36,7 +36,7 @@ from monitor.store.losses import close_loss, open_losses
 from monitor.store.parking import park
 from monitor.store.pending import write_pending
 from monitor.store.schema import dead_letter, delta, ownership
-from monitor.store.shards import read_statuses, read_watermark
+from monitor.store.shards import is_shard, read_statuses, read_watermark
 
 MAX_DEAD_LETTERS = 1_000
 """Dead letters stored for one shard and flush; beyond it they are counted only."""
@@ -77,6 +77,8 @@ class IngestStore:
         Raises:
             OutdatedError: the store was started with newer settings; nothing was claimed.
         """
+        # A database that went back in time has lost dictionary rows along with our position.
+        self._known.clear()
         claims = []
         with writing(self._engine) as connection:
             if self._eras is not None:
@@ -86,7 +88,7 @@ class IngestStore:
             for shard in sorted(shards):
                 row = connection.execute(
                     sa.update(ownership)
-                    .where(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
+                    .where(is_shard(shard))
                     .values(
                         epoch=ownership.c.epoch + 1,
                         owner=owner,
@@ -121,7 +123,7 @@ class IngestStore:
         with writing(self._engine) as connection:
             result = connection.execute(
                 sa.update(ownership)
-                .where(_is(claim.shard), ownership.c.epoch == claim.epoch)
+                .where(is_shard(claim.shard), ownership.c.epoch == claim.epoch)
                 .values(start_offset=offset, next_offset=offset)
             )
             if result.rowcount != 1:
@@ -201,10 +203,6 @@ class IngestStore:
         )
 
 
-def _is(shard: Shard) -> sa.ColumnElement[bool]:
-    return sa.and_(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
-
-
 def _kept_topic_id(present: str | None) -> sa.ColumnElement[str | None]:
     """The identity the offsets belong to: the present one where there are no offsets yet."""
     known = sa.func.coalesce(ownership.c.topic_id, present)
@@ -264,7 +262,7 @@ def _write_dead_letters(connection: sa.Connection, flush: ShardFlush, now: int) 
 def _write_tallies(connection: sa.Connection, flush: ShardFlush, now: int) -> None:
     connection.execute(
         sa.update(ownership)
-        .where(_is(flush.shard))
+        .where(is_shard(flush.shard))
         .values(
             max_decided_at=flush.max_decided_at,
             watermark=flush.watermark,

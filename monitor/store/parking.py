@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from monitor.ports import Shard
 from monitor.store.database import writing
 from monitor.store.schema import ownership
+from monitor.store.shards import is_shard
 
 
 def park(engine: sa.Engine, shard: Shard, epoch: int, reason: str) -> None:
@@ -22,10 +23,6 @@ def park(engine: sa.Engine, shard: Shard, epoch: int, reason: str) -> None:
     with writing(engine) as connection:
         connection.execute(
             sa.update(ownership)
-            .where(
-                ownership.c.topic == shard.topic,
-                ownership.c.part == shard.partition,
-                ownership.c.epoch == epoch,
-            )
+            .where(is_shard(shard), ownership.c.epoch == epoch)
             .values(parked=reason)
         )

@@ -20,6 +20,7 @@ from monitor.core.coding import Coding, Era, Eras
 from monitor.ports import Dictionary
 from monitor.store import bulk, payload
 from monitor.store.codings import fence_all, lock_eras, read_eras, refuse_fixed, write_eras
+from monitor.store.counts import ADD, SUMS
 from monitor.store.database import writing
 from monitor.store.deltas import summed
 from monitor.store.dictionary import write_dictionary
@@ -27,8 +28,6 @@ from monitor.store.published import forget_published
 from monitor.store.schema import COUNTER_COLUMNS, atom, cell, delta
 
 _NAMES = ", ".join(COUNTER_COLUMNS)
-_SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNTER_COLUMNS)
-_ADDED = ", ".join(f"{name} = counts.{name} + excluded.{name}" for name in COUNTER_COLUMNS)
 
 Recoded = Mapping[int, int]
 """Cell ids that go, and the cell each of them becomes a part of."""
@@ -103,9 +102,9 @@ def _recode_counts(connection: sa.Connection, recoded: Recoded) -> None:
     _for_each(
         connection,
         recoded,
-        f"INSERT INTO counts (grain, pane, cell, {_NAMES}) SELECT grain, pane, w.atom, {_SUMS}"
+        f"INSERT INTO counts (grain, pane, cell, {_NAMES}) SELECT grain, pane, w.atom, {SUMS}"
         " FROM counts JOIN w ON w.id = counts.cell WHERE true GROUP BY grain, pane, w.atom"
-        f" ON CONFLICT (grain, pane, cell) DO UPDATE SET {_ADDED}",
+        f" ON CONFLICT {ADD}",
     )
     _for_each(connection, recoded, "DELETE FROM counts WHERE cell IN (SELECT id FROM w)")
 
@@ -145,11 +144,16 @@ def _mapped(cells: Int64s, old: Int64s, new: Int64s) -> Int64s:
 
 
 def _payloads(connection: sa.Connection) -> Iterator[Any]:
-    """All deltas, one at a time: together they may be larger than memory."""
+    """All deltas, one at a time: together they may be larger than memory.
+
+    One that retention deletes meanwhile is left out.
+    """
     keys = connection.execute(sa.select(delta.c.topic, delta.c.part, delta.c.seq)).all()
     for topic, part, seq in keys:
-        yield connection.execute(
+        row = connection.execute(
             sa.select(delta.c.topic, delta.c.part, delta.c.seq, delta.c.payload).where(
                 delta.c.topic == topic, delta.c.part == part, delta.c.seq == seq
             )
-        ).one()
+        ).one_or_none()
+        if row is not None:
+            yield row

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from monitor.core.time import DAY, HOUR, Grain, pane_of
-from monitor.store.database import writing
+from monitor.store.database import reading, writing
+from monitor.store.schema import counts, dead_letter, label_state, pending
 
 MINUTES5_KEPT = 26 * HOUR
 HOURS_KEPT_AFTER_HORIZON = 8 * DAY
+
+_FIRST = -(1 << 62)
+_PORTION = 1_000
+"""Deltas deleted in one transaction: each may be as large as all rows of a small hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,58 +30,109 @@ class RetentionPolicy:
     dedupe_window: int
 
 
-def apply(engine: sa.Engine, policy: RetentionPolicy, slowest: int, now: int) -> None:
+def apply(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: int) -> None:
     """Delete whole hours, panes and rows that are past their time.
+
+    In many short transactions: after a long outage there is much to delete, and on SQLite nobody
+    else can write meanwhile.
 
     Args:
         engine: the store.
         policy: how long.
-        slowest: event time of the slowest shard of either topic.
+        slowest: event time of the slowest shard of either topic; None while it is not known, and
+            nothing is deleted by event time.
         now: wall clock.
     """
+    if slowest is not None:
+        _drop_decisions(engine, pane_of(slowest - policy.horizon, Grain.HOUR))
+        _drop_counts(engine, policy, slowest)
+    while _drop_deltas(engine, policy.dedupe_window) == _PORTION:
+        pass
+    _drop_before(engine, dead_letter.c.seen_at, now - policy.dead_letters, HOUR)
+    _thin_snapshots(engine, now - policy.snapshots)
+
+
+def _drop_decisions(engine: sa.Engine, end: int) -> None:
+    """Delete the hours before ``end`` of what labels are joined by.
+
+    A flush may have found a decision already and be about to let its label compete: the label
+    that stands goes only with the next run after the decision's, or the new one would count as
+    the first.
+    """
+    for hour in _starts(engine, label_state.c.hour, end, 1):
+        found = sa.exists().where(pending.c.hour == hour)
+        _drop(engine, label_state, label_state.c.hour == hour, ~found)
+    _drop_before(engine, pending.c.hour, end, 1)
+
+
+def _drop_counts(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
+    for grain, kept in (
+        (Grain.MINUTES5, MINUTES5_KEPT),
+        (Grain.HOUR, policy.horizon + HOURS_KEPT_AFTER_HORIZON),
+        (Grain.DAY, policy.aggregates),
+        (Grain.WEEK, policy.aggregates),
+    ):
+        end, an_hour = pane_of(slowest - kept, grain), max(1, HOUR // grain)
+        _drop_before(engine, counts.c.pane, end, an_hour, counts.c.grain == int(grain))
+
+
+def _drop_before(
+    engine: sa.Engine, column: sa.Column[int], end: int, step: int, *also: sa.ColumnElement[bool]
+) -> None:
+    """Delete the rows below ``end``, ``step`` of the column's units a transaction."""
+    for first in _starts(engine, column, end, step, *also):
+        last = min(first + step, end) - 1
+        _drop(engine, column.table, column.between(first, last), *also)
+
+
+def _starts(
+    engine: sa.Engine, column: sa.Column[int], end: int, step: int, *also: sa.ColumnElement[bool]
+) -> Iterator[int]:
+    """Where each run of ``step`` units begins that has rows below ``end``."""
+    first_of = sa.select(sa.func.min(column)).where(column < end, *also)
+    at = _FIRST
+    while True:
+        with reading(engine) as connection:
+            first = connection.execute(first_of.where(column >= at)).scalar()
+        if first is None:
+            return
+        yield first
+        at = first + step
+
+
+def _drop(engine: sa.Engine, table: sa.Table, *where: sa.ColumnElement[bool]) -> None:
     with writing(engine) as connection:
-        oldest = {"hour": pane_of(slowest - policy.horizon, Grain.HOUR)}
-        for table in ("pending", "label_state"):
-            connection.execute(sa.text(f"DELETE FROM {table} WHERE hour < :hour"), oldest)
-        for grain, kept in (
-            (Grain.MINUTES5, MINUTES5_KEPT),
-            (Grain.HOUR, policy.horizon + HOURS_KEPT_AFTER_HORIZON),
-            (Grain.DAY, policy.aggregates),
-            (Grain.WEEK, policy.aggregates),
-        ):
-            connection.execute(
-                sa.text("DELETE FROM counts WHERE grain = :grain AND pane < :pane"),
-                {"grain": int(grain), "pane": pane_of(slowest - kept, grain)},
-            )
-        _drop_deltas(connection, policy.dedupe_window)
-        connection.execute(
-            sa.text("DELETE FROM dead_letter WHERE seen_at < :before"),
-            {"before": now - policy.dead_letters},
-        )
-        _thin_snapshots(connection, now - policy.snapshots)
+        connection.execute(sa.delete(table).where(*where))
 
 
-def _drop_deltas(connection: sa.Connection, window: int) -> None:
-    """A delta goes once it is folded and no duplicate can be recognised by it any more."""
-    connection.execute(
-        sa.text(
-            "DELETE FROM delta WHERE EXISTS (SELECT 1 FROM fold_cursor f, ownership o"
-            " WHERE f.topic = delta.topic AND f.part = delta.part AND f.seq >= delta.seq"
-            " AND o.topic = delta.topic AND o.part = delta.part"
-            " AND (delta.arrived IS NULL"
-            " OR delta.arrived * 60000000 < o.max_decided_at - :window - 60000000))"
-        ),
-        {"window": window},
-    )
+def _drop_deltas(engine: sa.Engine, window: int) -> int:
+    """A delta goes once it is folded and no duplicate can be recognised by it any more.
+
+    Returns how many went: a portion, or what was left.
+    """
+    with writing(engine) as connection:
+        return connection.execute(
+            sa.text(
+                "DELETE FROM delta WHERE (topic, part, seq) IN (SELECT d.topic, d.part, d.seq"
+                " FROM delta d, fold_cursor f, ownership o"
+                " WHERE f.topic = d.topic AND f.part = d.part AND f.seq >= d.seq"
+                " AND o.topic = d.topic AND o.part = d.part"
+                " AND (d.arrived IS NULL"
+                " OR d.arrived * 60000000 < o.max_decided_at - :window - 60000000)"
+                " LIMIT :portion)"
+            ),
+            {"window": window, "portion": _PORTION},
+        ).rowcount
 
 
-def _thin_snapshots(connection: sa.Connection, before: int) -> None:
+def _thin_snapshots(engine: sa.Engine, before: int) -> None:
     """Keep the newest, and the last of every hour until it is too old."""
-    connection.execute(
-        sa.text(
-            "DELETE FROM snapshot WHERE id < (SELECT MAX(id) FROM snapshot)"
-            " AND (stored_at < :before OR id NOT IN"
-            f" (SELECT MAX(id) FROM snapshot GROUP BY stored_at / {HOUR}))"
-        ),
-        {"before": before},
-    )
+    with writing(engine) as connection:
+        connection.execute(
+            sa.text(
+                "DELETE FROM snapshot WHERE id < (SELECT MAX(id) FROM snapshot)"
+                " AND (stored_at < :before OR id NOT IN"
+                f" (SELECT MAX(id) FROM snapshot GROUP BY stored_at / {HOUR}))"
+            ),
+            {"before": before},
+        )

@@ -6,7 +6,8 @@ The fixture ``database`` is the list of databases: another one joins by a parame
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections import Counter as Counted
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from alembic.runtime.migration import MigrationContext
 
 from monitor.core.cells import Counter, Route, Stratum
 from monitor.core.labels import LabelColumns
+from monitor.core.snapshot import Snapshot, encode
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
 from monitor.errors import FencedError, StoreError
 from monitor.ports import (
@@ -33,8 +35,10 @@ from monitor.ports import (
     Tallies,
 )
 from monitor.store import database as db
-from monitor.store import ingest, join, retention
+from monitor.store import ingest, join, published, recode, retention
+from monitor.store.codings import fence_all
 from monitor.store.fold import Cycle, EvaluatorStore
+from monitor.store.forget import forget
 from monitor.store.ingest import IngestStore, read_statuses
 from monitor.store.schema import metadata
 from monitor.store.shards import resume_from
@@ -42,6 +46,7 @@ from monitor.store.shards import resume_from
 D0, D1 = Shard("decisions", 0), Shard("decisions", 1)
 L0, L1 = Shard("labels", 0), Shard("labels", 1)
 T0 = 500_000 * HOUR
+SHARD = {"topic": "decisions", "part": 0}
 CELL = 77
 STRATUM = Stratum(Route.HUMAN_REVIEW, 0, 0).code
 DICTIONARY = Dictionary({1: "channel=chat"}, {2: "v"}, {CELL: (1, 2, STRATUM)})
@@ -446,6 +451,17 @@ def test_keys_of_duplicates_come_back_by_minute(store: IngestStore) -> None:
     assert store.duplicate_keys(D1, 0)[0].tolist() == []
 
 
+def test_a_claim_sends_dictionary_rows_again(engine: sa.Engine, store: IngestStore) -> None:
+    """The database may have gone back in time, to where they were not stored yet."""
+    claim = begin(store, D0)
+    store.flush([flush(claim, 1, decisions=decisions([1]))], DICTIONARY)
+    with db.writing(engine) as connection:
+        connection.execute(sa.text("DELETE FROM cell"))
+    again = begin(store, D0)
+    store.flush([flush(again, 2, decisions=decisions([2]))], DICTIONARY)
+    assert rows(engine, "cell") == [(CELL, 1, 2, STRATUM)]
+
+
 # The evaluator's side
 
 
@@ -477,7 +493,7 @@ def test_the_lease_is_held_renewed_and_given_back(evaluator: EvaluatorStore) -> 
     assert evaluator.acquire("b", 60_000_000) == (epoch or 0) + 1
 
 
-@pytest.mark.parametrize("name", ["write_cells", "_add_counts", "_move_cursors",
+@pytest.mark.parametrize("name", ["write_cells", "add_counts", "_move_cursors",
                                   "_store_snapshot"])  # fmt: skip
 def test_a_crash_of_a_cycle_leaves_no_trace(
     engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore,
@@ -515,6 +531,58 @@ def test_the_watermark_is_the_slowest_of_the_decision_shards(
     assert evaluator.watermark() == T0, "one that is read to its end and empty does not count"
 
 
+# What a person does while others work
+
+
+def fence(engine: sa.Engine) -> None:
+    with db.writing(engine) as connection:
+        fence_all(connection)
+
+
+@pytest.mark.parametrize("act", [lambda engine: forget(engine, 1), fence], ids=["forget", "fence"])
+def test_all_shards_are_locked_one_by_one_in_the_order_of_flushes(
+    engine: sa.Engine, store: IngestStore, act: Callable[[sa.Engine], None]
+) -> None:
+    """A database may sort text otherwise, and two orders can wait for each other for ever."""
+    store.register([Shard("Zebra", 0), Shard("apple", 0)])
+    locked: list[Any] = []
+
+    def tell(_: Any, cursor: Any, statement: str, parameters: Any, *more: Any) -> None:
+        if statement.startswith("SELECT ownership") and "WHERE" in statement:
+            locked.append(parameters if isinstance(parameters, tuple) else (*parameters.values(),))
+
+    sa.event.listen(engine, "before_cursor_execute", tell)
+    act(engine)
+    assert locked == [
+        *(("Zebra", 0), ("apple", 0)),
+        *(("decisions", 0), ("decisions", 1)),
+        *(("labels", 0), ("labels", 1)),
+    ]
+
+
+def test_what_retention_deletes_meanwhile_is_not_recoded(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seen, nothing = published.decode, 0, encode(Snapshot(None, None, ()))
+    with db.writing(engine) as connection:
+        for number in (1, 2):
+            _insert(connection, "delta", {**SHARD, "seq": number, "payload": b"x"})
+            _insert(connection, "snapshot", {"id": number, "body": nothing})
+
+        def decoded(body: bytes) -> Snapshot:
+            nonlocal seen
+            seen += 1
+            connection.execute(sa.text("DELETE FROM snapshot"))
+            return real(body)
+
+        monkeypatch.setattr(published, "decode", decoded)
+        published.forget_published(connection, [("channel", None)])
+        deltas = recode._payloads(connection)
+        next(deltas)
+        connection.execute(sa.text("DELETE FROM delta"))
+        assert (seen, list(deltas)) == (1, [])
+
+
 # Retention
 
 
@@ -548,9 +616,9 @@ def test_retention_deletes_what_is_past_its_horizon_and_nothing_else(engine: sa.
         for age in (7 * DAY + 1, 7 * DAY, 0):
             _insert(connection, "dead_letter", {"msg_offset": age, "seen_at": now - age})
     kept_always = {t: rows(engine, t) for t in ("ownership", "atom", "cell", "waiting_label")}
-    for _ in range(2):
+    for run in range(2):
         retention.apply(engine, POLICY, now, now)
-        for table in ages:
+        for table in ages if run else ("pending",):
             edge = pane_of(now - 3 * DAY, Grain.HOUR)
             assert sorted(row[0] for row in rows(engine, table)) == [edge, edge + 1]
         left = sorted((row[0], row[1]) for row in rows(engine, "counts"))
@@ -561,6 +629,79 @@ def test_retention_deletes_what_is_past_its_horizon_and_nothing_else(engine: sa.
         )
         assert sorted(row[2] for row in rows(engine, "dead_letter")) == [0, 7 * DAY]
         assert {t: rows(engine, t) for t in kept_always} == kept_always
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)  # SQLite has no second writer
+def test_a_label_is_forgotten_only_after_no_flush_can_have_found_its_decision(
+    engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Retention runs between a flush's look-up of the decision and the new label's turn."""
+    store.flush([flush(begin(store, D0), 1, decisions=decisions([1]))], DICTIONARY)
+    claim = begin(store, L0)
+    store.flush([flush(claim, 1, labels=labels([(1, 1, 1)]))], Dictionary())
+    late, real = T0 + POLICY.horizon + 9 * HOUR, ingest.match
+
+    def found_and_gone(connection: sa.Connection, *arguments: Any) -> Any:
+        matched = real(connection, *arguments)
+        retention.apply(engine, POLICY, late, 0)
+        return matched
+
+    monkeypatch.setattr(ingest, "match", found_and_gone)
+    store.flush([flush(replace(claim, next_offset=1), 2, labels=labels([(1, 2, 0)]))], Dictionary())
+    assert rows(engine, "pending") == []
+    fold(evaluator)
+    found = counted(evaluator)
+    assert (found["LABELLED"], found["REVISED"]) == (1, 1)
+    retention.apply(engine, POLICY, late, 0)
+    assert rows(engine, "label_state") == []
+
+
+def test_a_long_outage_is_cleaned_up_after_in_short_transactions(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite nobody else can write meanwhile, and nobody waits for ever."""
+    now, hours = 20_000 * DAY, range(5)
+    first = pane_of(now - 100 * DAY, Grain.HOUR)
+    with db.writing(engine) as connection:
+        for at in hours:
+            _insert(connection, "pending", {"hour": first + at, "id": at})
+            _insert(connection, "label_state", {"hour": first + 10 + at, "id": at})
+            _insert(connection, "dead_letter", {"msg_offset": at, "seen_at": at * HOUR})
+            for minutes in range(12):
+                pane = {"grain": int(Grain.MINUTES5), "pane": (first + at) * 12 + minutes}
+                _insert(connection, "counts", {**pane, "cell": 1})
+            _insert(connection, "delta", {**SHARD, "seq": at, "arrived": None, "payload": b""})
+        _insert(connection, "ownership", SHARD)
+        _insert(connection, "fold_cursor", {**SHARD, "seq": 9})
+    monkeypatch.setattr(retention, "_PORTION", 2)
+    deleted: Counted[str] = Counted()
+    sizes: list[int] = []
+
+    def tell(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("DELETE FROM "):
+            sizes.append(cursor.rowcount)
+            deleted[statement.split()[2]] += cursor.rowcount
+
+    sa.event.listen(engine, "after_cursor_execute", tell)
+    commits: list[int] = []
+    sa.event.listen(engine, "commit", lambda _: commits.append(len(sizes)))
+    retention.apply(engine, POLICY, now, now)
+    assert +deleted == {"pending": 5, "label_state": 5, "dead_letter": 5, "counts": 60, "delta": 5}
+    assert max(sizes) == 12
+    assert set(range(1, len(sizes) + 1)) <= set(commits), "each in a transaction of its own"
+
+
+def test_what_wall_clock_limits_goes_also_while_no_event_time_is_known(engine: sa.Engine) -> None:
+    now = 1000 * DAY
+    with db.writing(engine) as connection:
+        _insert(connection, "dead_letter", {"seen_at": 0})
+        _insert(connection, "pending", {})
+        for number in (1, 2):
+            _insert(connection, "snapshot", {"id": number, "body": b"x"})
+    retention.apply(engine, POLICY, None, now)
+    left = {table: len(rows(engine, table)) for table in ("dead_letter", "snapshot", "pending")}
+    assert left == {"dead_letter": 0, "snapshot": 1, "pending": 1}
 
 
 def _insert(connection: sa.Connection, table: str, values: dict[str, Any]) -> None:

@@ -1,0 +1,49 @@
+"""Counts by grain, pane and cell: rows are added up, never set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.cells import Int64s
+from monitor.ports import PaneCounts
+from monitor.store import bulk
+from monitor.store.schema import COUNTER_COLUMNS, counts
+
+SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNTER_COLUMNS)
+"""All counters of a group of rows; PostgreSQL adds whole numbers up to decimals."""
+
+_ADDED = ", ".join(f"{name} = counts.{name} + excluded.{name}" for name in COUNTER_COLUMNS)
+ADD = f"(grain, pane, cell) DO UPDATE SET {_ADDED}"
+"""What follows ``ON CONFLICT`` where rows are added to those that are there."""
+
+_CHUNK = 5_000
+
+
+def add_counts(connection: sa.Connection, panes: Iterable[PaneCounts]) -> None:
+    """Add all panes by few statements: a back-fill has a pane for nearly every event."""
+    tables = [pane for pane in panes if len(pane.counts.keys)]
+    if not tables:
+        return
+    sizes = [len(pane.counts.keys) for pane in tables]
+    grains = np.repeat([pane.grain for pane in tables], sizes)
+    panes = np.repeat([pane.pane for pane in tables], sizes)
+    cells = np.concatenate([pane.counts.keys for pane in tables])
+    keys, values = _once(
+        np.stack([grains, panes, cells]), np.concatenate([pane.counts.values for pane in tables])
+    )
+    names = ("grain", "pane", "cell", *COUNTER_COLUMNS)
+    for start in range(0, len(values), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        columns = [*keys[:, rows].tolist(), *values[rows].T.tolist()]
+        bulk.insert(connection, counts, dict(zip(names, columns, strict=True)), ADD)
+
+
+def _once(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:
+    """Rows of equal key, the columns of ``keys``, added up: a statement may touch a row once."""
+    order = np.lexsort(keys[::-1])
+    keys, values = keys[:, order], values[order]
+    first = np.append(True, (np.diff(keys) != 0).any(axis=0))
+    return keys[:, first], np.add.reduceat(values, np.flatnonzero(first))
