@@ -11,6 +11,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from queue import SimpleQueue
 
 from consumers.health import Health
 from consumers.lookout import Lookout
@@ -61,7 +62,7 @@ class Ingest:
         self._lookout = Lookout(source, store, self._own, codecs=codecs, policy=policy, now=now)
         self._progress_of = Progress()
         self._told_parked: set[Shard] = set()
-        self._ends: Mapping[Shard, int] = {}
+        self._ends: SimpleQueue[Mapping[Shard, int | None]] = SimpleQueue()
         self._events = 0
         self._next_tell = now + TELL_SECONDS
         self._poison = PoisonWatch(policy.dead_letter_stop_share, policy.dead_letter_min_events)
@@ -71,9 +72,9 @@ class Ingest:
         """Ask the loop to flush, leave the group and return."""
         self._stop.set()
 
-    def tell_ends(self, ends: Mapping[Shard, int]) -> None:
-        """Where shards of :attr:`Health.unknown` end; may be called from any thread."""
-        self._ends = dict(ends)
+    def tell_ends(self, ends: Mapping[Shard, int | None]) -> None:
+        """Where shards of :attr:`Health.unknown` end, None: nobody says; from any thread."""
+        self._ends.put(dict(ends))
 
     def run(self) -> None:
         """Consume until :meth:`stop`, or until a source that ends has ended.
@@ -149,11 +150,11 @@ class Ingest:
         health, states = self.health, self._states.values()
         told = [*states, *self._own.lost.values()]
         for state in told:
-            state.high_water = _latest(state.high_water, self._source.high_water(state.shard))
+            state.see_end(self._source.high_water(state.shard))
         for state in states:
-            if state.high_water is None:
-                state.high_water = self._ends.get(state.shard)
             state.position = self._source.position(state.shard)
+        while not self._ends.empty():
+            self._progress_of.hear(self._states, self._ends.get(), now)
         self._progress_of.note(states, {*arrived, *self._paused}, now)
         health.stalled = self._progress_of.stalled(states, now)
         health.unknown = tuple(self._progress_of.unknown(states, now))
@@ -190,7 +191,6 @@ class Ingest:
             self._lost_store(error)
             return
         for state in claimed:
-            self._ends = {s: end for s, end in self._ends.items() if s != state.shard}
             self._tell(state)
 
     def _lost_store(self, error: StoreError) -> None:
@@ -258,7 +258,7 @@ class Ingest:
 
     def _look_around(self, now: float) -> None:
         try:
-            idle = self._lookout.review(now)
+            idle = self._lookout.review(now, self._paused)
             if self.health.shut_out is None:
                 self._lookout.look_at_topics(now)
         except StoreError as error:
@@ -285,7 +285,3 @@ class Ingest:
             for state in self._states.values():
                 state.end()
             self._write(list(self._states.values()))
-
-
-def _latest(known: int | None, fresh: int | None) -> int | None:
-    return known if fresh is None else max(fresh, known or 0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from consumers.ownership import Ownership
 from consumers.pressure import Elsewhere
 from consumers.roles import IngestPolicy, Store
 from consumers.shard import Codecs, ShardState
 from monitor.errors import MissingTopicError, SourceError
-from monitor.ports import RecordSource, ShardStatus
+from monitor.ports import RecordSource, Shard, ShardStatus
 
 REVIEW_SECONDS = 10.0
 """What the store says of all shards is read this often: who was resumed or taken over, how far
@@ -64,10 +64,11 @@ class Lookout:
                 self._codecs.lateness,
             )
 
-    def review(self, now: float) -> list[ShardState] | None:
+    def review(self, now: float, paused: Collection[Shard] = ()) -> list[ShardState] | None:
         """Compare with the store; returns shards that stand elsewhere now without a message.
 
-        None when it is not time to look.
+        None when it is not time to look. What is paused stays where it is: nobody knows how its
+        topic goes on.
 
         Raises:
             StoreError: the store cannot be read.
@@ -80,7 +81,12 @@ class Lookout:
         self._own.review(statuses)
         self.look_elsewhere(statuses)
         decisions = self._policy.decisions_topic
-        return self._advance_idle([s for s in statuses if s.shard.topic == decisions])
+        idle = [
+            state
+            for state in self._own.states.values()
+            if state.caught_up and not state.dirty and state.shard not in paused
+        ]
+        return self._advance(idle, [s for s in statuses if s.shard.topic == decisions])
 
     def _renew_versions(self, now: float) -> None:
         """A new version tuple found no room: look whether older ones have gone."""
@@ -89,14 +95,15 @@ class Lookout:
             self._next_versions = now + VERSIONS_SECONDS
             coder.renew_versions(self._store.live_versions())
 
-    def _advance_idle(self, decisions: Sequence[ShardStatus]) -> list[ShardState]:
+    def _advance(
+        self, idle: Sequence[ShardState], decisions: Sequence[ShardStatus]
+    ) -> list[ShardState]:
         """Caught-up shards take over the newest event time of all (clock ``live``).
 
         Under both clocks the store is to be told of shards that never held an event.
         """
         newest = [s.max_decided_at for s in decisions if s.max_decided_at is not None]
         latest = max(newest, default=None) if self._codecs.clock.live else None
-        idle = [s for s in self._own.states.values() if s.caught_up and not s.dirty]
         return [s for s in idle if s.advance(latest) or s.holds_back != s.held_back]
 
     def look_at_topics(self, now: float) -> None:

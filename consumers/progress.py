@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from consumers.shard import ShardState
 from monitor.ports import Shard
@@ -12,6 +12,9 @@ STALLED_SECONDS = 60.0
 UNKNOWN_SECONDS = 10.0
 """The first answer of a broker tells where a shard ends; without one for this long we must ask
 elsewhere, since a first message too large to receive is as silent as an empty topic."""
+SILENT_SECONDS = 60.0
+"""No messages for this long: where the shard ended is an old memory then, and must be asked for
+anew, since a broker that leads this shard alone and is away is as silent as a quiet topic."""
 NAMED = 3
 
 
@@ -20,6 +23,18 @@ class Progress:
 
     def __init__(self) -> None:
         self._since: dict[Shard, float] = {}
+        self._heard: dict[Shard, float] = {}
+
+    def hear(
+        self, states: Mapping[Shard, ShardState], ends: Mapping[Shard, int | None], now: float
+    ) -> None:
+        """Take in where shards end that had been :meth:`unknown`; None: nobody could say."""
+        for shard in states.keys() & ends.keys():
+            end = ends[shard]
+            states[shard].see_end(end)
+            states[shard].doubted = end is None
+            if end is not None:
+                self._heard[shard] = now
 
     def note(self, states: Iterable[ShardState], moved: Collection[Shard], now: float) -> None:
         """Take in one turn of the loop.
@@ -30,10 +45,12 @@ class Progress:
             now: monotonic seconds.
         """
         before, self._since = self._since, {}
+        heard, self._heard = self._heard, {}
         for state in states:
             shard = state.shard
             rests = shard in moved or state.caught_up
             self._since[shard] = now if rests else before.get(shard, now)
+            self._heard[shard] = now if shard in moved else heard.get(shard, now)
 
     def stalled(self, states: Iterable[ShardState], now: float) -> str:
         """Shards whose messages do not arrive, by name; empty when there are none."""
@@ -46,15 +63,19 @@ class Progress:
         return ", ".join(sorted(names)[:NAMED]) + more
 
     def unknown(self, states: Iterable[ShardState], now: float) -> list[Shard]:
-        """Shards whose end the broker has not told for too long."""
+        """Shards whose end the broker has not told for too long, or not lately."""
         return [
             state.shard
             for state in states
-            if state.high_water is None and self._waits(state, now) > UNKNOWN_SECONDS
+            if (state.high_water is None and self._waits(state, now) > UNKNOWN_SECONDS)
+            or ((state.caught_up or state.doubted) and self._silent(state, now) > SILENT_SECONDS)
         ]
 
     def _waits(self, state: ShardState, now: float) -> float:
         return now - self._since.get(state.shard, now)
+
+    def _silent(self, state: ShardState, now: float) -> float:
+        return now - self._heard.get(state.shard, now)
 
 
 def lag(state: ShardState, now: int) -> tuple[int | None, float | None]:
@@ -64,7 +85,7 @@ def lag(state: ShardState, now: int) -> tuple[int | None, float | None]:
         state: the shard.
         now: wall clock, microseconds.
     """
-    if state.high_water is None:
+    if state.high_water is None or state.doubted:
         return None, None
     messages = 0 if state.caught_up else max(0, state.high_water - state.next_offset)
     if messages == 0 or state.last_timestamp is None or state.last_timestamp < 0:

@@ -60,7 +60,8 @@ class ShardState:
         clock: its event time.
         tallies: totals as of ``next_offset``, before the labels' outcome.
         stored: totals as the store has them, as of ``committed``.
-        high_water: next offset to be written by the broker; None when unknown.
+        high_water: next offset to be written, as last told by the broker; None when unknown.
+        doubted: it was asked for again, since no messages came for long, and nobody could say.
         position: next offset to be read, past control records; None when unknown.
         last_timestamp: broker's timestamp of the newest message, milliseconds.
         ended: nothing will ever come again (files).
@@ -78,6 +79,7 @@ class ShardState:
     next_offset: int = 0
     watermark: int | None = None
     high_water: int | None = None
+    doubted: bool = False
     position: int | None = None
     last_timestamp: int | None = None
     ended: bool = False
@@ -120,8 +122,9 @@ class ShardState:
     @property
     def caught_up(self) -> bool:
         """Whether everything the broker holds was read (not merely silence)."""
-        position = max(self.next_offset, self.position or 0)
-        return self.high_water is not None and position >= self.high_water
+        if self.high_water is None or self.doubted:
+            return False
+        return max(self.next_offset, self.position or 0) >= self.high_water
 
     @property
     def holds_back(self) -> bool:
@@ -133,6 +136,11 @@ class ShardState:
         never_held = self.caught_up and self.clock.newest is None and self.watermark is None
         return not (self.ended or never_held)
 
+    def see_end(self, end: int | None) -> None:
+        """Take in where the broker says that the shard ends, perhaps an old answer."""
+        if end is not None:
+            self.high_water = max(end, self.high_water or 0)
+
     def add(self, records: Records) -> None:
         """Take in consecutive messages."""
         if records.high_water is not None:
@@ -140,6 +148,7 @@ class ShardState:
         if not len(records.offsets):
             return
         span = records.offsets[-1] + 1 - self.next_offset
+        self.doubted = False
         self.tallies.messages += len(records.offsets)
         self.tallies.gaps += span - len(records.offsets)
         self.next_offset = records.offsets[-1] + 1

@@ -12,7 +12,7 @@ from alerts.service import ServiceMetrics
 from consumers.ingest import Ingest
 from monitor.commands import wiring
 from monitor.errors import AccessError, SourceError
-from monitor.ports import Clock
+from monitor.ports import Clock, Shard
 from monitor.settings import Settings
 
 log = logging.getLogger("slicewatch.service")
@@ -24,7 +24,7 @@ ENDS_SECONDS = 60.0
 
 
 class Watchdog:
-    """Call :meth:`look` once a second or so."""
+    """Call :meth:`look` once a second or so, from a thread of its own: it may take a while."""
 
     def __init__(
         self, settings: Settings, ingest: Ingest, metrics: ServiceMetrics, clock: Clock
@@ -61,7 +61,10 @@ class Watchdog:
         return None
 
     def _ask_ends(self) -> None:
+        asked = self._ingest.health.unknown
+        ends: dict[Shard, int | None] = dict.fromkeys(asked)
         try:
-            self._ingest.tell_ends(wiring.ask_ends(self._settings, self._ingest.health.unknown))
+            ends |= wiring.ask_ends(self._settings, asked)
         except SourceError as error:
             log.warning("nobody says where partitions end: %s", error)
+        self._ingest.tell_ends(ends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import lesson
@@ -13,6 +14,8 @@ from pipeline import DECISIONS, LABELS, Pipeline
 from consumers.health import STUCK_SECONDS
 from consumers.ingest import Ingest
 from consumers.lookout import REVIEW_SECONDS
+from consumers.progress import SILENT_SECONDS
+from monitor.core.time import HOUR
 from monitor.errors import SourceError, StoreError
 from monitor.ports import Shard, Start
 from monitor.store.parking import park
@@ -26,9 +29,10 @@ def pipeline(tmp_path: Path) -> Iterator[Pipeline]:
         yield pipeline
 
 
-def send(pipeline: Pipeline, shard: Shard, key: str) -> None:
+def send(pipeline: Pipeline, shard: Shard, key: str, hours: int = 0) -> None:
     attributes = {"language_variety": "formal", "channel": "chat"}
-    event = lesson.decision(key, lesson.START, 0.8, attributes=attributes)
+    at = lesson.START + timedelta(hours=hours)
+    event = lesson.decision(key, at, 0.8, attributes=attributes)
     pipeline.broker.produce(shard.topic, [json.dumps(event).encode()], partition=shard.partition)
 
 
@@ -39,6 +43,12 @@ def run(pipeline: Pipeline, worker: Ingest, seconds: float) -> None:
 
 def ready(pipeline: Pipeline, worker: Ingest) -> tuple[bool, str]:
     return worker.health.ready(pipeline.clock.monotonic())
+
+
+def marks(pipeline: Pipeline) -> tuple[int, int]:
+    """Watermarks of both decision shards."""
+    first, second, _ = (status.watermark or 0 for status in pipeline.statuses())
+    return first, second
 
 
 def go_away(*_: object) -> None:
@@ -74,9 +84,9 @@ def test_a_worker_without_a_shard_to_read_outlives_a_store_that_was_away(
 def test_a_claim_that_only_finds_parked_shards_has_reached_the_store(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    worker = pipeline.worker()
     for status in pipeline.statuses():
         park(pipeline.engine, status.shard, status.epoch, "its data is gone")
-    worker = pipeline.worker()
     with monkeypatch.context() as patch:
         patch.setattr(worker._store, "claim", go_away)
         run(pipeline, worker, 3)
@@ -106,3 +116,55 @@ def test_a_shard_whose_first_position_nobody_tells_waits_alone(
     run(pipeline, worker, 5)
     assert pipeline.drained()
     assert ready(pipeline, worker) == (True, "ok")
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["its end is told", "nobody knows its end"])
+def test_a_shard_whose_leader_is_away_is_not_taken_for_a_quiet_one(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, told: bool
+) -> None:
+    """It was read to its end, and the client never says that its fetches fail."""
+    worker = pipeline.worker()
+    source, log = worker._source, pipeline.broker.log
+    for shard in (D0, D1):
+        send(pipeline, shard, "a")
+    run(pipeline, worker, 5)
+
+    def watchdog() -> None:
+        knows = {s: log(s).high if told or s != D1 else None for s in worker.health.unknown}
+        worker.tell_ends(knows)
+
+    with monkeypatch.context() as patch:
+        delivery, water = source._delivery, source.high_water  # type: ignore[attr-defined]
+        flowing = delivery.flowing
+        patch.setattr(delivery, "flowing", lambda: [s for s in flowing() if s != D1])
+        patch.setattr(source, "high_water", lambda s: 1 if s == D1 else water(s))
+        for hour in range(1, 9):
+            for shard in (D0, D1):
+                send(pipeline, shard, f"{hour}", hour)
+            run(pipeline, worker, SILENT_SECONDS / 2)
+            watchdog()
+        ready_now, why = ready(pipeline, worker)
+        assert not ready_now
+        assert f"messages of {D1} are waiting" in why, "and none of the quiet topic"
+        ahead, behind = marks(pipeline)
+        assert behind <= ahead - 4 * HOUR
+    run(pipeline, worker, 2 * REVIEW_SECONDS)
+    assert pipeline.drained()
+    assert ready(pipeline, worker) == (True, "ok")
+    assert len(set(marks(pipeline))) == 1
+
+
+def test_a_quiet_shard_takes_over_the_time_of_others_unless_it_is_paused(
+    pipeline: Pipeline,
+) -> None:
+    worker = pipeline.worker()
+    for shard in (D0, D1):
+        send(pipeline, shard, "a")
+    run(pipeline, worker, 5)
+    send(pipeline, D0, "b", 1)
+    run(pipeline, worker, 4)
+    now = pipeline.clock.monotonic() + REVIEW_SECONDS
+    for paused in ({D1}, set[Shard]()):
+        idle = worker._lookout.review(now, paused) or []
+        assert (D1 in [state.shard for state in idle]) is not (D1 in paused)
+        now += REVIEW_SECONDS

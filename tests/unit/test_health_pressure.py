@@ -34,6 +34,7 @@ class One:
     newest: int | None
     caught_up: bool
     high_water: int | None = None
+    doubted: bool = False
 
     @property
     def is_decisions(self) -> bool:
@@ -186,6 +187,16 @@ def test_a_shard_whose_end_nobody_told() -> None:
     assert stalled((0, nothing, False), (61, nothing, False)) == ("", [nothing.shard])
     told = One(Shard("d", 0), None, False, high_water=1)
     assert stalled((0, nothing, False), (61, told, False)) == ("d/0", [])
+
+
+def test_the_end_of_a_quiet_shard_is_asked_for_again() -> None:
+    """What was read to its end an hour ago may have gone on, where its leader is away."""
+    quiet = One(Shard("d", 0), T0, True, high_water=9)
+    assert stalled((0, quiet, True), (60, quiet, False)) == ("", [])
+    assert stalled((0, quiet, True), (61, quiet, False)) == ("", [quiet.shard])
+    assert stalled((0, quiet, False), (50, quiet, True), (61, quiet, False)) == ("", [])
+    doubted = One(Shard("d", 0), T0, False, high_water=9, doubted=True)
+    assert stalled((0, quiet, True), (61, doubted, False)) == ("d/0", [doubted.shard])
 
 
 def test_many_stalled_shards_are_not_all_named() -> None:
