@@ -81,8 +81,7 @@ def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
         return
     evaluator.release()
     slowest = Records(engine).slowest_event_time()
-    if slowest is not None:
-        retention.apply(engine, wiring.retention_policy(settings), slowest, clock.now())
+    retention.apply(engine, wiring.retention_policy(settings), slowest, clock.now())
 
 
 def _sentence(stored: int, fresh: int, seconds: float) -> str:

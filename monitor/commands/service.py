@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from alerts.exporter import Exporter
@@ -31,8 +32,9 @@ from monitor.store.shards import read_statuses
 
 log = logging.getLogger("slicewatch.service")
 
-STOP_SECONDS = 10.0
-"""A worker that has not flushed and left its group by then is abandoned."""
+STOP_SECONDS = 8.0
+"""A thread that has not stopped by then is abandoned: a stop signal ends us within ten seconds."""
+WATCH_SECONDS = 1.0
 RETENTION_EVERY = 10 * MINUTE
 STALE_CYCLES = 60
 """Evaluator cycles without success after which the process is not ready."""
@@ -107,10 +109,9 @@ class Service:
         """Start all threads; returns when the port answers."""
         self._server.start()
         if self._ingest is not None:
-            self._spawn("ingest", self._ingest.run)
+            self._threads.append(self._spawn("ingest", self._ingest.run))
         if self._parts.serve:
-            self._evaluate_once()
-            self._spawn("evaluate", self._evaluate_forever)
+            self._threads.append(self._spawn("evaluate", self._evaluate_forever))
 
     def stop(self) -> None:
         """Flush, leave the group, give the lease back, close the port; safe to call twice."""
@@ -138,10 +139,11 @@ class Service:
         """
         self.start()
         log.info("serving", extra={"port": self.port})
+        if self._watchdog is not None:
+            # Nobody waits for its end: a look may take long, and leaves nothing to be finished.
+            self._spawn("watch", partial(self._watch, self._watchdog))
         try:
-            while not self._ending.wait(1.0):
-                if self._watchdog is not None:
-                    self._watchdog.look()
+            self._ending.wait()
         finally:
             self.stop()
         if self.failure is not None:
@@ -149,12 +151,14 @@ class Service:
 
     def ask_to_stop(self, *_: object) -> None:
         """Make :meth:`run` return; fit for a signal handler."""
+        if self._ingest is not None:
+            self._ingest.stop()
         self._ending.set()
 
-    def _spawn(self, name: str, target: Callable[[], None]) -> None:
+    def _spawn(self, name: str, target: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=self._guarded, args=(target,), name=name, daemon=True)
-        self._threads.append(thread)
         thread.start()
+        return thread
 
     def _guarded(self, target: Callable[[], None]) -> None:
         try:
@@ -166,11 +170,16 @@ class Service:
         finally:
             self._ending.set()
 
+    def _watch(self, watchdog: Watchdog) -> None:
+        while not self._ending.wait(WATCH_SECONDS):
+            watchdog.look()
+
     # Evaluate and publish
 
     def _evaluate_forever(self) -> None:
         interval = self.settings.evaluate.cycle / SECOND
         try:
+            self._evaluate_once()
             while not self._ingested.wait(interval):
                 self._evaluate_once()
             self._evaluate_once()
@@ -187,6 +196,7 @@ class Service:
                 self._clean()
         except StoreError as error:
             self.metrics.store_failed()
+            self._seen = 0  # another Snapshot may have the number when the database is back
             if self._evaluating:
                 log.error("evaluation failed, it is tried again every cycle: %s", error)
             self._evaluating = False
@@ -221,8 +231,8 @@ class Service:
 
     def _clean(self) -> None:
         now = self._clock.now()
-        slowest = self._records.slowest_event_time()
-        if slowest is not None and now - self._cleaned >= RETENTION_EVERY:
+        if now - self._cleaned >= RETENTION_EVERY:
+            slowest = self._records.slowest_event_time()
             retention.apply(self._engine, wiring.retention_policy(self.settings), slowest, now)
             self._cleaned = now
             self.metrics.set_pending(self._records.pending_rows())

@@ -45,7 +45,7 @@ from monitor.store.retention import RetentionPolicy
 if TYPE_CHECKING:
     from consumers.sources.rdkafka_source import RdkafkaSource
 
-KNOCK_TIMEOUT = 4.0  # the watchdog must not keep a stop signal waiting
+KNOCK_TIMEOUT = 4.0  # a broker that does not answer is told soon
 
 
 def owner_name() -> str:

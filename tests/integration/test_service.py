@@ -1,0 +1,50 @@
+"""The service's own threads: what they do before anything has come, and when they are stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import sqlalchemy as sa
+from pipeline import settings_with
+from running import Running
+
+from monitor.commands import wiring
+from monitor.commands.clock import SystemClock
+from monitor.commands.service import Parts, Service
+from monitor.settings import load
+from monitor.store import database
+from monitor.store.records import Records
+from monitor.store.schema import dead_letter, lease
+
+SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
+
+
+def test_what_ages_by_the_wall_clock_goes_before_any_event_time_is_known(tmp_path: Path) -> None:
+    service = Service(settings_with(tmp_path, server__port=0), Parts(ingest=False))
+    old = {c.name: "" if isinstance(c.type, sa.Text) else 0 for c in dead_letter.columns}
+    with database.writing(service._engine) as connection:
+        connection.execute(sa.insert(dead_letter).values(old))
+    assert Records(service._engine).slowest_event_time() is None
+    service._evaluate_once()
+    assert Records(service._engine).dead_letters(1) == []
+    service.stop()
+
+
+def test_a_stop_signal_ends_a_service_whose_evaluation_waits(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    environment = {"SLICEWATCH__STORE__URL": postgres_url}
+    engine = database.create_engine(postgres_url)
+    database.migrate(engine)
+    wiring.open_store(load(SETTINGS, environment), SystemClock()).dispose()
+    with database.writing(engine) as connection:
+        connection.execute(sa.insert(lease).values(role="evaluator", epoch=0, until=0))
+    engine.dispose()
+    with psycopg.connect(postgres_url) as other, psycopg.connect(postgres_url) as looking:
+        other.execute("UPDATE lease SET epoch = epoch")
+        looking.autocommit = True
+        waits = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'lease'"
+        with Running(tmp_path, ["serve", "--settings", str(SETTINGS)], environment) as service:
+            service.until(lambda: bool(looking.execute(waits).fetchall()), "a cycle that waits")
+            assert service.stop(seconds=10) == 0
