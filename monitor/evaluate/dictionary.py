@@ -7,7 +7,13 @@ import numpy as np
 from monitor.core.atoms import content_id
 from monitor.core.cells import Int64s, Route, Stratum, decode_strata
 from monitor.core.rollup import CellIndex
+from monitor.errors import StoreError
 from monitor.store.fold import EvaluatorStore
+
+_LOST = (
+    "the database does not say what a counted cell means: rows of the tables cell or atom were"
+    " lost; a worker sends them again when it reads their events again"
+)
 
 
 class CellDictionary:
@@ -29,8 +35,12 @@ class CellDictionary:
         self._index: CellIndex | None = None
 
     def learn(self, cells: Int64s) -> None:
-        """Make sure that all these cells are known."""
-        unknown = [cell for cell in np.unique(cells).tolist() if cell not in self._meaning]
+        """Make sure that all these cells are known.
+
+        Raises:
+            StoreError: the store does not say what a cell means.
+        """
+        unknown = [cell for cell in np.unique(cells).tolist() if not self._knows(cell)]
         if not unknown:
             return
         rows = self._store.cells(unknown)
@@ -38,9 +48,15 @@ class CellDictionary:
             rows.ids.tolist(), rows.atoms.tolist(), rows.strata.tolist(), strict=True
         ):
             self._meaning[cell] = (atom, stratum)
-        if any(self._meaning[cell][0] not in self._texts for cell in unknown):
-            self._texts = self._store.atom_texts()
         self._index = None
+        if not all(map(self._knows, unknown)):
+            self._texts = self._store.atom_texts()
+        if not all(map(self._knows, unknown)):
+            raise StoreError(_LOST)
+
+    def _knows(self, cell: int) -> bool:
+        meaning = self._meaning.get(cell)
+        return meaning is not None and meaning[0] in self._texts
 
     def strata(self, cells: Int64s) -> Int64s:
         """Stratum code of each cell."""

@@ -44,7 +44,7 @@ class EvaluatorPolicy:
 
     Attributes:
         owner: name of this evaluator, for the lease.
-        lease: microseconds.
+        lease: microseconds; longer where a step takes longer.
         horizon: microseconds after which a label is not waited for.
         lateness: microseconds that events come out of order.
         completeness: share of requested labels that makes a cohort mature.
@@ -94,6 +94,7 @@ class Evaluator:
         self._store = store
         self._policy = policy
         self._clock = clock
+        self._lease = policy.lease
         self._epoch: int | None = None
         self._memory: _Memory | None = None
 
@@ -104,24 +105,21 @@ class Evaluator:
             StoreError: the database cannot be used; the next cycle begins from the store.
             OutdatedError: the store was started with newer settings.
         """
-        epoch = self._store.acquire(self._policy.owner, self._policy.lease)
-        if epoch is None:
-            self._forget()
-            return False
-        if epoch != self._epoch:
-            self._forget()
-            self._epoch = epoch
         try:
-            while self._fold_some(epoch):
-                pass
+            while (epoch := self._hold_lease()) is not None:
+                began = self._clock.monotonic()
+                try:
+                    if not self._step(epoch):
+                        return True
+                finally:
+                    self._learn_lease(self._clock.monotonic() - began)
         except FencedError:
-            log.warning("another evaluator has taken over")
+            log.warning("another evaluator has taken over, or the database has gone back in time")
             self._forget()
-            return False
         except BaseException:
             self._forget()
             raise
-        return True
+        return False
 
     @property
     def age(self) -> float:
@@ -144,12 +142,32 @@ class Evaluator:
     def _forget(self) -> None:
         self._memory = self._epoch = None
 
-    def _fold_some(self, epoch: int) -> bool:
-        """One cycle over a bounded number of deltas; returns whether more may wait."""
+    def _hold_lease(self) -> int | None:
+        """Take or renew the lease; None while another evaluator works."""
+        epoch = self._store.acquire(self._policy.owner, self._lease)
+        if epoch != self._epoch:
+            self._forget()
+            self._epoch = epoch
+        return epoch
+
+    def _learn_lease(self, took: float) -> None:
+        """Outlast the last steps: two evaluators could fence each other out for ever.
+
+        The lease shrinks by halves, so it is still long enough when the first evaluation, the
+        longest step, comes after the load.
+        """
+        self._lease = max(self._policy.lease, int(4 * took * SECOND), self._lease // 2)
+
+    def _step(self, epoch: int) -> bool:
+        """What is done under one renewal of the lease; returns whether more may wait."""
         if self._memory is None:
             self._memory = self._load()
-        memory = self._memory
-        watermark, losses = self._store.progress()
+            return True
+        return self._fold_some(epoch, self._memory)
+
+    def _fold_some(self, epoch: int, memory: _Memory) -> bool:
+        """One cycle over a bounded number of deltas; returns whether more may wait."""
+        watermark, losses = self._store.progress(memory.cursors)
         memory.lost = LostSpans.of(
             losses, self._store.decisions_topic, self._policy.lateness, self._policy.horizon
         )
@@ -160,7 +178,8 @@ class Evaluator:
         body = self._behind(memory, panes) if behind else self._evaluate(memory, panes, watermark)
         cursors = {delta.shard: delta.seq for delta in deltas}
         changed = body if body != memory.snapshot else None
-        cycle = Cycle(cursors, panes, dict(memory.dictionary.fresh), changed, watermark)
+        fresh = dict(memory.dictionary.fresh)
+        cycle = Cycle(memory.cursors, cursors, panes, fresh, changed, watermark)
         if deltas or changed is not None:
             self._store.commit(epoch, cycle, self._clock.now())
         memory.cursors.update(cursors)
@@ -182,6 +201,7 @@ class Evaluator:
         watermark = self._store.watermark()
         first = _FIRST if watermark is None else self._oldest_cohort(watermark)
         rows = np.array(list(self._store.cohorts(first)), np.int64).reshape(-1, 4)
+        memory.dictionary.learn(rows[:, 1])
         strata = memory.dictionary.strata(rows[:, 1])
         memory.cohorts.add(rows[:, 0], strata, rows[:, 2], rows[:, 3])
         return memory

@@ -44,6 +44,7 @@ class Cycle:
     """What one evaluator cycle writes.
 
     Attributes:
+        folded: last folded delta of each shard before, which the store must agree to.
         cursors: last folded delta of each shard that moved.
         increments: counts to add, by grain and pane.
         cells: coarse cells of the 5-minute grain, id -> (atom, version, stratum).
@@ -51,6 +52,7 @@ class Cycle:
         watermark: as in the Snapshot.
     """
 
+    folded: Mapping[Shard, int] = field(default_factory=dict)
     cursors: Mapping[Shard, int] = field(default_factory=dict)
     increments: Sequence[PaneCounts] = ()
     cells: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
@@ -116,8 +118,7 @@ class EvaluatorStore:
     def cursors(self) -> dict[Shard, int]:
         """Last folded delta of each shard."""
         with reading(self._engine) as connection:
-            rows = connection.execute(sa.select(fold_cursor)).all()
-        return {Shard(row.topic, row.part): row.seq for row in rows}
+            return _read_cursors(connection)
 
     def deltas(self, cursors: Mapping[Shard, int], limit: int) -> list[StoredDelta]:
         """Deltas after the cursors, each shard's in order; at most ``limit``."""
@@ -149,9 +150,14 @@ class EvaluatorStore:
         with reading(self._engine) as connection:
             return read_watermark(connection, self.decisions_topic)
 
-    def progress(self) -> tuple[int | None, tuple[Loss, ...]]:
-        """The watermark, and what was lost on the way."""
+    def progress(self, folded: Mapping[Shard, int]) -> tuple[int | None, tuple[Loss, ...]]:
+        """The watermark, and what was lost on the way.
+
+        Raises:
+            FencedError: what the store says was folded is not what the evaluator knows.
+        """
         with reading(self._engine) as connection:
+            _require_folded(connection, folded)
             watermark = read_watermark(connection, self.decisions_topic)
             return watermark, read_losses(connection)
 
@@ -214,7 +220,8 @@ class EvaluatorStore:
         """Write one cycle.
 
         Raises:
-            FencedError: another evaluator has taken over; nothing was written.
+            FencedError: another evaluator has taken over, or the database has gone back in time;
+                nothing was written.
         """
         with writing(self._engine) as connection:
             fence = connection.execute(
@@ -223,6 +230,7 @@ class EvaluatorStore:
             )
             if fence.rowcount != 1:
                 raise FencedError(ROLE)
+            _require_folded(connection, cycle.folded)
             write_cells(connection, cycle.cells)
             add_counts(connection, cycle.increments)
             _move_cursors(connection, cycle.cursors)
@@ -237,6 +245,17 @@ def database_now(connection: sa.Connection) -> int:
     else:
         query = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
     return int(connection.exec_driver_sql(query).scalar_one())
+
+
+def _read_cursors(connection: sa.Connection) -> dict[Shard, int]:
+    rows = connection.execute(sa.select(fold_cursor)).all()
+    return {Shard(row.topic, row.part): row.seq for row in rows}
+
+
+def _require_folded(connection: sa.Connection, folded: Mapping[Shard, int]) -> None:
+    """The other half of the fence: the epoch alone is the same after a restore."""
+    if _read_cursors(connection) != folded:
+        raise FencedError(ROLE)
 
 
 def _move_cursors(connection: sa.Connection, cursors: Mapping[Shard, int]) -> None:

@@ -110,12 +110,18 @@ class Records:
                 " their decisions; use that key, or begin a new store (store.url)"
             )
 
-    def newest_snapshot(self, after: int = 0) -> tuple[int, bytes] | None:
-        """Id and bytes of the newest Snapshot, or None when there is none after ``after``."""
+    def newest_snapshot(self, seen: int = 0) -> tuple[int, bytes] | None:
+        """Id and bytes of the newest Snapshot; None when there is none, or it is ``seen``.
+
+        A database that has gone back in time has an older one than was seen.
+        """
         with reading(self._engine) as connection:
             row = connection.execute(
-                sa.text("SELECT id, body FROM snapshot WHERE id > :after ORDER BY id DESC LIMIT 1"),
-                {"after": after},
+                sa.text(
+                    "SELECT id, body FROM snapshot"
+                    " WHERE id = (SELECT MAX(id) FROM snapshot) AND id <> :seen"
+                ),
+                {"seen": seen},
             ).one_or_none()
         return None if row is None else (row.id, bytes(row.body))
 

@@ -40,6 +40,7 @@ from monitor.store.codings import fence_all
 from monitor.store.fold import Cycle, EvaluatorStore
 from monitor.store.forget import forget
 from monitor.store.ingest import IngestStore, read_statuses
+from monitor.store.records import Records
 from monitor.store.schema import metadata
 from monitor.store.shards import resume_from
 
@@ -158,7 +159,7 @@ def fold(evaluator: EvaluatorStore, owner: str = "evaluator") -> int:
     epoch = evaluator.acquire(owner, 60_000_000)
     assert epoch is not None
     found = evaluator.deltas(evaluator.cursors(), 1000)
-    evaluator.commit(epoch, cycle_of(found), 0)
+    evaluator.commit(epoch, replace(cycle_of(found), folded=evaluator.cursors()), 0)
     return len(found)
 
 
@@ -170,7 +171,7 @@ def cycle_of(deltas: list[Any]) -> Cycle:
         for delta in deltas
         for pane, cells, values in zip(delta.panes, delta.cells, delta.values, strict=True)
     ]
-    return Cycle({delta.shard: delta.seq for delta in deltas}, increments)
+    return Cycle({}, {delta.shard: delta.seq for delta in deltas}, increments)
 
 
 def counted(evaluator: EvaluatorStore) -> dict[str, int]:
@@ -481,6 +482,40 @@ def test_two_evaluators_fold_every_delta_once(
     evaluator.commit(second, cycle_of(deltas), 0)
     assert evaluator.deltas(evaluator.cursors(), 100) == []
     assert counted(evaluator) == {"N": 2, "Q": 2}
+
+
+def test_a_cycle_that_began_from_other_cursors_is_fenced(
+    engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore
+) -> None:
+    """After a restore the epoch may be what it was, and the deltas others of the same number."""
+    claim = begin(store, D0)
+    store.flush([flush(claim, 1, decisions=decisions([1]))], DICTIONARY)
+    fold(evaluator)
+    store.flush([flush(replace(claim, next_offset=1), 2, decisions=decisions([2]))], DICTIONARY)
+    epoch = evaluator.acquire("evaluator", 60_000_000)
+    assert epoch is not None
+    cycle, before = cycle_of(evaluator.deltas(evaluator.cursors(), 100)), everything(engine)
+    others: list[dict[Shard, int]] = [{}, {D0: 2}, {D0: 1, D1: 1}]
+    for folded in others:
+        with pytest.raises(FencedError):
+            evaluator.commit(epoch, replace(cycle, folded=folded), 0)
+        with pytest.raises(FencedError):
+            evaluator.progress(folded)
+    assert everything(engine) == before
+    evaluator.commit(epoch, replace(cycle, folded={D0: 1}), 0)
+    assert evaluator.progress({D0: 2}) == (None, ())
+    assert counted(evaluator)["N"] == 2
+
+
+def test_the_newest_snapshot_is_told_unless_it_was_seen(engine: sa.Engine) -> None:
+    records = Records(engine)
+    assert records.newest_snapshot() is None
+    with db.writing(engine) as connection:
+        for number in (3, 4):
+            _insert(connection, "snapshot", {"id": number, "body": b"%d" % number})
+    assert records.newest_snapshot(3) == (4, b"4")
+    assert records.newest_snapshot(4) is None
+    assert records.newest_snapshot(5) == (4, b"4"), "the database has gone back in time"
 
 
 def test_the_lease_is_held_renewed_and_given_back(evaluator: EvaluatorStore) -> None:

@@ -35,7 +35,7 @@ LEAVE_SECONDS = 40.0
 """A worker that waits for the lock of a stopped one (SQLite: 20 s) still has to flush and leave."""
 CLIENTS = ("kafka-python", "librdkafka")
 SHARD_FENCED = "shard is owned by another worker now"
-LEASE_FENCED = "another evaluator has taken over"
+LEASE_FENCED = "another evaluator has taken over, or the database has gone back in time"
 FENCED = (SHARD_FENCED, LEASE_FENCED, "shard was claimed by another worker")
 
 
