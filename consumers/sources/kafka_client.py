@@ -26,8 +26,12 @@ FIXED = {
     # is caught up from the start would never be known.
     "enable_incremental_fetch_sessions": False,
     "reconnect_backoff_max_ms": 2000,  # the default finds a broker that is back after 30 s only
-    "max_partition_fetch_bytes": 4 << 20,
-    "fetch_max_bytes": 32 << 20,
+    # A poll hands out everything that was fetched. What is left of a shard's records when it is
+    # paused would stay in the client for ever once other shards were read after it; so it is the
+    # fetch that keeps a batch small, and it still brings a first message of any size.
+    "max_poll_records": 1 << 30,
+    "max_partition_fetch_bytes": 2 << 20,
+    "fetch_max_bytes": 8 << 20,
     "receive_message_max_bytes": 128 << 20,
     "max_poll_interval_ms": int(MAX_POLL_SECONDS * 1000),
     "check_crcs": True,
@@ -41,7 +45,6 @@ def open_consumer(
     group: str,
     instance: str | None,
     session: float,
-    max_records: int,
 ) -> KafkaConsumer:
     """A member of a group. No broker or no access: SourceError."""
     try:
@@ -52,7 +55,6 @@ def open_consumer(
             group_instance_id=instance,
             session_timeout_ms=int(session * 1000),
             heartbeat_interval_ms=int(min(HEARTBEAT_SECONDS, session / 3) * 1000),
-            max_poll_records=max_records,
             partition_assignment_strategy=[CooperativeStickyAssignor()],
         )
     except KafkaError as error:

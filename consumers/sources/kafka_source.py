@@ -40,7 +40,6 @@ from consumers.sources.kafka_topics import KafkaConnection, KafkaTopics
 from monitor.errors import SourceError
 from monitor.ports import Polled, Records, Shard, Start
 
-MAX_RECORDS = 5000
 SESSION_SECONDS = 45.0
 """A member silent for so long loses its shards; on Tansu half of it is also the time to join."""
 JOIN_SECONDS = 0.5
@@ -61,7 +60,6 @@ class KafkaSource:
         group_instance_id: a name that survives a restart (the pod's): a member that is back
             within the session timeout keeps its shards without a rebalance.
         session_timeout: seconds.
-        max_records: messages per poll at most.
         loss_grace: seconds a broker that does not refuse a position beyond its end (Tansu) has
             until that position counts as lost.
         monotonic: clock for ``loss_grace``.
@@ -78,7 +76,6 @@ class KafkaSource:
         *,
         group_instance_id: str | None = None,
         session_timeout: float = SESSION_SECONDS,
-        max_records: int = MAX_RECORDS,
         loss_grace: float = LOSS_GRACE_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -91,9 +88,7 @@ class KafkaSource:
         try:
             for topic in topics:
                 self._topics.partitions(topic)
-            self._consumer = open_consumer(
-                connection, group, group_instance_id, session_timeout, max_records
-            )
+            self._consumer = open_consumer(connection, group, group_instance_id, session_timeout)
             self._notes = RebalanceNotes(self._consumer)
             for topic in topics:
                 # Known before the group is joined: a leader that does not know a topic yet hands

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from consumers.sources.delivery import Delivery, data_loss
-from consumers.sources.kafka_source import COMMIT_SECONDS, MAX_RECORDS, SESSION_SECONDS
+from consumers.sources.kafka_source import COMMIT_SECONDS, SESSION_SECONDS
 from consumers.sources.kafka_topics import KafkaConnection, KafkaTopics
 from consumers.sources.rdkafka_client import (
     HOPELESS,
@@ -43,6 +43,7 @@ from monitor.ports import Polled, Records, Shard, Start
 GATHER_SECONDS = 0.05
 """How long a poll that has a message waits for more: the client returns early only when full."""
 HELD_SECONDS = 2.0
+MAX_RECORDS = 5000
 
 
 class RdkafkaSource:

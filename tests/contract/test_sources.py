@@ -107,7 +107,6 @@ class KafkaWorld:
             topics,
             f"{self.prefix}-group",
             session_timeout=self.session,
-            max_records=50,
             loss_grace=0.5,
         )
 
@@ -288,6 +287,29 @@ def test_what_was_fetched_ahead_is_neither_lost_nor_repeated(
     source.resume([shard])
     rest = read(source, world.wait, 997 - len(first)).get(shard, [])  # a file has no limit
     assert first + rest == everything[3:]
+
+
+@with_groups
+def test_what_was_fetched_of_a_paused_shard_comes_although_others_were_read_since(
+    world: World, opened: Callable[..., RecordSource]
+) -> None:
+    """Also when nothing else ever moves again."""
+    many = 6_000  # more than a client's usual limit of one poll
+    topic = world.create("decisions", 2)
+    world.produce(topic, values(many), 0)
+    source = opened(topic)
+    held, free = join(source, world.wait, 2)
+    source.begin(held, 0)
+    source.begin(free, 0)
+    first = read(source, world.wait, 1)[held]
+    source.pause([held])
+    world.produce(topic, values(10), 1)
+    found = read(source, world.wait, 10)
+    first += found.get(held, [])
+    assert found[free] == list(enumerate(values(10)))
+    source.resume([held])
+    rest = read(source, world.wait, many - len(first)).get(held, [])
+    assert first + rest == list(enumerate(values(many)))
 
 
 def test_paused_shards_are_silent_and_lose_nothing(
