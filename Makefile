@@ -1,7 +1,7 @@
 # Two commands do all the set-up on a machine with Python 3.11 and nothing else:
 #   make demo [FOR=seconds]   a synthetic router on an embedded broker, watched live
-#   make test                 lint, types, layers, tests, and the built wheel's own test
-# Also: make lint | fuzz [FOR=seconds] | chaos [SEEDS=20] | soak | bench | clean.
+#   make test [WORKERS=2]     lint, types, layers, tests, and the built wheel's own test
+# Also: make lint | fuzz [FOR=seconds] | chaos [SEEDS=20] | soak | bench [FOR=ingest] | clean.
 # Another Python: make PYTHON=/path/to/python3.12 test
 
 SHELL := /bin/bash
@@ -13,6 +13,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CANDIDATES = $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14)
 FOR ?=
+WORKERS ?= 2
 SEEDS ?=
 SEED ?=
 ARGS ?=
@@ -24,7 +25,7 @@ demo: $(VENV)/.installed-demo
 
 test: lint
 	@echo "== tests, the built wheel's own among them"
-	@$(BIN)/python -m pytest -q $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
 
 lint: $(VENV)/.installed-test
 	@echo "== ruff"

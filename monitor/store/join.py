@@ -185,8 +185,8 @@ def _read_waiting(connection: sa.Connection, shard: Shard, watermark: int | None
         sa.text(
             "SELECT id, ts, complaint, rank, revision, labelled_at, label, ready, blind"
             " FROM waiting_label w WHERE topic = :topic AND part = :part AND (ts < :due OR EXISTS"
-            " (SELECT 1 FROM pending p WHERE p.id = w.id"
-            " AND p.hour IN (w.hour, w.hour - 1, w.hour + 1)))"
+            " (SELECT 1 FROM pending p WHERE p.id = w.id AND p.hour IN"
+            f" (w.hour, (w.ts - {NEAR}) / {HOUR}, (w.ts + {NEAR}) / {HOUR})))"
         ),
         {
             "topic": shard.topic,

@@ -34,6 +34,7 @@ from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
 from alerts.service import ServiceMetrics
 from monitor.commands import wiring
 from monitor.commands.clock import SystemClock
+from monitor.ports import RecordSource, Shard
 from monitor.store.shards import read_statuses
 
 PARTITIONS = 4
@@ -138,6 +139,7 @@ class Bench:
         )
         engine = wiring.open_store(settings, SystemClock())
         source, counted = wiring.kafka_source(settings), _Counted(load.events)
+        counted.watch(source)
         ingest = wiring.build_ingest(
             settings, engine, source, ServiceMetrics(), SystemClock(), progress=counted.saw
         )
@@ -161,16 +163,25 @@ class Bench:
 
 
 class _Counted:
-    """Notes when the first event came, and stops after the last."""
+    """Notes when reading began, and stops after the last event."""
 
     def __init__(self, events: int) -> None:
         self._left = events
         self.began = 0.0
         self.stop: Callable[[], None] = lambda: None
 
+    def watch(self, source: RecordSource) -> None:
+        """Start the clock when the first shard begins."""
+        begin = source.begin
+
+        def begun(shard: Shard, offset: int) -> None:
+            self.began = self.began or time.perf_counter()
+            begin(shard, offset)
+
+        source.begin = begun  # type: ignore[method-assign]
+
     def saw(self, events: int) -> None:
-        if events and not self.began:
-            self.began = time.perf_counter()
+        """Count, and stop after the last."""
         self._left -= events
         if self._left <= 0:
             self.stop()

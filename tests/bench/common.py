@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import resource
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import sqlalchemy as sa  # noqa: E402
 from postgres import PostgresServer, has_postgres  # noqa: E402
+from psycopg import sql  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
@@ -132,6 +134,7 @@ class Databases:
         self._folder = folder
         self._server = PostgresServer(durable=True) if has_postgres() else None
         self._made = 0
+        self._templates: dict[tuple[str, int], str] = {}
 
     @property
     def kinds(self) -> list[str]:
@@ -141,16 +144,27 @@ class Databases:
     def new(self, kind: str, rows_pending: int = 0) -> str:
         """URL of a new database that remembers so many decisions of the month before."""
         self._made += 1
+        template = self._templates.get((kind, rows_pending))
+        if template is None:
+            name = self._templates[kind, rows_pending] = f"template_{self._made}"
+            engine = db.create_engine(self._create(kind, name))
+            db.migrate(engine)
+            _remember(engine, rows_pending)
+            engine.dispose()
+            template = name
+        return self._create(kind, f"bench_{self._made}", template)
+
+    def _create(self, kind: str, name: str, template: str | None = None) -> str:
         if kind == "sqlite":
-            url = f"sqlite:///{self._folder}/bench-{self._made}.db"
-        else:
-            assert self._server is not None
-            url = self._server.create_database(f"bench_{self._made}")
-        engine = db.create_engine(url)
-        db.migrate(engine)
-        _remember(engine, rows_pending)
-        engine.dispose()
-        return url
+            if template:
+                shutil.copy(self._folder / f"{template}.db", self._folder / f"{name}.db")
+            return f"sqlite:///{self._folder}/{name}.db"
+        assert self._server is not None
+        if template is None:
+            return self._server.create_database(name)
+        words = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        self._server.execute(words.format(sql.Identifier(name), sql.Identifier(template)))
+        return self._server.url(name)
 
     def close(self) -> None:
         """Stop the server."""

@@ -6,6 +6,8 @@ import re
 import shlex
 from pathlib import Path
 
+import consumers
+import monitor
 from alerts.catalogue import CATALOGUE
 from consumers import lookout, progress
 from consumers.sources.kafka_client import FIXED
@@ -22,7 +24,8 @@ INCIDENTS = ROWS[1:]
 
 def source() -> str:
     """The program's text with neighbouring string literals joined."""
-    files = [*(ROOT / "consumers").rglob("*.py"), *(ROOT / "monitor").rglob("*.py")]
+    packages = [Path(package.__file__ or "").parent for package in (consumers, monitor)]
+    files = [file for package in packages for file in package.rglob("*.py")]
     return re.sub(r'"\s*f?"', "", "".join(path.read_text() for path in files))
 
 
