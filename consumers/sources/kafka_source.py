@@ -13,8 +13,7 @@ What shapes the code (kafka-python 3.0.12):
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka import TopicPartition
@@ -28,7 +27,8 @@ from kafka.errors import (
 )
 from kafka.structs import MemberState, OffsetAndMetadata
 
-from consumers.sources.delivery import Delivery, data_loss
+from consumers.sources.delivery import data_loss
+from consumers.sources.group_source import COMMIT_SECONDS, SESSION_SECONDS, GroupSource
 from consumers.sources.kafka_client import (
     CLOSE_SECONDS,
     LossWatch,
@@ -36,21 +36,18 @@ from consumers.sources.kafka_client import (
     fetch_end,
     open_consumer,
 )
-from consumers.sources.kafka_topics import KafkaConnection, KafkaTopics
+from consumers.sources.kafka_topics import KafkaConnection
 from monitor.errors import SourceError
 from monitor.ports import Polled, Records, Shard, Start
 
-SESSION_SECONDS = 45.0
-"""A member silent for so long loses its shards; on Tansu half of it is also the time to join."""
 JOIN_SECONDS = 0.5
 """Shortest poll while the group joins; a stop waits as long at most."""
-COMMIT_SECONDS = 5.0
 LOSS_GRACE_SECONDS = 10.0
 """How long a high water below our position must last: after a change of leader it lags for a
 moment on a healthy broker."""
 
 
-class KafkaSource:
+class KafkaSource(GroupSource):
     """Reads topics as a member of a consumer group; fulfils ``RecordSource``.
 
     Args:
@@ -79,15 +76,9 @@ class KafkaSource:
         loss_grace: float = LOSS_GRACE_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connection = connection
-        self._topics = KafkaTopics(connection)
-        self._delivery = Delivery()
+        super().__init__(connection, topics)
         self._losses = LossWatch(loss_grace, monotonic)
-        self._untold: deque[SourceError] = deque()
-        self._closed = False
         try:
-            for topic in topics:
-                self._topics.partitions(topic)
             self._consumer = open_consumer(connection, group, group_instance_id, session_timeout)
             self._notes = RebalanceNotes(self._consumer)
             for topic in topics:
@@ -99,29 +90,13 @@ class KafkaSource:
             self._topics.close()
             raise
 
-    @property
-    def finished(self) -> bool:
-        """Never: more may be produced."""
-        return False
-
-    def shards(self, topic: str) -> Sequence[Shard]:
-        """All partitions of a topic, asked anew. Unknown or no answer: SourceError."""
-        return [Shard(topic, number) for number in self._topics.partitions(topic)]
-
-    def topic_id(self, topic: str) -> str | None:
-        """The broker's identity of the topic; None where it gives none (Kafka before 2.8)."""
-        return self._topics.topic_id(topic)
-
     def poll(self, timeout: float) -> Polled:
         """Wait for messages; empty as well while a broker is away or refuses access.
 
         Call it again without a pause while joining a group: Tansu lets nobody in otherwise.
         Raises DataLossError for a lost position and SourceError when it cannot be read on.
         """
-        if self._closed:
-            raise SourceError("the source is closed")
-        if self._untold:
-            raise self._untold.popleft()
+        self._require_more()
         batches = self._fetch(self._patience(timeout))
         revoked, assigned = self._notes.changes.drain()
         self._delivery.revoke(revoked)
@@ -183,16 +158,6 @@ class KafkaSource:
             self._consumer.seek(_where(shard), offset)
         self._let_flow()
 
-    def pause(self, shards: Iterable[Shard]) -> None:
-        """Hold shards back; what was fetched of them is kept."""
-        self._delivery.pause(shards)
-        self._let_flow()
-
-    def resume(self, shards: Iterable[Shard]) -> None:
-        """Undo :meth:`pause`."""
-        self._delivery.resume(shards)
-        self._let_flow()
-
     def high_water(self, shard: Shard) -> int | None:
         """Next offset to be written, as of the last fetch; None before the first."""
         where = _where(shard)
@@ -221,15 +186,8 @@ class KafkaSource:
         except KafkaError:
             return  # a hint for others; fenced or not, our own truth is in the store
 
-    def close(self) -> None:
-        """Leave the group, within seconds also when the broker is gone."""
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            self._consumer.close(autocommit=False, timeout_ms=int(CLOSE_SECONDS * 1000))
-        finally:
-            self._topics.close()
+    def _leave(self) -> None:
+        self._consumer.close(autocommit=False, timeout_ms=int(CLOSE_SECONDS * 1000))
 
     def _patience(self, timeout: float) -> float:
         """Wait longer while the group joins, when there are no messages anyway.

@@ -11,14 +11,13 @@ What shapes the code (confluent-kafka 2.16):
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from consumers.sources.delivery import Delivery, data_loss
-from consumers.sources.kafka_source import COMMIT_SECONDS, SESSION_SECONDS
-from consumers.sources.kafka_topics import KafkaConnection, KafkaTopics
+from consumers.sources.delivery import data_loss
+from consumers.sources.group_source import COMMIT_SECONDS, SESSION_SECONDS, GroupSource
+from consumers.sources.kafka_topics import KafkaConnection
 from consumers.sources.rdkafka_client import (
     HOPELESS,
     LOST,
@@ -46,7 +45,7 @@ HELD_SECONDS = 2.0
 MAX_RECORDS = 5000
 
 
-class RdkafkaSource:
+class RdkafkaSource(GroupSource):
     """Reads topics as a member of a consumer group; fulfils ``RecordSource``.
 
     Args:
@@ -72,16 +71,10 @@ class RdkafkaSource:
         session_timeout: float = SESSION_SECONDS,
         max_records: int = MAX_RECORDS,
     ) -> None:
-        self._connection = connection
+        super().__init__(connection, topics)
         self._max_records = max_records
-        self._topics = KafkaTopics(connection)
-        self._delivery = Delivery()
         self._ends_known: set[Shard] = set()
-        self._untold: deque[SourceError] = deque()
-        self._closed = False
         try:
-            for topic in topics:
-                self._topics.partitions(topic)
             self._client = open_client(connection, group, group_instance_id, session_timeout)
         except BaseException:
             self._topics.close()
@@ -90,28 +83,12 @@ class RdkafkaSource:
         with in_one_line(connection):
             self._fetching.join(topics)
 
-    @property
-    def finished(self) -> bool:
-        """Never: more may be produced."""
-        return False
-
-    def shards(self, topic: str) -> Sequence[Shard]:
-        """All partitions of a topic, asked anew. Unknown or no answer: SourceError."""
-        return [Shard(topic, number) for number in self._topics.partitions(topic)]
-
-    def topic_id(self, topic: str) -> str | None:
-        """The broker's identity of the topic; None where it gives none (Kafka before 2.8)."""
-        return self._topics.topic_id(topic)
-
     def poll(self, timeout: float) -> Polled:
         """Wait for messages; empty as well while a broker is away or refuses access.
 
         Raises DataLossError for a lost position and SourceError when it cannot be read on.
         """
-        if self._closed:
-            raise SourceError("the source is closed")
-        if self._untold:
-            raise self._untold.popleft()
+        self._require_more()
         messages, events = split(self._consume(timeout))
         for error, _ in events:
             if error.code() in HOPELESS:  # what comes behind it must not be delivered
@@ -172,16 +149,6 @@ class RdkafkaSource:
             self._fetching.hold(shard)
         self._let_flow()
 
-    def pause(self, shards: Iterable[Shard]) -> None:
-        """Hold shards back."""
-        self._delivery.pause(shards)
-        self._let_flow()
-
-    def resume(self, shards: Iterable[Shard]) -> None:
-        """Undo :meth:`pause`."""
-        self._delivery.resume(shards)
-        self._let_flow()
-
     def high_water(self, shard: Shard) -> int | None:
         """Next offset to be written, as of the last fetch; None before the first."""
         if shard not in self._ends_known:
@@ -206,15 +173,8 @@ class RdkafkaSource:
         except KafkaException:
             return  # a hint for others; fenced or not, our own truth is in the store
 
-    def close(self) -> None:
-        """Leave the group, within seconds also when the broker is gone."""
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            close_client(self._client)
-        finally:
-            self._topics.close()
+    def _leave(self) -> None:
+        close_client(self._client)
 
     def _consume(self, timeout: float) -> list[Message]:
         with in_one_line(self._connection):
