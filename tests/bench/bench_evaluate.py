@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from common import START, VERSIONS, Databases, Report, databases, settings_at, timed
+from common import START, VERSIONS, Databases, Report, databases, label, settings_at, timed
 
 from alerts.exporter import Exporter
 from alerts.service import ServiceMetrics
@@ -105,8 +105,8 @@ class Site:
         """Count so many more decisions, and a label for each that was requested."""
         events = list(self._events(decisions))
         self._broker.produce("decisions", [json.dumps(e).encode() for e, _ in events])
-        labels = [label for _, label in events if label is not None]
-        self._broker.produce("labels", [json.dumps(label).encode() for label in labels])
+        labels = [said for _, said in events if said is not None]
+        self._broker.produce("labels", [json.dumps(said).encode() for said in labels])
         wanted = self._made
         while (
             sum(
@@ -133,7 +133,7 @@ class Site:
             pair = i % (self._grid.a * self._grid.b)
             yield (
                 {
-                    "decision_id": f"d{i}",
+                    "decision_id": f"decision-{i:012d}",
                     "decided_at": at,
                     "route": "auto_serve" if score >= 0.4 else "human_review",
                     "judge_score": score,
@@ -144,7 +144,7 @@ class Site:
                     "audit_p": 0.3 if score >= 0.4 else 1.0,
                     "label_requested": asked,
                 },
-                _label(i, at, bool(pick.random() < 0.2 + 0.7 * score)) if asked else None,
+                label(i, at, bool(pick.random() < 0.2 + 0.7 * score)) if asked else None,
             )
 
     def refresh(self) -> float:
@@ -167,20 +167,6 @@ class Site:
             self.commits.append(timed(lambda: commit(*arguments)))  # type: ignore[arg-type]
 
         store.commit = timing  # type: ignore[method-assign, assignment]
-
-
-def _label(i: int, at: str, ready: bool) -> dict[str, object]:
-    return {
-        "label_id": f"l{i}",
-        "decision_id": f"d{i}",
-        "decided_at": at,
-        "version": 1,
-        "ready": ready,
-        "kind": "initial",
-        "reason": "review",
-        "reviewer": "h1",
-        "labelled_at": at,
-    }
 
 
 def scrape(snapshot: Snapshot) -> tuple[int, float, float, float]:

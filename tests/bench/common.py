@@ -72,7 +72,10 @@ def traffic(n: int, hours: float = 2.0, seed: int = 7) -> Traffic:
         _decision(i, moments[i], {"language": language, "channel": channel}, at, bool(asked))
         for i, (language, channel, at, asked) in enumerate(columns)
     ]
-    labels = [_label(i, moments[i], bool(ready[i])) for i in np.flatnonzero(requested).tolist()]
+    labels = [
+        json.dumps(label(i, moments[i], bool(ready[i]))).encode()
+        for i in np.flatnonzero(requested).tolist()
+    ]
     return Traffic(decisions, labels, frame)
 
 
@@ -93,8 +96,9 @@ def _decision(i: int, at: str, values: dict[str, str], score: float, asked: bool
     return json.dumps(event).encode()
 
 
-def _label(i: int, at: str, ready: bool) -> bytes:
-    event = {
+def label(i: int, at: str, ready: bool) -> dict[str, object]:
+    """The label of decision ``i``."""
+    return {
         "label_id": f"label-{i:012d}",
         "decision_id": f"decision-{i:012d}",
         "decided_at": at,
@@ -105,7 +109,6 @@ def _label(i: int, at: str, ready: bool) -> bytes:
         "reviewer": "h1",
         "labelled_at": at,
     }
-    return json.dumps(event).encode()
 
 
 def arrays(messages: Sequence[bytes], size: int) -> list[bytes]:
