@@ -169,6 +169,68 @@ dead_letter = Table(
 )
 Index("dead_letter_seen_at", dead_letter.c.seen_at)
 
+released = Table(
+    "released",
+    metadata,
+    _id("grain"),
+    _id("pane"),
+    _id("cell"),
+    *(Column(name, BigInteger, nullable=False) for name in COUNTER_COLUMNS),
+    sqlite_with_rowid=False,
+    comment="What every published window is a sum of: counts that came before their pane closed.",
+)
+
+held_back = Table(
+    "held_back",
+    metadata,
+    _id("pane"),
+    _id("cell"),
+    *(Column(name, BigInteger, nullable=False) for name in COUNTER_COLUMNS),
+    sqlite_with_rowid=False,
+    comment="Counts by hour and cell that came too late, or are too few, to be published.",
+)
+
+release_mark = Table(
+    "release_mark",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    comment="Event time up to which panes have been closed, and other instants of the release.",
+)
+
+release_edge = Table(
+    "release_edge",
+    metadata,
+    Column("family", Text, primary_key=True),
+    Column("labels", Boolean, primary_key=True),
+    _id("at"),
+    Column("burned", Boolean, nullable=False),
+    comment="Where the release blocks of a family end; a burned block is never published.",
+)
+
+release_map = Table(
+    "release_map",
+    metadata,
+    Column("family", Text, primary_key=True),
+    Column("condition", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    comment="Which values of a family keep their name this week, and under which condition.",
+)
+
+exclusion = Table(
+    "exclusion",
+    metadata,
+    _id("id"),
+    Column("starts_at", BigInteger, nullable=False),
+    Column("ends_at", BigInteger, nullable=False),
+    Column("version", Text),
+    Column("reason", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("excluded_at", BigInteger, nullable=False),
+    Column("lifted_at", BigInteger),
+    comment="Known-bad data: whole release blocks that are left out of every window.",
+)
+
 resumption = Table(
     "resumption",
     metadata,
