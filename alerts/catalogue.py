@@ -301,17 +301,36 @@ WITHHELD = _own(
     "1 while the slice page is withheld: nothing published yet, or the evaluation is stale.",
 )
 INSECURE = _own(
-    "server_insecure", Origin.SERVE, "1 if reachable from elsewhere without TLS and credentials."
+    "server_insecure",
+    Origin.SERVE,
+    "1 if the slice page is reachable from elsewhere without TLS and credentials.",
 )
 BUILD_INFO = _own("build_info", Origin.SERVE, "Version that runs.", "version", kind=Kind.INFO)
 
-SERVICE: tuple[Family, ...] = (
-    *(MESSAGES, EVENTS, DEAD_LETTERS, UNMATCHED, UNKNOWN_VALUES, IMBALANCE),
+OPERATIONS: tuple[Family, ...] = (
+    *(MESSAGES, EVENTS, DEAD_LETTERS, UNMATCHED, IMBALANCE),
     *(LAG_MESSAGES, LAG_SECONDS, PARKED, CONSUMER_STATE, WATERMARK_LAG),
-    *(LABEL_DELAY, LABEL_JOINED, LABEL_COVERAGE, LABEL_COMPLETENESS, PENDING, WAITING, DUPLICATES),
+    *(LABEL_DELAY, LABEL_JOINED, PENDING, WAITING),
     *(STORE_FAILURES, FLUSHES, FLUSH_SECONDS, EVALUATED, EVALUATION_SECONDS),
-    *(RENDER_SECONDS, SERIES, DROPPED, WITHHELD, INSECURE, BUILD_INFO),
+    *(RENDER_SECONDS, WITHHELD, INSECURE, BUILD_INFO),
 )
+"""How the service itself fares: totals of partitions, ages, durations, states of the process.
+
+The operations port serves these and no others: none has a label that names an attribute, a value
+or a route, or a value that depends on how decisions spread over them.
+"""
+
+OF_DECISIONS: tuple[Family, ...] = (
+    UNKNOWN_VALUES,  # names an attribute, and bounds the size of its slice __other__
+    # The total of the slice page in other words: labelled and requested over all decisions.
+    *(LABEL_COVERAGE, LABEL_COMPLETENESS),
+    DUPLICATES,  # names routes, and changes with the decisions each of them had
+    *(SERIES, DROPPED),  # change when a slice appears or is hidden
+)
+"""What the service says of the decisions that it counts, without being a slice page: served with
+that page, under the same credentials."""
+
+SERVICE: tuple[Family, ...] = OPERATIONS + OF_DECISIONS
 """What the service says of itself, in the order of the page."""
 
 CATALOGUE: tuple[Family, ...] = PAGE + SERVICE
