@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from alerts import catalogue
 from alerts.catalogue import Family, Interval
 from monitor.core.contract import Metric, State, Verdict
-from monitor.core.snapshot import ContractTable, ShownGap, ShownRate, SliceRow, Snapshot
+from monitor.core.snapshot import (
+    ContractTable,
+    GroupTable,
+    ShownGap,
+    ShownRate,
+    SliceRow,
+    Snapshot,
+    WindowTable,
+)
 
 _MICROS = 1_000_000
 _GZIP_LEVEL = 1  # a fifth of the time of level 6 for a page a tenth larger
@@ -139,13 +147,12 @@ class _Collected:
 
     def _add_windows(self, table: ContractTable) -> None:
         for window in table.windows:
-            self._add_span(table.contract, window.window, "decisions", window.start, window.end)
-            self._add_span(
-                *(table.contract, window.window, "labelled"),
-                *(window.labelled_start, window.labelled_end),
-            )
-            lost = self.labels(catalogue.DATA_LOST.labels, table.contract, window.window)
-            self.add(catalogue.DATA_LOST, lost, window.data_lost)
+            self._add_periods((table.contract, "", window.window), window)
+            for group in window.groups:
+                self._add_periods((table.contract, group.group_by, window.window), group)
+            text = self.labels(catalogue.DATA_LOST.labels, table.contract, window.window)
+            self.add(catalogue.DATA_LOST, text, window.data_lost)
+            self.add(catalogue.EXCLUDED, text, window.excluded)
             decides = window.window == table.window
             for group_by, row in (
                 ("", window.total),
@@ -158,12 +165,12 @@ class _Collected:
                     text = self.labels(catalogue.SPREAD.labels, *labels)
                     self.add(catalogue.SPREAD, text, spread.difference)
 
-    def _add_span(
-        self, contract: str, window: str, kind: str, start: int | None, end: int | None
-    ) -> None:
-        text = self.labels(catalogue.WINDOW_START.labels, contract, window, kind)
-        self.add(catalogue.WINDOW_START, text, _seconds(start))
-        self.add(catalogue.WINDOW_END, text, _seconds(end))
+    def _add_periods(self, where: tuple[str, str, str], table: WindowTable | GroupTable) -> None:
+        for kind, period in (("decisions", table.decisions), ("labelled", table.labelled)):
+            if period is not None:
+                text = self.labels(catalogue.WINDOW_START.labels, *where, kind)
+                self.add(catalogue.WINDOW_START, text, _seconds(period.start))
+                self.add(catalogue.WINDOW_END, text, _seconds(period.end))
 
     def _add_row(self, cell: tuple[str, str, str, str], row: SliceRow, decides: bool) -> None:
         contract, *where = cell

@@ -32,6 +32,7 @@ STATE_STYLES = {
 }
 SYNTHETIC = "synthetic test conditions, not a finding about people"
 DATA_LOST = "data was lost: this window lacks events that could not be read"
+EXCLUDED = "some of this window is left out: its data were declared to be bad"
 
 
 def rate_text(rate: ShownRate | None) -> str:
@@ -74,10 +75,13 @@ def summary_table(snapshot: Snapshot) -> Iterator[Table | str]:
 
 
 def _window(contract: ContractTable, window: WindowTable) -> Table:
-    title = f"{contract.contract} v{contract.version}, {window.window} to {_minute(window.end)}"
+    until = f" to {_minute(window.decisions.end)}" if window.decisions else ""
+    title = f"{contract.contract} v{contract.version}, {window.window}{until}"
     note = SYNTHETIC if contract.synthetic else f"cells below {contract.k} are withheld"
     if window.data_lost:
         note += f"\n{DATA_LOST}"
+    if window.excluded:
+        note += f"\n{EXCLUDED}"
     note += "".join(f"\nno data before {_minute(at)}: {what}" for what, at in _late(window))
     more = "" if contract.synthetic and contract.k == 1 else "+"  # a band's lower edge
     table = Table(

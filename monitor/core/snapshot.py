@@ -7,7 +7,7 @@ Snapshots have equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -105,6 +105,23 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Period:
+    """The event time of what is shown: whole release blocks.
+
+    Attributes:
+        start: first instant (microseconds).
+        end: the instant it runs to, exclusive.
+        data_lost: events of it were lost before they could be read, or may have been.
+        excluded: blocks in it are left out, because somebody declared their data to be bad.
+    """
+
+    start: int
+    end: int
+    data_lost: bool = False
+    excluded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GroupTable:
     """All slices of one group-by in one window; hidden slices are rows without numbers.
 
@@ -115,40 +132,60 @@ class GroupTable:
         no_data_before: slices that are hidden because their attribute or value was not listed
             throughout the window, and the instant (microseconds) from which it is: windows
             that begin then or later have them.
+        decisions: what selection and blocked rates are about; None before the first block.
+        labelled: what labelled rates are about; None before the first block, and in windows
+            without labels.
     """
 
     group_by: str
     rows: tuple[SliceRow, ...]
     spreads: tuple[Spread, ...] = ()
     no_data_before: Mapping[str, int] = field(default_factory=dict)
+    decisions: Period | None = None
+    labelled: Period | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WindowTable:
     """One window of one contract.
 
+    Every group-by has periods of its own: it advances when all its slices have enough that is
+    new, and shows what it showed last until then.
+
     Attributes:
         window: name of the window.
-        start: first instant (microseconds) of selection and blocked rates.
-        end: the instant they run to, exclusive; at most the watermark.
-        labelled_start: the same for labelled rates; None in windows without them.
-        labelled_end: at most the label frontier.
         total: all decisions of the use case.
         groups: the group-bys, in the order of the contract.
-        data_lost: events of the window were lost before they could be read, or may have been.
         no_data_before: the instant from which the attribute values that define the use case
             are listed, where that is within the window: then all of it is hidden.
+        decisions: the period of the total's selection and blocked rates.
+        labelled: the period of its labelled rates.
     """
 
     window: str
-    start: int
-    end: int
-    labelled_start: int | None
-    labelled_end: int | None
     total: SliceRow
     groups: tuple[GroupTable, ...]
-    data_lost: bool = False
     no_data_before: int | None = None
+    decisions: Period | None = None
+    labelled: Period | None = None
+
+    @property
+    def data_lost(self) -> bool:
+        """Whether anything of it was lost before it could be read, or may have been."""
+        return any(period.data_lost for period in self._periods())
+
+    @property
+    def excluded(self) -> bool:
+        """Whether any of it is left out because its data are bad."""
+        return any(period.excluded for period in self._periods())
+
+    def _periods(self) -> Iterator[Period]:
+        return (period for table in (self, *self.groups) for period in periods(table))
+
+
+def periods(table: WindowTable | GroupTable) -> tuple[Period, ...]:
+    """The periods that a table has."""
+    return tuple(p for p in (table.decisions, table.labelled) if p is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +210,8 @@ class Snapshot:
     """Everything that is published live.
 
     Attributes:
-        watermark: event time (microseconds) up to which decisions are complete; None at first.
+        watermark: event time (microseconds) up to which decisions are complete, to five
+            minutes: the very instant is that of one decision. None at first.
         frontier: event time up to which label cohorts are mature; None at first.
         contracts: one table a contract.
     """

@@ -42,12 +42,12 @@ def _conserved(consumed: Consumed) -> bool:
 
 def _window(view: View) -> dict[str, Any] | None:
     window = contract_window(view.snapshot) if view.snapshot else None
-    if window is None or window.labelled_start is None or window.labelled_end is None:
+    if window is None or window.labelled is None:
         return None
     return {
         "name": window.window,
-        "labelled_from": _moment(window.labelled_start),
-        "labelled_to": _moment(window.labelled_end),
+        "labelled_from": _moment(window.labelled.start),
+        "labelled_to": _moment(window.labelled.end),
     }
 
 

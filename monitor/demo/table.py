@@ -160,8 +160,8 @@ def _progress(view: View) -> str:
         return "joining the consumer group, filling the windows ..."
     window = contract_window(snapshot)
     rates = ""
-    if window and window.labelled_end is not None:
-        until = _moment(window.labelled_end)
+    if window and window.labelled is not None:
+        until = _moment(window.labelled.end)
         rates = f"; TPR = P(auto_serve | ready), {window.window} to {until}"
     return f"watermark {_moment(snapshot.watermark)}{rates}"
 

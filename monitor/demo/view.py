@@ -62,15 +62,15 @@ def slice_views(snapshot: Snapshot, truth: Truth) -> list[SliceView]:
     window = contract_window(snapshot)
     if window is None:
         return []
-    return [view for group in window.groups for view in _group(window, group, truth)]
+    return [view for group in window.groups for view in _group(group, truth)]
 
 
-def _group(window: WindowTable, group: GroupTable, truth: Truth) -> Iterator[SliceView]:
+def _group(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
     shown = [row.slice for row in group.rows if row.rates]
     for row in group.rows:
         known = None
-        if window.labelled_start is not None and window.labelled_end is not None and row.rates:
-            known = truth.tpr(row.slice, window.labelled_start, window.labelled_end, shown)
+        if group.labelled is not None and row.rates:
+            known = truth.tpr(row.slice, group.labelled.start, group.labelled.end, shown)
         yield SliceView(group.group_by, row, known)
 
 
