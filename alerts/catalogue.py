@@ -128,18 +128,23 @@ FRONTIER = _page(
 )
 WINDOW_START = _page(
     "window_start_timestamp_seconds",
-    ("contract", "window", "kind"),
+    ("contract", "group_by", "window", "kind"),
     "First instant of a window; kind is decisions (selection, blocked) or labelled (the rest).",
 )
 WINDOW_END = _page(
     "window_end_timestamp_seconds",
-    ("contract", "window", "kind"),
-    "The instant a window runs to, exclusive; kind as for its start.",
+    ("contract", "group_by", "window", "kind"),
+    "The instant a window runs to, exclusive; it advances when every slice has enough that is new.",
 )
 DATA_LOST = _page(
     "window_data_lost",
     ("contract", "window"),
     "1 while a window lacks events that were lost before they could be read, else 0.",
+)
+EXCLUDED = _page(
+    "window_excluded",
+    ("contract", "window"),
+    "1 while some of a window is left out because its data were declared to be bad, else 0.",
 )
 VERDICT = _page(
     "slice_verdict",
@@ -201,7 +206,8 @@ CALIBRATION_SUPPORT = _page(
 
 PAGE: tuple[Family, ...] = (
     *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT),
-    *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, DATA_LOST, STATE, VERDICT),
+    *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, DATA_LOST, EXCLUDED),
+    *(STATE, VERDICT),
     *(*RATE.families, AT_LEAST, AT_MOST, SUPPORT, COMPLETENESS),
     *(*GAP.families, *RELATIVE.families, AS_LABELLED, SPREAD),
     *(*CALIBRATION.families, CALIBRATION_SUPPORT),
