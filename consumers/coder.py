@@ -9,17 +9,27 @@ import msgspec
 import numpy as np
 
 from consumers.events import AttributeName, AttributeValue, FastDecision, Versions
+from consumers.sketch import UnlistedValues
 from monitor.core.atoms import OTHER, atom_text, content_id
 from monitor.core.cells import Int64s, Route, Stratum
 from monitor.core.coding import Coding, Eras
 from monitor.ports import Dictionary
 
-MAX_KEYS = 65_536  # distinct nested parts remembered; a flood of values empties the dictionary
-MAX_KEY_BYTES = 32 << 20  # and so many bytes of them
+MAX_KEYS = 65_536
+"""Distinct nested parts remembered: every combination of a large site."""
+MAX_KEY_BYTES = 32 << 20
+"""Memory that these may take."""
+MAX_STRAY_BYTES = 2 << 20
+"""Memory for those that a producer can make up without end: some 4,000, the frequent ones."""
+MAX_SPELLINGS = 16
+"""Keys that may mean the same before more of them are strays: serializers, shades of audit_p."""
 MAX_NESTED_BYTES = 4_096  # no allow-listed set of attributes is longer
+_KEY_BYTES = 400  # what a key takes beside its nested parts: measured, with its place in a dict
 
 Nested = TypeVar("Nested")
 Key = tuple[str, float, bool, str, bool, float, bytes, bytes]
+Meaning = tuple[tuple[str, ...], str, Route, int, bool, bool]
+"""Atom in each era, version text, route, audit rate, evidence passed, probe."""
 _ROUTES = {route.name.lower(): route for route in Route}
 _ATTRIBUTES = msgspec.json.Decoder(dict[AttributeName, AttributeValue])
 _VERSIONS = msgspec.json.Decoder(Versions)
@@ -42,6 +52,17 @@ def _nested(decoder: msgspec.json.Decoder[Nested], part: bytes, field: str) -> N
     except (ValueError, RecursionError):
         # Raw parts were only skipped over until now: their UTF-8 has not been looked at yet.
         raise RejectedError("malformed_json", field) from None
+
+
+class _Said:
+    """What was said so far, however it was put: its codes by keep probability, how many keys."""
+
+    __slots__ = ("codes", "keys", "meaning")
+
+    def __init__(self, meaning: Meaning) -> None:
+        self.meaning = meaning
+        self.codes: dict[float, int] = {}
+        self.keys = 0
 
 
 def key_of(decision: FastDecision) -> Key:
@@ -73,7 +94,14 @@ class Coder:
     """Codes decisions; codes stay valid until they are forgotten, or :meth:`trim` empties them.
 
     A code stands for what a decision says; which cell that is depends on the era of its time.
-    ``crowded`` tells that a version tuple found no room.
+    Memory is bounded whatever producers send: keys take at most ``MAX_KEY_BYTES``, and those that
+    could be made up without end (unlisted values, versions without room, ever new spellings) at
+    most ``MAX_STRAY_BYTES``; the others are checked anew each time.
+
+    Attributes:
+        codes: by key, as far as they are remembered.
+        crowded: a version tuple found no room.
+        unlisted: distinct values outside the allow-list, in whatever event was read.
 
     Args:
         eras: allow-lists by event time; score bands and audit rates are the same in all.
@@ -90,6 +118,7 @@ class Coder:
         self.crowded = False
         self._listed = {a.name: set(a.values) for a in coding.attributes if a.version_of is None}
         self._names = self._listed.keys()
+        self.unlisted = UnlistedValues(self._names)
         self._atoms: dict[int, str] = {}
         self._version_texts: dict[int, str] = {}
         self._cells: dict[int, tuple[int, int, int]] = {}
@@ -99,11 +128,18 @@ class Coder:
     def forget_codes(self) -> None:
         """Check and code every key anew, so that its dictionary rows go to the store again."""
         self.codes.clear()
-        self._key_bytes = 0
-        self._parts: list[tuple[tuple[str, ...], int, Route, int, bool, bool]] = []
+        self._full = False
+        self._key_bytes = self._stray_bytes = 0
+        self._said: dict[Meaning, _Said] = {}
+        self._meanings: list[Meaning] = []
         self._table = np.zeros((256, len(self._codings) * self._coding.bands), np.int64)
         self._keep: list[float] = []
         self._unlisted: dict[str, list[int]] = {name: [] for name in self._names}
+
+    def begin_day(self) -> None:
+        """Count distinct unlisted values from none again."""
+        self.unlisted.clear()
+        self.forget_codes()  # a value is seen when its key is checked
 
     def renew_versions(self, live: Iterable[str]) -> None:
         """Make room for new version tuples: those that are not live any more are let go."""
@@ -112,8 +148,8 @@ class Coder:
         self.forget_codes()
 
     def trim(self) -> None:
-        """Empty the dictionary when it is full; call between batches, never within one."""
-        if len(self.codes) >= MAX_KEYS or self._key_bytes >= MAX_KEY_BYTES:
+        """Empty the dictionary if a key found no room; call between batches, never within one."""
+        if self._full:
             self.forget_codes()
 
     @property
@@ -134,7 +170,7 @@ class Coder:
         route, audit_p, _, traffic, evidence, threshold, attributes, versions = key
         values, version = self._checked(attributes, versions)
         rate = self._coding.rate_index(audit_p)
-        part = (
+        meaning = (
             tuple(_atom(coding, values, version) for coding in self._codings),
             self._version(version, threshold),
             _ROUTES[route],
@@ -142,14 +178,35 @@ class Coder:
             evidence,
             traffic == "probe",
         )
-        self._parts.append(part)
-        self._keep.append(min(1.0, self._coding.audit_rates[rate] / audit_p))
-        code = self.codes[key] = len(self._parts) - 1
-        self._key_bytes += len(attributes) + len(versions)
-        for name, value in values.items():
-            if value not in self._listed[name]:
+        unlisted = [name for name, value in values.items() if value not in self._listed[name]]
+        for name in unlisted:
+            self.unlisted.add(name, values[name])
+        said = self._said.setdefault(meaning, _Said(meaning))
+        code = self._code(said, min(1.0, self._coding.audit_rates[rate] / audit_p), unlisted)
+        said.keys += 1
+        endless = bool(unlisted) or meaning[1] == OTHER or said.keys > MAX_SPELLINGS
+        self._remember(key, code, endless)
+        return code
+
+    def _code(self, said: _Said, keep: float, unlisted: Iterable[str]) -> int:
+        """One code for all keys that say the same."""
+        code = said.codes.get(keep)
+        if code is None:
+            code = said.codes[keep] = len(self._meanings)
+            self._meanings.append(said.meaning)
+            self._keep.append(keep)
+            for name in unlisted:
                 self._unlisted[name].append(code)
         return code
+
+    def _remember(self, key: Key, code: int, endless: bool) -> None:
+        size = _KEY_BYTES + len(key[-2]) + len(key[-1])
+        keys, strays = self._key_bytes + size, self._stray_bytes + size * endless
+        if keys > MAX_KEY_BYTES or strays > MAX_STRAY_BYTES or len(self.codes) >= MAX_KEYS:
+            self._full = True
+            return
+        self._key_bytes, self._stray_bytes = keys, strays
+        self.codes[key] = code
 
     def _checked(self, attributes: bytes, versions: bytes) -> tuple[dict[str, str], Versions]:
         for part, field in ((attributes, "attributes"), (versions, "versions")):
@@ -163,24 +220,22 @@ class Coder:
             raise RejectedError("invalid_value", "versions")  # the pattern's $ lets one through
         return values, version
 
-    def _version(self, versions: Versions, threshold: float) -> int:
+    def _version(self, versions: Versions, threshold: float) -> str:
         text = ",".join(
             f"{name}={value}" for name, value in msgspec.structs.asdict(versions).items()
         )
         # 0.0 and -0.0 are one key above, so they must be one text, whichever came first.
         text = f"{text},threshold={threshold + 0.0!r}"
         if text not in self._versions and len(self._versions) >= self._max_versions:
-            text, self.crowded = OTHER, True
-        else:
-            self._versions.add(text)
-        version = content_id(text)
-        self._version_texts[version] = text
-        return version
+            self.crowded = True
+            return OTHER
+        self._versions.add(text)
+        return text
 
     def cells(self, codes: Int64s, bands: Int64s, ts: Int64s) -> Int64s:
         """Cell ids of decisions by code, score band and time."""
-        if len(self._parts) > len(self._table):
-            grown = np.zeros((2 * len(self._parts), self._table.shape[1]), np.int64)
+        if len(self._meanings) > len(self._table):
+            grown = np.zeros((2 * len(self._meanings), self._table.shape[1]), np.int64)
             grown[: len(self._table)] = self._table
             self._table = grown
         columns = bands
@@ -197,17 +252,17 @@ class Coder:
         return cells
 
     def _cell(self, code: int, era: int, band: int) -> int:
-        texts, version, route, rate, evidence, probe = self._parts[code]
-        atom = content_id(texts[era])
+        texts, version_text, route, rate, evidence, probe = self._meanings[code]
+        atom, version = content_id(texts[era]), content_id(version_text)
         stratum = Stratum(route, band, rate, evidence, probe).code
         cell = content_id(f"{atom}/{version}/{stratum}")
-        self._atoms[atom] = texts[era]
+        self._atoms[atom], self._version_texts[version] = texts[era], version_text
         self._cells[cell] = (atom, version, stratum)
         return cell
 
     def routes(self, codes: Int64s) -> Int64s:
         """Route code of each decision."""
-        table = np.array([part[2] for part in self._parts], np.int64)
+        table = np.array([meaning[2] for meaning in self._meanings], np.int64)
         return table[codes]
 
     def keep_probability(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

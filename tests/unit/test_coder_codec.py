@@ -54,6 +54,12 @@ def read_all(codec: Any, batch: Records) -> tuple[Any, list[DeadLetter]]:
     return codec.read(batch, letters), letters.found
 
 
+def count(reader: DecisionCodec, coder: Coder, *events: dict[str, Any]) -> None:
+    """Read the events and look their cells up, as for decisions that are counted."""
+    read = read_all(reader, records(dump(*events)))[0]
+    coder.cells(read.codes, read.bands, read.ts)
+
+
 def dump(*events: dict[str, Any]) -> list[bytes | None]:
     return [json.dumps(one).encode() for one in events]
 
@@ -171,31 +177,31 @@ def test_negative_zero_is_no_version_of_its_own() -> None:
     texts = []
     for first, second in ((0.0, -0.0), (-0.0, 0.0)):
         reader, coder = codec()
-        read_all(reader, records(dump(event(threshold=first), event(threshold=second))))
+        count(reader, coder, event(threshold=first), event(threshold=second))
         texts.append(sorted(coder.dictionary.versions.values()))
     assert texts[0] == texts[1] == ["judge=j1,rubric=r1,policy=p1,router=t1,threshold=0.0"]
 
 
 def test_versions_beyond_the_cap_are_other() -> None:
     reader, coder = codec(max_versions=3)
-    read_all(reader, records(dump(*(event(threshold=i / 10) for i in range(6)))))
+    count(reader, coder, *(event(threshold=i / 10) for i in range(6)))
     assert len(coder.dictionary.versions) == 4
     assert "__other__" in coder.dictionary.versions.values()
     known = Coder(Eras.always(CODING), 3, ["a", "b", "c"])
-    read_all(DecisionCodec(known, CODING), records(dump(event())))
+    count(DecisionCodec(known, CODING), known, event())
     assert list(known.dictionary.versions.values()) == ["__other__"]
 
 
 def test_versions_that_have_gone_make_room() -> None:
     reader, coder = codec(max_versions=2)
-    read_all(reader, records(dump(*(event(threshold=i / 10) for i in range(2)))))
+    count(reader, coder, *(event(threshold=i / 10) for i in range(2)))
     assert not coder.crowded
-    read_all(reader, records(dump(event(threshold=0.5))))
+    count(reader, coder, event(threshold=0.5))
     assert coder.crowded
     coder.settled()
     coder.renew_versions(["__other__"])
     assert not coder.crowded
-    read_all(reader, records(dump(event(threshold=0.5))))
+    count(reader, coder, event(threshold=0.5))
     (text,) = coder.dictionary.versions.values()
     assert text.endswith("threshold=0.5")
 
