@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
 
@@ -26,6 +27,11 @@ REASONS = (
     JUMP,
 )
 """Every reason an event can be refused for."""
+
+MAX_LETTERS = 1_000
+"""Dead letters kept of one batch, and of one flush of a shard; beyond it they are counted only.
+
+Two bytes are enough for an unreadable event, and a letter takes a hundred times as many."""
 
 
 class IdHasher:
@@ -52,10 +58,17 @@ class IdHasher:
 
 
 class Letters:
-    """Dead letters of one batch; a message is hashed at most once."""
+    """Dead letters of one batch; a message is hashed at most once.
 
-    def __init__(self, records: Records, hasher: IdHasher) -> None:
+    Attributes:
+        found: the first ``most`` of them.
+        counts: all of them, by reason.
+    """
+
+    def __init__(self, records: Records, hasher: IdHasher, most: int = MAX_LETTERS) -> None:
         self.found: list[DeadLetter] = []
+        self.counts: Counter[str] = Counter()
+        self._most = most
         self._records = records
         self._values: dict[int, bytes | None] = {}
         self._hasher = hasher
@@ -63,7 +76,9 @@ class Letters:
 
     def refuse(self, offset: int, item: int, reason: str, field: str) -> None:
         """Add the letter of event ``item`` in the message at ``offset``."""
-        self.found.append(DeadLetter(offset, item, reason, field, self._hash(offset)))
+        self.counts[reason] += 1
+        if len(self.found) < self._most:
+            self.found.append(DeadLetter(offset, item, reason, field, self._hash(offset)))
 
     def _hash(self, offset: int) -> str:
         known = self._hashes.get(offset)

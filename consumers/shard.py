@@ -13,7 +13,7 @@ from consumers.clocks import ClockPolicy, ShardClock
 from consumers.codec import DecisionCodec, DecodedDecisions, DecodedLabels, LabelCodec
 from consumers.coder import Coder
 from consumers.dedupe import DuplicateFilter, duplicate_keys
-from consumers.letters import IdHasher, Letters
+from consumers.letters import MAX_LETTERS, IdHasher, Letters
 from monitor.core.cells import Int64s, Route
 from monitor.core.labels import LabelColumns
 from monitor.core.time import Grain, pane_of, pane_start
@@ -158,11 +158,13 @@ class ShardState:
         self.buffered += self.tallies.events - before
 
     def _settle_letters(self, letters: Letters) -> None:
-        self._letters.extend(letters.found)
-        self.tallies.events += len(letters.found)
+        kept = letters.found[: MAX_LETTERS - len(self._letters)]
+        self._letters.extend(kept)
+        self.tallies.events += letters.counts.total()
+        self.tallies.unkept += letters.counts.total() - len(kept)
         counts = self.tallies.dead_letters
-        for letter in letters.found:
-            counts[letter.reason] = counts.get(letter.reason, 0) + 1
+        for reason, number in letters.counts.items():
+            counts[reason] = counts.get(reason, 0) + number
 
     def _admit(
         self, ts: Int64s, read: DecodedDecisions | DecodedLabels, letters: Letters

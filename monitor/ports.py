@@ -170,6 +170,7 @@ class Tallies:
 
     next_offset - start_offset = messages + gaps; and
     events = counted + duplicates + thinned + waiting + unmatched + stale + dead letters.
+    ``unkept`` is how many of the dead letters are counted only, since there were too many.
     ``requested`` and ``repeated`` count decisions with a label requested by route, and how many
     of them had an id seen before; ``jumps`` is the length of the present run of events that lie
     a horizon ahead of the shard (clock ``history``).
@@ -185,6 +186,7 @@ class Tallies:
     stale: int = 0
     unmatched: dict[str, int] = field(default_factory=dict)
     dead_letters: dict[str, int] = field(default_factory=dict)
+    unkept: int = 0
     requested: dict[str, int] = field(default_factory=dict)
     repeated: dict[str, int] = field(default_factory=dict)
     jumps: int = 0

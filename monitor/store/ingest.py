@@ -26,20 +26,21 @@ from monitor.ports import (
     ShardStatus,
     Tallies,
 )
-from monitor.store import bulk, payload
+from monitor.store import payload
 from monitor.store.codings import lock_eras, require_eras
 from monitor.store.database import reading, writing
+from monitor.store.dead_letters import write_dead_letters
 from monitor.store.deltas import decision_payload, summed, write_delta
 from monitor.store.dictionary import live_versions, write_dictionary
 from monitor.store.join import Matched, join, lock_states, match
 from monitor.store.losses import close_loss, open_losses
 from monitor.store.parking import park
 from monitor.store.pending import write_pending
-from monitor.store.schema import dead_letter, delta, ownership
+from monitor.store.schema import delta, ownership
 from monitor.store.shards import is_shard, read_statuses, read_watermark
 
-MAX_DEAD_LETTERS = 1_000
-"""Dead letters stored for one shard and flush; beyond it they are counted only."""
+MAX_KNOWN = 1 << 18
+"""Dictionary rows that a worker remembers to have written: some 20 MB, then it begins anew."""
 
 _NONE = np.empty(0, np.int64)
 
@@ -176,6 +177,8 @@ class IngestStore:
             gaps = [f for f in ordered if f.shard in self._after_gap]
             closed = {f.shard for f in gaps if close_loss(connection, f)}
         self._after_gap -= closed
+        if len(self._known) > MAX_KNOWN:
+            self._known.clear()
         self._known.update(fresh.atoms, fresh.versions, fresh.cells)
         return FlushResult({f.shard: f.tallies for f in ordered}, np.concatenate(delays))
 
@@ -191,7 +194,7 @@ class IngestStore:
             write_delta(connection, flush, summed(body))
         elif flush.decisions is not None:
             write_delta(connection, flush, decision_payload(flush.decisions))
-        _write_dead_letters(connection, flush, now)
+        write_dead_letters(connection, flush, now)
         _write_tallies(connection, flush, now)
         return delays
 
@@ -242,21 +245,6 @@ def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
     )
     if result.rowcount != 1:
         raise FencedError(flush.shard)
-
-
-def _write_dead_letters(connection: sa.Connection, flush: ShardFlush, now: int) -> None:
-    letters = flush.dead_letters[:MAX_DEAD_LETTERS]
-    columns: bulk.Columns = {
-        "topic": [flush.shard.topic] * len(letters),
-        "part": [flush.shard.partition] * len(letters),
-        "msg_offset": [letter.offset for letter in letters],
-        "item": [letter.index for letter in letters],
-        "reason": [letter.reason for letter in letters],
-        "field": [letter.field for letter in letters],
-        "payload_hash": [letter.payload_hash for letter in letters],
-        "seen_at": [now] * len(letters),
-    }
-    bulk.insert(connection, dead_letter, columns)
 
 
 def _write_tallies(connection: sa.Connection, flush: ShardFlush, now: int) -> None:

@@ -306,7 +306,7 @@ STATEMENTS = [
     (ingest, "write_pending"),
     (ingest, "read_watermark"),
     (ingest, "write_delta"),
-    (ingest, "_write_dead_letters"),
+    (ingest, "write_dead_letters"),
     (ingest, "_write_tallies"),
     (ingest, "lock_states"),
     (join, "_read_waiting"),

@@ -1,0 +1,35 @@
+"""Dead letters take a bounded amount of memory and rows, and all are counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from consumers.codec import DecisionCodec
+from consumers.coder import Coder
+from consumers.letters import MAX_LETTERS, Letters
+from monitor.core.coding import Coding, Eras
+from monitor.ports import Records, Shard
+
+
+class Hasher:
+    """Counts how many payloads were hashed."""
+
+    hashed = 0
+
+    def of_payload(self, payload: bytes) -> str:
+        self.hashed += 1
+        return "hash"
+
+
+def test_a_message_of_two_bytes_an_event_leaves_few_letters_and_all_counts() -> None:
+    hasher: Any = Hasher()
+    messages = [b"[" + b",".join([b"0"] * 10_000) + b"]"] * 30
+    records = Records(Shard("d", 0), range(30), messages, [0] * 30)
+    letters = Letters(records, hasher)
+    coding = Coding(())
+    DecisionCodec(Coder(Eras.always(coding), 8), coding).read(records, letters)
+    assert letters.counts == {"wrong_type": 300_000}
+    assert [(one.offset, one.index) for one in letters.found] == [
+        (0, index) for index in range(MAX_LETTERS)
+    ]
+    assert hasher.hashed == 1, "what is not kept is not hashed either"
