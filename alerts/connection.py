@@ -6,14 +6,18 @@ import logging
 import socket
 import ssl
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from monitor.errors import SlicewatchError
 
 MAX_HEAD = 16 * 1024  # bytes; the head of a scrape is under 1 KiB
 _CHUNK = 64 * 1024
 _DRAIN = 64 * 1024  # bytes of an unread body that are taken before closing
+_LONGEST_NAME = 64  # the longest common name that X.509 allows
+_NAMELESS = "nameless certificate"
 
 _log = logging.getLogger(__name__)
 
@@ -60,9 +64,10 @@ class Connection:
         self.since = time.monotonic()
 
     @property
-    def certified(self) -> bool:
-        """Whether the client has shown a certificate that was checked."""
-        return isinstance(self._socket, ssl.SSLSocket) and bool(self._socket.getpeercert())
+    def certificate(self) -> str | None:
+        """Name of the certificate that the client has shown and that was checked, else None."""
+        shown = self._socket.getpeercert() if isinstance(self._socket, ssl.SSLSocket) else None
+        return common_name(shown) if shown else None
 
     def begin(self, *, responding: bool) -> None:
         """Enter the next phase."""
@@ -140,23 +145,46 @@ def _left(deadline: float) -> float:
     return left
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; raises SlicewatchError where the address cannot be bound."""
+def common_name(certificate: Mapping[str, Any]) -> str:
+    """The subject's common name, fit for a line of a log; the last one where there are several.
+
+    Args:
+        certificate: as ``SSLSocket.getpeercert`` gives it.
+
+    Example:
+        >>> common_name({"subject": ((("organizationName", "x"),), (("commonName", "grafana"),))})
+        'grafana'
+    """
+    parts = (part for level in certificate.get("subject", ()) for part in level)
+    names = [value for kind, value in parts if kind == "commonName"]
+    name = names[-1] if names else ""
+    # Whoever signs certificates is trusted with names, but not with our lines.
+    return "".join(c if c.isprintable() else "?" for c in name)[:_LONGEST_NAME] or _NAMELESS
+
+
+def listen(host: str, port: int, section: str = "server") -> socket.socket:
+    """A listening socket; raises SlicewatchError where the address cannot be bound.
+
+    Args:
+        host: address.
+        port: 0 takes a free one.
+        section: of the settings, for the message.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        message = f"server.port: cannot listen on {host} port {port}: {error.strerror or error}"
+        message = f"{section}.port: cannot listen on {host} port {port}: {error.strerror or error}"
         raise SlicewatchError(message) from error
 
 
 def tls_context(
-    cert: Path | None, key: Path | None, client_ca: Path | None
+    cert: Path | None, key: Path | None, client_ca: Path | None, section: str = "server"
 ) -> ssl.SSLContext | None:
     """The server's TLS settings; None without a certificate.
 
     Client certificates are optional in the handshake, since probes come without one; who needs
-    one asks :attr:`Connection.certified`.
+    one asks :attr:`Connection.certificate`. ``section`` of the settings is for the message.
 
     Raises:
         SlicewatchError: a file cannot be read or does not fit.
@@ -171,5 +199,5 @@ def tls_context(
             context.verify_mode = ssl.CERT_OPTIONAL
             context.load_verify_locations(client_ca)
     except OSError as error:  # SSLError too
-        raise SlicewatchError(f"server.tls_cert_file: cannot be used: {error}") from error
+        raise SlicewatchError(f"{section}.tls_cert_file: cannot be used: {error}") from error
     return context

@@ -1,13 +1,17 @@
-"""What a scrape gets: the pre-rendered slice page, then the service's own metrics."""
+"""What a scrape gets: the pre-rendered slice page, the service's own metrics, or both."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import exposition
+from prometheus_client.core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.registry import Collector
 
+from alerts import catalogue
+from alerts.catalogue import Family
 from alerts.exposition import EMPTY, Page, Renderer, gzipped
 from alerts.request import wants_openmetrics
 from alerts.service import ServiceMetrics
@@ -21,6 +25,23 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 STALE_SECONDS = 600.0
 
 _log = logging.getLogger(__name__)
+
+
+class _Some(Collector):
+    """Some metrics of a registry; what nobody has listed is in no selection."""
+
+    def __init__(self, registry: Collector, families: Iterable[Family], prefix: str = "") -> None:
+        """Choose by family, and by a prefix of the name where one is given."""
+        self._registry = registry
+        self._stems = frozenset(family.stem for family in families)
+        self._prefix = prefix
+
+    def collect(self) -> Iterator[Metric]:
+        """The chosen ones, in the registry's order."""
+        return (metric for metric in self._registry.collect() if self._wanted(metric.name))
+
+    def _wanted(self, name: str) -> bool:
+        return name in self._stems or bool(self._prefix and name.startswith(self._prefix))
 
 
 class Exporter:
@@ -48,6 +69,8 @@ class Exporter:
         self._started = started
         self._renderer = Renderer(max_series)
         self._snapshot: Snapshot | None = None
+        self._of_decisions = _Some(metrics.registry, catalogue.OF_DECISIONS)
+        self._operations = _Some(metrics.registry, catalogue.OPERATIONS, prefix="process_")
         # Page and monotonic time of the evaluation behind it, replaced as one value.
         self._current: tuple[Page, float] | None = None
 
@@ -71,18 +94,34 @@ class Exporter:
         self._current = (page, begun - age)
 
     def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """One scrape: the body, compressed if asked for, and its content type."""
-        page = self._shown()
-        self.metrics.set_withheld(page is EMPTY)
+        """All of it: the body, compressed if asked for, and its content type."""
+        return self._body(self._shown(), self.metrics.registry, accept, gzip)
+
+    def fairness(self, accept: str, gzip: bool) -> tuple[bytes, str]:
+        """What is about decisions: the slice page, and what else tells of them."""
+        return self._body(self._shown(), self._of_decisions, accept, gzip)
+
+    def operations(self, accept: str, gzip: bool) -> tuple[bytes, str]:
+        """What is about the process, and about no slice."""
+        self._shown()
+        return self._body(EMPTY, self._operations, accept, gzip)
+
+    def _body(self, page: Page, registry: Collector, accept: str, gzip: bool) -> tuple[bytes, str]:
         if wants_openmetrics(accept):
-            tail = openmetrics.generate_latest(self.metrics.registry)  # type: ignore[no-untyped-call]
+            tail = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
             content_type = OPENMETRICS
         else:
-            tail = exposition.generate_latest(self.metrics.registry)
+            tail = exposition.generate_latest(registry)
             content_type = TEXT
         return gzipped(page, tail) if gzip else page.plain + tail, content_type
 
     def _shown(self) -> Page:
+        """The page as it is to be shown now; says in the metrics whether it is withheld."""
+        page = self._fresh()
+        self.metrics.set_withheld(page is EMPTY)
+        return page
+
+    def _fresh(self) -> Page:
         current = self._current
         if current is None or not self._started():
             return EMPTY

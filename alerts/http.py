@@ -3,128 +3,119 @@
 One bounded thread a connection; the TLS handshake happens in it, never in the accept loop. Every
 phase (handshake, request head, response, idle) has an absolute deadline, so slow clients cost a
 slot for seconds only, and when all slots are taken the client that has kept one waiting longest
-is put out. ``/metrics`` may ask for credentials; the health paths are open and say nothing.
+is put out. What is answered, and to whom, is :mod:`alerts.routes`' to say.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hmac
-import ipaddress
 import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from email.utils import formatdate
 from http import HTTPStatus
 from pathlib import Path
 
 from alerts.connection import MAX_HEAD, Connection, Timeouts, listen, tls_context
-from alerts.exporter import Exporter
-from alerts.request import MalformedRequestError, Request, accepts_gzip, parse_request
+from alerts.request import MalformedRequestError, Request, parse_request
+from alerts.responses import Response, encode, just
 from monitor.errors import SlicewatchError
+from monitor.settings.check_server import is_loopback
 
 _ACCEPT_WAIT = 0.2  # how soon stop() is noticed where closing does not wake accept()
 _SLOW_RESPONSE = 1.0  # no reader needs longer for a page; matters only when all slots are taken
 _MAX_PORT = 65_535
-_PLAIN = "text/plain; charset=utf-8"
-_INDEX = b"slicewatch\n/metrics\n/livez\n/readyz\n/startupz\n"
+
+Respond = Callable[[Request, str | None], Response]
+"""The answer to a request and the name of the client's checked certificate."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class HttpConfig:
-    """Where the server listens and whom it answers.
+    """Where a server listens and whom it answers.
 
     Attributes:
         host: address; another than a loopback one needs TLS and credentials, or ``insecure``.
         port: 0 takes a free one.
-        token: bearer token that ``/metrics`` asks for; None asks for none.
+        tokens: bearer tokens by name, one of which the views ask for; empty asks for none.
         cert_file: certificate chain (PEM); None is plain HTTP.
         key_file: its key; None if it is in ``cert_file``.
-        client_ca_file: ``/metrics`` asks for a client certificate signed by these.
+        client_ca_file: the views ask for a client certificate signed by these.
         insecure: serve without TLS and credentials on an address others can reach.
+        slices: whether a view tells of slices. Without one any address may do without TLS and
+            credentials: probes and scrapers of operators come without, and learn nothing.
+        section: of the settings, for messages.
         slots: connections served at a time.
         timeouts: how long clients may take.
     """
 
     host: str = "127.0.0.1"
     port: int = 9095
-    token: str | None = field(default=None, repr=False)
+    tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
     cert_file: Path | None = None
     key_file: Path | None = None
     client_ca_file: Path | None = None
     insecure: bool = False
+    slices: bool = True
+    section: str = "server"
     slots: int = 16
     timeouts: Timeouts = field(default_factory=Timeouts)
 
     @property
     def exposed(self) -> bool:
-        """Whether others can reach it without TLS and credentials."""
-        guarded = self.cert_file and (self.token or self.client_ca_file)
-        return not _is_loopback(self.host) and not guarded
+        """Whether others can reach views of slices without TLS and credentials."""
+        guarded = self.cert_file and (self.tokens or self.client_ca_file)
+        return self.slices and not is_loopback(self.host) and not guarded
 
     def check(self) -> None:
         """Raise SlicewatchError where a value is impossible or the policy forbids it."""
         if not 0 <= self.port <= _MAX_PORT:
-            raise SlicewatchError(f"server.port: {self.port} is not between 0 and {_MAX_PORT}")
-        if self.token is not None and not self.token.strip():
-            raise SlicewatchError("server.token: is empty; remove it or set one")
+            raise self._wrong("port", f"{self.port} is not between 0 and {_MAX_PORT}")
+        if not all(token.strip() for token in self.tokens.values()):
+            raise self._wrong("token", "is empty; remove it or set one")
         if self.client_ca_file and not self.cert_file:
-            raise SlicewatchError("server.client_ca_file: needs server.tls_cert_file")
+            raise self._wrong("client_ca_file", f"needs {self.section}.tls_cert_file")
         if self.exposed and not self.insecure:
-            raise SlicewatchError(
-                f"server.host: {self.host} can be reached by others; set server.tls_cert_file and"
-                " server.token or server.client_ca_file, or server.insecure = true"
-            )
+            fix = f"{self.section}.tls_cert_file and a token or client_ca_file, or insecure = true"
+            raise self._wrong("host", f"{self.host} can be reached by others; set {fix}")
 
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """What the probes ask; each must only read memory.
-
-    Attributes:
-        live: whether the loop turns; never broker, database or lag.
-        ready: whether work can be done, and why not (logged, never sent).
-        started: whether start-up has finished.
-    """
-
-    live: Callable[[], bool]
-    ready: Callable[[], tuple[bool, str]]
-    started: Callable[[], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class _Response:
-    status: HTTPStatus
-    body: bytes
-    headers: tuple[tuple[str, str], ...] = (("Content-Type", _PLAIN),)
+    def _wrong(self, key: str, text: str) -> SlicewatchError:
+        return SlicewatchError(f"{self.section}.{key}: {text}")
 
 
 class HttpServer:
-    """Serves one exporter and the health of one process."""
+    """Listens on one port, and hands each request to whoever makes the answers."""
 
-    def __init__(self, config: HttpConfig, exporter: Exporter, health: Health) -> None:
+    def __init__(
+        self, config: HttpConfig, respond: Respond, *, tick: Callable[[], None] | None = None
+    ) -> None:
         """Check the policy and load the certificates; nothing is bound yet.
+
+        Args:
+            config: where it listens and whom it answers.
+            respond: makes the answer to a request; called on many threads, must not raise.
+            tick: called several times a second while the server runs; must not raise.
 
         Raises:
             SlicewatchError: the policy forbids the settings, or a file cannot be read.
         """
         config.check()
         self._config = config
-        self._exporter = exporter
-        self._health = health
-        self._tls = tls_context(config.cert_file, config.key_file, config.client_ca_file)
+        self._respond = respond
+        self._tick = tick
+        self._tls = tls_context(
+            config.cert_file, config.key_file, config.client_ca_file, config.section
+        )
         self._port = 0
         self._listener: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._connections: dict[Connection, threading.Thread] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._why_not_ready = ""
 
     @property
     def port(self) -> int:
@@ -137,11 +128,10 @@ class HttpServer:
         Raises:
             SlicewatchError: the address cannot be bound.
         """
-        listener = listen(self._config.host, self._config.port)
+        listener = listen(self._config.host, self._config.port, self._config.section)
         listener.settimeout(_ACCEPT_WAIT)
         self._port = int(listener.getsockname()[1])
         self._listener = listener
-        self._exporter.metrics.set_insecure(self._config.exposed)
         if self._config.exposed:
             _log.warning("metrics are served to others without TLS and credentials (insecure)")
         self._thread = threading.Thread(
@@ -164,54 +154,11 @@ class HttpServer:
         for _, thread in threads:
             thread.join()
 
-    def _respond(self, request: Request, certified: bool = False) -> _Response:
-        """The answer to one request; ``certified`` when the client's certificate was checked."""
-        if request.method not in ("GET", "HEAD"):
-            allow = (("Allow", "GET, HEAD"), ("Content-Type", _PLAIN))
-            return _status(HTTPStatus.METHOD_NOT_ALLOWED, allow)
-        try:
-            return self._answer(request, certified)
-        except Exception:
-            _log.exception("no answer to %s", request.path)
-            return _status(HTTPStatus.INTERNAL_SERVER_ERROR)
-
-    def _answer(self, request: Request, certified: bool) -> _Response:
-        match request.path:
-            case "/metrics":
-                return self._metrics(request, certified)
-            case "/livez" | "/healthz":
-                return _probe(self._health.live())
-            case "/readyz":
-                return _probe(self._ready())
-            case "/startupz":
-                return _probe(self._health.started())
-            case "/":
-                return _Response(HTTPStatus.OK, _INDEX)
-        return _status(HTTPStatus.NOT_FOUND)
-
-    def _metrics(self, request: Request, certified: bool) -> _Response:
-        if self._config.client_ca_file and not certified:
-            return _status(HTTPStatus.FORBIDDEN)
-        if not _authorized(request.headers.get("authorization", ""), self._config.token):
-            challenge = (("WWW-Authenticate", "Bearer"), ("Content-Type", _PLAIN))
-            return _status(HTTPStatus.UNAUTHORIZED, challenge)
-        gzip = accepts_gzip(request.headers.get("accept-encoding", ""))
-        body, content_type = self._exporter.body(request.headers.get("accept", ""), gzip)
-        headers = (("Content-Type", content_type), ("Vary", "Accept, Accept-Encoding"))
-        encoding = (("Content-Encoding", "gzip"),) if gzip else ()
-        return _Response(HTTPStatus.OK, body, headers + encoding)
-
-    def _ready(self) -> bool:
-        ready, why = self._health.ready()
-        why = "" if ready else why
-        if why != self._why_not_ready:
-            _log.info("readiness changed: %s", why or "ready")
-            self._why_not_ready = why
-        return ready
-
     def _accept(self, listener: socket.socket) -> None:
         with listener:
             while not self._stopping.is_set():
+                if self._tick:
+                    self._tick()
                 try:
                     client, _ = listener.accept()
                 except TimeoutError:
@@ -262,57 +209,15 @@ class HttpServer:
 
     def _exchange(self, connection: Connection, head: bytes) -> bool:
         if len(head) > MAX_HEAD:
-            connection.write(_encode(_status(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)))
+            connection.write(encode(just(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)))
             return False
         try:
             request = parse_request(head)
         except MalformedRequestError:
-            connection.write(_encode(_status(HTTPStatus.BAD_REQUEST)))
+            connection.write(encode(just(HTTPStatus.BAD_REQUEST)))
             return False
         connection.begin(responding=True)
         keep = request.keep_alive and not self._stopping.is_set()
-        response = self._respond(request, connection.certified)
-        connection.write(_encode(response, keep=keep, body=request.method != "HEAD"))
+        response = self._respond(request, connection.certificate)
+        connection.write(encode(response, keep=keep, body=request.method != "HEAD"))
         return keep
-
-
-def _status(
-    status: HTTPStatus, headers: tuple[tuple[str, str], ...] = (("Content-Type", _PLAIN),)
-) -> _Response:
-    return _Response(status, f"{status.value} {status.phrase}\n".encode(), headers)
-
-
-def _probe(good: bool) -> _Response:
-    return _Response(HTTPStatus.OK, b"ok\n") if good else _status(HTTPStatus.SERVICE_UNAVAILABLE)
-
-
-def _encode(response: _Response, *, keep: bool = False, body: bool = True) -> bytes:
-    headers = (
-        *response.headers,
-        ("Content-Length", str(len(response.body))),
-        ("Date", formatdate(usegmt=True)),
-        ("Cache-Control", "no-store"),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Connection", "keep-alive" if keep else "close"),
-    )
-    status = f"HTTP/1.1 {response.status.value} {response.status.phrase}\r\n"
-    head = status + "".join(f"{name}: {value}\r\n" for name, value in headers) + "\r\n"
-    return head.encode("latin-1") + (response.body if body else b"")
-
-
-def _authorized(header: str, token: str | None) -> bool:
-    if token is None:
-        return True
-    scheme, _, given = header.partition(" ")
-    # Header bytes arrive as latin-1; the comparison must not tell how much matched.
-    same = hmac.compare_digest(given.strip().encode("latin-1"), token.strip().encode())
-    return same and scheme.lower() == "bearer"
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

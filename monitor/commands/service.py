@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from alerts.exporter import Exporter
-from alerts.http import Health as Probes
+from alerts.routes import Health
 from alerts.service import ServiceMetrics
 from consumers.letters import REASONS
 from monitor.commands import logs, wiring
@@ -92,13 +92,18 @@ class Service:
             clock=self._clock,
             started=self._started,
         )
-        self._server = wiring.build_server(settings, self._exporter, self._probes())
+        self._servers = wiring.build_servers(settings, self._exporter, self._health(), self._clock)
         self._threads: list[threading.Thread] = []
 
     @property
     def port(self) -> int:
-        """Port the metrics are served on."""
-        return self._server.port
+        """Port the slices are served on."""
+        return self._servers.port
+
+    @property
+    def operations_port(self) -> int | None:
+        """Port of the service's own metrics, where they have one of their own."""
+        return self._servers.operations_port
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -106,15 +111,15 @@ class Service:
         return self._snapshot
 
     def start(self) -> None:
-        """Start all threads; returns when the port answers."""
-        self._server.start()
+        """Start all threads; returns when the ports answer."""
+        self._servers.start()
         if self._ingest is not None:
             self._threads.append(self._spawn("ingest", self._ingest.run))
         if self._parts.serve:
             self._threads.append(self._spawn("evaluate", self._evaluate_forever))
 
     def stop(self) -> None:
-        """Flush, leave the group, give the lease back, close the port; safe to call twice."""
+        """Flush, leave the group, give the lease back, close the ports; safe to call twice."""
         self._ending.set()
         if self._ingest is not None:
             self._ingest.stop()
@@ -128,7 +133,7 @@ class Service:
                 log.error("did not stop in time and is abandoned", extra={"part": thread.name})
             self._ingested.set()
         self._threads.clear()
-        self._server.stop()
+        self._servers.stop()
         self._engine.dispose()
 
     def run(self) -> None:
@@ -138,7 +143,7 @@ class Service:
             SlicewatchError: why the service cannot go on.
         """
         self.start()
-        log.info("serving", extra={"port": self.port})
+        log.info("serving", extra={"port": self.port, "operations_port": self.operations_port})
         if self._watchdog is not None:
             # Nobody waits for its end: a look may take long, and leaves nothing to be finished.
             self._spawn("watch", partial(self._watch, self._watchdog))
@@ -243,8 +248,8 @@ class Service:
         except StoreError as error:
             log.warning("the lease was not given back: %s", error)
 
-    def _probes(self) -> Probes:
-        return Probes(live=self._live, ready=self._ready, started=self._started)
+    def _health(self) -> Health:
+        return Health(live=self._live, ready=self._ready, started=self._started)
 
     def _live(self) -> bool:
         return self._ingest is None or self._ingest.health.live(self._clock.monotonic())

@@ -14,8 +14,9 @@ import msgspec
 import sqlalchemy as sa
 
 from alerts.exporter import Exporter
-from alerts.http import Health as Probes
-from alerts.http import HttpConfig, HttpServer
+from alerts.http import HttpConfig
+from alerts.routes import Health
+from alerts.servers import Servers
 from consumers.clocks import ClockPolicy
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
@@ -33,7 +34,7 @@ from monitor.errors import SettingsError
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
 from monitor.ports import Clock, RecordSource, Shard, Start
 from monitor.settings import Settings, contract_numbers, contract_record
-from monitor.settings.sections import Security, Stream
+from monitor.settings.sections import DEFAULT_READER, Operations, Security, Stream
 from monitor.store import database
 from monitor.store.codings import Codings
 from monitor.store.dictionary import live_versions
@@ -259,19 +260,33 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
     )
 
 
-def build_server(settings: Settings, exporter: Exporter, probes: Probes) -> HttpServer:
-    """The HTTP server for scrapes and probes."""
+def build_servers(settings: Settings, exporter: Exporter, health: Health, clock: Clock) -> Servers:
+    """The HTTP servers for scrapes and probes: one, or two if there is an operations port."""
     server = settings.server
     config = HttpConfig(
         host=server.host,
         port=server.port,
-        token=server.token.reveal() if server.token else None,
+        tokens={name: token.reveal() for name, token in server.all_tokens.items()},
         cert_file=_path(server.tls_cert_file),
         key_file=_path(server.tls_key_file),
         client_ca_file=_path(server.client_ca_file),
         insecure=server.insecure,
     )
-    return HttpServer(config, exporter, probes)
+    return Servers(config, _operations(server.operations), exporter, health, clock)
+
+
+def _operations(operations: Operations) -> HttpConfig | None:
+    if operations.port is None:
+        return None
+    return HttpConfig(
+        host=operations.host,
+        port=operations.port,
+        tokens={DEFAULT_READER: operations.token.reveal()} if operations.token else {},
+        cert_file=_path(operations.tls_cert_file),
+        key_file=_path(operations.tls_key_file),
+        slices=False,
+        section="server.operations",
+    )
 
 
 def _path(text: str | None) -> Path | None:

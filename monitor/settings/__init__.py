@@ -9,6 +9,7 @@ from monitor.settings.sections import (
     Dedupe,
     Evaluate,
     Ingest,
+    Operations,
     Pending,
     Privacy,
     Retention,
@@ -16,6 +17,7 @@ from monitor.settings.sections import (
     Server,
     Store,
     Stream,
+    Token,
 )
 from monitor.settings.use_case import (
     AttributeSettings,
@@ -34,6 +36,7 @@ __all__ = [
     "GroupBySettings",
     "Harm",
     "Ingest",
+    "Operations",
     "Pending",
     "Privacy",
     "Retention",
@@ -43,6 +46,7 @@ __all__ = [
     "Settings",
     "Store",
     "Stream",
+    "Token",
     "Url",
     "UseCase",
     "contract_numbers",

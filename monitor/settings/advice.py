@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.settings.check_sections import MIN_SECRET, is_loopback
+from monitor.settings.check_sections import MIN_SECRET
+from monitor.settings.check_server import is_loopback, tokens_by_key
 from monitor.settings.model import Settings
-from monitor.settings.sections import Server, Stream
+from monitor.settings.sections import Operations, Server, Stream
 from monitor.settings.use_case import AttributeSettings, UseCase
 
 
@@ -41,8 +42,22 @@ def _stream(stream: Stream) -> Iterator[str]:
 def _server(server: Server) -> Iterator[str]:
     if server.insecure and not is_loopback(server.host):
         yield "server.insecure: anyone who reaches the port can read the metrics"
-    if server.token is not None and len(server.token.reveal()) < MIN_SECRET:
-        yield f"server.token: is short; use {MIN_SECRET} characters or more"
+    for key, token in tokens_by_key(server):
+        if len(token.reveal()) < MIN_SECRET:
+            yield f"{key}: is short; use {MIN_SECRET} characters or more"
+    yield from _operations(server.operations)
+
+
+def _operations(operations: Operations) -> Iterator[str]:
+    if operations.port is None or is_loopback(operations.host):
+        return
+    if operations.token is None:
+        yield (
+            "server.operations.host: anyone who reaches the port can read the service's own"
+            " metrics; none of them is about a slice"
+        )
+    elif operations.tls_cert_file is None:
+        yield "server.operations.token: is sent over an unencrypted connection"
 
 
 def _used_attributes(settings: Settings) -> set[str]:
@@ -59,6 +74,11 @@ def _attribute(
         yield f"{key}: is in no group-by and no where; it only multiplies the cells"
     if attribute.source == "version" or all(u.synthetic for u in settings.use_case):
         return
+    if attribute.source == "inferred" and not attribute.special_category:
+        yield (
+            f"{key}.source: is inferred; if it stands in for a special category of personal data,"
+            " set special_category = true"
+        )
     for name in ("definition", "purpose", "approved_by", "approved_at"):
         if not getattr(attribute, name):
             yield f"{key}.{name}: is not set"

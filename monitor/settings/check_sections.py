@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from ipaddress import ip_address
 from itertools import pairwise
 
 from monitor.core.cells import MAX_BANDS, MAX_RATES
 from monitor.core.time import WINDOWS
+from monitor.settings.check_server import check_pair, check_server
 from monitor.settings.kinds import Duration, Secret, Url, duration_text
 from monitor.settings.model import Settings
 from monitor.settings.problems import problem
-from monitor.settings.sections import Security, Server, Stream
+from monitor.settings.sections import Security, Stream
 
 # A band index per edge, one more above the last edge and one for decisions without a score.
 MAX_EDGES = MAX_BANDS - 2
@@ -33,15 +33,7 @@ def check_sections(settings: Settings) -> None:
     _check_durations(settings)
     _check_security(settings.stream.security)
     _check_id_key(settings.privacy.id_key)
-    _check_server(settings.server)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only processes of this machine can reach a server on this address."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    check_server(settings.server)
 
 
 def _check_topics(stream: Stream) -> None:
@@ -133,19 +125,13 @@ def _check_security(security: Security) -> None:
         if not security.tls and getattr(security, name) is not None:
             fix = "use SSL or SASL_SSL, or remove it"
             raise problem(f"{key}.{name}", f"has no effect with {security.protocol}; {fix}")
-    _check_pair(key, "cert_file", security.cert_file, "key_file", security.key_file)
+    check_pair(key, "cert_file", security.cert_file, "key_file", security.key_file)
 
 
 def _check_scram_name(key: str, name: str) -> None:
     """Brokers take ASCII only, and the client does not escape what separates SCRAM's fields."""
     if not name.isascii() or set(name) & set(",="):
         raise problem(key, 'cannot log in by SCRAM; use ASCII characters other than "," and "="')
-
-
-def _check_pair(section: str, first: str, cert: str | None, second: str, key: str | None) -> None:
-    if (cert is None) != (key is None):
-        missing, present = (first, second) if cert is None else (second, first)
-        raise problem(f"{section}.{missing}", f"is missing; it goes with {section}.{present}")
 
 
 def _check_id_key(id_key: Secret | None) -> None:
@@ -155,29 +141,3 @@ def _check_id_key(id_key: Secret | None) -> None:
     if not MIN_SECRET <= size <= MAX_ID_KEY:
         fix = f"use {MIN_SECRET} to {MAX_ID_KEY} bytes"
         raise problem("privacy.id_key", f"has {size} bytes; {fix}")
-
-
-def _check_server(server: Server) -> None:
-    _check_pair(
-        "server", "tls_cert_file", server.tls_cert_file, "tls_key_file", server.tls_key_file
-    )
-    if server.client_ca_file is not None and not server.tls:
-        fix = "set tls_cert_file and tls_key_file"
-        raise problem("server.client_ca_file", f"needs TLS; {fix}")
-    _check_token(server.token)
-    if is_loopback(server.host) or server.insecure:
-        return
-    if not server.tls:
-        fix = "set tls_cert_file and tls_key_file, or insecure = true"
-        raise problem("server.host", f"is not loopback, so TLS is required; {fix}")
-    if server.token is None and server.client_ca_file is None:
-        fix = "set token_file or client_ca_file, or insecure = true"
-        raise problem("server.host", f"is not loopback, so readers must be known; {fix}")
-
-
-def _check_token(token: Secret | None) -> None:
-    if token is None:
-        return
-    text = token.reveal()
-    if not (text.isascii() and text.isprintable()) or " " in text:
-        raise problem("server.token", "does not fit into a header; use letters and digits")

@@ -11,11 +11,13 @@ from msgspec.structs import replace
 
 from monitor.settings.build import build
 from monitor.settings.check_sections import check_sections
+from monitor.settings.check_special import check_special
 from monitor.settings.check_use_cases import check_use_cases
 from monitor.settings.environment import exact, override
 from monitor.settings.kinds import Secret
 from monitor.settings.model import Settings
 from monitor.settings.problems import problem
+from monitor.settings.sections import Server
 from monitor.settings.use_case import UseCase
 
 # Far above any key or token: a larger file is the wrong file.
@@ -38,6 +40,7 @@ def load(path: str | Path, env: Mapping[str, str]) -> Settings:
     settings = _read_secrets(settings)
     check_sections(settings)
     check_use_cases(settings)
+    check_special(settings)
     return replace(settings, use_case=tuple(_fill(u, settings) for u in settings.use_case))
 
 
@@ -63,17 +66,31 @@ def _fill(use_case: UseCase, settings: Settings) -> UseCase:
 
 
 def _read_secrets(settings: Settings) -> Settings:
-    stream, privacy, server = settings.stream, settings.privacy, settings.server
+    stream, privacy = settings.stream, settings.privacy
     security = stream.security
     password = _secret("stream.security.password", security.password, security.password_file)
     security = replace(security, password=password)
     id_key = _secret("privacy.id_key", privacy.id_key, privacy.id_key_file)
-    token = _secret("server.token", server.token, server.token_file)
     return replace(
         settings,
         stream=replace(stream, security=security),
         privacy=replace(privacy, id_key=id_key),
-        server=replace(server, token=token),
+        server=_read_tokens(settings.server),
+    )
+
+
+def _read_tokens(server: Server) -> Server:
+    operations = server.operations
+    own = _secret("server.operations.token", operations.token, operations.token_file)
+    tokens = tuple(
+        replace(one, token=_secret(f"server.tokens[{i}].token", one.token, one.token_file))
+        for i, one in enumerate(server.tokens)
+    )
+    return replace(
+        server,
+        token=_secret("server.token", server.token, server.token_file),
+        tokens=tokens,
+        operations=replace(operations, token=own),
     )
 
 

@@ -36,6 +36,9 @@ from monitor.settings.kinds import (
     Url,
 )
 
+DEFAULT_READER = "default"
+"""Name of the token in ``server.token``, as the access log gives it."""
+
 
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the settings file; its fields are the keys."""
@@ -144,6 +147,25 @@ class Retention(Section, frozen=True, kw_only=True):
     aggregates: Term = Duration(395 * DAY)
 
 
+class Token(Section, frozen=True, kw_only=True):
+    """A bearer token of one reader, by whose name its accesses are logged."""
+
+    name: Name
+    token: Secret | None = None
+    token_file: Path | None = None
+
+
+class Operations(Section, frozen=True, kw_only=True):
+    """A second port for probes and the service's own metrics; there is one once it has a port."""
+
+    host: Text = "127.0.0.1"
+    port: Port | None = None
+    tls_cert_file: Path | None = None
+    tls_key_file: Path | None = None
+    token: Secret | None = None
+    token_file: Path | None = None
+
+
 class Server(Section, frozen=True, kw_only=True):
     """Where metrics are served, and who may read them."""
 
@@ -156,8 +178,21 @@ class Server(Section, frozen=True, kw_only=True):
     token_file: Path | None = None
     insecure: bool = False
     max_series: Count = 50_000
+    tokens: tuple[Token, ...] = ()
+    operations: Operations = field(default_factory=Operations)
 
     @property
     def tls(self) -> bool:
         """Whether the port speaks HTTPS."""
         return self.tls_cert_file is not None
+
+    @property
+    def all_tokens(self) -> dict[str, Secret]:
+        """Every token by its name; the one that needs no name has one all the same."""
+        named = {DEFAULT_READER: self.token} | {one.name: one.token for one in self.tokens}
+        return {name: token for name, token in named.items() if token is not None}
+
+    @property
+    def knows_readers(self) -> bool:
+        """Whether readers of slices must show who they are."""
+        return bool(self.all_tokens) or self.client_ca_file is not None

@@ -44,6 +44,10 @@ class AttributeSettings(Section, frozen=True, kw_only=True):
     purpose: str = ""
     approved_by: str = ""
     approved_at: date | None = None
+    special_category: bool = False
+    owner: str = ""
+    legal_basis: str = ""
+    retention: Term | None = None
 
     def to_core(self) -> Attribute:
         """The attribute as decisions are coded with it."""

@@ -19,7 +19,9 @@ import pytest
 from certificates import Certificates, make_certificates
 
 from alerts.exporter import Exporter
-from alerts.http import Health, HttpConfig, HttpServer
+from alerts.http import HttpConfig
+from alerts.routes import Health
+from alerts.servers import Servers
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
 from monitor.core.snapshot import (
@@ -96,12 +98,15 @@ def exporter() -> Exporter:
 
 
 @pytest.fixture
-def server(exporter: Exporter, certificates: Certificates) -> Iterator[HttpServer]:
+def server(exporter: Exporter, certificates: Certificates) -> Iterator[Servers]:
     config = HttpConfig(
-        port=0, token=TOKEN, cert_file=certificates.server, key_file=certificates.server_key
+        port=0,
+        tokens={"prometheus": TOKEN},
+        cert_file=certificates.server,
+        key_file=certificates.server_key,
     )
     health = Health(lambda: True, lambda: (True, ""), lambda: True)
-    running = HttpServer(config, exporter, health)
+    running = Servers(config, None, exporter, health, RealClock())
     running.start()
     yield running
     running.stop()
@@ -172,7 +177,7 @@ def eventually(look: Callable[[], bool]) -> None:
 
 
 def test_prometheus_scrapes_with_tls_and_token(
-    server: HttpServer, certificates: Certificates, tmp_path: Path
+    server: Servers, certificates: Certificates, tmp_path: Path
 ) -> None:
     with prometheus(tmp_path, config_text(certificates, server.port)) as base:
         eventually(lambda: len(query(base, "count by (job) (up == 1 or up == 0)") or {}) == 1)

@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 
 from alerts.connection import MAX_HEAD, Timeouts
 from alerts.exporter import OPENMETRICS, TEXT, Exporter
-from alerts.http import Health, HttpConfig, HttpServer
+from alerts.http import HttpConfig
 from alerts.request import MalformedRequestError, parse_request
+from alerts.routes import Health
+from alerts.servers import Servers
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
 from monitor.core.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
@@ -30,7 +32,7 @@ from monitor.errors import SlicewatchError
 QUICK = Timeouts(head=0.3, idle=0.3, write=0.3, drain=0.1)
 FAR = 5.0
 GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
-Start = Callable[..., HttpServer]
+Start = Callable[..., Servers]
 
 
 class StillClock:
@@ -58,20 +60,24 @@ def switches() -> Switches:
 @pytest.fixture
 def exporter() -> Exporter:
     row = SliceRow("", dict.fromkeys(Metric, State.SUPPRESSED))
-    table = WindowTable("7d", 0, 1, None, None, row, ())
+    table = WindowTable("7d", row, ())
     contract = ContractTable("lesson", "1", "team", True, 1, "7d", {}, {}, {}, {}, (table,))
     made = Exporter(ServiceMetrics(), max_series=1_000, clock=StillClock())
     made.publish(Snapshot(None, None, (contract,)))
     return made
 
 
+def servers(config: HttpConfig, exporter: Exporter, switches: Switches) -> Servers:
+    return Servers(config, None, exporter, switches.health(), StillClock())
+
+
 @pytest.fixture
 def start(exporter: Exporter, switches: Switches) -> Iterator[Start]:
-    running: list[HttpServer] = []
+    running: list[Servers] = []
 
-    def started(config: HttpConfig | None = None, **more: object) -> HttpServer:
+    def started(config: HttpConfig | None = None, **more: object) -> Servers:
         config = replace(config or HttpConfig(port=0), **more)  # type: ignore[arg-type]
-        server = HttpServer(config, exporter, switches.health())
+        server = servers(config, exporter, switches)
         server.start()
         running.append(server)
         return server
@@ -81,12 +87,12 @@ def start(exporter: Exporter, switches: Switches) -> Iterator[Start]:
         server.stop()
 
 
-def connect(server: HttpServer) -> socket.socket:
+def connect(server: Servers) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=FAR)
 
 
 def fetch(
-    server: HttpServer, path: str, method: str = "GET", **headers: str
+    server: Servers, path: str, method: str = "GET", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
     client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=FAR)
     with contextlib.closing(client):
@@ -104,7 +110,7 @@ def read_all(client: socket.socket) -> bytes:
     return b"".join(chunks)
 
 
-def ask(server: HttpServer, request: bytes) -> bytes:
+def ask(server: Servers, request: bytes) -> bytes:
     with connect(server) as client:
         with contextlib.suppress(OSError):  # closed by the server already
             client.sendall(request)
@@ -131,7 +137,7 @@ def test_metrics_as_text_and_openmetrics_plain_and_compressed(start: Start) -> N
 def test_health_paths_say_nothing_but_yes_or_no(
     start: Start, switches: Switches, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = start(token="secret")
+    server = start(tokens={"a": "secret"})
     for path in ("/livez", "/healthz", "/readyz", "/startupz"):
         assert fetch(server, path)[::2] == (200, b"ok\n")
 
@@ -225,7 +231,7 @@ def test_parsing_refuses_or_answers_but_never_breaks(head: bytes) -> None:
 
 
 def test_the_token_guards_metrics_alone(start: Start) -> None:
-    server = start(token="s3cret-ü")
+    server = start(tokens={"a": "s3cret-ü"})
     good = "Bearer s3cret-ü".encode().decode("latin-1")
 
     assert fetch(server, "/metrics", Authorization=good)[0] == 200
@@ -292,9 +298,9 @@ def test_clients_that_wait_do_not_keep_others_out(start: Start, first: bytes) ->
 
 
 def test_a_reader_that_does_not_read_is_ended(start: Start, exporter: Exporter) -> None:
-    server = start(slots=1, timeouts=replace(QUICK, head=FAR, idle=FAR))
     big = b"x" * 20_000_000
     exporter.body = lambda accept, gzip: (big, TEXT)  # type: ignore[method-assign]
+    server = start(slots=1, timeouts=replace(QUICK, head=FAR, idle=FAR))
     with connect(server) as stuck:
         stuck.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         stuck.recv(1)
@@ -343,7 +349,7 @@ def test_stop_closes_the_port_and_kept_connections(start: Start) -> None:
 
 
 def test_stop_before_start_is_nothing(exporter: Exporter, switches: Switches) -> None:
-    server = HttpServer(HttpConfig(port=0), exporter, switches.health())
+    server = servers(HttpConfig(port=0), exporter, switches)
     assert server.port == 0
     server.stop()
 
@@ -352,13 +358,13 @@ def test_an_address_in_use_is_one_clear_line(
     start: Start, exporter: Exporter, switches: Switches
 ) -> None:
     taken = start().port
-    second = HttpServer(HttpConfig(port=taken), exporter, switches.health())
+    second = servers(HttpConfig(port=taken), exporter, switches)
 
     with pytest.raises(SlicewatchError, match=f"127.0.0.1 port {taken}: Address already in use"):
         second.start()
     nowhere = HttpConfig(host="127.0.0.999", port=0, insecure=True)
     with pytest.raises(SlicewatchError, match="cannot listen on"):
-        HttpServer(nowhere, exporter, switches.health()).start()
+        servers(nowhere, exporter, switches).start()
 
 
 @pytest.mark.parametrize(
@@ -367,10 +373,10 @@ def test_an_address_in_use_is_one_clear_line(
         (HttpConfig(host="0.0.0.0"), "server.host"),
         (HttpConfig(host="::"), "server.host"),
         (HttpConfig(host="metrics.example"), "server.host"),
-        (HttpConfig(host="0.0.0.0", token="t"), "server.host"),
+        (HttpConfig(host="0.0.0.0", tokens={"a": "t"}), "server.host"),
         (HttpConfig(host="0.0.0.0", cert_file=Path("c")), "server.host"),
         (HttpConfig(port=70_000), "server.port"),
-        (HttpConfig(token=""), "server.token"),
+        (HttpConfig(tokens={"a": ""}), "server.token"),
         (HttpConfig(client_ca_file=Path("c")), "server.client_ca_file"),
         (HttpConfig(cert_file=Path("/nowhere/c.pem")), "server.tls_cert_file"),
     ],
@@ -379,7 +385,7 @@ def test_the_policy_refuses(
     config: HttpConfig, key: str, exporter: Exporter, switches: Switches
 ) -> None:
     with pytest.raises(SlicewatchError, match=key) as raised:
-        HttpServer(config, exporter, switches.health())
+        servers(config, exporter, switches)
     assert "\n" not in str(raised.value)
 
 
@@ -388,7 +394,7 @@ def test_the_policy_allows() -> None:
     HttpConfig().check()
     HttpConfig(host="::1").check()
     HttpConfig(host="localhost").check()
-    HttpConfig(host="0.0.0.0", cert_file=cert, token="t").check()
+    HttpConfig(host="0.0.0.0", cert_file=cert, tokens={"a": "t"}).check()
     HttpConfig(host="0.0.0.0", cert_file=cert, client_ca_file=cert).check()
     HttpConfig(host="0.0.0.0", insecure=True).check()
 
@@ -405,7 +411,7 @@ def test_insecure_is_logged_and_exported(start: Start, caplog: pytest.LogCapture
 
 
 def test_the_token_is_not_printed() -> None:
-    assert "s3cret" not in repr(HttpConfig(token="s3cret"))
+    assert "s3cret" not in repr(HttpConfig(tokens={"a": "s3cret"}))
 
 
 @pytest.fixture(scope="module")
@@ -414,7 +420,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 def fetch_tls(
-    server: HttpServer, certificates: Certificates, path: str, *, with_client: bool = False
+    server: Servers, certificates: Certificates, path: str, *, with_client: bool = False
 ) -> int:
     context = ssl.create_default_context(cafile=certificates.ca)
     if with_client:
@@ -429,7 +435,7 @@ def fetch_tls(
 
 def tls_config(certificates: Certificates) -> HttpConfig:
     return HttpConfig(
-        port=0, cert_file=certificates.server, key_file=certificates.server_key, token="t"
+        port=0, cert_file=certificates.server, key_file=certificates.server_key, tokens={"a": "t"}
     )
 
 

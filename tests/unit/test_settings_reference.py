@@ -24,6 +24,7 @@ class Option(NamedTuple):
     live: bool
     text: str
     sentence: str
+    table_live: bool
 
 
 def declared(section: Any, path: str = "") -> Iterator[tuple[str, msgspec.structs.FieldInfo]]:
@@ -40,12 +41,13 @@ def declared(section: Any, path: str = "") -> Iterator[tuple[str, msgspec.struct
 
 def written() -> Iterator[tuple[str, Option]]:
     """Every option of the reference file."""
-    section, sentence = "", ""
+    section, table_live, sentence = "", True, ""
     for line in REFERENCE.read_text().splitlines():
-        if header := re.fullmatch(r"\[+([a-z_.]+)\]+", line):
-            section = header[1]
+        if header := re.fullmatch(r"(#?)\[+([a-z_.]+)\]+", line):
+            section, table_live = header[2], not header[1]
         elif option := re.fullmatch(r"(#?)([a-z_0-9]+) = (.+)", line):
-            yield f"{section}.{option[2]}", Option(not option[1], option[3], sentence)
+            key = f"{section}.{option[2]}"
+            yield key, Option(not option[1], option[3], sentence, table_live)
         sentence = line[2:] if line.startswith("# ") else ""
 
 
@@ -64,7 +66,7 @@ def test_every_option_has_a_sentence_and_its_default(key: str) -> None:
     assert re.match(r"[A-Z].{10,}\.$", option.sentence), "a sentence stands above the option"
     value = build(field.type, tomllib.loads(f"x = {option.text}", parse_float=exact)["x"], key)
     if field.required:
-        assert option.live
+        assert option.live == option.table_live
         assert option.sentence.endswith("Required.")
     elif field.default is None:
         assert not option.live
@@ -72,7 +74,7 @@ def test_every_option_has_a_sentence_and_its_default(key: str) -> None:
     else:
         factory = field.default_factory
         default = field.default if factory is msgspec.NODEFAULT else factory()
-        assert option.live
+        assert option.live == option.table_live
         assert value == default
 
 

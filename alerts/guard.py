@@ -1,0 +1,80 @@
+"""Who may read: named bearer tokens, client certificates, or both."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+ANONYMOUS = "anonymous"
+"""A reader where no credentials are asked for."""
+UNKNOWN = "unknown"
+"""A reader who has shown nothing that we know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Whether a request is let in, and by which name it is known.
+
+    Attributes:
+        status: OK, FORBIDDEN without a certificate, UNAUTHORIZED without a token.
+        reader: name of the token, of the certificate, or of both where both are asked for.
+    """
+
+    status: HTTPStatus
+    reader: str
+
+    @property
+    def granted(self) -> bool:
+        """Whether the request may be answered."""
+        return self.status is HTTPStatus.OK
+
+
+class Guard:
+    """Knows readers by what they show; keeps digests, not the tokens."""
+
+    def __init__(self, tokens: Mapping[str, str], *, certificates: bool) -> None:
+        """Set up who is let in.
+
+        Args:
+            tokens: the bearer tokens by name, one of which is asked for; none asks for none.
+            certificates: whether a checked client certificate is asked for.
+        """
+        self._digests = {name: _digest(text.strip().encode()) for name, text in tokens.items()}
+        self._certificates = certificates
+
+    def admit(self, authorization: str, certificate: str | None) -> Admission:
+        """Judge one request.
+
+        Args:
+            authorization: the header, empty where there is none.
+            certificate: name of the client's checked certificate, None without one.
+        """
+        token = self._token(authorization)
+        if self._certificates and certificate is None:
+            return Admission(HTTPStatus.FORBIDDEN, UNKNOWN)
+        if self._digests and token is None:
+            return Admission(HTTPStatus.UNAUTHORIZED, certificate or UNKNOWN)
+        names = [name for name in (token, certificate) if name is not None]
+        return Admission(HTTPStatus.OK, " + ".join(names) or ANONYMOUS)
+
+    def _token(self, authorization: str) -> str | None:
+        """The name of the token that was sent.
+
+        Takes as long for any of them as for none, and tells neither how much of one matched nor
+        how long it is.
+        """
+        scheme, _, given = authorization.partition(" ")
+        # Header bytes arrive as latin-1.
+        digest = _digest(given.strip().encode("latin-1"))
+        found = None
+        for name, known in self._digests.items():
+            if hmac.compare_digest(digest, known):
+                found = name
+        return found if scheme.lower() == "bearer" else None
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()
