@@ -1,0 +1,176 @@
+"""Known-bad data: spans of event time whose release blocks are left out, as people declared them.
+
+A row is never changed but for being lifted, so what was left out when, by whom and why stays known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import sqlalchemy as sa
+
+from monitor.core.atoms import content_id
+from monitor.core.blocks import Span
+from monitor.core.time import HOUR, Grain, pane_of, to_datetime
+from monitor.errors import StoreError
+from monitor.store.database import writing
+from monitor.store.schema import cell, exclusion, released, version
+
+_NAMED_VERSIONS = 10  # as many as an error can name and still be read
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What somebody says is bad.
+
+    Attributes:
+        span: event time of the decisions.
+        version: only release blocks in which this version tuple decided anything; None: all.
+        reason: why.
+        owner: who answers for it.
+    """
+
+    span: Span
+    version: str | None
+    reason: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A declaration on record.
+
+    Attributes:
+        id: gap-free, from 1 on.
+        declared: what was declared.
+        excluded_at: wall clock.
+        lifted_at: wall clock; None while it is in force.
+    """
+
+    id: int
+    declared: Declaration
+    excluded_at: int
+    lifted_at: int | None = None
+
+
+def add_exclusion(engine: sa.Engine, declared: Declaration, now: int) -> Exclusion:
+    """Put a declaration on record; it is in force from the evaluator's next cycle on.
+
+    Raises:
+        StoreError: no decision of that version was ever counted.
+    """
+    with writing(engine) as connection:
+        if declared.version is not None:
+            _require_version(connection, declared.version)
+        if connection.dialect.name != "sqlite":  # there all writers take turns anyway
+            # Readers go on; of two that add, the second waits, or both would take the same id.
+            connection.execute(sa.text("LOCK TABLE exclusion IN SHARE ROW EXCLUSIVE MODE"))
+        newest = connection.execute(sa.select(sa.func.max(exclusion.c.id))).scalar()
+        added = Exclusion((newest or 0) + 1, declared, now)
+        connection.execute(
+            sa.insert(exclusion).values(
+                id=added.id,
+                starts_at=declared.span.start,
+                ends_at=declared.span.end,
+                version=declared.version,
+                reason=declared.reason,
+                owner=declared.owner,
+                excluded_at=now,
+            )
+        )
+    return added
+
+
+def lift_exclusion(engine: sa.Engine, number: int, now: int) -> Exclusion:
+    """Take a declaration back: its blocks are in the windows again; the row stays.
+
+    Raises:
+        StoreError: there is no such exclusion, or it was lifted before.
+    """
+    with writing(engine) as connection:
+        lifted = connection.execute(
+            sa.update(exclusion)
+            .where(exclusion.c.id == number, exclusion.c.lifted_at.is_(None))
+            .values(lifted_at=now)
+        )
+        found = next((one for one in read_exclusions(connection) if one.id == number), None)
+        if found is None:
+            raise StoreError(
+                f"there is no exclusion {number}; those there are: slicewatch db exclude --list"
+            )
+        if lifted.rowcount != 1:
+            when = to_datetime(found.lifted_at or 0).isoformat(timespec="seconds")
+            raise StoreError(f"exclusion {number} was lifted at {when} already")
+    return found
+
+
+def read_exclusions(connection: sa.Connection) -> list[Exclusion]:
+    """All exclusions, lifted ones too, by id."""
+    return [
+        Exclusion(
+            row.id,
+            Declaration(Span(row.starts_at, row.ends_at), row.version, row.reason, row.owner),
+            row.excluded_at,
+            row.lifted_at,
+        )
+        for row in connection.execute(sa.select(exclusion).order_by(exclusion.c.id))
+    ]
+
+
+def excluded_spans(connection: sa.Connection) -> tuple[Span, ...]:
+    """Event time whose release blocks are to be left out now; spans may overlap.
+
+    Of a version these are the hours in which it decided anything, as far as they are released.
+    """
+    return tuple(
+        span
+        for one in read_exclusions(connection)
+        if one.lifted_at is None
+        for span in _spans(connection, one.declared)
+    )
+
+
+def _spans(connection: sa.Connection, declared: Declaration) -> Iterator[Span]:
+    if declared.version is None:
+        yield declared.span
+        return
+    start, end = declared.span.start, declared.span.end
+    for first, last in _runs(_hours(connection, declared.version, declared.span)):
+        yield Span(max(start, first * HOUR), min(end, (last + 1) * HOUR))
+
+
+def _hours(connection: sa.Connection, text: str, span: Span) -> Sequence[int]:
+    """The hours of a span in which a version decided anything."""
+    first, last = pane_of(span.start, Grain.HOUR), pane_of(span.end - 1, Grain.HOUR)
+    cells = sa.select(cell.c.id).where(cell.c.version == content_id(text))
+    pane = released.c.pane
+    return (
+        connection.execute(
+            sa.select(pane)
+            .where(released.c.grain == int(Grain.HOUR), pane.between(first, last))
+            .where(released.c.n != 0, released.c.cell.in_(cells))
+            .distinct()
+            .order_by(pane)
+        )
+        .scalars()
+        .all()
+    )
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each run of successive numbers."""
+    for _, run in groupby(enumerate(numbers), lambda place: place[1] - place[0]):
+        members = [number for _, number in run]
+        yield members[0], members[-1]
+
+
+def _require_version(connection: sa.Connection, text: str) -> None:
+    known = connection.execute(sa.select(version.c.text).order_by(version.c.text)).scalars().all()
+    if text in known:
+        return
+    named = "; ".join(known[:_NAMED_VERSIONS]) or "none, nothing was counted yet"
+    more = len(known) - _NAMED_VERSIONS
+    rest = f"; and {more} more" if more > 0 else ""
+    raise StoreError(f"--version: no such version was counted; there are: {named}{rest}")
