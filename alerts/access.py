@@ -28,7 +28,7 @@ class _Pace:
 
 
 _SERVED = _Pace(3600.0, 1)  # a scrape every 15 s is a line an hour, not 5,760 a day
-_REFUSED = _Pace(60.0, 10)  # someone's mistakes one by one, a flood as at most 11 lines a minute
+_REFUSED = _Pace(60.0, 10)  # someone's mistakes one by one, no flood as more than 11 lines a minute
 
 
 class _Key(NamedTuple):

@@ -105,7 +105,8 @@ _NAMES = st.sampled_from(
      "RETENTION__AGGREGATES", "", "__", "NOTHING", "\u00c9"]
 )  # fmt: skip
 _SECRET_NAMES = st.sampled_from(
-    ["STREAM__SECURITY__PASSWORD", "STORE__URL", "PRIVACY__ID_KEY", "SERVER__TOKEN"]
+    ["STREAM__SECURITY__PASSWORD", "STORE__URL", "PRIVACY__ID_KEY", "SERVER__TOKEN",
+     "SERVER__TOKENS__0__TOKEN", "SERVER__OPERATIONS__TOKEN"]
 )
 
 
