@@ -107,7 +107,7 @@ _NAMES = st.sampled_from(
 _SECRET_NAMES = st.sampled_from(
     ["STREAM__SECURITY__PASSWORD", "STORE__URL", "PRIVACY__ID_KEY", "SERVER__TOKEN",
      "SERVER__TOKENS__0__TOKEN", "SERVER__OPERATIONS__TOKEN"]
-)
+)  # fmt: skip
 
 
 @st.composite
