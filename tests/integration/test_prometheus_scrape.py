@@ -28,6 +28,7 @@ from monitor.core.snapshot import (
     CalibrationCell,
     ContractTable,
     GroupTable,
+    Period,
     ShownGap,
     ShownRate,
     SliceRow,
@@ -70,9 +71,10 @@ def shown() -> Snapshot:
     )
     hidden = SliceRow("channel=__other__", dict.fromkeys(Metric, State.SUPPRESSED))
     spread = Spread(Metric.TPR, "channel=chat", "channel=email", 0.4)
-    group = GroupTable("channel", (row, hidden), (spread,))
     now = RealClock().now()
-    window = WindowTable("7d", now - 10, now, now - 10, now - 5, hidden, (group,))
+    periods = {"decisions": Period(now - 10, now), "labelled": Period(now - 10, now - 5)}
+    group = GroupTable("channel", (row, hidden), (spread,), **periods)
+    window = WindowTable("7d", hidden, (group,), **periods)
     limits = {Metric.TPR: 0.1}
     table = ContractTable(
         "lesson", "1", "team", True, 11, "7d", limits, limits, limits, {Metric.TPR: 50}, (window,)
