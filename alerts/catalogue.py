@@ -226,6 +226,12 @@ EVENTS = _count(
 DEAD_LETTERS = _count(
     "dead_letters_total", Origin.INGEST, "Unreadable events by reason.", *SHARD, "reason"
 )
+UNKEPT = _count(
+    "dead_letters_unkept_total",
+    Origin.INGEST,
+    "Dead letters that are counted only: too many came in one flush, or in one day.",
+    *SHARD,
+)
 UNMATCHED = _count(
     "labels_unmatched_total",
     Origin.INGEST,
@@ -237,6 +243,21 @@ UNKNOWN_VALUES = _count(
     Origin.INGEST,
     "Attribute values outside the allow-list, counted as __other__; in whole hundreds.",
     "attribute",
+)
+UNKNOWN_DISTINCT = _own(
+    "attribute_values_unknown_distinct",
+    Origin.INGEST,
+    "Distinct values outside the allow-list in events this process read since midnight UTC: an"
+    " estimate, 0 or the lower edge of a band.",
+    "attribute",
+)
+LIMITED = _own(
+    "cardinality_limited",
+    Origin.INGEST,
+    "1 while a limit is reached and for an hour after: limit=series (the page would exceed"
+    " max_series), versions (tuples beyond max_versions, counted as __other__), values (over 1000"
+    " distinct unlisted values of one attribute in a day).",
+    "limit",
 )
 IMBALANCE = _own(
     "conservation_imbalance",
@@ -314,7 +335,7 @@ INSECURE = _own(
 BUILD_INFO = _own("build_info", Origin.SERVE, "Version that runs.", "version", kind=Kind.INFO)
 
 OPERATIONS: tuple[Family, ...] = (
-    *(MESSAGES, EVENTS, DEAD_LETTERS, UNMATCHED, IMBALANCE),
+    *(MESSAGES, EVENTS, DEAD_LETTERS, UNKEPT, UNMATCHED, IMBALANCE),
     *(LAG_MESSAGES, LAG_SECONDS, PARKED, CONSUMER_STATE, WATERMARK_LAG),
     *(LABEL_DELAY, LABEL_JOINED, PENDING, WAITING),
     *(STORE_FAILURES, FLUSHES, FLUSH_SECONDS, EVALUATED, EVALUATION_SECONDS),
@@ -328,6 +349,7 @@ or a route, or a value that depends on how decisions spread over them.
 
 OF_DECISIONS: tuple[Family, ...] = (
     UNKNOWN_VALUES,  # names an attribute, and bounds the size of its slice __other__
+    *(UNKNOWN_DISTINCT, LIMITED),  # name an attribute, or change with the values it had
     # The total of the slice page in other words: labelled and requested over all decisions.
     *(LABEL_COVERAGE, LABEL_COMPLETENESS),
     DUPLICATES,  # names routes, and changes with the decisions each of them had

@@ -9,9 +9,9 @@ from __future__ import annotations
 import copy
 import importlib.metadata
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from prometheus_client.core import (
 
 from alerts import catalogue
 from alerts.catalogue import Family, Kind
+from alerts.limits import MANY_VALUES, Limit, Limits
+from alerts.shards import Labels, ShardState, Values, add_shard, add_sums
+from monitor.core.bands import Precision
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 from monitor.ports import ConsumerState, Shard, Tallies
 
@@ -38,25 +41,9 @@ _DELAY_EDGES = np.array(
     np.float64,
 ) / float(SECOND)
 
-Labels = tuple[str, ...]
-Values = dict[Family, dict[Labels, float]]
-
-
 SHOWN_STEP = 100
 """Unlisted values and label delays are shown in steps of at least so many decisions: larger than
 any k in use, so that no scrape differs from the one before by a few."""
-
-
-MIN_REQUESTED = 1_000
-"""Requested decisions a share of duplicates needs: 0.1 % is what an alert looks for."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ShardState:
-    tallies: Tallies
-    lag_messages: int | None
-    lag_seconds: float | None
-    offsets: int | None
 
 
 class ServiceMetrics:
@@ -66,23 +53,34 @@ class ServiceMetrics:
         registry: a registry of its own, with this collector and the process metrics in it.
     """
 
-    def __init__(self, reasons: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        reasons: Iterable[str] = (),
+        *,
+        k: int = 11,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Start with counters at zero.
 
         Args:
             reasons: dead-letter reasons known beforehand; their series start at 0, so that a
                 rate sees also the first one.
+            k: smallest number of distinct unlisted values that is shown.
+            monotonic: for how long a limit has been reached.
         """
         self.registry = CollectorRegistry(auto_describe=False)
         self._lock = threading.Lock()
         self._reasons = tuple(reasons)
-        self._shards: dict[Shard, _ShardState] = {}
+        self._shards: dict[Shard, ShardState] = {}
         self._parked: set[Shard] = set()
         self._values: Values = {}
         self._delays = np.zeros(len(_DELAY_EDGES) + 1, np.int64)
         self._delay_sum = 0.0
         self._unshown: list[float] = []
         self._unknown: Counter[str] = Counter()
+        self._bands = Precision(k)
+        self._limits = Limits(monotonic)
+        self._turned_away = 0
         for counter in (catalogue.STORE_FAILURES, catalogue.FLUSHES):
             self._set(counter, 0.0)
         self._set(catalogue.INSECURE, 0.0)
@@ -111,7 +109,7 @@ class ServiceMetrics:
             lag_seconds: age of the oldest unread message, 0 when caught up.
             offsets: next offset minus start offset, for the first conservation equation.
         """
-        state = _ShardState(copy.deepcopy(tallies), lag_messages, lag_seconds, offsets)
+        state = ShardState(copy.deepcopy(tallies), lag_messages, lag_seconds, offsets)
         with self._lock:
             self._shards[shard] = state
 
@@ -182,6 +180,24 @@ class ServiceMetrics:
             self._unknown[attribute] += count
             shown = self._unknown[attribute] // SHOWN_STEP * SHOWN_STEP
             self._set(catalogue.UNKNOWN_VALUES, float(shown), attribute)
+            self._values.setdefault(catalogue.UNKNOWN_DISTINCT, {}).setdefault((attribute,), 0.0)
+
+    def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
+        """How much of what is distinct did not fit; shown in bands.
+
+        Args:
+            unlisted: about how many distinct values outside the allow-list there were today, by
+                attribute.
+            versions_turned_away: how often a version tuple found no room, never decreasing.
+        """
+        names = list(unlisted)
+        shown = dict(zip(names, self._bands.support([*unlisted.values()]).tolist(), strict=True))
+        with self._lock:
+            for attribute, distinct in shown.items():
+                self._set(catalogue.UNKNOWN_DISTINCT, distinct, attribute)
+            self._limits.tell(Limit.VALUES, max(shown.values(), default=0) > MANY_VALUES)
+            self._limits.tell(Limit.VERSIONS, versions_turned_away > self._turned_away)
+            self._turned_away = versions_turned_away
 
     # What the evaluator reports.
 
@@ -211,6 +227,7 @@ class ServiceMetrics:
             self._set(catalogue.RENDER_SECONDS, seconds)
             self._set(catalogue.SERIES, series)
             self._set(catalogue.DROPPED, dropped)
+            self._limits.tell(Limit.SERIES, dropped > 0)
 
     def set_withheld(self, withheld: bool) -> None:
         """Whether the slice page is withheld now."""
@@ -234,14 +251,16 @@ class ServiceMetrics:
             values: Values = {family: dict(held) for family, held in self._values.items()}
             shards, parked = dict(self._shards), set(self._parked)
             delays, delay_sum = self._delays.copy(), self._delay_sum
+            limits = self._limits.reached()
         for shard, state in sorted(shards.items()):
-            _add_shard(values, shard, state, self._reasons)
+            add_shard(values, shard, state, self._reasons)
         values[catalogue.PARKED] = {
             (shard.topic, str(shard.partition)): float(shard in parked)
             for shard in sorted(parked | shards.keys())
         }
         if shards:
-            _add_sums(values, [state.tallies for state in shards.values()])
+            add_sums(values, [state.tallies for state in shards.values()])
+        values[catalogue.LIMITED] = {(limit.value,): float(on) for limit, on in limits.items()}
         for family in catalogue.SERVICE:
             if family.kind is Kind.HISTOGRAM:
                 yield _histogram(family, delays, delay_sum)
@@ -258,55 +277,6 @@ class ServiceMetrics:
     def _add(self, family: Family, amount: float, *labels: str) -> None:
         held = self._values.setdefault(family, {})
         held[labels] = held.get(labels, 0.0) + amount
-
-
-def _add_shard(values: Values, shard: Shard, state: _ShardState, reasons: Iterable[str]) -> None:
-    labels = (shard.topic, str(shard.partition))
-    tallies = state.tallies
-
-    def put(family: Family, value: float | None, *more: str) -> None:
-        if value is not None:
-            values.setdefault(family, {})[*labels, *more] = float(value)
-
-    put(catalogue.MESSAGES, tallies.messages)
-    for outcome, count in _outcomes(tallies).items():
-        put(catalogue.EVENTS, count, outcome)
-    for reason, count in {**dict.fromkeys(reasons, 0), **tallies.dead_letters}.items():
-        put(catalogue.DEAD_LETTERS, count, reason)
-    for reason, count in tallies.unmatched.items():
-        put(catalogue.UNMATCHED, count, reason)
-    put(catalogue.IMBALANCE, tallies.balance, "events")
-    if state.offsets is not None:
-        put(catalogue.IMBALANCE, state.offsets - tallies.messages - tallies.gaps, "offsets")
-    if state.lag_messages is not None:
-        put(catalogue.LAG_MESSAGES, max(state.lag_messages, 0))
-    if state.lag_seconds is not None:
-        put(catalogue.LAG_SECONDS, max(state.lag_seconds, 0.0))
-
-
-def _add_sums(values: Values, tallies: Sequence[Tallies]) -> None:
-    values[catalogue.WAITING] = {(): float(sum(t.waiting for t in tallies))}
-    requested: Counter[str] = Counter()
-    repeated: Counter[str] = Counter()
-    for tally in tallies:
-        requested.update(tally.requested)
-        repeated.update(tally.repeated)
-    values[catalogue.DUPLICATES] = {
-        (route,): round(repeated[route] / count, 4)
-        for route, count in requested.items()
-        if count >= MIN_REQUESTED
-    }
-
-
-def _outcomes(tallies: Tallies) -> Mapping[str, int]:
-    return {
-        "counted": tallies.counted,
-        "duplicate": tallies.duplicates,
-        "thinned": tallies.thinned,
-        "stale": tallies.stale,
-        "unmatched": sum(tallies.unmatched.values()),
-        "dead_letter": sum(tallies.dead_letters.values()),
-    }
 
 
 def _metric(family: Family, samples: Mapping[Labels, float]) -> Metric:

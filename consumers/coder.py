@@ -101,6 +101,7 @@ class Coder:
     Attributes:
         codes: by key, as far as they are remembered.
         crowded: a version tuple found no room.
+        turned_away: how often that was found out, never decreasing.
         unlisted: distinct values outside the allow-list, in whatever event was read.
 
     Args:
@@ -116,6 +117,7 @@ class Coder:
         self._max_versions = max_versions
         self._versions = set(versions) - {OTHER}
         self.crowded = False
+        self.turned_away = 0
         self._listed = {a.name: set(a.values) for a in coding.attributes if a.version_of is None}
         self._names = self._listed.keys()
         self.unlisted = UnlistedValues(self._names)
@@ -228,6 +230,7 @@ class Coder:
         text = f"{text},threshold={threshold + 0.0!r}"
         if text not in self._versions and len(self._versions) >= self._max_versions:
             self.crowded = True
+            self.turned_away += 1
             return OTHER
         self._versions.add(text)
         return text

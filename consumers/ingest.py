@@ -21,6 +21,7 @@ from consumers.pressure import paused_shards
 from consumers.progress import Progress, lag
 from consumers.roles import IngestPolicy, Observer, Store
 from consumers.shard import Codecs, ShardState
+from monitor.core.time import DAY
 from monitor.errors import DataLossError, FencedError, StoreError
 from monitor.ports import Clock, Polled, Records, RecordSource, Shard
 
@@ -64,7 +65,8 @@ class Ingest:
         self._told_parked: set[Shard] = set()
         self._ends: SimpleQueue[Mapping[Shard, int | None]] = SimpleQueue()
         self._events = 0
-        self._next_tell = now + TELL_SECONDS
+        self._next_tell = now
+        self._day = clock.now() // DAY
         self._poison = PoisonWatch(policy.dead_letter_stop_share, policy.dead_letter_min_events)
         self.health = Health.at(now)
 
@@ -163,6 +165,7 @@ class Ingest:
         self._tell_parked()
         if now >= self._next_tell:
             self._next_tell = now + TELL_SECONDS
+            self._tell_cardinality()
             for state in told:
                 self._tell(state)
         if not any(state.dirty for state in self._states.values()) and health.store_ok:
@@ -253,6 +256,13 @@ class Ingest:
         messages, seconds = lag(state, self._clock.now())
         offsets = state.committed - state.start_offset
         self._observer.set_shard(state.shard, state.stored, messages, seconds, offsets=offsets)
+
+    def _tell_cardinality(self) -> None:
+        coder, today = self._codecs.coder, self._clock.now() // DAY
+        if today != self._day:
+            self._day = today
+            coder.begin_day()
+        self._observer.set_cardinality(coder.unlisted.estimates(), coder.turned_away)
 
     # Looking around
 

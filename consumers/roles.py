@@ -100,6 +100,10 @@ class Observer(Protocol):
         """Decisions had a value outside the allow-list."""
         ...
 
+    def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
+        """About how many distinct ones today, by attribute; version tuples without room, ever."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class IngestPolicy:

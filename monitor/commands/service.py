@@ -60,13 +60,15 @@ class Service:
         source: Callable[[Settings], RecordSource] = wiring.kafka_source,
     ) -> None:
         self.settings = settings
-        self.metrics = ServiceMetrics(REASONS)
+        self._clock = clock or SystemClock()
+        self.metrics = ServiceMetrics(
+            REASONS, k=settings.privacy.k, monotonic=self._clock.monotonic
+        )
         self.failure: BaseException | None = None
         for attribute in settings.attribute:
             # A series that appears with its first event would tell of it.
             self.metrics.add_unknown_values(attribute.name, 0)
         self._parts = parts
-        self._clock = clock or SystemClock()
         self._ending = threading.Event()
         self._ingested = threading.Event()
         self._engine = wiring.open_store(settings, self._clock)

@@ -1,0 +1,59 @@
+"""Limits that hold numbers down, so that no flood of distinct things can fill memory or pages."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable
+
+HOLD_SECONDS = 3600.0
+"""A limit counts as reached for so long after it was: an alert neither flaps nor misses it."""
+MANY_VALUES = 1_000
+"""Distinct unlisted values of one attribute in one day beyond which it is no closed list: twenty
+times as many as an allow-list may have. A long tail of rare values stays below it, free text and
+floods do not."""
+
+
+class Limit(enum.StrEnum):
+    """What was limited; a closed list, so that its series are always as many."""
+
+    SERIES = "series"  # the slice page is over max_series: whole families are left out
+    VERSIONS = "versions"  # version tuples found no room within max_versions
+    VALUES = "values"  # an attribute has more than MANY_VALUES distinct unlisted values
+
+
+class Limits:
+    """Which limits are reached now, or were within the last hour.
+
+    Example:
+        >>> now = 0.0
+        >>> limits = Limits(lambda: now)
+        >>> limits.tell(Limit.SERIES, True)
+        >>> limits.tell(Limit.SERIES, False)
+        >>> [limit.value for limit, reached in limits.reached().items() if reached]
+        ['series']
+        >>> now = HOLD_SECONDS
+        >>> any(limits.reached().values())
+        False
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Begin with no limit reached.
+
+        Args:
+            clock: monotonic seconds.
+        """
+        self._clock = clock
+        self._until = dict.fromkeys(Limit, -math.inf)
+
+    def tell(self, limit: Limit, reached: bool) -> None:
+        """Whether a limit is reached now; it stays so until told otherwise."""
+        if reached:
+            self._until[limit] = math.inf
+        elif self._until[limit] == math.inf:
+            self._until[limit] = self._clock() + HOLD_SECONDS
+
+    def reached(self) -> dict[Limit, bool]:
+        """Every limit, and whether it is or lately was reached."""
+        now = self._clock()
+        return {limit: now < until for limit, until in self._until.items()}
