@@ -102,6 +102,8 @@ class Seen:
 
     unknown: Counter[str] = field(default_factory=Counter)
     parked: set[Shard] = field(default_factory=set)
+    unlisted: dict[str, int] = field(default_factory=dict)
+    versions_turned_away: int = 0
 
     def set_shard(
         self,
@@ -130,6 +132,9 @@ class Seen:
 
     def add_unknown_values(self, attribute: str, count: int) -> None:
         self.unknown[attribute] += count
+
+    def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
+        self.unlisted, self.versions_turned_away = dict(unlisted), versions_turned_away
 
 
 def settings_with(folder: Path, text: str = SETTINGS, **overrides: object) -> Settings:
