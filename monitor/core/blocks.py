@@ -20,9 +20,11 @@ import numpy.typing as npt
 
 from monitor.core.cells import Counter, Int64s, decode_strata
 from monitor.core.strata import REVIEWED_ROUTES
-from monitor.core.time import HOUR
+from monitor.core.time import DAY, HOUR
 
 ROUTES = 3
+_WINDOWS_KEPT = 35 * DAY
+_LEAST_KEPT = 63 * DAY
 Bools = npt.NDArray[np.bool_]
 
 
@@ -82,8 +84,8 @@ class Tally:
         reviewed = inside & parts.evidence_passed & np.isin(parts.route, REVIEWED_ROUTES)
         at = (row_of[reviewed], parts.route[reviewed])
         labelled, ready = values[reviewed, Counter.LABELLED], values[reviewed, Counter.READY]
-        np.add.at(tally.labels, (*at, 0), labelled - ready)
-        np.add.at(tally.labels, (*at, 1), ready)
+        np.add.at(tally.labels[:, :, 0], at, labelled - ready)
+        np.add.at(tally.labels[:, :, 1], at, ready)
         return tally
 
     def __add__(self, other: Tally) -> Tally:
@@ -165,6 +167,15 @@ def _leaves_enough(last: int, tail: Tally, end: int, k: int) -> bool:
     rows = tail.decisions.sum(axis=1)
     fewest = int(rows[rows > 0].min(initial=2 * k * HOUR))
     return last >= hour and fewest * (hour + HOUR - end) >= 2 * k * (end - last)
+
+
+def blocks_kept(horizon: int) -> int:
+    """How long closed panes are kept (microseconds).
+
+    The longest window, and a week more, since it may have to begin with a long block; labelled
+    windows end up to the horizon ago.
+    """
+    return max(_LEAST_KEPT, horizon + _WINDOWS_KEPT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""From the counts of the windows to the published table of one contract.
+"""From the counts of release blocks to the published tables of one contract.
 
 The way of every number: cells of the use case -> roll-up to slices -> pooling -> guards ->
 rates, gaps and verdicts -> what may be shown. There is no other way into a Snapshot.
@@ -19,10 +19,9 @@ of them is never finer than without this rule.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
-from types import MappingProxyType
 
 import numpy as np
 
@@ -32,94 +31,165 @@ from monitor.core.cells import Counts, Int64s
 from monitor.core.coding import Coding, Listed
 from monitor.core.compared import Policy, Rolled
 from monitor.core.contract import Contract, GroupBy, Metric
-from monitor.core.guards import Opened, opened
+from monitor.core.guards import opened
 from monitor.core.pooling import MergeMap, aligned, merge_map
 from monitor.core.rollup import CellIndex, SliceCounts, roll_up
 from monitor.core.rows import build_rows
-from monitor.core.snapshot import ContractTable, GroupTable, SliceRow, WindowTable
+from monitor.core.snapshot import ContractTable, GroupTable, Period, SliceRow, WindowTable
 from monitor.core.states import hidden
-from monitor.core.time import WindowKind
 
 _TOTAL = ("",)
-
-
-@dataclass(frozen=True, slots=True)
-class WindowCounts:
-    """What was counted in one window.
-
-    Attributes:
-        kind: which window.
-        start: first instant (microseconds) of ``decisions``.
-        end: the instant they run to, exclusive; at most the watermark.
-        labelled_start: the same for ``labelled``; None before there is a label frontier.
-        labelled_end: at most the label frontier.
-        decisions: counts by cell of the panes up to the watermark.
-        labelled: counts by cell of the panes up to the label frontier; not looked at in
-            windows without labels.
-        index: what every cell id of both means.
-        data_lost: events of the window were lost before they could be read, or may have been.
-    """
-
-    kind: WindowKind
-    start: int
-    end: int
-    labelled_start: int | None
-    labelled_end: int | None
-    decisions: Counts
-    labelled: Counts
-    index: CellIndex
-    data_lost: bool = False
-
-    @property
-    def begins(self) -> int:
-        """The first instant of anything in it."""
-        return self.start if self.labelled_start is None else min(self.start, self.labelled_start)
-
 
 Dates = Mapping[Listed, int]
 """Since when names and values are listed; what is absent always was."""
 
 
-def build_contract(
-    contract: Contract,
-    coding: Coding,
-    windows: Sequence[WindowCounts],
-    listed_since: Dates = MappingProxyType({}),
-) -> ContractTable:
-    """The table of one contract: every window, total and group-bys, guarded.
+@dataclass(frozen=True, slots=True)
+class BlockCounts:
+    """What was counted in the release blocks that one table shows.
 
-    Merge maps come from the longest window (it contains the others) and are used in all.
+    Attributes:
+        has_labels: whether the window has labelled rates at all.
+        decided: the period of ``decisions``; None before the first block.
+        labelled_in: the period of ``labelled``; None before the first block.
+        decisions: counts by cell.
+        labelled: counts by cell; not looked at in windows without labels.
+        index: what every cell id of both means.
+    """
 
-    Args:
+    has_labels: bool
+    decided: Period | None
+    labelled_in: Period | None
+    decisions: Counts
+    labelled: Counts
+    index: CellIndex
+
+    @property
+    def begins(self) -> int | None:
+        """The first instant of anything in it; None where there is nothing."""
+        return min((p.start for p in (self.decided, self.labelled_in) if p), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """Makes the tables of one contract.
+
+    Attributes:
         contract: the comparisons and the limits.
         coding: of now.
-        windows: what was counted.
         listed_since: names and values that came to be listed while the store went on.
-
-    Raises:
-        ValueError: if a stratum has an audit rate that the coding does not know.
     """
-    exact = contract.synthetic and contract.k == 1
-    limits = contract.limits
-    policy = Policy(limits, coding, Precision(contract.k, exact))
-    scoped = [_scoped(window, contract.where) for window in windows]
-    maps = _merge_maps(contract, scoped)
-    return ContractTable(
-        contract=contract.name,
-        version=contract.version,
-        owner=contract.owner,
-        synthetic=contract.synthetic,
-        k=contract.k,
-        window=contract.window,
-        max_gaps=_numbers({metric: limits.max_gap(metric) for metric in Metric}),
-        min_levels=_numbers({Metric.TPR: limits.min_tpr}),
-        max_levels=_numbers({Metric.FPR: limits.max_fpr}),
-        min_supports={metric: limits.min_support(metric) for metric in Metric},
-        windows=tuple(
-            _window_table(contract, policy, maps, window, _late(listed_since, window))
-            for window in scoped
-        ),
-    )
+
+    contract: Contract
+    coding: Coding
+    listed_since: Dates = field(default_factory=dict)
+
+    def table(self, windows: Sequence[WindowTable]) -> ContractTable:
+        """The whole contract."""
+        contract, limits = self.contract, self.contract.limits
+        return ContractTable(
+            contract=contract.name,
+            version=contract.version,
+            owner=contract.owner,
+            synthetic=contract.synthetic,
+            k=contract.k,
+            window=contract.window,
+            max_gaps=_numbers({metric: limits.max_gap(metric) for metric in Metric}),
+            min_levels=_numbers({Metric.TPR: limits.min_tpr}),
+            max_levels=_numbers({Metric.FPR: limits.max_fpr}),
+            min_supports={metric: limits.min_support(metric) for metric in Metric},
+            windows=tuple(windows),
+        )
+
+    def window(self, name: str, total: BlockCounts, groups: Sequence[GroupTable]) -> WindowTable:
+        """One window: its total, and its group-bys as :meth:`group` made them.
+
+        Raises:
+            ValueError: if a stratum has an audit rate that the coding does not know.
+        """
+        late = self._late(total)
+        hidden_until = _no_data_before(late, self.contract.where)
+        rolled = _rolled(self._scoped(total), (), None)
+        guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
+        (row,), _ = build_rows(self._policy, rolled, guard.unless(hidden_until is not None))
+        return WindowTable(
+            window=name,
+            total=row,
+            groups=tuple(groups),
+            no_data_before=hidden_until,
+            decisions=total.decided,
+            labelled=total.labelled_in,
+        )
+
+    def group(self, group: GroupBy, counts: BlockCounts, pooling: MergeMap | None) -> GroupTable:
+        """One group-by in one window; without a merge map nothing above k = 1 keeps its name.
+
+        Raises:
+            ValueError: if a stratum has an audit rate that the coding does not know.
+        """
+        late = self._late(counts)
+        scoped = self._scoped(counts)
+        pooling = pooling or self._no_map(group, scoped)
+        rolled = _rolled(scoped, group.attributes, pooling.without(late))
+        guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
+        names = ((name, None) in late for name in group.attributes)
+        closed = any(names) or _no_data_before(late, self.contract.where) is not None
+        rows, spreads = build_rows(self._policy, rolled, guard.unless(closed), group.reference)
+        rows += self._pooled_away(group, rolled, rows)
+        since = {row.slice: _no_data_before(late, parse_atom(row.slice).items()) for row in rows}
+        return GroupTable(
+            group.name,
+            tuple(sorted(rows, key=lambda row: row.slice)),
+            spreads,
+            {text: at for text, at in since.items() if at is not None},
+            counts.decided,
+            counts.labelled_in,
+        )
+
+    def _no_map(self, group: GroupBy, counts: BlockCounts) -> MergeMap:
+        """All values where nothing is hidden, else none."""
+        if self.contract.k == 1:
+            rolled = roll_up(counts.decisions, counts.index, group.attributes)
+            return merge_map(rolled, group.attributes, 1)
+        return MergeMap(dict.fromkeys(group.attributes, ()))
+
+    @property
+    def _policy(self) -> Policy:
+        contract = self.contract
+        exact = contract.synthetic and contract.k == 1
+        return Policy(contract.limits, self.coding, Precision(contract.k, exact))
+
+    def _late(self, counts: BlockCounts) -> Dates:
+        """Names and values that were not listed when the window began."""
+        begins = counts.begins
+        if begins is None:
+            return {}
+        return {pair: at for pair, at in self.listed_since.items() if at > begins}
+
+    def _scoped(self, counts: BlockCounts) -> BlockCounts:
+        """Only the cells whose atoms belong to the use case."""
+        wanted, index = set(self.contract.where), counts.index
+        if not wanted:
+            return counts
+        atoms = [a for a, text in index.atom_texts.items() if wanted <= parse_atom(text).items()]
+        inside = index.cells[np.isin(index.atoms, np.array(atoms, np.int64))]
+        return replace(
+            counts,
+            decisions=_among(counts.decisions, inside),
+            labelled=_among(counts.labelled, inside),
+        )
+
+    def _pooled_away(
+        self, group: GroupBy, rolled: Rolled, rows: Sequence[SliceRow]
+    ) -> tuple[SliceRow, ...]:
+        """Declared slices without a row of their own: hidden, like any other small one."""
+        values = {a.name: a.values for a in self.coding.attributes}
+        declared = {
+            atom_text(dict(zip(group.attributes, combination, strict=True)))
+            for combination in product(*(values.get(name, ()) for name in group.attributes))
+        }
+        missing = sorted(declared - {row.slice for row in rows})
+        return tuple(SliceRow(text, hidden(rolled.metrics)) for text in missing)
 
 
 def _numbers(limits: Mapping[Metric, Fraction | None]) -> dict[Metric, float]:
@@ -127,43 +197,9 @@ def _numbers(limits: Mapping[Metric, Fraction | None]) -> dict[Metric, float]:
     return {metric: float(x) for metric, x in limits.items() if x is not None}
 
 
-def _scoped(window: WindowCounts, where: Sequence[tuple[str, str]]) -> WindowCounts:
-    """Only the cells whose atoms belong to the use case."""
-    if not where:
-        return window
-    wanted = set(where)
-    atoms = [a for a, text in window.index.atom_texts.items() if wanted <= parse_atom(text).items()]
-    inside = window.index.cells[np.isin(window.index.atoms, np.array(atoms, np.int64))]
-    return replace(
-        window,
-        decisions=_among(window.decisions, inside),
-        labelled=_among(window.labelled, inside),
-    )
-
-
 def _among(counts: Counts, cells: Int64s) -> Counts:
     rows = np.isin(counts.keys, cells)
     return Counts(counts.keys[rows], counts.values[rows])
-
-
-def _merge_maps(contract: Contract, windows: Sequence[WindowCounts]) -> dict[str, MergeMap]:
-    """One merge map per group-by; none without windows."""
-    if not windows:
-        return {}
-    longest = max(windows, key=lambda window: window.kind.length)
-    return {
-        group.name: merge_map(
-            roll_up(longest.decisions, longest.index, group.attributes),
-            group.attributes,
-            contract.k,
-        )
-        for group in contract.group_bys
-    }
-
-
-def _late(listed_since: Dates, window: WindowCounts) -> Dates:
-    """Names and values that were not listed when the window began."""
-    return {pair: at for pair, at in listed_since.items() if at > window.begins}
 
 
 def _no_data_before(late: Dates, pairs: Iterable[tuple[str, str]]) -> int | None:
@@ -172,60 +208,12 @@ def _no_data_before(late: Dates, pairs: Iterable[tuple[str, str]]) -> int | None
     return max((late[key] for key in keys if key in late), default=None)
 
 
-def _window_table(
-    contract: Contract,
-    policy: Policy,
-    maps: Mapping[str, MergeMap],
-    window: WindowCounts,
-    late: Dates,
-) -> WindowTable:
-    labelled = window.kind.labelled
-    total = _rolled(window, (), None)
-    no_data_before = _no_data_before(late, contract.where)
-    guard = opened(total.decisions, total.labelled, contract.k).unless(no_data_before is not None)
-    rolled = {
-        g.name: _rolled(window, g.attributes, maps[g.name].without(late))
-        for g in contract.group_bys
-    }
-    guards = _guards(contract, guard, rolled, late)
-    return WindowTable(
-        window=window.kind.name,
-        start=window.start,
-        end=window.end,
-        labelled_start=window.labelled_start if labelled else None,
-        labelled_end=window.labelled_end if labelled else None,
-        total=_total_row(policy, total, guard),
-        groups=tuple(
-            _group_table(policy, group, rolled[group.name], guards[group.name], late)
-            for group in contract.group_bys
-        ),
-        data_lost=window.data_lost,
-        no_data_before=no_data_before,
-    )
-
-
-def _guards(
-    contract: Contract, total: Opened, rolled: Mapping[str, Rolled], late: Dates
-) -> dict[str, Opened]:
-    """What may be shown of every group-by; marginals before the intersections they decide."""
-    guards: dict[str, Opened] = {"": total}
-    families: dict[str, frozenset[str]] = {"": frozenset()}
-    for group in sorted(contract.group_bys, key=lambda group: len(group.attributes)):
-        own = opened(rolled[group.name].decisions, rolled[group.name].labelled, contract.k)
-        names = frozenset(group.attributes)
-        marginals = {name: guards[name] for name, family in families.items() if family < names}
-        is_late = any((name, None) in late for name in names)
-        guards[group.name] = own.inside(marginals).unless(is_late)
-        families[group.name] = names
-    return guards
-
-
-def _rolled(window: WindowCounts, attributes: Sequence[str], pooling: MergeMap | None) -> Rolled:
+def _rolled(counts: BlockCounts, attributes: Sequence[str], pooling: MergeMap | None) -> Rolled:
     """Roll up and pool one group-by; both halves get the same rows."""
-    decisions = _rows(window.decisions, window.index, attributes, pooling)
-    if not window.kind.labelled:
+    decisions = _rows(counts.decisions, counts.index, attributes, pooling)
+    if not counts.has_labels:
         return Rolled(decisions, None)
-    labelled = _rows(window.labelled, window.index, attributes, pooling)
+    labelled = _rows(counts.labelled, counts.index, attributes, pooling)
     slices = tuple(sorted({*decisions.slices, *labelled.slices}))
     return Rolled(aligned(decisions, slices), aligned(labelled, slices))
 
@@ -235,35 +223,3 @@ def _rows(
 ) -> SliceCounts:
     rolled = roll_up(counts, index, attributes)
     return pooling.apply(rolled) if pooling else aligned(rolled, _TOTAL)
-
-
-def _total_row(policy: Policy, total: Rolled, guard: Opened) -> SliceRow:
-    (row,), _ = build_rows(policy, total, guard)
-    return row
-
-
-def _group_table(
-    policy: Policy, group: GroupBy, rolled: Rolled, guard: Opened, late: Dates
-) -> GroupTable:
-    rows, spreads = build_rows(policy, rolled, guard, group.reference)
-    rows += _pooled_away(policy, group, rolled, rows)
-    since = {row.slice: _no_data_before(late, parse_atom(row.slice).items()) for row in rows}
-    return GroupTable(
-        group.name,
-        tuple(sorted(rows, key=lambda row: row.slice)),
-        spreads,
-        {text: at for text, at in since.items() if at is not None},
-    )
-
-
-def _pooled_away(
-    policy: Policy, group: GroupBy, rolled: Rolled, rows: Sequence[SliceRow]
-) -> tuple[SliceRow, ...]:
-    """Declared slices without a row of their own: hidden, like any other small one."""
-    values = {a.name: a.values for a in policy.coding.attributes}
-    declared = {
-        atom_text(dict(zip(group.attributes, combination, strict=True)))
-        for combination in product(*(values.get(name, ()) for name in group.attributes))
-    }
-    missing = sorted(declared - {row.slice for row in rows})
-    return tuple(SliceRow(text, hidden(rolled.metrics)) for text in missing)

@@ -1,8 +1,8 @@
 """Pooling of rare attribute values into ``__other__``, so that one rare value hides nothing else.
 
-The merge map is made per group-by, from the longest window, and used in every window: two windows
-with different maps could be subtracted from each other. Each attribute is pooled by its own
-counts, so intersections are pooled exactly as their marginals are and add up to them.
+The merge map is made per group-by, once a week from the last four, and used in every window: two
+windows with different maps could be subtracted from each other. An intersection keeps no value
+that its marginals pool, so its rows add up to (sums of) theirs.
 
 Example:
     >>> keep({"chat": 100, "email": 30, "fax": 4}, 11)
@@ -19,12 +19,15 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 
 from monitor.core.atoms import OTHER, atom_text, parse_atom
-from monitor.core.cells import Counter, Int64s
+from monitor.core.cells import Counter, Int64s, decode_strata
 from monitor.core.coding import Listed
 from monitor.core.rollup import SliceCounts
-from monitor.core.strata import production
+from monitor.core.strata import REVIEWED_ROUTES, production, reviewed
+
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +67,111 @@ class MergeMap:
         return aligned(pooled, tuple(sorted({*self.slices, *pooled.slices})))
 
 
-def merge_map(counts: SliceCounts, attributes: Sequence[str], k: int) -> MergeMap:
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What came in during the weeks that a merge map is made from, shape (S,) or one value.
+
+    Attributes:
+        decisions: production decisions.
+        labels: labels of reviewed decisions, shape (S, 2) by route.
+        routes: reviewed decisions by route, the same shape.
+    """
+
+    decisions: Int64s
+    labels: Int64s
+    routes: Int64s
+
+    @classmethod
+    def of(cls, counts: SliceCounts) -> Flow:
+        """The flow of every slice."""
+        columns = np.flatnonzero(reviewed(counts))
+        routes = decode_strata(counts.strata[columns]).route
+        by_route = [
+            counts.values[:, columns[routes == route]].sum(axis=1) for route in REVIEWED_ROUTES
+        ]
+        table = np.stack(by_route, axis=1)
+        return cls(decisions_of(counts), table[:, :, Counter.LABELLED], table[:, :, Counter.N])
+
+
+def merge_map(
+    counts: SliceCounts,
+    attributes: Sequence[str],
+    k: int,
+    need: int | None = None,
+    within: Sequence[MergeMap] = (),
+) -> MergeMap:
     """The merge map of one group-by.
 
+    An intersection begins with what its marginals keep; then, as long as one of its cells has
+    1 to ``need`` - 1 decisions, the smallest value of those cells is pooled.
+
     Args:
-        counts: decisions of the longest window, before pooling.
+        counts: decisions of the weeks that decide, before pooling.
         attributes: of the group-by.
         k: smallest cell that may be shown; 1 pools nothing. Above 1 the row ``__other__``
             always exists, so that its appearance tells of no arrival.
+        need: decisions that a value needs to keep its name; ``k`` by default.
+        within: maps of the group-bys that this one refines: it keeps no more than they do.
     """
-    always = (OTHER,) if k > 1 else ()
-    tallies = _value_counts(counts, attributes)
-    kept = {name: keep(tallies[name], k) for name in attributes}
-    return MergeMap({name: tuple(sorted({*kept[name], *always})) for name in attributes})
+    need = k if need is None else need
+    if k == 1:
+        tallies = _value_counts(counts, attributes)
+        return MergeMap({name: tuple(sorted(tallies[name])) for name in attributes})
+    kept = {name: _kept_alone(counts, name, need, within) for name in attributes}
+    if len(attributes) > 1:
+        kept = _coarsened(counts, kept, need)
+    return MergeMap({name: tuple(sorted({*kept[name], OTHER})) for name in attributes})
+
+
+def _kept_alone(
+    counts: SliceCounts, name: str, need: int, within: Sequence[MergeMap]
+) -> tuple[str, ...]:
+    """The values of one attribute that are large enough by themselves, and kept by all others."""
+    tally: Tally[str] = Tally()
+    maps = [pooling.kept[name] for pooling in within if name in pooling.kept]
+    for value, n in _value_counts(counts, (name,))[name].items():
+        tally[value if all(value in kept for kept in maps) else OTHER] += n
+    return keep(tally, need)
+
+
+def _coarsened(
+    counts: SliceCounts, kept: dict[str, tuple[str, ...]], need: int
+) -> dict[str, tuple[str, ...]]:
+    """Fewer values, until every cell has no decisions or what it needs."""
+    rows = [parse_atom(text) for text in counts.slices]
+    decisions = decisions_of(counts).tolist()
+    while True:
+        cells: Tally[tuple[str, ...]] = Tally()
+        for values, n in zip(rows, decisions, strict=True):
+            cells[tuple(v if (v := values[name]) in kept[name] else OTHER for name in kept)] += n
+        small = [cell for cell, n in cells.items() if 0 < n < need]
+        found = _smallest(kept, cells, small) or _smallest(kept, cells, list(cells))
+        if not small or found is None:
+            return kept
+        name, value = found
+        kept = kept | {name: tuple(v for v in kept[name] if v != value)}
+
+
+def _smallest(
+    names: Collection[str], cells: Mapping[tuple[str, ...], int], among: Collection[tuple[str, ...]]
+) -> tuple[str, str] | None:
+    """The value with a name, of those that occur ``among`` cells, that has fewest decisions."""
+    sizes: Tally[tuple[str, str]] = Tally()
+    for cell, n in cells.items():
+        for pair in zip(names, cell, strict=True):
+            sizes[pair] += n
+    named = {p for cell in among for p in zip(names, cell, strict=True) if p[1] != OTHER}
+    return min(named, key=lambda pair: (sizes[pair], pair), default=None)
+
+
+def unlabelled_rows(flow: Flow, need: int) -> Bools:
+    """Rows whose labels of a route are too few to be published, shape (S, 2 routes).
+
+    Nothing could be published of the whole group-by until such a row has k labels. Its labels of
+    that route are taken as not given instead, by every reader alike; the row's labelled rates are
+    then not identified, and the others' advance.
+    """
+    return np.asarray((flow.routes > 0) & (flow.labels < need), bool)
 
 
 def keep(decisions: Mapping[str, int], k: int) -> tuple[str, ...]:
@@ -109,6 +204,7 @@ def aligned(counts: SliceCounts, slices: tuple[str, ...]) -> SliceCounts:
 def _value_counts(counts: SliceCounts, attributes: Sequence[str]) -> dict[str, Tally[str]]:
     tallies: dict[str, Tally[str]] = {name: Tally() for name in attributes}
     for text, n in zip(counts.slices, decisions_of(counts).tolist(), strict=True):
-        for name, value in parse_atom(text).items():
-            tallies[name][value] += n
+        values = parse_atom(text)
+        for name in attributes:
+            tallies[name][values[name]] += n
     return tallies

@@ -180,7 +180,8 @@ class WindowTable:
         return any(period.excluded for period in self._periods())
 
     def _periods(self) -> Iterator[Period]:
-        return (period for table in (self, *self.groups) for period in periods(table))
+        tables: tuple[WindowTable | GroupTable, ...] = (self, *self.groups)
+        return (period for table in tables for period in periods(table))
 
 
 def periods(table: WindowTable | GroupTable) -> tuple[Period, ...]:

@@ -8,25 +8,30 @@ memory is forgotten and read again from the store.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from monitor.core.build import WindowCounts, build_contract
+from monitor.core.blocks import Span, blocks_kept
 from monitor.core.cells import COUNTERS, Counter, Int64s
 from monitor.core.coding import Eras
 from monitor.core.contract import Contract
-from monitor.core.snapshot import Snapshot, encode
+from monitor.core.families import of_contracts
+from monitor.core.snapshot import encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.dictionary import CellDictionary
+from monitor.evaluate.gate import Gate
 from monitor.evaluate.losses import LostSpans
-from monitor.evaluate.windows import RunningWindow, split_panes
+from monitor.evaluate.publisher import Publisher
+from monitor.evaluate.release import Release
+from monitor.evaluate.windows import split_panes
 from monitor.ports import Clock, PaneCounts, Shard, StoredDelta
 from monitor.store.fold import Cycle, EvaluatorStore
+from monitor.store.releases import ReleaseChange
 from monitor.store.retention import HOURS_KEPT_AFTER_HORIZON, MINUTES5_KEPT
 
 log = logging.getLogger("slicewatch.evaluate")
@@ -48,7 +53,6 @@ class EvaluatorPolicy:
         horizon: microseconds after which a label is not waited for.
         lateness: microseconds that events come out of order.
         completeness: share of requested labels that makes a cohort mature.
-        windows: all windows any contract uses.
         eras: how decisions were coded, by event time.
         contracts: with the windows of each.
     """
@@ -61,12 +65,6 @@ class EvaluatorPolicy:
     eras: Eras
     contracts: Sequence[tuple[Contract, Sequence[WindowKind]]]
 
-    @property
-    def windows(self) -> list[WindowKind]:
-        """All windows that any contract uses, shortest first."""
-        kinds = {kind for _, windows in self.contracts for kind in windows}
-        return sorted(kinds, key=lambda kind: kind.length)
-
 
 @dataclass(slots=True)
 class _Memory:
@@ -75,16 +73,10 @@ class _Memory:
     cursors: dict[Shard, int]
     dictionary: CellDictionary
     cohorts: Cohorts
-    decisions: dict[str, RunningWindow]
-    labelled: dict[str, RunningWindow]
-    lost: LostSpans = field(default_factory=LostSpans)
+    release: Release
+    publisher: Publisher
     snapshot: bytes | None = None
-    marks: tuple[int, int, LostSpans] | None = None
-
-    @property
-    def windows(self) -> list[RunningWindow]:
-        """All running sums."""
-        return [*self.decisions.values(), *self.labelled.values()]
+    shown: tuple[LostSpans, tuple[Span, ...]] | None = None
 
 
 class Evaluator:
@@ -129,9 +121,8 @@ class Evaluator:
     @property
     def coverage(self) -> float | None:
         """Labelled / all decisions of the longest labelled window; None when nothing is known."""
-        windows = self._memory.labelled.values() if self._memory else ()
-        longest = max(windows, key=lambda window: window.kind.length, default=None)
-        total = longest.counts.values.sum(axis=0) if longest else np.zeros(COUNTERS)
+        values = self._memory.publisher.labelled.values if self._memory else np.zeros((0, COUNTERS))
+        total = values.sum(axis=0)
         return float(total[Counter.LABELLED] / total[Counter.N]) if total[Counter.N] else None
 
     def release(self) -> None:
@@ -168,34 +159,71 @@ class Evaluator:
     def _fold_some(self, epoch: int, memory: _Memory) -> bool:
         """One cycle over a bounded number of deltas; returns whether more may wait."""
         watermark, losses = self._store.progress(memory.cursors)
-        memory.lost = LostSpans.of(
-            losses, self._store.decisions_topic, self._policy.lateness, self._policy.horizon
-        )
         deltas = self._store.deltas(memory.cursors, MAX_DELTAS)
-        panes = self._increments(memory, deltas, watermark)
+        if deltas:
+            self._fold(epoch, memory, deltas, watermark)
         # The watermark promises more than was folded while deltas are left: show nothing yet.
         behind = len(deltas) >= MAX_DELTAS
-        body = self._behind(memory, panes) if behind else self._evaluate(memory, panes, watermark)
-        cursors = {delta.shard: delta.seq for delta in deltas}
-        changed = body if body != memory.snapshot else None
-        fresh = dict(memory.dictionary.fresh)
-        cycle = Cycle(memory.cursors, cursors, panes, fresh, changed, watermark)
-        if deltas or changed is not None:
-            self._store.commit(epoch, cycle, self._clock.now())
-        memory.cursors.update(cursors)
-        memory.dictionary.fresh.clear()
-        memory.snapshot = body
+        if not behind:
+            policy = self._policy
+            topic = self._store.decisions_topic
+            memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
+            self._publish(epoch, memory, watermark)
         return behind
 
+    def _fold(
+        self, epoch: int, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
+    ) -> None:
+        """Add the deltas to all counts."""
+        increments, release = self._increments(memory, deltas, watermark)
+        cursors = {delta.shard: delta.seq for delta in deltas}
+        cycle = Cycle(
+            folded=memory.cursors,
+            cursors=cursors,
+            increments=increments,
+            cells=dict(memory.dictionary.fresh),
+            release=release,
+        )
+        self._store.commit(epoch, cycle, self._clock.now())
+        memory.cursors.update(cursors)
+        memory.dictionary.fresh.clear()
+
+    def _publish(self, epoch: int, memory: _Memory, watermark: int | None) -> None:
+        """Close panes, and store the Snapshot where its bytes have changed."""
+        closed = watermark is not None and self._close(memory, watermark)
+        shown = (memory.publisher.lost, memory.publisher.excluded)
+        if not closed and shown == memory.shown:
+            return
+        index = memory.dictionary.index
+        body = encode(memory.publisher.snapshot(self._store, memory.release, index))
+        cycle = Cycle(
+            folded=memory.cursors,
+            release=memory.release.taken(),
+            snapshot=body if body != memory.snapshot else None,
+            watermark=memory.release.decisions,
+        )
+        self._store.commit(epoch, cycle, self._clock.now())
+        memory.snapshot, memory.shown = body, shown
+
+    def _close(self, memory: _Memory, watermark: int) -> bool:
+        memory.cohorts.forget(self._oldest_cohort(watermark))
+        frontier = memory.cohorts.frontier(
+            watermark, self._policy.horizon, self._policy.completeness
+        )
+        return memory.release.close(self._store, memory.dictionary.index, watermark, frontier)
+
     def _load(self) -> _Memory:
-        self._store.require_eras(self._policy.eras)
-        windows = self._policy.windows
+        policy = self._policy
+        self._store.require_eras(policy.eras)
+        dictionary = CellDictionary(self._store)
+        families = of_contracts(contract for contract, _ in policy.contracts)
+        kept = blocks_kept(policy.horizon)
         memory = _Memory(
             cursors=self._store.cursors(),
-            dictionary=CellDictionary(self._store),
+            dictionary=dictionary,
             cohorts=Cohorts(),
-            decisions={kind.name: RunningWindow(kind) for kind in windows},
-            labelled={kind.name: RunningWindow(kind) for kind in windows if kind.labelled},
+            release=Release.load(self._store, families, dictionary.index, kept),
+            publisher=Publisher(policy.contracts, policy.eras),
             snapshot=self._store.snapshot(),
         )
         watermark = self._store.watermark()
@@ -213,10 +241,8 @@ class Evaluator:
 
     def _increments(
         self, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
-    ) -> list[PaneCounts]:
-        """What the deltas add to every grain while it is kept, and to the cohorts."""
-        if not deltas:
-            return []
+    ) -> tuple[list[PaneCounts], ReleaseChange]:
+        """What the deltas add: to every grain while it is kept, to the cohorts, to closed panes."""
         panes = np.concatenate([delta.panes for delta in deltas])
         cells = np.concatenate([delta.cells for delta in deltas])
         values = np.concatenate([delta.values for delta in deltas])
@@ -228,89 +254,63 @@ class Evaluator:
             values[:, Counter.Q],
             values[:, Counter.LABELLED] + values[:, Counter.UNDECIDABLE],
         )
-        kept = at >= self._oldest(Grain.MINUTES5, watermark)
-        increments = list(self._five_minutes(memory, panes[kept], cells[kept], values[kept]))
+        increments: list[PaneCounts] = []
         for grain in _LABEL_GRAINS:
             kept = at >= self._oldest(grain, watermark)
             increments += split_panes(grain, pane_of(at[kept], grain), cells[kept], values[kept])
-        return increments
+        return increments, self._released(memory, _Rows(at, cells, values), watermark)
 
     def _oldest(self, grain: Grain, watermark: int | None) -> int:
         """First instant whose panes are kept; a back-fill brings years that only weeks keep."""
-        back = {
-            Grain.MINUTES5: MINUTES5_KEPT,
-            Grain.HOUR: self._policy.horizon + HOURS_KEPT_AFTER_HORIZON,
-        }.get(grain)
-        return _FIRST if watermark is None or back is None else watermark - back
+        if watermark is None or grain is not Grain.HOUR:
+            return _FIRST
+        return watermark - self._policy.horizon - HOURS_KEPT_AFTER_HORIZON
 
-    def _five_minutes(
-        self, memory: _Memory, panes: Int64s, cells: Int64s, values: Int64s
-    ) -> Iterator[PaneCounts]:
-        decided = values[:, Counter.N] != 0
-        if decided.any():
-            only_n = np.zeros((int(decided.sum()), COUNTERS), np.int64)
-            only_n[:, Counter.N] = values[decided, Counter.N]
-            coarse = memory.dictionary.coarse(cells[decided])
-            yield from split_panes(Grain.MINUTES5, panes[decided], coarse, only_n)
-
-    def _behind(self, memory: _Memory, panes: list[PaneCounts]) -> bytes | None:
-        """Keep the sums right without showing them; the next evaluation then renders anew."""
-        for window in memory.windows:
-            window.add(panes)
-        memory.marks = None
-        return memory.snapshot
-
-    def _evaluate(
-        self, memory: _Memory, panes: list[PaneCounts], watermark: int | None
-    ) -> bytes | None:
-        """The Snapshot's bytes; those of the last one when nothing it shows has changed."""
-        if watermark is None:
-            self._behind(memory, panes)
-            return memory.snapshot or encode(self._snapshot({}, None, None))
-        memory.cohorts.forget(self._oldest_cohort(watermark))
-        frontier = memory.cohorts.frontier(
-            watermark, self._policy.horizon, self._policy.completeness
+    def _released(self, memory: _Memory, rows: _Rows, watermark: int | None) -> ReleaseChange:
+        """What may be published of new counts, and what is held back."""
+        release, dictionary = memory.release, memory.dictionary
+        if watermark is not None:
+            rows = rows.since(watermark - release.kept)
+        gate = Gate(release.decisions, release.labels)
+        index = dictionary.index
+        unlabelled = release.unlabelled(index)[np.searchsorted(index.cells, rows.cells)]
+        through, held = gate.split(rows.at, rows.values, unlabelled)
+        hours = pane_of(rows.at, Grain.HOUR)
+        fine = replace(rows, values=through)
+        if release.decisions is None and watermark is not None:
+            fine = fine.since(watermark - MINUTES5_KEPT)
+        return ReleaseChange(
+            released=[
+                *_nonzero(hours, rows.cells, through),
+                *self._five_minutes(dictionary, fine),
+            ],
+            held_back=_nonzero(hours, rows.cells, held),
         )
-        moved = [w.move(self._store, watermark) for w in memory.decisions.values()]
-        moved += [w.move(self._store, frontier) for w in memory.labelled.values()]
-        added = [window.add(panes) for window in memory.windows]
-        marks = (watermark, frontier, memory.lost)
-        if memory.snapshot is not None and marks == memory.marks and not any(moved + added):
-            return memory.snapshot
-        memory.marks = marks
-        counts = {kind.name: _window_counts(memory, kind) for kind in self._policy.windows}
-        return encode(self._snapshot(counts, watermark, frontier))
 
-    def _snapshot(
-        self, counts: Mapping[str, WindowCounts], watermark: int | None, frontier: int | None
-    ) -> Snapshot:
-        eras = self._policy.eras
-        tables = [
-            build_contract(
-                contract,
-                eras.newest,
-                [counts[kind.name] for kind in kinds if kind.name in counts],
-                eras.listed_since,
-            )
-            for contract, kinds in self._policy.contracts
-        ]
-        return Snapshot(watermark, frontier, tuple(tables))
+    def _five_minutes(self, dictionary: CellDictionary, rows: _Rows) -> list[PaneCounts]:
+        """Decisions by atom and route: all that the shortest window needs."""
+        decided = rows.values[:, Counter.N] != 0
+        only_n = np.zeros((int(decided.sum()), COUNTERS), np.int64)
+        only_n[:, Counter.N] = rows.values[decided, Counter.N]
+        coarse = dictionary.coarse(rows.cells[decided])
+        panes = pane_of(rows.at[decided], Grain.MINUTES5)
+        return split_panes(Grain.MINUTES5, panes, coarse, only_n)
 
 
-def _window_counts(memory: _Memory, kind: WindowKind) -> WindowCounts:
-    decisions = memory.decisions[kind.name]
-    labelled = memory.labelled.get(kind.name, decisions)
-    labelled_start = labelled.start_at if kind.labelled else None
-    labelled_end = labelled.end_at if kind.labelled else None
-    return WindowCounts(
-        kind=kind,
-        start=decisions.start_at,
-        end=decisions.end_at,
-        labelled_start=labelled_start,
-        labelled_end=labelled_end,
-        decisions=decisions.counts,
-        labelled=labelled.counts,
-        index=memory.dictionary.index,
-        data_lost=memory.lost.touch_decisions(decisions.start_at, decisions.end_at)
-        or memory.lost.touch_labelled(labelled_start, labelled_end),
-    )
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """New counts: start of the 5-minute pane (microseconds), cell and counters of each row."""
+
+    at: Int64s
+    cells: Int64s
+    values: Int64s
+
+    def since(self, first: int) -> _Rows:
+        """Only panes that begin then or later."""
+        kept = self.at >= first
+        return _Rows(self.at[kept], self.cells[kept], self.values[kept])
+
+
+def _nonzero(hours: Int64s, cells: Int64s, values: Int64s) -> list[PaneCounts]:
+    rows = values.any(axis=1)
+    return split_panes(Grain.HOUR, hours[rows], cells[rows], values[rows])

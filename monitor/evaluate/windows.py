@@ -1,74 +1,83 @@
-"""Rolling windows as running sums: a cycle adds what is new and never recounts the rest."""
+"""Sums of closed panes over runs of blocks, kept from one publication to the next."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from monitor.core.blocks import Span
 from monitor.core.cells import Counts, Int64s, merge
-from monitor.core.time import HOUR, Grain, WindowKind, pane_of, pane_start
+from monitor.core.time import HOUR, Grain, pane_of
 from monitor.ports import PaneCounts
 from monitor.store.fold import EvaluatorStore
 
 STEP = 12 * HOUR
-"""A window that moves further at once is summed anew: panes it leaves may be deleted already,
-since retention keeps hours only a day longer than the longest labelled window reaches back."""
+"""A window that moves further at once is summed anew: that costs no more by then."""
 
 
 @dataclass(slots=True)
-class RunningWindow:
-    """The sum of one run of panes, kept up to date.
+class Sums:
+    """The counts of every run of blocks that is shown; what is no longer asked for is forgotten."""
 
-    Attributes:
-        kind: length and grain.
-        first: first pane index.
-        end: one past the last pane; ``first == end`` before anything is known.
-        counts: the sum, by cell.
+    _held: dict[tuple[Grain, tuple[Span, ...]], Counts] = field(default_factory=dict)
+    _asked: dict[tuple[Grain, tuple[Span, ...]], Counts] = field(default_factory=dict)
+
+    def of(self, store: EvaluatorStore, grain: Grain, spans: tuple[Span, ...]) -> Counts:
+        """The counts of these spans, from those of the nearest spans that are known."""
+        key = (grain, spans)
+        if key not in self._asked:
+            found = self._held.get(key)
+            self._asked[key] = self._summed(store, grain, spans) if found is None else found
+        return self._asked[key]
+
+    def settle(self) -> None:
+        """A publication is complete."""
+        self._held, self._asked = self._asked, {}
+
+    def forget(self) -> None:
+        """Closed panes have changed."""
+        self._held, self._asked = {}, {}
+
+    def _summed(self, store: EvaluatorStore, grain: Grain, spans: tuple[Span, ...]) -> Counts:
+        near, change = None, sum(span.end - span.start for span in spans)
+        for other_grain, other in (*self._held, *self._asked):
+            if other_grain is grain and (d := _distance(spans, other)) < min(change, STEP + 1):
+                near, change = other, d
+        if near is None:
+            return merge([_sum(store, grain, span) for span in spans])
+        known = (self._asked | self._held)[grain, near]
+        entered = [_sum(store, grain, span) for span in less(spans, near)]
+        left = [-_sum(store, grain, span) for span in less(near, spans)]
+        return merge([known, *entered, *left])
+
+
+def less(spans: Iterable[Span], others: Sequence[Span]) -> Iterator[Span]:
+    """What of the first is in none of the others.
+
+    Example:
+        >>> list(less([Span(0, 9)], [Span(2, 3), Span(5, 12)]))
+        [Span(start=0, end=2), Span(start=3, end=5)]
     """
+    for span in spans:
+        start = span.start
+        for other in sorted(others, key=lambda other: other.start):
+            if other.end <= start or other.start >= span.end:
+                continue
+            if start < other.start:
+                yield Span(start, other.start)
+            start = max(start, other.end)
+        if start < span.end:
+            yield Span(start, span.end)
 
-    kind: WindowKind
-    first: int = 0
-    end: int = 0
-    counts: Counts = field(default_factory=Counts.empty)
 
-    @property
-    def start_at(self) -> int:
-        """First instant of the window, microseconds."""
-        return pane_start(self.first, self.kind.grain)
+def _distance(one: Sequence[Span], other: Sequence[Span]) -> int:
+    return sum(s.end - s.start for s in (*less(one, other), *less(other, one)))
 
-    @property
-    def end_at(self) -> int:
-        """The instant the window runs to, exclusive."""
-        return pane_start(self.end, self.kind.grain)
 
-    def move(self, store: EvaluatorStore, until: int) -> bool:
-        """Let the window end at the last pane that is complete at ``until``.
-
-        Reads the panes that enter and leave from the store, as of the last committed cycle.
-        """
-        end = pane_of(until, self.kind.grain)
-        first = end - self.kind.panes
-        if (first, end) == (self.first, self.end):
-            return False
-        grain = self.kind.grain
-        if 0 <= first - self.first <= STEP // int(grain) and first < self.end:
-            entered = store.sum_panes(grain, self.end, end)
-            left = store.sum_panes(grain, self.first, first)
-            self.counts = merge([self.counts, entered, -left])
-        else:
-            self.counts = store.sum_panes(grain, first, end)
-        self.first, self.end = first, end
-        return True
-
-    def add(self, panes: list[PaneCounts]) -> bool:
-        """Add what this cycle brings to panes inside the window."""
-        inside = [p.counts for p in panes if p.grain == self.kind.grain and self._holds(p.pane)]
-        self.counts = merge([self.counts, *inside])
-        return bool(inside)
-
-    def _holds(self, pane: int) -> bool:
-        return self.first <= pane < self.end
+def _sum(store: EvaluatorStore, grain: Grain, span: Span) -> Counts:
+    return store.sum_released(grain, pane_of(span.start, grain), pane_of(span.end, grain))
 
 
 def split_panes(grain: Grain, panes: Int64s, cells: Int64s, values: Int64s) -> list[PaneCounts]:

@@ -15,30 +15,40 @@ from monitor.store.schema import COUNTER_COLUMNS, counts
 SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNTER_COLUMNS)
 """All counters of a group of rows; PostgreSQL adds whole numbers up to decimals."""
 
-_ADDED = ", ".join(f"{name} = counts.{name} + excluded.{name}" for name in COUNTER_COLUMNS)
-ADD = f"(grain, pane, cell) DO UPDATE SET {_ADDED}"
-"""What follows ``ON CONFLICT`` where rows are added to those that are there."""
+
+def adding_to(table: sa.Table) -> str:
+    """What follows ``ON CONFLICT`` where rows are added to those that are there."""
+    added = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in COUNTER_COLUMNS)
+    return f"({', '.join(table.primary_key.columns.keys())}) DO UPDATE SET {added}"
+
 
 _CHUNK = 5_000
 
 
-def add_counts(connection: sa.Connection, panes: Iterable[PaneCounts]) -> None:
-    """Add all panes by few statements: a back-fill has a pane for nearly every event."""
-    tables = [pane for pane in panes if len(pane.counts.keys)]
-    if not tables:
+def add_counts(
+    connection: sa.Connection, panes: Iterable[PaneCounts], table: sa.Table = counts
+) -> None:
+    """Add all panes by few statements: a back-fill has a pane for nearly every event.
+
+    A table without ``grain`` has one grain only.
+    """
+    filled = [pane for pane in panes if len(pane.counts.keys)]
+    if not filled:
         return
-    sizes = [len(pane.counts.keys) for pane in tables]
-    grains = np.repeat([pane.grain for pane in tables], sizes)
-    panes = np.repeat([pane.pane for pane in tables], sizes)
-    cells = np.concatenate([pane.counts.keys for pane in tables])
+    sizes = [len(pane.counts.keys) for pane in filled]
+    grains = np.repeat([pane.grain for pane in filled], sizes)
+    numbers = np.repeat([pane.pane for pane in filled], sizes)
+    cells = np.concatenate([pane.counts.keys for pane in filled])
     keys, values = _once(
-        np.stack([grains, panes, cells]), np.concatenate([pane.counts.values for pane in tables])
+        np.stack([grains, numbers, cells]), np.concatenate([pane.counts.values for pane in filled])
     )
     names = ("grain", "pane", "cell", *COUNTER_COLUMNS)
     for start in range(0, len(values), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        columns = [*keys[:, rows].tolist(), *values[rows].T.tolist()]
-        bulk.insert(connection, counts, dict(zip(names, columns, strict=True)), ADD)
+        columns = dict(zip(names, [*keys[:, rows].tolist(), *values[rows].T.tolist()], strict=True))
+        if "grain" not in table.c:
+            del columns["grain"]
+        bulk.insert(connection, table, columns, adding_to(table))
 
 
 def _once(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:

@@ -12,17 +12,27 @@ from dataclasses import dataclass, field
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.core.cells import COUNTERS, Counts, Int64s
+from monitor.core.cells import Counts, Int64s
 from monitor.core.coding import Eras
 from monitor.core.time import Grain
 from monitor.errors import FencedError
 from monitor.ports import Loss, PaneCounts, Shard, StoredDelta
 from monitor.store import bulk, payload
 from monitor.store.codings import require_eras
-from monitor.store.counts import SUMS, add_counts
+from monitor.store.counts import add_counts
 from monitor.store.database import reading, writing
 from monitor.store.dictionary import write_cells
 from monitor.store.losses import read_losses
+from monitor.store.releases import (
+    ReleaseChange,
+    StoredRelease,
+    first_released,
+    held_back_panes,
+    read_release,
+    released_panes,
+    sum_released,
+    write_release,
+)
 from monitor.store.schema import delta, fold_cursor
 from monitor.store.shards import read_statuses, read_watermark
 
@@ -47,6 +57,7 @@ class Cycle:
         folded: last folded delta of each shard before, which the store must agree to.
         cursors: last folded delta of each shard that moved.
         increments: counts to add, by grain and pane.
+        release: what changes of what may be published.
         cells: coarse cells of the 5-minute grain, id -> (atom, version, stratum).
         snapshot: bytes to store, or None when nothing changed.
         watermark: as in the Snapshot.
@@ -55,6 +66,7 @@ class Cycle:
     folded: Mapping[Shard, int] = field(default_factory=dict)
     cursors: Mapping[Shard, int] = field(default_factory=dict)
     increments: Sequence[PaneCounts] = ()
+    release: ReleaseChange = field(default_factory=ReleaseChange)
     cells: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
     snapshot: bytes | None = None
     watermark: int | None = None
@@ -161,18 +173,30 @@ class EvaluatorStore:
             watermark = read_watermark(connection, self.decisions_topic)
             return watermark, read_losses(connection)
 
-    def sum_panes(self, grain: Grain, first: int, end: int) -> Counts:
-        """Counts of the panes ``first`` to ``end`` (exclusive), added up by cell."""
-        query = (
-            f"SELECT cell, {SUMS} FROM counts"
-            " WHERE grain = :grain AND pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
-        )
+    def release_state(self) -> StoredRelease:
+        """What was released so far, but for its counts."""
         with reading(self._engine) as connection:
-            rows = connection.execute(
-                sa.text(query), {"grain": int(grain), "first": first, "end": end}
-            ).all()
-        table = np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), COUNTERS + 1)
-        return Counts(table[:, 0], table[:, 1:])
+            return read_release(connection)
+
+    def sum_released(self, grain: Grain, first: int, end: int) -> Counts:
+        """Closed counts of the panes ``first`` to ``end`` (exclusive), added up by cell."""
+        with reading(self._engine) as connection:
+            return sum_released(connection, grain, first, end)
+
+    def released_panes(self, grain: Grain, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Pane, cell and counters of every row of the panes ``first`` to ``end`` (exclusive)."""
+        with reading(self._engine) as connection:
+            return released_panes(connection, grain, first, end)
+
+    def held_back(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Hour, cell and counters of everything that is held back."""
+        with reading(self._engine) as connection:
+            return held_back_panes(connection)
+
+    def first_released(self) -> int | None:
+        """The oldest closed hour that is kept."""
+        with reading(self._engine) as connection:
+            return first_released(connection)
 
     def cohorts(self, first: int) -> Iterable[tuple[int, int, int, int]]:
         """(hour, cell, requested, received) of every hour from ``first`` on."""
@@ -233,6 +257,7 @@ class EvaluatorStore:
             _require_folded(connection, cycle.folded)
             write_cells(connection, cycle.cells)
             add_counts(connection, cycle.increments)
+            write_release(connection, cycle.release)
             _move_cursors(connection, cycle.cursors)
             if cycle.snapshot is not None:
                 _store_snapshot(connection, cycle.snapshot, cycle.watermark, stored_at)

@@ -20,12 +20,21 @@ from monitor.core.coding import Coding, Era, Eras
 from monitor.ports import Dictionary
 from monitor.store import bulk, payload
 from monitor.store.codings import fence_all, lock_eras, read_eras, refuse_fixed, write_eras
-from monitor.store.counts import ADD, SUMS
+from monitor.store.counts import SUMS, adding_to
 from monitor.store.database import writing
 from monitor.store.deltas import summed
 from monitor.store.dictionary import write_dictionary
 from monitor.store.published import forget_published
-from monitor.store.schema import COUNTER_COLUMNS, atom, cell, delta
+from monitor.store.schema import (
+    COUNTER_COLUMNS,
+    atom,
+    cell,
+    counts,
+    delta,
+    held_back,
+    release_map,
+    released,
+)
 
 _NAMES = ", ".join(COUNTER_COLUMNS)
 
@@ -99,14 +108,19 @@ def _atom_within(text: str, kept: Coding) -> str:
 
 
 def _recode_counts(connection: sa.Connection, recoded: Recoded) -> None:
-    _for_each(
-        connection,
-        recoded,
-        f"INSERT INTO counts (grain, pane, cell, {_NAMES}) SELECT grain, pane, w.atom, {SUMS}"
-        " FROM counts JOIN w ON w.id = counts.cell WHERE true GROUP BY grain, pane, w.atom"
-        f" ON CONFLICT {ADD}",
-    )
-    _for_each(connection, recoded, "DELETE FROM counts WHERE cell IN (SELECT id FROM w)")
+    for table in (counts, released, held_back):
+        name, keys = table.name, [c.name for c in table.primary_key if c.name != "cell"]
+        panes = ", ".join(keys)
+        _for_each(
+            connection,
+            recoded,
+            f"INSERT INTO {name} ({panes}, cell, {_NAMES}) SELECT {panes}, w.atom, {SUMS}"
+            f" FROM {name} JOIN w ON w.id = {name}.cell WHERE true GROUP BY {panes}, w.atom"
+            f" ON CONFLICT {adding_to(table)}",
+        )
+        _for_each(connection, recoded, f"DELETE FROM {name} WHERE cell IN (SELECT id FROM w)")
+    # The merge maps name values; without them all blocks are made anew, of what is left.
+    connection.execute(sa.delete(release_map))
 
 
 def _recode_pending(connection: sa.Connection, recoded: Recoded) -> None:

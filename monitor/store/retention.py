@@ -7,9 +7,19 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from monitor.core.blocks import blocks_kept
 from monitor.core.time import DAY, HOUR, Grain, pane_of
 from monitor.store.database import reading, writing
-from monitor.store.schema import counts, dead_letter, label_state, pending
+from monitor.store.id_keys import expire_own_key
+from monitor.store.schema import (
+    counts,
+    dead_letter,
+    held_back,
+    label_state,
+    pending,
+    release_edge,
+    released,
+)
 
 MINUTES5_KEPT = 26 * HOUR
 HOURS_KEPT_AFTER_HORIZON = 8 * DAY
@@ -45,7 +55,9 @@ def apply(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: 
     """
     if slowest is not None:
         _drop_decisions(engine, pane_of(slowest - policy.horizon, Grain.HOUR))
+        expire_own_key(engine, policy.horizon)
         _drop_counts(engine, policy, slowest)
+        _drop_closed(engine, policy, slowest)
     while _drop_deltas(engine, policy.dedupe_window) == _PORTION:
         pass
     _drop_before(engine, dead_letter.c.seen_at, now - policy.dead_letters, HOUR)
@@ -67,13 +79,33 @@ def _drop_decisions(engine: sa.Engine, end: int) -> None:
 
 def _drop_counts(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
     for grain, kept in (
-        (Grain.MINUTES5, MINUTES5_KEPT),
         (Grain.HOUR, policy.horizon + HOURS_KEPT_AFTER_HORIZON),
         (Grain.DAY, policy.aggregates),
         (Grain.WEEK, policy.aggregates),
     ):
-        end, an_hour = pane_of(slowest - kept, grain), max(1, HOUR // grain)
-        _drop_before(engine, counts.c.pane, end, an_hour, counts.c.grain == int(grain))
+        _drop_panes(engine, counts, grain, slowest - kept)
+
+
+def _drop_closed(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
+    """Delete closed panes that no window can reach, and no open block holds."""
+    with reading(engine) as connection:
+        newest = sa.select(sa.func.max(release_edge.c.at).label("at")).where(
+            sa.not_(release_edge.c.labels)
+        )
+        edges = newest.group_by(release_edge.c.family).subquery()
+        opened = connection.execute(sa.select(sa.func.min(edges.c.at))).scalar()
+    oldest = slowest - blocks_kept(policy.horizon)
+    fine = slowest - MINUTES5_KEPT
+    _drop_panes(engine, released, Grain.HOUR, oldest)
+    # A block that is open begins at an hour, or in the hour of its first 5-minute panes.
+    fine = fine if opened is None else max(oldest, min(fine, opened - HOUR))
+    _drop_panes(engine, released, Grain.MINUTES5, fine)
+    _drop_before(engine, held_back.c.pane, pane_of(oldest, Grain.HOUR), 1)
+
+
+def _drop_panes(engine: sa.Engine, table: sa.Table, grain: Grain, before: int) -> None:
+    end, an_hour = pane_of(before, grain), max(1, HOUR // grain)
+    _drop_before(engine, table.c.pane, end, an_hour, table.c.grain == int(grain))
 
 
 def _drop_before(

@@ -6,14 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from cubes import CODING, Cell, contract, window
+from cubes import CODING, Cell, build_contract, contract, window
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from monitor.core.atoms import parse_atom
 from monitor.core.bands import edges
-from monitor.core.build import build_contract
 from monitor.core.cells import Route, Stratum
 from monitor.core.contract import GroupBy, Metric
 from monitor.core.snapshot import GroupTable, ShownRate, SliceRow

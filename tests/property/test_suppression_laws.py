@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from cubes import CODING, Cell, contract, slices, table, window
+from cubes import CODING, Cell, build_contract, contract, slices, table, window
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.core.atoms import parse_atom
 from monitor.core.bands import edges
-from monitor.core.build import build_contract
 from monitor.core.cells import Counts, Route, Stratum
 from monitor.core.contract import GroupBy, Metric, State
 from monitor.core.estimates import estimate

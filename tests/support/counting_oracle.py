@@ -16,15 +16,17 @@ from typing import Any
 Event = Mapping[str, Any]
 KINDS = ("initial", "correction", "adjudication", "retraction")
 DELAY_HOURS = (1, 3, 6, 12, 24, 72, 168)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_MONDAY = date(1969, 12, 29)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings that decide what is counted where."""
+    """The settings that decide what is counted where; ``later_keys`` by their first day."""
 
     attributes: Mapping[str, Sequence[str]]
     id_key: bytes
+    later_keys: Mapping[date, bytes] = field(default_factory=dict)
     bands: Sequence[float] = (0.70, 0.90)
     rates: Sequence[float] = (1.0, 0.5, 0.25)
     remember_all: bool = False
@@ -55,9 +57,15 @@ def panes(at: datetime) -> dict[str, int]:
     }
 
 
-def kept(rules: Rules, decision_id: str, audit_p: float) -> bool:
+def id_key(rules: Rules, at: datetime) -> bytes:
+    """The key of the day that a decision was made on."""
+    begun = [day for day in rules.later_keys if day <= at.date()]
+    return rules.later_keys[max(begun)] if begun else rules.id_key
+
+
+def kept(rules: Rules, decision_id: str, audit_p: float, at: datetime = EPOCH) -> bool:
     """Whether a request survives the thinning to the grid: a keyed hash, so always the same."""
-    hashed = blake2b(decision_id.encode(), digest_size=8, key=rules.id_key).digest()
+    hashed = blake2b(decision_id.encode(), digest_size=8, key=id_key(rules, at)).digest()
     spread = (int.from_bytes(hashed, "big") >> 1) * 0x9E3779B97F4A7C15 % 2**64
     grid = Fraction(rules.rates[rate(rules, audit_p)])
     return Fraction(spread, 2**64) < grid / Fraction(audit_p)
@@ -141,7 +149,7 @@ def count(rules: Rules, decisions: Iterable[Event], labels: Iterable[Event]) -> 
     for decision in {d["decision_id"]: d for d in decisions}.values():
         key, at = decision["decision_id"], instant(decision["decided_at"])
         asked = decision["label_requested"]
-        keeps = not asked or kept(rules, key, decision["audit_p"])
+        keeps = not asked or kept(rules, key, decision["audit_p"], at)
         if not keeps:
             expected.thinned.add(key)
         own = {"n": 1, "q": int(asked and keeps)}
@@ -158,11 +166,8 @@ def count(rules: Rules, decisions: Iterable[Event], labels: Iterable[Event]) -> 
 def _add(
     expected: Expected, where: tuple[Any, ...], at: Mapping[str, int], own: Mapping[str, int]
 ) -> None:
-    atom, _, route, _, _, evidence, probe = where
-    coarse = ("5min", at["5min"], atom, "", route, 0, 0, evidence, probe)
-    fine = [(grain, at[grain], *where) for grain in ("1h", "1d", "1w")]
-    for key, added in [(coarse, {"n": 1}), *((key, own) for key in fine)]:
+    for key in [(grain, at[grain], *where) for grain in ("1h", "1d", "1w")]:
         row = expected.counts.setdefault(key, {})
-        for name, value in added.items():
+        for name, value in own.items():
             if value:
                 row[name] = row.get(name, 0) + value

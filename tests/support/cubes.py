@@ -9,12 +9,14 @@ from fractions import Fraction
 import numpy as np
 
 from monitor.core.atoms import atom_text, content_id
-from monitor.core.build import WindowCounts
+from monitor.core.build import BlockCounts, Builder, Dates
 from monitor.core.cells import COUNTERS, Counter, Counts, Route, Stratum
 from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import Contract, GroupBy, Limits, PrimaryMetric
+from monitor.core.pooling import MergeMap, merge_map
 from monitor.core.rollup import CellIndex, SliceCounts, roll_up
-from monitor.core.time import WINDOWS
+from monitor.core.snapshot import ContractTable, Period
+from monitor.core.time import WINDOWS, WindowKind
 
 # No declared values: the rows of a table are those that were seen.
 CODING = Coding((Attribute("channel", ()),), audit_rates=(1.0, 0.5, 0.05))
@@ -95,11 +97,65 @@ def slices(cells: Iterable[Cell], *attributes: str) -> SliceCounts:
     return roll_up(counts, index, attributes)
 
 
+@dataclass(frozen=True)
+class WindowCounts:
+    """What was counted in one window, the same blocks for every group-by."""
+
+    kind: WindowKind
+    start: int
+    end: int
+    labelled_start: int | None
+    labelled_end: int | None
+    decisions: Counts
+    labelled: Counts
+    index: CellIndex
+    data_lost: bool = False
+
+    @property
+    def blocks(self) -> BlockCounts:
+        labelled = None
+        if self.kind.labelled and self.labelled_start is not None and self.labelled_end is not None:
+            labelled = Period(self.labelled_start, self.labelled_end, self.data_lost)
+        return BlockCounts(
+            has_labels=self.kind.labelled,
+            decided=Period(self.start, self.end, self.data_lost),
+            labelled_in=labelled,
+            decisions=self.decisions,
+            labelled=self.labelled,
+            index=self.index,
+        )
+
+
 def window(cells: Iterable[Cell], name: str = "7d") -> WindowCounts:
     """Everything in one window, labels and decisions over the same time."""
     counts, index = table(cells)
     kind = WINDOWS[name]
     return WindowCounts(kind, 0, kind.length, 0, kind.length, counts, counts, index)
+
+
+def build_contract(
+    settings: Contract,
+    coding: Coding,
+    windows: Sequence[WindowCounts],
+    listed_since: Dates | None = None,
+) -> ContractTable:
+    """The contract's table with merge maps from the longest window, as if all were one block."""
+    builder = Builder(settings, coding, listed_since or {})
+    longest = max(windows, key=lambda w: w.kind.length, default=None)
+    maps: dict[str, MergeMap] = {}
+    for group in settings.group_bys if longest else ():
+        inside = builder._scoped(longest.blocks)
+        rolled = roll_up(inside.decisions, longest.index, group.attributes)
+        maps[group.name] = merge_map(rolled, group.attributes, settings.k)
+    tables = [
+        builder.window(
+            w.kind.name,
+            w.blocks,
+            [builder.group(group, w.blocks, maps[group.name]) for group in settings.group_bys],
+        )
+        for w in windows
+    ]
+    return builder.table(tables)
 
 
 def contract(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from cubes import WindowCounts, build_contract
 
 from monitor.core.atoms import atom_text, content_id
-from monitor.core.build import WindowCounts, build_contract
 from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum, merge
 from monitor.core.completeness import by_stratum, mature
 from monitor.core.labels import READY, UNDECIDABLE

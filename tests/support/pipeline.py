@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import id_keys
 import msgspec
 import numpy.typing as npt
 import sqlalchemy as sa
@@ -36,7 +37,7 @@ from monitor.store.records import Records
 from monitor.store.schema import COUNTER_COLUMNS
 
 DECISIONS, LABELS = "decisions", "labels"
-ID_KEY = "a key for tests that is long enough"
+ID_KEY = id_keys.KEY
 GRAINS = {300_000_000: "5min", 3_600_000_000: "1h", 86_400_000_000: "1d", 604_800_000_000: "1w"}
 ROUTES = ("auto_serve", "human_review", "blocked_by_evidence")
 
@@ -270,7 +271,7 @@ def kept_since(engine: sa.Engine, settings: Settings) -> dict[str, int]:
     if watermark is None:
         return {}
     hours = (watermark - settings.stream.horizon) // 3_600_000_000 - 8 * 24
-    return {"5min": watermark // 300_000_000 - 26 * 12 + 1, "1h": hours + 1}
+    return {"1h": hours + 1}
 
 
 def only_kept(counts: Counted, kept: Mapping[str, int]) -> Counted:

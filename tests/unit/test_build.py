@@ -17,13 +17,14 @@ from cubes import (
     Cell,
     auto,
     blocked,
+    build_contract,
     contract,
     lesson_cells,
     review,
     window,
 )
 
-from monitor.core.build import Dates, build_contract
+from monitor.core.build import Dates
 from monitor.core.cells import Counts
 from monitor.core.coding import Attribute
 from monitor.core.contract import GroupBy, Metric, State, Verdict

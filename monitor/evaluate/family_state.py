@@ -1,0 +1,186 @@
+"""One family as it is released: its merge map, the edges of its blocks, and what is still open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from monitor.core.atoms import parse_atom
+from monitor.core.blocks import Condition, Pane, Span, Tally, advance
+from monitor.core.cells import Counts, Int64s
+from monitor.core.families import Family
+from monitor.core.pooling import MergeMap
+from monitor.core.rollup import CellIndex, slice_text
+from monitor.store.releases import StoredMap
+
+POOLING = 1
+"""Changes when maps are made by another rule: blocks made by the old one are then made anew."""
+
+
+class Rows:
+    """The row of a family that each cell belongs to."""
+
+    def __init__(self, family: Family, pooling: MergeMap) -> None:
+        self.slices = pooling.slices
+        self._family = family
+        self._pooling = pooling
+        self._position = {text: row for row, text in enumerate(self.slices)}
+        self._index: CellIndex | None = None
+        self._rows: Int64s = np.empty(0, np.int64)
+
+    def of(self, index: CellIndex) -> Int64s:
+        """Row of every cell of the index; -1 is outside the use case."""
+        if index is not self._index:
+            atoms, atom_of = np.unique(index.atoms, return_inverse=True)
+            rows = [self._row(index.atom_texts[atom]) for atom in atoms.tolist()]
+            self._rows, self._index = np.array(rows, np.int64)[atom_of], index
+        return self._rows
+
+    def _row(self, atom: str) -> int:
+        if not set(self._family.where) <= parse_atom(atom).items():
+            return -1
+        name = self._pooling.name(slice_text(atom, self._family.attributes))
+        return self._position[name]
+
+
+@dataclass(slots=True)
+class FamilyState:
+    """What is known of one family; equal to what the store holds after every commit.
+
+    Attributes:
+        family: which.
+        pooling: merge map; None before the first one, then nothing is published.
+        unlabelled: rows and routes whose labels are taken as not given.
+        edges: increasing, in event time; blocks of decisions lie between them, the first edge
+            is where the first block begins. Off the hour only within the last day.
+        label_edges: the same for labels; a subset on the hour.
+        burned: label edges whose block is never published.
+        tail: what the open block of decisions holds.
+        label_tail: what the open block of labels holds.
+    """
+
+    family: Family
+    pooling: MergeMap | None = None
+    unlabelled: frozenset[tuple[str, int]] = frozenset()
+    edges: list[int] = field(default_factory=list)
+    label_edges: list[int] = field(default_factory=list)
+    burned: set[int] = field(default_factory=set)
+    tail: Tally = field(default_factory=lambda: Tally.empty(0))
+    label_tail: Tally = field(default_factory=lambda: Tally.empty(0))
+    rows: Rows | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether blocks can be made at all."""
+        return self.pooling is not None or self.family.k == 1
+
+    def use(self, pooling: MergeMap | None) -> None:
+        """Take a merge map; what the open blocks hold is then to be counted anew."""
+        self.pooling = pooling
+        guarded = pooling is not None and self.family.k > 1
+        self.rows = Rows(self.family, pooling) if pooling is not None and guarded else None
+        size = len(self.rows.slices) if self.rows else 0
+        self.tail, self.label_tail = Tally.empty(size), Tally.empty(size)
+
+    def begin(self, at: int) -> None:
+        """Forget all blocks; the first one begins here."""
+        self.edges, self.label_edges, self.burned = [at], [at], set()
+        self.use(self.pooling)
+
+    def forget(self, before: int) -> None:
+        """Drop blocks that begin earlier: their counts are deleted."""
+        for edges in (self.edges, self.label_edges):
+            edges[:] = [edge for edge in edges if edge >= before] or edges[-1:]
+        self.burned = {edge for edge in self.burned if edge >= before}
+
+    def take(self, run: Run, allowed: Collection[int], *, labels: bool) -> list[int]:
+        """Add successive closed panes; returns the edges that were made."""
+        edges = self.label_edges if labels else self.edges
+        if self.rows is None:  # nothing is hidden here
+            made = [end for end in run.ends if end in allowed]
+            edges.extend(made)
+            return made
+        condition = Condition(self.family.k, labels, allowed)
+        tail = self.label_tail if labels else self.tail
+        made, tail = advance(edges[-1], tail, run.panes(self.rows), condition)
+        if labels:
+            self.label_tail = tail
+        else:
+            self.tail = tail
+        edges.extend(made)
+        return made
+
+    def tally(self, counts: Counts, index: CellIndex) -> Tally:
+        """Counts by row of this family."""
+        assert self.rows is not None, "only families that hide something count"  # noqa: S101
+        at = np.searchsorted(index.cells, counts.keys)
+        rows = self.rows
+        return Tally.of(len(rows.slices), rows.of(index)[at], index.strata[at], counts.values)
+
+    @property
+    def burned_spans(self) -> list[Span]:
+        """The blocks of labels that are never published."""
+        pairs = zip(self.label_edges[:-1], self.label_edges[1:], strict=True)
+        return [Span(start, end) for start, end in pairs if end in self.burned]
+
+    @property
+    def condition(self) -> str:
+        """What its blocks were made under: other settings need other blocks."""
+        family = self.family
+        return json.dumps([POOLING, family.k, family.attributes, family.where])
+
+    def stored(self) -> StoredMap | None:
+        """The merge map as it is kept; None before there is one."""
+        if self.pooling is None:
+            return None
+        body = {"kept": self.pooling.kept, "unlabelled": sorted(self.unlabelled)}
+        return StoredMap(self.condition, json.dumps(body, sort_keys=True))
+
+    def restore(self, stored: StoredMap | None) -> bool:
+        """Take the map that is kept; False where there is none made under these settings."""
+        if stored is None or stored.condition != self.condition:
+            return False
+        body = json.loads(stored.body)
+        self.unlabelled = frozenset((row, route) for row, route in body["unlabelled"])
+        self.use(MergeMap({name: tuple(values) for name, values in body["kept"].items()}))
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Successive closed panes: where each ends, and the rows of counts they hold.
+
+    Attributes:
+        ends: increasing, microseconds.
+        pane: for every row the position in ``ends``.
+        cells: cell id of every row.
+        values: its counters.
+        index: what the cells mean.
+    """
+
+    ends: Sequence[int]
+    pane: Int64s
+    cells: Int64s
+    values: Int64s
+    index: CellIndex
+
+    def panes(self, rows: Rows) -> Iterable[Pane]:
+        """The panes by row of a family."""
+        at, size = np.searchsorted(self.index.cells, self.cells), len(rows.slices)
+        row = rows.of(self.index)[at]
+        place = np.where(row < 0, -1, self.pane * size + row)
+        whole = Tally.of(len(self.ends) * size, place, self.index.strata[at], self.values)
+        for i, end in enumerate(self.ends):
+            part = slice(i * size, (i + 1) * size)
+            yield Pane(end, Tally(whole.decisions[part], whole.labels[part]))
+
+
+def common(edges: Mapping[str, Collection[int]], names: Iterable[str]) -> set[int] | None:
+    """Instants that all of these families have an edge at; None where there are no families."""
+    found: set[int] | None = None
+    for name in names:
+        found = set(edges[name]) if found is None else found & set(edges[name])
+    return found

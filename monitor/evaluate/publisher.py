@@ -1,0 +1,174 @@
+"""From released blocks to a Snapshot: only what has changed is computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from monitor.core.blocks import Span, newest_span, on_the_hour, without
+from monitor.core.build import BlockCounts, Builder
+from monitor.core.cells import Counts
+from monitor.core.coding import Eras
+from monitor.core.contract import Contract, GroupBy
+from monitor.core.families import Family
+from monitor.core.rollup import CellIndex
+from monitor.core.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
+from monitor.core.time import DAY, HOUR, Grain, WindowKind
+from monitor.evaluate.family_state import FamilyState
+from monitor.evaluate.losses import LostSpans
+from monitor.evaluate.release import Release
+from monitor.evaluate.windows import Sums
+from monitor.store.fold import EvaluatorStore
+
+Contracts = Sequence[tuple[Contract, Sequence[WindowKind]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Which blocks one table is made of; equal ones give equal tables."""
+
+    decided: Period | None
+    decided_in: tuple[Span, ...]
+    labelled: Period | None
+    labelled_in: tuple[Span, ...]
+    pooling: str | None
+    revision: int
+
+
+@dataclass(slots=True)
+class Publisher:
+    """Makes the Snapshot, and keeps the tables of the last one.
+
+    Attributes:
+        contracts: with the windows of each.
+        eras: how decisions were coded, by event time.
+        lost: what was lost before it could be read.
+        excluded: event time whose data are known to be bad.
+        revision: changes whenever closed panes do.
+        labelled: counts of the total in the longest labelled window.
+        tables: those of the last Snapshot, by contract, group-by and window.
+    """
+
+    contracts: Contracts
+    eras: Eras
+    lost: LostSpans = field(default_factory=LostSpans)
+    excluded: tuple[Span, ...] = ()
+    revision: int = 0
+    labelled: Counts = field(default_factory=Counts.empty)
+    tables: dict[tuple[str, str, str], tuple[Shown, GroupTable]] = field(default_factory=dict)
+    _sums: Sums = field(default_factory=Sums)
+
+    def revise(self) -> None:
+        """Closed panes have changed: every sum is to be made anew."""
+        self.revision += 1
+        self._sums.forget()
+
+    def snapshot(self, store: EvaluatorStore, release: Release, index: CellIndex) -> Snapshot:
+        """What is published now."""
+        tables = [
+            self._contract(store, release, index, contract, kinds)
+            for contract, kinds in self.contracts
+        ]
+        self._sums.settle()
+        return Snapshot(release.decisions, release.labels, tuple(tables))
+
+    def _contract(
+        self,
+        store: EvaluatorStore,
+        release: Release,
+        index: CellIndex,
+        contract: Contract,
+        kinds: Sequence[WindowKind],
+    ) -> ContractTable:
+        builder = Builder(contract, self.eras.newest, self.eras.listed_since)
+        maker = _Maker(self, store, index, builder)
+        windows = []
+        for kind in kinds if release.decisions is not None else ():
+            groups = [maker.group(release, kind, group) for group in contract.group_bys]
+            windows.append(maker.window(release, kind, groups))
+        return builder.table(windows)
+
+    def shown(self, state: FamilyState, kind: WindowKind, release: Release) -> Shown:
+        """The newest blocks that cover a window."""
+        hours = on_the_hour(state.edges)
+        fine = kind.grain is Grain.MINUTES5
+        decided = newest_span(state.edges if fine else hours, kind.length)
+        if fine and decided and decided.start < (release.decisions or 0) - DAY:
+            decided = newest_span(hours, kind.length)  # 5-minute panes are gone by then
+        labelled = newest_span(state.label_edges, kind.length) if kind.labelled else None
+        edges = hours if decided is None or _on_the_hour(decided) else state.edges
+        decided_in = without(decided, edges, self.excluded) if decided else ()
+        burned = (*self.excluded, *state.burned_spans)
+        labelled_in = without(labelled, state.label_edges, burned) if labelled else ()
+        stored = state.stored()
+        return Shown(
+            decided=self._period(decided, decided_in, labels=False),
+            decided_in=decided_in,
+            labelled=self._period(labelled, labelled_in, labels=True),
+            labelled_in=labelled_in,
+            pooling=stored.body if stored else None,
+            revision=self.revision,
+        )
+
+    def _period(self, span: Span | None, spans: tuple[Span, ...], *, labels: bool) -> Period | None:
+        if span is None:
+            return None
+        lost = self.lost.touch_labelled if labels else self.lost.touch_decisions
+        return Period(span.start, span.end, lost(span.start, span.end), spans != (span,))
+
+    def counts(
+        self, store: EvaluatorStore, index: CellIndex, kind: WindowKind, shown: Shown
+    ) -> BlockCounts:
+        """What was counted in the blocks of one table."""
+        whole_hours = all(map(_on_the_hour, shown.decided_in))
+        grain = Grain.HOUR if whole_hours else Grain.MINUTES5
+        labelled = Counts.empty()
+        if shown.labelled_in:
+            labelled = self._sums.of(store, Grain.HOUR, shown.labelled_in)
+        return BlockCounts(
+            has_labels=kind.labelled,
+            decided=shown.decided,
+            labelled_in=shown.labelled,
+            decisions=self._sums.of(store, grain, shown.decided_in),
+            labelled=labelled,
+            index=index,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the tables of one contract, or takes those that are still right."""
+
+    publisher: Publisher
+    store: EvaluatorStore
+    index: CellIndex
+    builder: Builder
+
+    def group(self, release: Release, kind: WindowKind, group: GroupBy) -> GroupTable:
+        state = release.families[_family_name(self.builder.contract, group.attributes)]
+        shown = self.publisher.shown(state, kind, release)
+        counts = self.publisher.counts(self.store, self.index, kind, shown)
+        key = (self.builder.contract.name, group.name, kind.name)
+        known = self.publisher.tables.get(key)
+        if known is None or known[0] != shown:
+            known = (shown, self.builder.group(group, counts, state.pooling))
+            self.publisher.tables[key] = known
+        return known[1]
+
+    def window(
+        self, release: Release, kind: WindowKind, groups: Sequence[GroupTable]
+    ) -> WindowTable:
+        state = release.families[_family_name(self.builder.contract, ())]
+        shown = self.publisher.shown(state, kind, release)
+        counts = self.publisher.counts(self.store, self.index, kind, shown)
+        if kind.labelled:
+            self.publisher.labelled = counts.labelled
+        return self.builder.window(kind.name, counts, groups)
+
+
+def _on_the_hour(span: Span) -> bool:
+    return span.start % HOUR == 0 and span.end % HOUR == 0
+
+
+def _family_name(contract: Contract, attributes: tuple[str, ...]) -> str:
+    return Family(contract.name, attributes).name

@@ -1,0 +1,384 @@
+"""The release of all families: closes panes, makes blocks, and makes merge maps once a week.
+
+Everything here is a function of closed panes, in the order of event time, and is kept in the store;
+restarts, takeovers and replicas therefore publish the same blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.cells import COUNTERS, Counter, Counts, decode_strata
+from monitor.core.families import Family
+from monitor.core.pooling import Flow, MergeMap, merge_map, unlabelled_rows
+from monitor.core.rollup import CellIndex, SliceCounts, roll_up
+from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
+from monitor.evaluate.family_state import FamilyState, Run
+from monitor.ports import PaneCounts
+from monitor.store.fold import EvaluatorStore
+from monitor.store.releases import Edge, ReleaseChange
+
+FINE = DAY
+"""How far back blocks are made on 5-minute edges: the one-hour window needs no more."""
+
+MAP_SPAN = 28 * DAY
+"""What a merge map is made from."""
+
+POOL_PERIOD = 7 * DAY
+"""A value that brings fewer than k decisions in this time is pooled: its group-by would wait
+longer than this for every block."""
+
+LABEL_PERIOD = 14 * DAY
+"""Labels of a row's route that come slower than k in this time are taken as not given."""
+
+_DECISIONS, _LABELS, _BEGINS = "decisions", "labels", "begins"
+_STAGE, _WEEK = "maps_stage", "maps_week"
+_LABEL_COUNTERS = [c for c in Counter if c is not Counter.N]
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Release:
+    """All families, and how far panes are closed.
+
+    Attributes:
+        families: by name, those that are refined first.
+        decisions: event time up to which panes are closed; None before the first.
+        labels: the same for labels, on the hour.
+        begins: where the oldest block begins.
+        kept: microseconds that closed panes are kept.
+    """
+
+    families: Mapping[str, FamilyState]
+    kept: int
+    decisions: int | None = None
+    labels: int | None = None
+    begins: int | None = None
+    _stage: int = 0
+    _week: int = 0
+    _stale: bool = True
+    _made: list[Edge] = field(default_factory=list)
+    _anew: set[str] = field(default_factory=set)
+    _purged: list[PaneCounts] = field(default_factory=list)
+    _known: set[str] = field(default_factory=set)
+    _mask: tuple[CellIndex, Bools] | None = None
+
+    @classmethod
+    def load(
+        cls, store: EvaluatorStore, families: Sequence[Family], index: CellIndex, kept: int
+    ) -> Release:
+        """As it was committed last; families of other settings are made anew."""
+        stored = store.release_state()
+        release = cls({family.name: FamilyState(family) for family in families}, kept)
+        marks = stored.marks
+        release.decisions, release.labels = marks.get(_DECISIONS), marks.get(_LABELS)
+        release.begins = marks.get(_BEGINS)
+        release._stage, release._week = marks.get(_STAGE, 0), marks.get(_WEEK, 0)
+        release._anew = {*stored.maps, *(edge.family for edge in stored.edges)} - {
+            *release.families
+        }
+        for edge in stored.edges:
+            if state := release.families.get(edge.family):
+                (state.label_edges if edge.labels else state.edges).append(edge.at)
+                if edge.burned:
+                    state.burned.add(edge.at)
+        release._stale = False
+        for name, state in release.families.items():
+            restored = state.restore(stored.maps.get(name))
+            release._stale |= not restored and (state.family.k > 1 or not state.edges)
+            if len(state.edges) > 1:
+                release._known.add(name)
+        if not release._stale:
+            for state in release.families.values():
+                release._count_tails(store, state, index)
+        return release
+
+    def close(self, store: EvaluatorStore, index: CellIndex, until: int, labels_until: int) -> bool:
+        """Close the panes up to these instants; returns whether anything was closed or made.
+
+        Args:
+            store: holds the panes that were folded.
+            index: what all cells mean.
+            until: the watermark.
+            labels_until: the label frontier.
+        """
+        until = pane_start(pane_of(until, Grain.MINUTES5), Grain.MINUTES5)
+        until = max(until, self.decisions or until)
+        labels_until = min(pane_start(pane_of(labels_until, Grain.HOUR), Grain.HOUR), until)
+        labels_until = max(labels_until, self.labels or labels_until)
+        if (until, labels_until) == (self.decisions, self.labels) and not self._stale:
+            return False
+        if self.begins is None and not self._begin(store):
+            return False
+        first, first_labels = self.decisions, self.labels
+        self.decisions, self.labels = until, labels_until
+        self._forget_old()
+        if self._maps_due() or self._stale:
+            self._make_anew(store, index, first or 0, first_labels or 0)
+            return True
+        assert self.begins is not None, "set by _begin"  # noqa: S101
+        start = self.begins if first is None else first
+        for run in _runs(store, index, start, until, until - FINE):
+            self._take(run, labels=False)
+        start = self.begins if first_labels is None else first_labels
+        for run in _runs(store, index, start, labels_until, labels_until):
+            self._take(run, labels=True)
+        return True
+
+    def taken(self) -> ReleaseChange:
+        """What has changed since the last call, to be committed."""
+        marks = {
+            _DECISIONS: self.decisions,
+            _LABELS: self.labels,
+            _BEGINS: self.begins,
+            _STAGE: self._stage,
+            _WEEK: self._week,
+        }
+        maps = {name: self.families[name].stored() for name in self._anew & {*self.families}}
+        change = ReleaseChange(
+            marks={name: at for name, at in marks.items() if at is not None},
+            anew=frozenset(self._anew),
+            edges=tuple(self._made),
+            maps={name: stored for name, stored in maps.items() if stored is not None},
+            released=tuple(self._purged),
+            held_back=tuple(PaneCounts(p.grain, p.pane, -p.counts) for p in self._purged),
+        )
+        self._made, self._anew, self._purged = [], set(), []
+        return change
+
+    def unlabelled(self, index: CellIndex) -> Bools:
+        """Cells whose labels are taken as not given, one flag a cell of the index."""
+        if self._mask is None or self._mask[0] is not index:
+            mask = np.zeros(len(index.cells), bool)
+            routes = decode_strata(index.strata).route
+            for state in self.families.values():
+                if state.rows is not None:
+                    rows = state.rows.of(index)
+                    for text, route in state.unlabelled:
+                        mask |= (rows == state.rows.slices.index(text)) & (routes == route)
+            self._mask = (index, mask)
+        return self._mask[1]
+
+    # Blocks.
+
+    def _begin(self, store: EvaluatorStore) -> bool:
+        first = store.first_released()
+        if first is None:
+            return False
+        self.begins, self._stale = pane_start(first, Grain.HOUR), True
+        return True
+
+    def _forget_old(self) -> None:
+        assert self.decisions is not None and self.begins is not None  # noqa: S101, PT018
+        oldest = pane_start(pane_of(self.decisions - self.kept, Grain.HOUR), Grain.HOUR)
+        if oldest <= self.begins:
+            return
+        self.begins = oldest
+        for state in self.families.values():
+            state.forget(oldest)
+            self._stale |= bool(state.edges) and state.edges[-1] < oldest
+
+    def _take(
+        self,
+        run: Run,
+        *,
+        labels: bool,
+        only: Mapping[str, Collection[int]] | None = None,
+        since: int = 0,
+    ) -> None:
+        """Let every family take in these panes; ``only`` has its edges up to ``since``."""
+        for name, state in self.families.items():
+            if not state.open:
+                continue
+            allowed = set(run.ends)
+            if labels:
+                allowed &= set(state.edges)
+            for parent in state.family.parents:
+                there = self.families[parent]
+                allowed &= set(there.label_edges if labels else there.edges)
+            if only is not None and name in only:
+                allowed = {at for at in allowed if at in only[name] or at > since}
+            made = state.take(run, allowed, labels=labels)
+            self._made += [Edge(name, labels, at) for at in made]
+
+    def _count_tails(self, store: EvaluatorStore, state: FamilyState, index: CellIndex) -> None:
+        """What the open blocks hold, from the store."""
+        if state.rows is None or not state.edges:
+            return
+        for grain, start, end in _pieces(state.edges[-1], self.decisions or state.edges[-1]):
+            counts = store.sum_released(grain, pane_of(start, grain), pane_of(end, grain))
+            state.tail = state.tail + state.tally(counts, index)
+        start = state.label_edges[-1]
+        end = self.labels or start
+        counts = store.sum_released(
+            Grain.HOUR, pane_of(start, Grain.HOUR), pane_of(end, Grain.HOUR)
+        )
+        state.label_tail = state.label_tail + state.tally(counts, index)
+
+    # Merge maps.
+
+    def _maps_due(self) -> bool:
+        """Whether a full day has come in for the first time, or an ISO week has begun."""
+        assert self.decisions is not None and self.begins is not None  # noqa: S101, PT018
+        labels = self.begins if self.labels is None else self.labels
+        stage = 0
+        if self.decisions - self.begins >= DAY:
+            stage = 2 if labels - self.begins >= DAY else 1
+        week = pane_of(self.decisions, Grain.WEEK)
+        due = stage > self._stage or (stage > 0 and week > self._week)
+        if due:
+            self._stage, self._week = stage, week
+        return due
+
+    def _make_anew(
+        self, store: EvaluatorStore, index: CellIndex, since: int, labels_since: int
+    ) -> None:
+        """Maps from the last weeks, and all blocks that still hold under them.
+
+        A block that was published is divided no further: up to ``since`` the new blocks are
+        unions of old ones.
+        """
+        assert self.decisions is not None and self.begins is not None  # noqa: S101, PT018
+        kept = {name: set(self.families[name].edges) for name in self._known}
+        kept_labels = {name: set(self.families[name].label_edges) for name in self._known}
+        if self._stage > 0:
+            self._make_maps(store, index)
+        for name, state in self.families.items():
+            if not state.family.attributes and state.pooling is None:
+                state.pooling = MergeMap({})
+            state.begin(self.begins)
+            self._anew.add(name)
+        self._made = [
+            Edge(name, labels, self.begins) for name in self.families for labels in (False, True)
+        ]
+        for run in _runs(store, index, self.begins, self.decisions, self.decisions - FINE):
+            self._take(run, labels=False, only=kept, since=since)
+        labels = self.begins if self.labels is None else self.labels
+        for run in _runs(store, index, self.begins, labels, labels):
+            self._take(run, labels=True, only=kept_labels, since=labels_since)
+        self._known = {name for name, state in self.families.items() if state.open}
+        self._mask = None
+        self._hold_back_unlabelled(store, index, labels)
+        self._burn(labels)
+        self._stale = False
+
+    def _make_maps(self, store: EvaluatorStore, index: CellIndex) -> None:
+        assert self.decisions is not None and self.begins is not None  # noqa: S101, PT018
+        counts, span = self._recent(store, self.decisions)
+        labelled, label_span = self._recent(store, self.labels or self.begins)
+        for state in self.families.values():
+            family = state.family
+            if family.k == 1 or not family.attributes:
+                continue
+            parents = (self.families[name].pooling for name in family.parents)
+            rolled = _scoped_roll_up(counts, index, family)
+            need = ceil(family.k * max(1, span / POOL_PERIOD))
+            within = [pooling for pooling in parents if pooling is not None]
+            state.pooling = merge_map(rolled, family.attributes, family.k, need, within)
+            state.unlabelled = frozenset()
+            if len(family.attributes) == 1 and label_span >= DAY:
+                need = ceil(family.k * label_span / LABEL_PERIOD)
+                pooled = state.pooling.apply(_scoped_roll_up(labelled, index, family))
+                poor = unlabelled_rows(Flow.of(pooled), need)
+                state.unlabelled = frozenset(
+                    (pooled.slices[row], route) for row, route in np.argwhere(poor).tolist()
+                )
+
+    def _recent(self, store: EvaluatorStore, until: int) -> tuple[Counts, int]:
+        """Closed counts of the last weeks, and how long that is."""
+        assert self.begins is not None, "called after the first pane"  # noqa: S101
+        start = max(self.begins, until - MAP_SPAN)
+        first, end = pane_of(start, Grain.HOUR), pane_of(until, Grain.HOUR)
+        return store.sum_released(Grain.HOUR, first, end), until - start
+
+    def _hold_back_unlabelled(self, store: EvaluatorStore, index: CellIndex, since: int) -> None:
+        """Take out labels of hours that nobody has published the labels of yet."""
+        if not self.unlabelled(index).any():
+            return
+        panes, cells, values = store.released_panes(Grain.HOUR, pane_of(since, Grain.HOUR), 1 << 40)
+        out = self.unlabelled(index)[np.searchsorted(index.cells, cells)]
+        out &= values[:, _LABEL_COUNTERS].any(axis=1)
+        away = np.zeros((int(out.sum()), COUNTERS), np.int64)
+        away[:, _LABEL_COUNTERS] = -values[out][:, _LABEL_COUNTERS]
+        self._purged = [
+            PaneCounts(int(Grain.HOUR), pane, Counts.of(cells[out][rows], away[rows]))
+            for pane in np.unique(panes[out]).tolist()
+            for rows in (np.flatnonzero(panes[out] == pane),)
+        ]
+
+    def _burn(self, until: int) -> None:
+        """Give up open blocks of labels that labels, now taken as not given, would keep open."""
+        for name, state in self.families.items():
+            if not state.unlabelled or state.rows is None:
+                continue
+            rows = {state.rows.slices.index(text) for text, _ in state.unlabelled}
+            if not state.label_tail.labels[sorted(rows)].any():
+                continue
+            parents = (set(self.families[p].label_edges) for p in state.family.parents)
+            allowed = set(state.edges).intersection(*parents)
+            at = max((edge for edge in allowed if edge <= until), default=0)
+            if at > state.label_edges[-1]:
+                state.label_edges.append(at)
+                state.burned.add(at)
+                state.label_tail = type(state.label_tail).empty(len(state.rows.slices))
+                self._made.append(Edge(name, True, at, burned=True))
+
+
+def _pieces(start: int, end: int) -> Iterator[tuple[Grain, int, int]]:
+    """An interval of event time as whole hours, and 5-minute panes before and after them."""
+    first = min(-(-start // HOUR) * HOUR, end)
+    last = max(end // HOUR * HOUR, first)
+    for grain, a, b in (
+        (Grain.MINUTES5, start, first),
+        (Grain.HOUR, first, last),
+        (Grain.MINUTES5, last, end),
+    ):
+        if a < b:
+            yield grain, a, b
+
+
+def _runs(
+    store: EvaluatorStore, index: CellIndex, start: int, end: int, fine: int
+) -> Iterator[Run]:
+    """Closed panes from ``start`` to ``end``: of hours up to ``fine``, then of 5 minutes."""
+    fine = max(start, fine // HOUR * HOUR)
+    for grain, a, b in _pieces(start, fine):
+        yield from _portions(store, index, grain, a, b)
+    yield from _portions(store, index, Grain.MINUTES5, fine, end)
+
+
+def _portions(
+    store: EvaluatorStore, index: CellIndex, grain: Grain, start: int, end: int
+) -> Iterator[Run]:
+    """A day at a time, so that a back-fill stays bounded in memory."""
+    for at in range(start, end, DAY):
+        first, last = pane_of(at, grain), pane_of(min(at + DAY, end), grain)
+        panes, cells, values = store.released_panes(grain, first, last)
+        ends = [pane_start(pane + 1, grain) for pane in range(first, last)]
+        yield Run(ends, panes - first, cells, values, index)
+
+
+def _scoped_roll_up(counts: Counts, index: CellIndex, family: Family) -> SliceCounts:
+    """The slices of a family, of its use case only."""
+    names = tuple(dict.fromkeys((*family.attributes, *(name for name, _ in family.where))))
+    rolled = roll_up(counts, index, names)
+    if not family.where:
+        return rolled
+    wanted = {f"{name}={value}" for name, value in family.where}
+    inside = [wanted <= set(text.split(",")) for text in rolled.slices]
+    chosen = np.flatnonzero(inside)
+    part = SliceCounts(
+        tuple(rolled.slices[i] for i in chosen.tolist()), rolled.strata, rolled.values[chosen]
+    )
+    return part.pooled([_only(text, family.attributes) for text in part.slices])
+
+
+def _only(text: str, attributes: Collection[str]) -> str:
+    pairs = (pair for pair in text.split(",") if pair.split("=", 1)[0] in attributes)
+    return ",".join(pairs)
