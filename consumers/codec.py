@@ -99,9 +99,10 @@ class DecisionCodec:
 
 @dataclass(frozen=True, slots=True)
 class DecodedLabels:
-    """Readable labels as columns, before clocks."""
+    """Readable labels as columns, before clocks; ``other_ids`` as in a flush."""
 
     labels: LabelColumns
+    other_ids: dict[tuple[int, int], int]
     offsets: Int64s
     items: Int64s
     timestamps: Int64s
@@ -122,18 +123,21 @@ class LabelCodec:
         def column(values: Iterable[int]) -> Int64s:
             return np.fromiter(values, np.int64, n)
 
+        texts = [event.decision_id for event in events]
+        ts = _micros((event.decided_at for event in events), n)
         labels = LabelColumns(
-            ids=self._hash(event.decision_id for event in events),
-            ts=_micros((event.decided_at for event in events), n),
+            ids=self._hash(texts, ts),
+            ts=ts,
             complaint=column(event.reason == "complaint" for event in events).astype(np.int8),
             rank=column(KIND_RANKS[event.kind] for event in events).astype(np.int8),
             revision=column(event.version for event in events),
             labelled_at=_micros((event.labelled_at for event in events), n),
-            label=self._hash(_identity(event) for event in events),
+            label=self._hash((_identity(event) for event in events), ts),
             ready=column(_READY[event.ready] for event in events).astype(np.int8),
             blind=column(bool(event.blind) for event in events).astype(np.bool_),
         )
-        return DecodedLabels(labels, decoded.offsets, decoded.items, decoded.timestamps)
+        others = self._hash.across(texts, ts, labels.ids)
+        return DecodedLabels(labels, others, decoded.offsets, decoded.items, decoded.timestamps)
 
 
 def _identity(label: Label) -> str:

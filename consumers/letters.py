@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import numpy as np
 
 from consumers.clocks import JUMP, TOO_EARLY, TOO_OLD
 from monitor.core.cells import Int64s
-from monitor.ports import DeadLetter, Records
+from monitor.ports import BEGINNING, NEAR, DeadLetter, IdKey, Records
 
 REASONS = (
     "malformed_json",
@@ -35,26 +35,83 @@ Two bytes are enough for an unreadable event, and a letter takes a hundred times
 
 
 class IdHasher:
-    """Keyed 63-bit BLAKE2b of ids: pseudonyms that mean nothing without the key."""
+    """Keyed 63-bit BLAKE2b of ids: pseudonyms that mean nothing without the key.
 
-    def __init__(self, key: bytes) -> None:
-        self._keyed = blake2b(digest_size=8, key=key)
+    A decision's id, and whatever its labels carry, is hashed with the key of its decided_at.
 
-    def __call__(self, texts: Iterable[str]) -> Int64s:
-        """Hash each text."""
+    Args:
+        keys: at least one, by start; what lies before the first start belongs to the first.
+    """
+
+    def __init__(self, keys: Sequence[IdKey]) -> None:
+        self._keyed = [blake2b(digest_size=8, key=one.key) for one in keys]
+        self._starts = np.array([one.start for one in keys[1:]], np.int64)
+
+    @classmethod
+    def of(cls, key: bytes) -> IdHasher:
+        """One key for all time."""
+        return cls([IdKey("only", BEGINNING, key)])
+
+    def __call__(self, texts: Iterable[str], ts: Int64s) -> Int64s:
+        """Hash each text with the key of its decided_at (microseconds)."""
+        if not len(self._starts):
+            return self._hashed(texts, 0)
+        return self._grouped(list(texts), self._number(ts))
+
+    def under_all(self, text: str) -> list[int]:
+        """The hashes of one text by every key."""
+        return [int(self._hashed([text], number)[0]) for number in range(len(self._keyed))]
+
+    def across(self, texts: Sequence[str], ts: Int64s, ids: Int64s) -> dict[tuple[int, int], int]:
+        """Hashes by the key of the other side, of what lies close to a change of the key.
+
+        The decision of a label may lie beyond that change: a label's time may be inexact.
+
+        Args:
+            texts: decision ids.
+            ts: when the labels say they were decided.
+            ids: their hashes.
+
+        Returns:
+            The other hash by (hash, time).
+        """
+        others: dict[tuple[int, int], int] = {}
+        for start in self._starts.tolist():
+            rows = np.flatnonzero((ts >= start - NEAR) & (ts < start + NEAR))
+            beyond = self._number(np.where(ts[rows] < start, start, start - 1))
+            hashed = self._grouped([texts[row] for row in rows.tolist()], beyond)
+            keys = zip(ids[rows].tolist(), ts[rows].tolist(), strict=True)
+            others.update(zip(keys, hashed.tolist(), strict=True))
+        return others
+
+    def of_payload(self, payload: bytes) -> str:
+        """Short hash by which two equal payloads are recognised, and nothing else of them."""
+        keyed = self._keyed[-1].copy()
+        keyed.update(payload)
+        return keyed.hexdigest()
+
+    def _number(self, ts: Int64s) -> Int64s:
+        return np.searchsorted(self._starts, ts, side="right").astype(np.int64)
+
+    def _grouped(self, texts: Sequence[str], numbers: Int64s) -> Int64s:
+        """Hash each text with the key of its number."""
+        present = np.unique(numbers).tolist()
+        if len(present) == 1:
+            return self._hashed(texts, present[0])
+        ids = np.empty(len(texts), np.int64)
+        for number in present:
+            rows = np.flatnonzero(numbers == number)
+            ids[rows] = self._hashed([texts[row] for row in rows.tolist()], number)
+        return ids
+
+    def _hashed(self, texts: Iterable[str], number: int) -> Int64s:
         digests: list[bytes] = []
-        copy, append = self._keyed.copy, digests.append
+        copy, append = self._keyed[number].copy, digests.append
         for text in texts:
             keyed = copy()
             keyed.update(text.encode())
             append(keyed.digest())
         return (np.frombuffer(b"".join(digests), ">u8") >> np.uint64(1)).astype(np.int64)
-
-    def of_payload(self, payload: bytes) -> str:
-        """Short hash by which two equal payloads are recognised, and nothing else of them."""
-        keyed = self._keyed.copy()
-        keyed.update(payload)
-        return keyed.hexdigest()
 
 
 class Letters:

@@ -88,6 +88,7 @@ class ShardState:
     buffered: int = 0
     _decisions: list[DecisionColumns] = field(default_factory=list)
     _labels: list[LabelColumns] = field(default_factory=list)
+    _other_ids: dict[tuple[int, int], int] = field(default_factory=dict)
     _letters: list[DeadLetter] = field(default_factory=list)
     _unknown: Counter[str] = field(default_factory=Counter)
 
@@ -201,7 +202,7 @@ class ShardState:
 
     def _columns(self, read: DecodedDecisions, rows: Int64s) -> DecisionColumns:
         coder, codes, requested = self.codecs.coder, read.codes[rows], read.requested[rows]
-        ids, ts = self._ids(read.texts, rows, requested), read.ts[rows]
+        ids, ts = self._ids(read, rows, requested), read.ts[rows]
         request = np.where(self._kept(ids, codes), Request.KEPT, Request.THINNED)
         return DecisionColumns(
             ids=ids,
@@ -214,14 +215,20 @@ class ShardState:
             keys=_NONE,
         )
 
-    def _ids(self, texts: list[str], rows: Int64s, requested: npt.NDArray[np.bool_]) -> Int64s:
+    def _ids(
+        self, read: DecodedDecisions, rows: Int64s, requested: npt.NDArray[np.bool_]
+    ) -> Int64s:
         """Hash only the ids that are needed."""
         if self.filter is not None or self.codecs.pending_all:
-            return self.codecs.hasher(texts[row] for row in rows.tolist())
+            return self._hashed(read, rows)
         ids = np.zeros(len(rows), np.int64)
-        needed = np.flatnonzero(requested[rows])
-        ids[needed] = self.codecs.hasher(texts[row] for row in rows[needed].tolist())
+        needed = np.flatnonzero(requested)
+        ids[needed] = self._hashed(read, rows[needed])
         return ids
+
+    def _hashed(self, read: DecodedDecisions, rows: Int64s) -> Int64s:
+        texts = (read.texts[row] for row in rows.tolist())
+        return self.codecs.hasher(texts, read.ts[rows])
 
     def _count_requested(
         self, routes: Int64s, requested: npt.NDArray[np.bool_], fresh: npt.NDArray[np.bool_]
@@ -248,6 +255,7 @@ class ShardState:
         read = self.codecs.labels.read(records, letters)
         good, _ = self._admit(read.labels.ts, read, letters)
         self._labels.append(read.labels if good.all() else read.labels.take(good))
+        self._other_ids |= read.other_ids
 
     def advance(self, newest: int | None = None) -> bool:
         """Move the watermark to the shard's own newest event, or to ``newest`` if later.
@@ -289,6 +297,7 @@ class ShardState:
             tallies=deepcopy(self.tallies),
             decisions=DecisionColumns.concat(self._decisions) if self._decisions else None,
             labels=labels,
+            other_ids=self._other_ids,
             dead_letters=self._letters,
         )
 
@@ -298,6 +307,7 @@ class ShardState:
         self.held_back = self.holds_back
         self.tallies, self.stored = deepcopy(tallies), tallies
         self._decisions, self._labels, self._letters = [], [], []
+        self._other_ids = {}
         self.buffered = 0
         unknown, self._unknown = self._unknown, Counter()
         return unknown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -12,6 +13,10 @@ import numpy.typing as npt
 
 from monitor.core.cells import Counts, Int64s
 from monitor.core.labels import Bools, LabelColumns
+from monitor.core.time import MINUTE, to_micros
+
+NEAR = MINUTE
+"""A label may repeat its decision's time this inexactly, also across the edge of an hour."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -227,6 +232,25 @@ class Request(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class IdKey:
+    """A key that ids are hashed with, and since when.
+
+    Attributes:
+        id: its name.
+        start: first decided_at (microseconds) that it is for; it is for all before its successor's.
+        key: the secret itself.
+    """
+
+    id: str
+    start: int
+    key: bytes = field(repr=False)
+
+
+BEGINNING = to_micros(datetime.min.replace(tzinfo=UTC))
+"""The start of an id key that nothing comes before."""
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionColumns:
     """Counted decisions of one shard as columns of equal length.
 
@@ -265,13 +289,19 @@ class DecisionColumns:
         return DecisionColumns(*(np.concatenate([getattr(p, n) for p in parts]) for n in names))
 
 
+OtherIds = Mapping[tuple[int, int], int]
+"""A second hash of some decision ids, by the first one and the label's decided_at."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShardFlush:
     """What one shard adds in one flush, and where it stands afterwards.
 
     A shard has decisions or labels, never both. ``tallies`` are the totals after the flush, but
     for the outcome of the labels, which the store adds. ``holds_back`` is False when the
-    watermark need not wait for the shard: it never held an event, or it has ended.
+    watermark need not wait for the shard: it never held an event, or it has ended. ``other_ids``
+    has, by id and ts of labels within a minute of a change of the id key, the decision's hash by
+    the key of the other side: there their decision may lie.
     """
 
     shard: Shard
@@ -284,6 +314,7 @@ class ShardFlush:
     tallies: Tallies
     decisions: DecisionColumns | None = None
     labels: LabelColumns | None = None
+    other_ids: OtherIds = field(default_factory=dict)
     dead_letters: Sequence[DeadLetter] = ()
 
 

@@ -9,6 +9,7 @@ what comes out says nothing about any product.
 Example::
 
     python census_to_events.py employment_MA_analysis.pq employment_MA_analysis_target.pq out
+    slicewatch db new-key census.key
     slicewatch replay -s census.toml out/decisions.jsonl out/labels.jsonl --summary
 
 Needs pandas and pyarrow.

@@ -7,6 +7,7 @@ from math import isinf
 from pathlib import Path
 
 import click
+import sqlalchemy as sa
 
 from consumers.sources.kafka_topics import KafkaTopics
 from monitor.commands import wiring
@@ -15,6 +16,7 @@ from monitor.errors import SlicewatchError
 from monitor.settings import Settings, duration_text, resolved, warnings
 from monitor.store import database
 from monitor.store.codings import Codings
+from monitor.store.id_keys import IdKeys
 from monitor.store.records import Records
 
 
@@ -93,14 +95,18 @@ def _store(settings: Settings) -> Iterator[str]:
             return
         database.require_head(engine)
         yield f"ok: database {url}, schema {found}"
-        yield from _changes(settings, Records(engine), Codings(engine))
+        yield from _changes(settings, engine)
     finally:
         engine.dispose()
 
 
-def _changes(settings: Settings, records: Records, codings: Codings) -> Iterator[str]:
-    contracts = wiring.contract_records(settings)
-    changes = [*records.contract_changes(contracts), *codings.changes(settings.coding)]
+def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:
+    records, contracts = Records(engine), wiring.contract_records(settings)
+    changes = [
+        *records.contract_changes(contracts),
+        *Codings(engine).changes(settings.coding),
+        *IdKeys(engine).changes(wiring.id_keys(settings), settings.stream.horizon),
+    ]
     for line in changes:
         yield f"a start would say: {line}"
     records.refuse_changes(contracts)

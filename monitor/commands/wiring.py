@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,16 +30,17 @@ from consumers.sources.kafka_access import Need
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.kafka_topics import KafkaConnection
 from monitor.core.coding import Eras
-from monitor.core.time import SECOND, WINDOWS
+from monitor.core.time import SECOND, WINDOWS, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
-from monitor.ports import Clock, RecordSource, Shard, Start
+from monitor.ports import BEGINNING, Clock, IdKey, RecordSource, Shard, Start
 from monitor.settings import Settings, contract_numbers, contract_record
 from monitor.settings.sections import DEFAULT_READER, Operations, Security, Stream
 from monitor.store import database
 from monitor.store.codings import Codings
 from monitor.store.dictionary import live_versions
 from monitor.store.fold import EvaluatorStore
+from monitor.store.id_keys import IdKeys
 from monitor.store.ingest import IngestStore
 from monitor.store.records import ContractRecord, Records
 from monitor.store.retention import RetentionPolicy
@@ -69,14 +71,15 @@ def contract_records(settings: Settings) -> list[ContractRecord]:
 
 
 def open_store(settings: Settings, clock: Clock) -> sa.Engine:
-    """The database, at the schema we need, with these contracts and attributes.
+    """The database, at the schema we need, with these contracts, attributes and id keys.
 
     SQLite is brought to the newest schema; a server's schema is changed only by
     ``slicewatch db migrate``, since several processes share it.
 
     Raises:
         StoreError: unreachable, wrong schema, changed numbers under an unchanged version, or
-            attributes that the store holds and the settings do not.
+            attributes or id keys that the store needs and the settings do not have.
+        OutdatedError: the store was started with newer settings.
     """
     engine = database.create_engine(settings.store.url)
     try:
@@ -96,6 +99,7 @@ def _keep(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
     records.refuse_changes(contracts)
     live = settings.stream.clock == "live"
     Codings(engine).keep(settings.coding, clock.now() if live else None)
+    IdKeys(engine).keep(id_keys(settings), settings.stream.horizon)
     records.keep_contracts(contracts, clock.now())
 
 
@@ -169,22 +173,34 @@ def as_history(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, stream=stream)
 
 
-def id_hasher(settings: Settings, records: Records) -> IdHasher:
-    """What decision ids are stored as, by the key that this store is written with.
+def id_keys(settings: Settings) -> tuple[IdKey, ...]:
+    """The id keys of the settings, by start; none where the store makes its own."""
+    return tuple(
+        IdKey(one.id, _day_start(one.from_day), one.key.reveal().encode())
+        for one in settings.privacy.keys
+        if one.key is not None
+    )
+
+
+def _day_start(day: date | None) -> int:
+    return BEGINNING if day is None else to_micros(datetime.combine(day, time(), UTC))
+
+
+def id_hasher(settings: Settings, engine: sa.Engine) -> IdHasher:
+    """What decision ids are stored as, by the keys that this store is written with.
 
     Raises:
-        StoreError: ``privacy.id_key`` is another key.
+        StoreError: the settings have other keys.
     """
-    secret = settings.privacy.id_key
-    key = secret.reveal().encode() if secret else records.id_key()
-    records.keep_id_key(key)
-    return IdHasher(key)
+    return IdHasher(IdKeys(engine).in_force(id_keys(settings)))
 
 
-def build_codecs(settings: Settings, engine: sa.Engine, eras: Eras) -> Codecs:
+def build_codecs(
+    settings: Settings, engine: sa.Engine, eras: Eras, keys: Sequence[IdKey]
+) -> Codecs:
     """Codecs and clocks that all shards of this process share."""
     stream = settings.stream
-    hasher = id_hasher(settings, Records(engine))
+    hasher = IdHasher(keys)
     coder = Coder(eras, settings.ingest.max_versions, live_versions(engine))
     return Codecs(
         decisions=DecisionCodec(coder, eras.newest),
@@ -210,10 +226,11 @@ def build_ingest(
     """The ingest worker."""
     stream = settings.stream
     eras = Codings(engine).eras(settings.coding)
+    keys = IdKeys(engine).in_force(id_keys(settings))
     return Ingest(
         source=source,
-        store=IngestStore(engine, stream.decisions_topic, clock, eras),
-        codecs=build_codecs(settings, engine, eras),
+        store=IngestStore(engine, stream.decisions_topic, clock, eras, keys),
+        codecs=build_codecs(settings, engine, eras, keys),
         policy=IngestPolicy(
             decisions_topic=stream.decisions_topic,
             labels_topic=stream.labels_topic,

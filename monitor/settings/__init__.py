@@ -8,6 +8,7 @@ from monitor.settings.render import contract_numbers, contract_record, resolved
 from monitor.settings.sections import (
     Dedupe,
     Evaluate,
+    IdKeySettings,
     Ingest,
     Operations,
     Pending,
@@ -35,6 +36,7 @@ __all__ = [
     "Evaluate",
     "GroupBySettings",
     "Harm",
+    "IdKeySettings",
     "Ingest",
     "Operations",
     "Pending",

@@ -14,7 +14,7 @@ from monitor.settings.use_case import AttributeSettings, UseCase
 def warnings(settings: Settings) -> list[str]:
     """One line for each setting that is possible but weak, each naming its key."""
     found = [*_stream(settings.stream), *_server(settings.server)]
-    if settings.privacy.id_key is None:
+    if not settings.privacy.keys:
         found.append(
             "privacy.id_key: is not set, so ids are hashed with a key that lies in the same store"
         )

@@ -9,15 +9,13 @@ from itertools import pairwise
 from monitor.core.cells import MAX_BANDS, MAX_RATES
 from monitor.core.time import WINDOWS
 from monitor.settings.check_server import check_pair, check_server
-from monitor.settings.kinds import Duration, Secret, Url, duration_text
+from monitor.settings.kinds import Duration, Url, duration_text
 from monitor.settings.model import Settings
 from monitor.settings.problems import problem
 from monitor.settings.sections import Security, Stream
 
 # A band index per edge, one more above the last edge and one for decisions without a score.
 MAX_EDGES = MAX_BANDS - 2
-# The longest key that BLAKE2b takes, in bytes.
-MAX_ID_KEY = 64
 MIN_SECRET = 16
 # Host, port and what follows, as the database's library takes them: all after the first @.
 _DATABASE_ADDRESS = re.compile(r"(\[[^]@/?]+\]|[^]\[:@/?]*)(:[0-9]*)?([/?][^@]*)?\Z", re.DOTALL)
@@ -32,7 +30,6 @@ def check_sections(settings: Settings) -> None:
     _check_rates(settings.stream.audit_rates)
     _check_durations(settings)
     _check_security(settings.stream.security)
-    _check_id_key(settings.privacy.id_key)
     check_server(settings.server)
 
 
@@ -132,12 +129,3 @@ def _check_scram_name(key: str, name: str) -> None:
     """Brokers take ASCII only, and the client does not escape what separates SCRAM's fields."""
     if not name.isascii() or set(name) & set(",="):
         raise problem(key, 'cannot log in by SCRAM; use ASCII characters other than "," and "="')
-
-
-def _check_id_key(id_key: Secret | None) -> None:
-    if id_key is None:
-        return
-    size = len(id_key.reveal().encode())
-    if not MIN_SECRET <= size <= MAX_ID_KEY:
-        fix = f"use {MIN_SECRET} to {MAX_ID_KEY} bytes"
-        raise problem("privacy.id_key", f"has {size} bytes; {fix}")

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from monitor.settings.build import build
+from monitor.settings.check_id_keys import check_id_keys
 from monitor.settings.check_sections import check_sections
 from monitor.settings.check_special import check_special
 from monitor.settings.check_use_cases import check_use_cases
@@ -41,6 +42,7 @@ def load(path: str | Path, env: Mapping[str, str]) -> Settings:
     check_sections(settings)
     check_use_cases(settings)
     check_special(settings)
+    check_id_keys(settings)
     return replace(settings, use_case=tuple(_fill(u, settings) for u in settings.use_case))
 
 
@@ -71,10 +73,14 @@ def _read_secrets(settings: Settings) -> Settings:
     password = _secret("stream.security.password", security.password, security.password_file)
     security = replace(security, password=password)
     id_key = _secret("privacy.id_key", privacy.id_key, privacy.id_key_file)
+    id_keys = tuple(
+        replace(one, key=_secret(f"privacy.id_keys[{i}].key", one.key, one.key_file))
+        for i, one in enumerate(privacy.id_keys)
+    )
     return replace(
         settings,
         stream=replace(stream, security=security),
-        privacy=replace(privacy, id_key=id_key),
+        privacy=replace(privacy, id_key=id_key, id_keys=id_keys),
         server=_read_tokens(settings.server),
     )
 

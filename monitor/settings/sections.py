@@ -5,7 +5,7 @@ deploy/slicewatch.reference.toml says what each option does; a test keeps the tw
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from fractions import Fraction
 from typing import Literal
 
@@ -36,6 +36,10 @@ from monitor.settings.kinds import (
     Url,
 )
 
+SINGLE_KEY = "default"
+"""Name of the key in ``privacy.id_key``, where there is no list of them."""
+STORE_KEY = "store"
+"""Name of the key that a store makes itself, where all use cases are test conditions."""
 DEFAULT_READER = "default"
 """Name of the token in ``server.token``, as the access log gives it."""
 
@@ -131,12 +135,29 @@ class Evaluate(Section, frozen=True, kw_only=True):
     max_group_by_attributes: AttributeCount = 2
 
 
+class IdKeySettings(Section, frozen=True, kw_only=True):
+    """One of several id keys: its name, and the UTC day from which decisions are hashed with it."""
+
+    id: Name
+    key: Secret | None = None
+    key_file: Path | None = None
+    from_day: date | None = None
+
+
 class Privacy(Section, frozen=True, kw_only=True):
-    """The smallest cell that may be shown, and the key that decision ids are hashed with."""
+    """The smallest cell that may be shown, and the keys that decision ids are hashed with."""
 
     k: Count = 11
     id_key: Secret | None = None
     id_key_file: Path | None = None
+    id_keys: tuple[IdKeySettings, ...] = ()
+
+    @property
+    def keys(self) -> tuple[IdKeySettings, ...]:
+        """All id keys, oldest first: those of ``id_keys``, or the one of ``id_key``."""
+        if self.id_key is None:
+            return self.id_keys
+        return (IdKeySettings(id=SINGLE_KEY, key=self.id_key),)
 
 
 class Retention(Section, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ def forget(engine: sa.Engine, key: int) -> dict[str, int]:
         for shard, row in shards.items():
             where = {"topic": shard.topic, "part": shard.partition}
             if number := _forget_in(connection, waiting_label, key, **where):
-                _settle(connection, shard, row.tallies, number)
+                settle(connection, shard, row.tallies, number)
                 waiting += number
         return {**removed, waiting_label.name: waiting}
 
@@ -62,7 +62,8 @@ def _hours(connection: sa.Connection, table: sa.Table, where: Mapping[str, Any])
     return range(0) if first is None or last is None else range(first, last + 1)
 
 
-def _settle(connection: sa.Connection, shard: Shard, stored: str, number: int) -> None:
+def settle(connection: sa.Connection, shard: Shard, stored: str, number: int) -> None:
+    """Count labels that waited in a shard with these tallies as forgotten, and fence the shard."""
     tallies = msgspec.json.decode(stored, type=Tallies)
     tallies.waiting -= number
     tallies.unmatched[FORGOTTEN] = tallies.unmatched.get(FORGOTTEN, 0) + number

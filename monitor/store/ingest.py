@@ -21,6 +21,7 @@ from monitor.ports import (
     Clock,
     Dictionary,
     FlushResult,
+    IdKey,
     Shard,
     ShardFlush,
     ShardStatus,
@@ -32,6 +33,7 @@ from monitor.store.database import reading, writing
 from monitor.store.dead_letters import write_dead_letters
 from monitor.store.deltas import decision_payload, summed, write_delta
 from monitor.store.dictionary import live_versions, write_dictionary
+from monitor.store.id_keys import require_keys
 from monitor.store.join import Matched, join, lock_states, match
 from monitor.store.losses import close_loss, open_losses
 from monitor.store.parking import park
@@ -49,10 +51,16 @@ class IngestStore:
     """Claims and flushes; one per worker process, used from one thread."""
 
     def __init__(
-        self, engine: sa.Engine, decisions_topic: str, clock: Clock, eras: Eras | None = None
+        self,
+        engine: sa.Engine,
+        decisions_topic: str,
+        clock: Clock,
+        eras: Eras | None = None,
+        keys: Sequence[IdKey] | None = None,
     ) -> None:
         self._engine = engine
         self._eras = eras  # what decisions are coded by; None where none are coded
+        self._keys = keys  # what ids are hashed with; None where none are hashed
         self._decisions_topic = decisions_topic
         self._clock = clock
         self._known: set[int] = set()
@@ -82,9 +90,11 @@ class IngestStore:
         self._known.clear()
         claims = []
         with writing(self._engine) as connection:
+            lock_eras(connection, shared=True)
             if self._eras is not None:
-                lock_eras(connection, shared=True)
                 require_eras(connection, self._eras)
+            if self._keys is not None:
+                require_keys(connection, self._keys)
             _make_rows(connection, shards)  # a partition may have been added since
             for shard in sorted(shards):
                 row = connection.execute(
@@ -225,7 +235,7 @@ def _make_rows(connection: sa.Connection, shards: Sequence[Shard]) -> None:
 def _match(connection: sa.Connection, flush: ShardFlush, watermark: int | None) -> Matched | None:
     if flush.labels is None:
         return None
-    return match(connection, flush.shard, flush.labels, watermark)
+    return match(connection, flush.shard, flush.labels, watermark, flush.other_ids)
 
 
 def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:

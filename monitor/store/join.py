@@ -8,7 +8,7 @@ that run at once cannot miss each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -17,19 +17,16 @@ import sqlalchemy as sa
 from monitor.core.cells import COUNTERS, Int64s
 from monitor.core.labels import LabelColumns
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
-from monitor.ports import Request, Shard, Tallies
+from monitor.ports import NEAR, OtherIds, Request, Shard, Tallies
 from monitor.store import bulk
 from monitor.store.schema import label_state, pending, waiting_label
 
 WAIT = DAY
 """A label waits for its decision until the watermark has passed decided_at by this long."""
 
-NEAR = MINUTE
-"""A label may repeat its decision's time this inexactly, also across the edge of an hour."""
-
 _NOBODY = -1  # rank of a row that was made only to be locked
 _NEVER = -(2**62)
-_MISS = (0, 0, -1)  # time, cell and request of a decision that was not found
+_MISS = (-1, -1, -1, -1, -1)  # in place of a row of pending
 _ORDER = "rank, revision, labelled_at, label"
 _KEY = ("hour", "id", "complaint")
 _SAME_KEY = "s.hour = w.hour AND s.id = w.id AND s.complaint = w.complaint"
@@ -68,9 +65,15 @@ class _Found:
     """Pending rows of labels, -1 in ``hour`` where there is none."""
 
     hour: Int64s
+    id: Int64s
     ts: Int64s
     cell: Int64s
     request: Int64s
+
+    def put(self, rows: Int64s, other: _Found) -> None:
+        """Fill rows in."""
+        for one in fields(_Found):
+            getattr(self, one.name)[rows] = getattr(other, one.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Matched:
     Attributes:
         shard: the label shard.
         labels: those that waited, then fresh ones.
+        other_ids: as in a flush, of all of them.
         waited: how many waited.
         found: the decision of each.
         due: labels that have waited long enough without a decision.
@@ -87,6 +91,7 @@ class Matched:
 
     shard: Shard
     labels: LabelColumns
+    other_ids: OtherIds
     waited: int
     found: _Found
     due: _Bools
@@ -107,12 +112,16 @@ class Matched:
     def keys(self) -> list[_Key]:
         """Keys of ``label_state`` that the labels compete for."""
         rows = self.counts
-        columns = (self.found.hour[rows], self.labels.ids[rows], self.labels.complaint[rows])
+        columns = (self.found.hour[rows], self.found.id[rows], self.labels.complaint[rows])
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def match(
-    connection: sa.Connection, shard: Shard, fresh: LabelColumns, watermark: int | None
+    connection: sa.Connection,
+    shard: Shard,
+    fresh: LabelColumns,
+    watermark: int | None,
+    other_ids: OtherIds,
 ) -> Matched:
     """Look labels up among the decisions stored so far.
 
@@ -121,12 +130,13 @@ def match(
         shard: the label shard that owns ``fresh``.
         fresh: labels of this flush; may be empty.
         watermark: event time the decisions are complete to, read before; None when unknown.
+        other_ids: of ``fresh``, as in a flush.
     """
-    waited = _read_waiting(connection, shard, watermark)
-    labels = LabelColumns.concat([waited, fresh])
-    found = _find(connection, labels)
+    waited, others = _read_waiting(connection, shard, watermark)
+    labels, others = LabelColumns.concat([waited, fresh]), {**others, **other_ids}
+    found = _find(connection, labels, others)
     late = labels.ts < (_NEVER if watermark is None else watermark - WAIT)
-    return Matched(shard, labels, len(waited), found, late & (found.hour < 0))
+    return Matched(shard, labels, others, len(waited), found, late & (found.hour < 0))
 
 
 def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) -> None:
@@ -165,28 +175,32 @@ def join(connection: sa.Connection, matched: Matched) -> Joined:
     settled = (hit | matched.due) & ~is_fresh
     removed = _stop_waiting(connection, matched.shard, labels.take(settled))
     parked = labels.take(~hit & ~matched.due & is_fresh)
-    inserted = _start_waiting(connection, matched.shard, parked)
+    inserted = _start_waiting(connection, matched.shard, parked, matched.other_ids)
     joined.duplicates += len(parked) - inserted
     joined.waiting = inserted - removed
     return joined
 
 
 def _pick(found: _Found, rows: _Bools) -> _Found:
-    return _Found(found.hour[rows], found.ts[rows], found.cell[rows], found.request[rows])
+    return _Found(*(getattr(found, one.name)[rows] for one in fields(_Found)))
 
 
 def _hours(labels: LabelColumns) -> Int64s:
     return pane_of(labels.ts, Grain.HOUR)
 
 
-def _read_waiting(connection: sa.Connection, shard: Shard, watermark: int | None) -> LabelColumns:
-    """Waiting labels whose decision may have come, or which waited long enough."""
+def _read_waiting(
+    connection: sa.Connection, shard: Shard, watermark: int | None
+) -> tuple[LabelColumns, OtherIds]:
+    """Waiting labels whose decision may have come, or which waited long enough; other ids."""
+    hours = f"(w.hour, (w.ts - {NEAR}) / {HOUR}, (w.ts + {NEAR}) / {HOUR})"
     rows = connection.execute(
         sa.text(
-            "SELECT id, ts, complaint, rank, revision, labelled_at, label, ready, blind"
+            "SELECT id, ts, complaint, rank, revision, labelled_at, label, ready, blind, other_id"
             " FROM waiting_label w WHERE topic = :topic AND part = :part AND (ts < :due OR EXISTS"
-            " (SELECT 1 FROM pending p WHERE p.id = w.id AND p.hour IN"
-            f" (w.hour, (w.ts - {NEAR}) / {HOUR}, (w.ts + {NEAR}) / {HOUR})))"
+            f" (SELECT 1 FROM pending p WHERE p.id = w.id AND p.hour IN {hours})"
+            " OR other_id <> 0 AND EXISTS"
+            f" (SELECT 1 FROM pending p WHERE p.id = w.other_id AND p.hour IN {hours}))"
         ),
         {
             "topic": shard.topic,
@@ -194,49 +208,58 @@ def _read_waiting(connection: sa.Connection, shard: Shard, watermark: int | None
             "due": _NEVER if watermark is None else watermark - WAIT,
         },
     ).all()
-    return LabelColumns.of_rows([tuple(row) for row in rows])
+    others = {(row.id, row.ts): row.other_id for row in rows if row.other_id}
+    return LabelColumns.of_rows([tuple(row)[:-1] for row in rows]), others
 
 
-def _find(connection: sa.Connection, labels: LabelColumns) -> _Found:
-    """Look labels up by (hour, id); a miss close to an edge also tries the hour beyond it."""
+def _find(connection: sa.Connection, labels: LabelColumns, other_ids: OtherIds) -> _Found:
+    """Look labels up by (hour, id); a miss close to an edge also tries the hour beyond it.
+
+    Where the id key changes at that edge, the decision has its other id beyond it.
+    """
     n = len(labels)
-    found = _Found(*(np.full(n, -1, np.int64) for _ in range(4)))
+    found = _Found(*(np.full(n, -1, np.int64) for _ in fields(_Found)))
     hours, into = _hours(labels), labels.ts % HOUR
+    others = _others(labels, other_ids)
+    beyond = np.where(others == 0, labels.ids, others)
     for shift, may in ((0, into >= 0), (-1, into < NEAR), (1, into > HOUR - NEAR)):
         rows = np.flatnonzero((found.hour < 0) & may)
-        if len(rows):
-            _find_in_hours(connection, found, labels, rows, hours[rows] + shift)
+        ids = beyond if shift else labels.ids
+        there = _read_pending(connection, hours[rows] + shift, ids[rows])
+        if there is not None:
+            # In its own hour the id alone decides; beyond an edge it may be another decision.
+            near = np.abs(there.ts - labels.ts[rows]) <= NEAR
+            same = (there.hour >= 0) & (near if shift else True)
+            found.put(rows[same], _pick(there, same))
     return found
 
 
-def _find_in_hours(
-    connection: sa.Connection, found: _Found, labels: LabelColumns, rows: Int64s, hours: Int64s
-) -> None:
-    keys = list(zip(hours.tolist(), labels.ids[rows].tolist(), strict=True))
-    hits: dict[tuple[int, int], tuple[int, int, int]] = {}
+def _others(labels: LabelColumns, other_ids: OtherIds) -> Int64s:
+    """The other id of each label, 0 where there is none."""
+    if not other_ids:
+        return np.zeros(len(labels), np.int64)
+    keys = zip(labels.ids.tolist(), labels.ts.tolist(), strict=True)
+    return np.array([other_ids.get(key, 0) for key in keys], np.int64)
+
+
+def _read_pending(connection: sa.Connection, hours: Int64s, ids: Int64s) -> _Found | None:
+    """The rows with these keys; None when there is none at all."""
+    keys = list(zip(hours.tolist(), ids.tolist(), strict=True))
+    hits: dict[tuple[int, int], tuple[int, ...]] = {}
     for head, more in bulk.with_keys(connection, pending, ("hour", "id"), sorted(set(keys))):
         query = (
             f"{head} SELECT p.hour, p.id, p.ts, p.cell, p.request"
             " FROM w, pending p WHERE p.hour = w.hour AND p.id = w.id"
         )
-        for hour, key, ts, cell, request in connection.exec_driver_sql(query, more):
-            hits[hour, key] = (ts, cell, request)
+        hits |= {(row[0], row[1]): tuple(row) for row in connection.exec_driver_sql(query, more)}
     if not hits:
-        return
-    ts, cells, requests = np.array([hits.get(key, _MISS) for key in keys], np.int64).T
-    said = labels.ts[rows]
-    # In its own hour the id alone decides; beyond an edge the same id may be another decision.
-    same = (requests >= 0) & ((said // HOUR == hours) | (np.abs(ts - said) <= NEAR))
-    found.hour[rows[same]] = hours[same]
-    for column, values in ((found.ts, ts), (found.cell, cells), (found.request, requests)):
-        column[rows[same]] = values[same]
+        return None
+    return _Found(*np.array([hits.get(key, _MISS) for key in keys], np.int64).T)
 
 
 def _apply(connection: sa.Connection, labels: LabelColumns, found: _Found) -> Joined:
     """Let each label compete with the one that stands; write the winners."""
-    keys = list(
-        zip(found.hour.tolist(), labels.ids.tolist(), labels.complaint.tolist(), strict=True)
-    )
+    keys = list(zip(found.hour.tolist(), found.id.tolist(), labels.complaint.tolist(), strict=True))
     before = _read_states(connection, keys)
     joined, winners = _compete(labels, keys, before)
     rows = np.array(list(winners.values()), np.int64)
@@ -314,7 +337,9 @@ def _columns(labels: LabelColumns) -> dict[str, list[int]]:
     return {name: getattr(labels, name).tolist() for name in names}
 
 
-def _start_waiting(connection: sa.Connection, shard: Shard, labels: LabelColumns) -> int:
+def _start_waiting(
+    connection: sa.Connection, shard: Shard, labels: LabelColumns, other_ids: OtherIds
+) -> int:
     """Keep labels until their decision comes; returns how many were not kept already."""
     columns = {
         "topic": [shard.topic] * len(labels),
@@ -323,6 +348,7 @@ def _start_waiting(connection: sa.Connection, shard: Shard, labels: LabelColumns
         "id": labels.ids.tolist(),
         "ts": labels.ts.tolist(),
         "complaint": labels.complaint.tolist(),
+        "other_id": _others(labels, other_ids).tolist(),
         **_columns(labels),
     }
     return bulk.insert(connection, waiting_label, columns)

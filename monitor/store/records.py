@@ -1,11 +1,9 @@
-"""Small facts of the store: contracts, the id key, Snapshots, dead letters."""
+"""Small facts of the store: contracts, Snapshots, dead letters."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import sqlalchemy as sa
 
@@ -13,9 +11,6 @@ from monitor.errors import StoreError
 from monitor.ports import DeadLetter, Shard, StoredDeadLetter
 from monitor.store.database import reading, writing
 from monitor.store.shards import read_slowest
-
-_ID_KEY = "id_key"
-_ID_KEY_MARK = "id_key_fingerprint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,39 +71,6 @@ class Records:
                 {"name": contract.name, "version": contract.version},
             ).scalar()
         return found
-
-    def id_key(self) -> bytes:
-        """The store's own id key, made at random when it is first asked for."""
-        with writing(self._engine) as connection:
-            connection.execute(
-                sa.text("INSERT INTO meta (name, value) VALUES (:n, :v) ON CONFLICT DO NOTHING"),
-                {"n": _ID_KEY, "v": secrets.token_hex(32)},
-            )
-            value = connection.execute(
-                sa.text("SELECT value FROM meta WHERE name = :n"), {"n": _ID_KEY}
-            ).scalar_one()
-        return bytes.fromhex(value)
-
-    def keep_id_key(self, key: bytes) -> None:
-        """Remember which id key this store was written with, by a fingerprint.
-
-        Raises:
-            StoreError: it is another key now; labels would not find their decisions.
-        """
-        mark = blake2b(b"slicewatch id key", digest_size=8, key=key).hexdigest()
-        with writing(self._engine) as connection:
-            connection.execute(
-                sa.text("INSERT INTO meta (name, value) VALUES (:n, :v) ON CONFLICT DO NOTHING"),
-                {"n": _ID_KEY_MARK, "v": mark},
-            )
-            stored = connection.execute(
-                sa.text("SELECT value FROM meta WHERE name = :n"), {"n": _ID_KEY_MARK}
-            ).scalar_one()
-        if stored != mark:
-            raise StoreError(
-                "privacy.id_key: this store was written with another key, so labels would not find"
-                " their decisions; use that key, or begin a new store (store.url)"
-            )
 
     def newest_snapshot(self, seen: int = 0) -> tuple[int, bytes] | None:
         """Id and bytes of the newest Snapshot; None when there is none, or it is ``seen``.

@@ -151,6 +151,7 @@ waiting_label = Table(
     Column("labelled_at", BigInteger, nullable=False),
     Column("ready", SmallInteger, nullable=False),
     Column("blind", Boolean, nullable=False),
+    Column("other_id", BigInteger, nullable=False, server_default="0"),
     sqlite_with_rowid=False,
     comment="Labels that came before their decision, kept by the shard that read them.",
 )
@@ -263,6 +264,15 @@ coding = Table(
     Column("hash", Text, nullable=False),
     Column("body", Text, nullable=False),
     comment="How decisions are coded, by the event time from which on.",
+)
+
+id_key = Table(
+    "id_key",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("effective_from", BigInteger, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    comment="Keys that ids are hashed with, by the event time from which on; not the keys.",
 )
 
 snapshot = Table(

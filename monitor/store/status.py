@@ -8,15 +8,18 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from monitor.core.time import SECOND, Grain, pane_start, to_datetime
-from monitor.ports import Shard, ShardStatus
+from monitor.ports import BEGINNING, Shard, ShardStatus
 from monitor.store import database
 from monitor.store.fold import ROLE, database_now
+from monitor.store.id_key_rules import ends, free_day
+from monitor.store.id_keys import read_marks
 from monitor.store.schema import coding, contract, fold_cursor, lease, resumption
 from monitor.store.shards import list_statuses, read_watermark
 from monitor.store.status_report import (
     CodingReport,
     ContractReport,
     EvaluatorReport,
+    IdKeyReport,
     ResumptionReport,
     ShardReport,
     StoreStatus,
@@ -31,7 +34,7 @@ estimate is told, since counting 1e7 rows would read all of them."""
 
 
 def read_status(
-    engine: sa.Engine, url: str, decisions_topic: str, lease_length: int
+    engine: sa.Engine, url: str, decisions_topic: str, lease_length: int, horizon: int
 ) -> StoreStatus:
     """Read everything, without a lock.
 
@@ -40,6 +43,7 @@ def read_status(
         url: how to name it; without passwords.
         decisions_topic: whose watermark is the service's.
         lease_length: microseconds an evaluator's lease lasts.
+        horizon: microseconds after a decision within which its labels may come.
     """
     found, needed = database.schema_revision(engine), database.head_revision()
     if found != needed:
@@ -59,6 +63,7 @@ def read_status(
             shards=shards,
             tables=tuple(_table(connection, name) for name in TABLES),
             codings=tuple(_codings(connection)),
+            id_keys=tuple(_id_keys(connection, horizon)),
             contracts=tuple(_contracts(connection)),
             resumptions=tuple(_resumptions(connection)),
         )
@@ -160,6 +165,15 @@ def _codings(connection: sa.Connection) -> Iterator[CodingReport]:
     query = sa.select(coding.c.effective_from, coding.c.hash).order_by(coding.c.effective_from)
     for row in connection.execute(query):
         yield CodingReport(_moment(row.effective_from or None), row.hash)
+
+
+def _id_keys(connection: sa.Connection, horizon: int) -> Iterator[IdKeyReport]:
+    marks = read_marks(connection)
+    last = ends(marks)
+    for mark in marks:
+        free = free_day(last[mark.id], horizon) if mark.id in last else None
+        since = None if mark.start == BEGINNING else mark.start
+        yield IdKeyReport(mark.id, _moment(since), _moment(free))
 
 
 def _contracts(connection: sa.Connection) -> Iterator[ContractReport]:

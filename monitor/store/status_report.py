@@ -93,6 +93,21 @@ class CodingReport:
 
 
 @dataclass(frozen=True, slots=True)
+class IdKeyReport:
+    """A key that ids are hashed with; never the key.
+
+    Attributes:
+        id: its name.
+        effective_from: the first day it is for; None: from the beginning.
+        free_from: the day of event time from which it may be destroyed; None: it is the newest.
+    """
+
+    id: str
+    effective_from: datetime | None
+    free_from: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class ContractReport:
     """One version of a contract that was in force."""
 
@@ -130,6 +145,7 @@ class StoreStatus:
         shards: in (topic, partition) order.
         tables: rows of what grows.
         codings: by the event time from which on they hold.
+        id_keys: likewise.
         contracts: every version there was.
         resumptions: oldest first.
     """
@@ -143,5 +159,6 @@ class StoreStatus:
     shards: tuple[ShardReport, ...] = ()
     tables: tuple[TableReport, ...] = ()
     codings: tuple[CodingReport, ...] = ()
+    id_keys: tuple[IdKeyReport, ...] = ()
     contracts: tuple[ContractReport, ...] = ()
     resumptions: tuple[ResumptionReport, ...] = ()

@@ -20,6 +20,7 @@ import psutil
 import sqlalchemy as sa
 from bench_ingest import broker
 from common import QUICKSTART, Databases, Report, databases, settings_at, traffic
+from id_keys import WITH_KEY
 from kafka_broker import KafkaBroker, missing_tools
 
 from monitor.commands import wiring
@@ -38,7 +39,10 @@ class Worker:
         command = [sys.executable, "-m", "monitor", "ingest", "--settings", str(QUICKSTART)]
         self._log = (folder / "worker.log").open("ab")
         self._process = subprocess.Popen(
-            command, env={**os.environ, **environment}, stdout=self._log, stderr=self._log
+            command,
+            env={**os.environ, **WITH_KEY, **environment},
+            stdout=self._log,
+            stderr=self._log,
         )
         self._seen = psutil.Process(self._process.pid)
 

@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import sqlalchemy as sa  # noqa: E402
+from id_keys import WITH_KEY  # noqa: E402
 from postgres import PostgresServer, has_postgres  # noqa: E402
 from psycopg import sql  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -127,7 +128,8 @@ def timed(call: Callable[[], object]) -> float:
 def settings_at(url: str, path: Path = QUICKSTART, **more: str) -> Settings:
     """Settings on a store of their own; ``STREAM__CLOCK="live"`` sets ``stream.clock``."""
     environment = {"STORE__URL": url, "STREAM__CLOCK": "history", **more}
-    return load(path, {f"SLICEWATCH__{key}": value for key, value in environment.items()})
+    named = {f"SLICEWATCH__{key}": value for key, value in environment.items()}
+    return load(path, WITH_KEY | named)
 
 
 class Databases:

@@ -24,6 +24,7 @@ from fairlearn.metrics import (
     selection_rate,
     true_positive_rate,
 )
+from id_keys import WITH_KEY
 
 from monitor.core.contract import Metric
 from monitor.core.estimates import as_labelled, estimate
@@ -73,7 +74,7 @@ def either(request: pytest.FixtureRequest) -> Consumed:
 def _estimates(run: Consumed, attributes: list[str]) -> Iterator[tuple[str, str, float, float]]:
     """(metric, slice, estimate, rate over labelled rows) from the store's counts."""
     counts, index = stored_counts(run)
-    coding = load(SETTINGS, {}).coding
+    coding = load(SETTINGS, WITH_KEY).coding
     table = roll_up(counts, index, attributes)
     for metric in map(Metric, METRICS):
         values = estimate(table, coding, metric).value.tolist()
@@ -148,7 +149,7 @@ def test_audited_rates_are_near_the_truth_and_labelled_rows_far_off(
     counts, index = stored_counts(years)
     table = roll_up(counts, index, GROUPS[group])
     by_slice = dict(list(frame.groupby(oracle.slice_names(frame, GROUPS[group]))))
-    coding = load(SETTINGS, {}).coding
+    coding = load(SETTINGS, WITH_KEY).coding
     for metric in (Metric.TPR, Metric.FPR):
         found, labelled = estimate(table, coding, metric, z=4), as_labelled(table, metric)
         off: list[tuple[float, float]] = []

@@ -31,7 +31,6 @@ from monitor.store import database as db
 from monitor.store import ingest
 from monitor.store import status as status_module
 from monitor.store.forget import forget
-from monitor.store.records import Records
 
 NOW = lesson.START
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -542,7 +541,7 @@ def test_a_flush_under_way_ends_before_anything_is_forgotten(
         label = [lesson.label(SECRET, NOW, True)]
         consumed = threads.submit(consume, pipeline, labels=label)
         assert flushing.wait(60)
-        (key,) = wiring.id_hasher(pipeline.settings, Records(pipeline.engine))([SECRET]).tolist()
+        (key,) = wiring.id_hasher(pipeline.settings, pipeline.engine).under_all(SECRET)
         forgotten = threads.submit(forget, pipeline.engine, key)
         try:
             until_one_waits(pipeline)

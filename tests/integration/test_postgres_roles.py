@@ -87,7 +87,7 @@ def operate(engine: Engine) -> None:
     with engine.connect() as connection:
         one = connection.execute(select(pending.c.id).limit(1)).scalar_one()
     assert forget(engine, one)["pending"] == 1
-    assert read_status(engine, "", DECISIONS, 0).tables[0].rows == records.pending_rows()
+    assert read_status(engine, "", DECISIONS, 0, 0).tables[0].rows == records.pending_rows()
     policy = retention.RetentionPolicy(DAY, DAY, DAY, DAY, 0)
     retention.apply(engine, policy, slowest + 60 * DAY, slowest + 60 * DAY)
     assert not records.pending_rows()

@@ -507,7 +507,8 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
 def _added(pipeline: Pipeline, topic: str, batches: Sequence[Sequence[bytes | None]]) -> Any:
     """What a shard adds, and (number of the event, reason, field) of every dead letter."""
     eras = Eras.always(pipeline.settings.coding)
-    codecs = wiring.build_codecs(pipeline.settings, pipeline.engine, eras)
+    keys = wiring.id_keys(pipeline.settings)
+    codecs = wiring.build_codecs(pipeline.settings, pipeline.engine, eras, keys)
     claim = Claim(Shard(topic, 0), 1, 0, 0, None, None, Tallies())
     state = ShardState.of(claim, codecs, topic == DECISIONS, 0)
     offset, first = 0, [0]

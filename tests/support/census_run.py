@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from brokers import Broker
 from census import EXAMPLES, History, messages
+from id_keys import WITH_KEY
 from running import Running, Series
 
 from monitor.core.cells import COUNTERS, Counter, Counts, Route, decode_strata
@@ -72,6 +73,7 @@ def consume(broker: Broker, history: History, name: str, folder: Path) -> Consum
         "SLICEWATCH__STREAM__GROUP_ID": name,
         "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
         "SLICEWATCH__STORE__URL": url,
+        **WITH_KEY,
     }
     with Running(folder, ["run", "--settings", str(SETTINGS)], environment) as service:
         store = folder / "kafka.db"
@@ -98,7 +100,7 @@ def replay(history: History, folder: Path, **overrides: str) -> tuple[str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "monitor", "replay", "--settings", str(SETTINGS), *files],
         cwd=folder,
-        env={**os.environ, "SLICEWATCH__STORE__URL": url, **overrides},
+        env={**os.environ, "SLICEWATCH__STORE__URL": url, **WITH_KEY, **overrides},
         capture_output=True,
         text=True,
         timeout=CONSUME_SECONDS,

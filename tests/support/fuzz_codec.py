@@ -34,7 +34,7 @@ from monitor.store import payload
 from monitor.store.ingest import decision_payload
 
 CODING = Coding((Attribute(NAME, CHANNELS),), score_bands=(0.7, 0.9), audit_rates=(1.0, 0.5))
-HASHER = IdHasher(b"key")
+HASHER = IdHasher.of(b"key")
 MAX_VERSIONS = 8
 EACH = 200  # decisions in a batch of the flood
 FEW = 50  # longer arrays are the same few bytes again and again

@@ -30,7 +30,7 @@ CODING = Coding(
     audit_rates=(1.0, 0.5),
 )
 SHARD = Shard("decisions", 0)
-HASHER = IdHasher(b"key")
+HASHER = IdHasher.of(b"key")
 
 
 def records(values: list[bytes | None], start: int = 0) -> Records:
@@ -220,14 +220,17 @@ def test_unknown_values_are_counted_by_attribute() -> None:
     assert coder.unknown_values(read.codes) == {"channel": 1}
 
 
+AT = np.zeros(1, np.int64)
+
+
 def test_ids_are_keyed_hashes_of_63_bits() -> None:
-    hasher, other = IdHasher(b"key"), IdHasher(b"another")
-    (found,) = hasher(["x"]).tolist()
+    hasher, other = IdHasher.of(b"key"), IdHasher.of(b"another")
+    (found,) = hasher(["x"], AT).tolist()
     wanted = blake2b(b"x", digest_size=8, key=b"key").digest()
     assert found == int.from_bytes(wanted, "big") >> 1
     assert found >= 0
-    assert hasher(["x"]).tolist() == [found] != other(["x"]).tolist()
-    assert hasher([]).tolist() == []
+    assert hasher(["x"], AT).tolist() == [found] != other(["x"], AT).tolist()
+    assert hasher([], AT[:0]).tolist() == []
 
 
 def label(**more: Any) -> dict[str, Any]:
@@ -235,14 +238,14 @@ def label(**more: Any) -> dict[str, Any]:
 
 
 def test_columns_of_labels() -> None:
-    hasher = IdHasher(b"key")
+    hasher = IdHasher.of(b"key")
     rows = [
         label(),
         label(ready=None, reason="complaint", kind="retraction", version=9, blind=True),
         label(ready=False, blind=False, kind="adjudication"),
     ]
     read = read_all(LabelCodec(hasher), records(dump(*rows)))[0].labels
-    assert read.ids.tolist() == hasher(["a"] * 3).tolist()
+    assert read.ids.tolist() == hasher(["a"] * 3, read.ts).tolist()
     assert read.ready.tolist() == [1, 2, 0]
     assert read.complaint.tolist() == [0, 1, 0]
     assert read.rank.tolist() == [0, 3, 2]
@@ -258,7 +261,7 @@ def test_columns_of_labels() -> None:
 )  # fmt: skip
 def test_labels_that_differ_are_told_apart(change: dict[str, Any]) -> None:
     """Waiting labels are kept by this hash: two that count differently must not be one."""
-    read = read_all(LabelCodec(IdHasher(b"key")), records(dump(label(), label(**change))))[0].labels
+    read = read_all(LabelCodec(HASHER), records(dump(label(), label(**change))))[0].labels
     assert len(set(read.label.tolist())) == 2
 
 
@@ -267,7 +270,7 @@ def test_labels_that_differ_are_told_apart(change: dict[str, Any]) -> None:
                {"blind": False}]
 )  # fmt: skip
 def test_the_same_label_said_differently_is_one(change: dict[str, Any]) -> None:
-    read = read_all(LabelCodec(IdHasher(b"key")), records(dump(label(), label(**change))))[0].labels
+    read = read_all(LabelCodec(HASHER), records(dump(label(), label(**change))))[0].labels
     assert len(set(read.label.tolist())) == 1
 
 
@@ -280,4 +283,4 @@ def test_dead_letters_of_a_message_share_its_keyed_hash() -> None:
     _, letters = read_all(reader, records([array, bad, bad]))
     of_array, of_bad = HASHER.of_payload(array), HASHER.of_payload(bad)
     assert [x.payload_hash for x in letters] == [of_array, of_array, of_bad, of_bad]
-    assert IdHasher(b"another key").of_payload(bad) != of_bad
+    assert IdHasher.of(b"another key").of_payload(bad) != of_bad

@@ -39,7 +39,7 @@ def records(topic: str, values: list[bytes], at: int) -> Records:
 
 
 def read_all(codec: Any, batch: Records) -> tuple[Any, list[str]]:
-    letters = Letters(batch, IdHasher(b""))
+    letters = Letters(batch, IdHasher.of(b""))
     return codec.read(batch, letters), [letter.reason for letter in letters.found]
 
 
@@ -59,7 +59,7 @@ def test_every_decision_is_read_back_as_it_was_made(step: Step) -> None:
 
 def test_every_label_is_read_back_as_it_was_given(step: Step) -> None:
     values = list(messages(label_events(step.labels), 100))
-    read, refused = read_all(LabelCodec(IdHasher(b"")), records("labels", values, step.end))
+    read, refused = read_all(LabelCodec(IdHasher.of(b"")), records("labels", values, step.end))
     assert not refused
     assert read.labels.ready.tolist() == step.labels.ready.tolist()
     assert read.labels.rank.tolist() == step.labels.correction.astype(int).tolist()

@@ -17,6 +17,7 @@ FILE = """
 [stream.security]
 [server]
 [privacy]
+id_key = "0123456789abcdef"
 [dedupe]
 [evaluate]
 [ingest]
@@ -101,6 +102,10 @@ def test_the_file_itself_is_fine(check: Check) -> None:
     assert [contract.name for contract in check({}).contracts] == ["replies", "mails"]
 
 
+KEYS = [
+    {"id": "a", "key": "x" * 16},
+    {"id": "b", "key": "y" * 16, "from_day": "2027-01-01"},
+]
 IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
     # streams and time
     ({"stream.labels_topic": "decisions"}, "stream.labels_topic", "two topics"),
@@ -147,6 +152,24 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"privacy.id_key": "short"}, "privacy.id_key", "16 to 64 bytes"),
     ({"privacy.id_key": "x" * 65}, "privacy.id_key", "16 to 64 bytes"),
+    ({"privacy.id_key": None}, "privacy.id_key", "slicewatch db new-key FILE"),
+    ({"privacy.id_keys": KEYS}, "privacy.id_key", "make it the first"),
+    *(
+        ({"privacy.id_key": None, "privacy.id_keys": keys}, f"privacy.id_keys[{key}", words)
+        for keys, key, words in (
+            ([{"id": "a"}], "0].key_file", "slicewatch db new-key FILE"),
+            ([{"id": "store", "key": "x" * 16}], "0].id", "choose another name"),
+            ([{"id": "a", "key": "x" * 15}], "0].key", "16 to 64 bytes"),
+            ([{"id": "a", "key": "ü" * 33}], "0].key", "66 bytes"),
+            ([{"key": "x" * 16}], "0].id", "is missing"),
+            ([KEYS[0], {"id": "b", "key": "y" * 16}], "1].from_day", "is missing"),
+            ([KEYS[0], KEYS[1] | {"key": "x" * 16}], "1].key", "is the key of privacy.id_keys[0]"),
+            ([KEYS[0], KEYS[1] | {"id": "a"}], "1].id", "repeats 'a'"),
+            ([*KEYS, KEYS[1] | {"id": "c", "key": "z" * 16}], "2].from_day", "must be later"),
+            ([KEYS[0] | {"from_day": "2027-02-01"}, KEYS[1]], "1].from_day", "must be later"),
+            ([KEYS[0], KEYS[1] | {"from_day": "January"}], "1].from_day", "a date such as"),
+        )
+    ),
     ({"server.tls_key_file": "x"}, "server.tls_cert_file", "is missing"),
     ({"server.client_ca_file": "x"}, "server.client_ca_file", "needs TLS"),
     ({"server.token": "two words"}, "server.token", "header"),

@@ -33,6 +33,8 @@ effective = 2026-01-01
 reason = "first"
 """
 
+ID_KEY = "SLICEWATCH__PRIVACY__ID_KEY"
+
 Load = Callable[..., api.Settings]
 
 
@@ -43,7 +45,8 @@ def load(tmp_path: Path) -> Load:
     def load(text: str = "", base: str = BASE, **env: str) -> api.Settings:
         path = tmp_path / "slicewatch.toml"
         path.write_text(text + base)
-        return api.load(path, env)
+        keyed = {} if "id_key" in f"{text}{env}".lower() else {ID_KEY: "0123456789abcdef"}
+        return api.load(path, keyed | env)
 
     return load
 
@@ -189,6 +192,47 @@ class TestSecrets:
     sasl_mechanism = "PLAIN"
     username = "app"
     """
+
+    def test_id_keys_of_a_list_and_their_files(self, load: Load, tmp_path: Path) -> None:
+        (tmp_path / "new").write_text("hunter2-abcdef0123456789\n")
+        settings = load(
+            f'''[[privacy.id_keys]]
+            id = "default"
+            key = "hunter2-0123456789"
+            [[privacy.id_keys]]
+            id = "2027"
+            key_file = "{tmp_path}/new"
+            from_day = 2027-01-01
+            '''
+        )
+        assert [one.id for one in settings.privacy.keys] == ["default", "2027"]
+        assert settings.privacy.keys[1].key == api.Secret("hunter2-abcdef0123456789")
+        assert settings.privacy.keys[1].from_day == date(2027, 1, 1)
+        for text in (repr(settings), api.resolved(settings)):
+            assert "hunter2" not in text
+
+    def test_id_keys_from_the_environment(self, load: Load) -> None:
+        settings = load(
+            SLICEWATCH__PRIVACY__ID_KEYS__0__ID="a",
+            SLICEWATCH__PRIVACY__ID_KEYS__0__KEY="hunter2-0123456789",
+            SLICEWATCH__PRIVACY__ID_KEYS__1__ID="b",
+            SLICEWATCH__PRIVACY__ID_KEYS__1__KEY="hunter2-9876543210",
+            SLICEWATCH__PRIVACY__ID_KEYS__1__FROM_DAY="2027-01-01",
+        )
+        assert [one.from_day for one in settings.privacy.keys] == [None, date(2027, 1, 1)]
+        assert "hunter2" not in api.resolved(settings)
+
+    def test_a_single_key_is_a_list_of_one(self, load: Load) -> None:
+        (only,) = load().privacy.keys
+        assert (only.id, only.from_day) == ("default", None)
+
+    def test_test_conditions_alone_need_no_key(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.toml"
+        path.write_text(BASE.replace('owner = "team"', 'owner = "team"\nsynthetic = true'))
+        assert api.load(path, {}).privacy.keys == ()
+        path.write_text(BASE)
+        with pytest.raises(SettingsError, match=r"privacy\.id_key: .* slicewatch db new-key FILE"):
+            api.load(path, {})
 
     def test_a_secret_is_never_printed(self, load: Load) -> None:
         settings = load(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from id_keys import WITH_KEY
 
 from monitor import settings as api
 
@@ -17,15 +18,26 @@ FILES = [DEPLOY / "slicewatch.reference.toml", QUICKSTART, DEPLOY / "examples" /
 CONTRACT = "SLICEWATCH__USE_CASE__0__CONTRACT__"
 
 
+def load(path: Path, **env: str) -> api.Settings:
+    return api.load(path, WITH_KEY | env)
+
+
 def use_case(**env: str) -> api.UseCase:
-    return api.load(QUICKSTART, env).use_case[0]
+    return load(QUICKSTART, **env).use_case[0]
+
+
+def resolved(settings: api.Settings) -> str:
+    """The resolved text without the key, which is masked there, but with its file."""
+    text = api.resolved(settings)
+    assert 'id_key = "********"\n' in text
+    return text.replace('id_key = "********"\n', "")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_resolved_text_loads_to_equal_settings(path: Path, tmp_path: Path) -> None:
-    first = api.load(path, {})
+    first = load(path)
     again = tmp_path / "again.toml"
-    again.write_text(api.resolved(first))
+    again.write_text(resolved(first))
     second = api.load(again, {})
     assert second == first
     assert api.resolved(second) == api.resolved(first)
@@ -42,10 +54,10 @@ def test_any_text_number_and_duration_survives(
 ) -> None:
     quoted = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
     env = {f"{CONTRACT}RATIONALE": quoted, f"{CONTRACT}MAX_FPR_GAP": f"{gap:f}"}
-    first = api.load(QUICKSTART, env | {"SLICEWATCH__DEDUPE__WINDOW": micros})
+    first = load(QUICKSTART, SLICEWATCH__DEDUPE__WINDOW=micros, **env)
     assert first.use_case[0].contract.rationale == text
     path = tmp_path_factory.mktemp("resolved") / "x.toml"
-    path.write_bytes(api.resolved(first).encode())
+    path.write_bytes(resolved(first).encode())
     assert api.load(path, {}) == first
 
 

@@ -23,7 +23,7 @@ T0 = to_micros(lesson.START)
 
 
 def codecs(dedupe: int = HOUR, pending_all: bool = False) -> Codecs:
-    coder, hasher = Coder(Eras.always(CODING), 64), IdHasher(b"key")
+    coder, hasher = Coder(Eras.always(CODING), 64), IdHasher.of(b"key")
     return Codecs(
         decisions=DecisionCodec(coder, CODING),
         labels=LabelCodec(hasher),
@@ -110,7 +110,7 @@ def test_what_is_pending_and_hashed(dedupe: int, pending_all: bool) -> None:
     assert columns is not None
     assert columns.pending.tolist() == [True, pending_all]
     assert columns.request.tolist() == [Request.KEPT, Request.NONE]
-    hashes = shared.hasher(["a", "b"]).tolist()
+    hashes = shared.hasher(["a", "b"], columns.ts).tolist()
     needed = bool(dedupe) or pending_all
     assert columns.ids.tolist() == [hashes[0], hashes[1] if needed else 0]
     assert len(columns.keys) == (2 if dedupe else 0)

@@ -14,7 +14,6 @@ from monitor.commands.db.opening import opened
 from monitor.commands.options import settings_option
 from monitor.errors import SlicewatchError
 from monitor.store.forget import forget as forget_key
-from monitor.store.records import Records
 
 MAX_LENGTH = 200  # of a decision id, as in its event
 
@@ -37,7 +36,8 @@ def forget(decision_ids: tuple[str, ...], stdin: bool, path: Path) -> None:
     ids = _ids(decision_ids, stdin)
     removed: Counter[str] = Counter()
     with opened(path) as (settings, engine):
-        for key in wiring.id_hasher(settings, Records(engine))(ids).tolist():
+        hasher = wiring.id_hasher(settings, engine)
+        for key in (key for one in ids for key in hasher.under_all(one)):
             removed.update(forget_key(engine, key))
     click.echo(_sentence(removed, len(ids)))
 

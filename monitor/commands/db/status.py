@@ -40,6 +40,7 @@ def status(path: Path, as_json: bool) -> None:
             settings.store.url.masked,
             settings.stream.decisions_topic,
             settings.evaluate.lease,
+            settings.stream.horizon,
         )
     if as_json:
         click.echo(msgspec.json.encode(found))
@@ -96,6 +97,11 @@ def _tables(found: StoreStatus) -> Iterator[Table]:
         "codings", ("from", "hash"), ((_moment(c.effective_from), c.hash) for c in found.codings)
     )
     yield _table(
+        "id keys",
+        ("key", "from", "may be destroyed from"),
+        ((k.id, _day(k.effective_from), _day(k.free_from)) for k in found.id_keys),
+    )
+    yield _table(
         "contracts",
         ("contract", "version", "recorded"),
         ((c.name, c.version, _moment(c.recorded_at)) for c in found.contracts),
@@ -139,6 +145,10 @@ def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> T
 
 def _text(value: object) -> str:
     return "-" if value is None else str(value)
+
+
+def _day(at: datetime | None) -> str:
+    return "-" if at is None else f"{at:%Y-%m-%d}"
 
 
 def _moment(at: datetime | None) -> str:

@@ -1,0 +1,33 @@
+"""``slicewatch db drop-key``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from monitor.commands.db.opening import opened
+from monitor.commands.options import settings_option
+from monitor.store import database
+from monitor.store.drop_key import drop_key as drop
+
+
+@click.command("drop-key")
+@click.argument("key_id", metavar="KEY")
+@settings_option
+def drop_key(key_id: str, path: Path) -> None:
+    """Give up an id key before its time, and erase what is stored under ids hashed with it.
+
+    For a key that is lost, has leaked, or was announced by mistake. KEY is its id, as in db status.
+    Counts stay; labels that come later for the decisions of its days count as unmatched, and their
+    corrections too. Whoever runs is fenced: start all processes with settings without the key.
+    Nothing but a backup brings back what is erased. A key whose days are past the horizon needs
+    none of this: it is left out of the settings.
+
+    Example: slicewatch db drop-key 2026
+    """
+    with opened(path) as (_, engine):
+        removed = drop(engine, key_id)
+        rows = ", ".join(f"{number} from {table}" for table, number in removed.items())
+        click.echo(f'id key "{key_id}" is forgotten; rows removed: {rows}')
+        database.compact(engine)

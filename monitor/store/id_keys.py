@@ -1,0 +1,201 @@
+"""The keys that decision ids are hashed with: which of them a store is written with.
+
+A decision and its labels are hashed with the key of the day they name. The keys themselves are in
+the settings; the store has their names, days and fingerprints, so that whoever starts with others
+is refused. Only where all use cases are test conditions, a store may make a key of its own.
+
+Whoever changes the keys locks what whoever changes the eras of coding locks, and fences all shards:
+nothing is hashed by keys that the store does not have.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from monitor.core.time import Grain, pane_of
+from monitor.errors import OutdatedError, StoreError
+from monitor.ports import BEGINNING, IdKey
+from monitor.settings.sections import STORE_KEY
+from monitor.store import id_key_rules as rules
+from monitor.store.codings import fence_all, lock_eras
+from monitor.store.database import reading, writing
+from monitor.store.id_key_rules import KeyMark
+from monitor.store.schema import id_key as table
+from monitor.store.schema import label_state, meta, ownership, pending, waiting_label
+from monitor.store.shards import read_slowest
+
+_OWN = "id_key"  # name of the store's own key in ``meta``
+_HASHED = (pending, label_state, waiting_label)
+
+
+class IdKeys:
+    """The id keys of one store."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def keep(self, wanted: Sequence[IdKey], horizon: int) -> tuple[IdKey, ...]:
+        """Let ids be hashed with these keys from now on; returns all keys in force.
+
+        Args:
+            wanted: of the settings, by start; none where the store makes its own.
+            horizon: how long after a decision its labels may come (microseconds).
+
+        Raises:
+            OutdatedError: the store was started with newer settings.
+            StoreError: this store cannot go on with these keys.
+        """
+        with writing(self._engine) as connection:
+            lock_eras(connection)
+            stored = read_marks(connection)
+            keys = _followed(connection, stored, wanted, horizon) or (_make_own(connection),)
+            marks = rules.marks_of(keys)
+            if marks != stored:
+                fence_all(connection)
+                _write(connection, marks)
+        return keys
+
+    def in_force(self, wanted: Sequence[IdKey]) -> tuple[IdKey, ...]:
+        """The keys of a store that is open with these settings, by start.
+
+        Raises:
+            OutdatedError: the store was started with newer settings.
+            StoreError: the settings have another key under a known name, or lack the only one.
+        """
+        with reading(self._engine) as connection:
+            stored, own = read_marks(connection), _own_key(connection)
+        keys = {key.id: key for key in (*own, *wanted)}
+        if not stored:
+            raise StoreError("this store has no id key yet; start the service first")
+        if not wanted and len(stored) > len(own):
+            raise rules.not_set(stored)
+        for mark in stored:
+            if mark.id not in keys:
+                raise rules.outdated(mark)
+            rules.refuse_another(mark, KeyMark.of(keys[mark.id]))
+        return tuple(keys[mark.id] for mark in stored)
+
+    def changes(self, wanted: Sequence[IdKey], horizon: int) -> list[str]:
+        """What a start with these keys would do, a line each; empty when nothing.
+
+        Raises:
+            OutdatedError: the store was started with newer settings.
+            StoreError: it would refuse.
+        """
+        with reading(self._engine) as connection:
+            stored = read_marks(connection)
+            keys = _followed(connection, stored, wanted, horizon)
+        if not stored:
+            return []
+        before, after = {mark.id for mark in stored}, {key.id for key in keys}
+        return [
+            *(f'id key "{key.id}" is new' for key in keys if key.id not in before),
+            *(f'id key "{mark.id}" is forgotten' for mark in stored if mark.id not in after),
+        ]
+
+
+def read_marks(connection: sa.Connection) -> tuple[KeyMark, ...]:
+    """What the store knows of its keys, by start."""
+    rows = connection.execute(sa.select(table).order_by(table.c.effective_from)).all()
+    return tuple(KeyMark(row.id, row.effective_from, row.fingerprint) for row in rows)
+
+
+def require_keys(connection: sa.Connection, keys: Sequence[IdKey]) -> None:
+    """Raise OutdatedError unless these are the store's: it was started with others since.
+
+    The store's own key may be gone: it is deleted without anybody's doing.
+    """
+    stored = read_marks(connection)
+    ours = rules.marks_of(keys)
+    if STORE_KEY not in {mark.id for mark in stored}:
+        ours = tuple(mark for mark in ours if mark.id != STORE_KEY)
+    if stored != ours:
+        raise OutdatedError(rules.CHANGED)
+
+
+def expire_own_key(engine: sa.Engine, horizon: int) -> None:
+    """Delete the store's own key when no label can come any more for what is hashed with it."""
+    with reading(engine) as connection:
+        if not _own_is_past(connection, horizon):
+            return
+    with writing(engine) as connection:
+        lock_eras(connection)
+        if _own_is_past(connection, horizon):
+            forget_mark(connection, STORE_KEY)
+
+
+def forget_mark(connection: sa.Connection, name: str) -> None:
+    """Let the store know nothing of a key any more; its own key is overwritten."""
+    connection.execute(sa.delete(table).where(table.c.id == name))
+    if name == STORE_KEY:
+        _delete_own(connection)
+
+
+def _own_is_past(connection: sa.Connection, horizon: int) -> bool:
+    end = rules.ends(read_marks(connection)).get(STORE_KEY)
+    return end is not None and _is_past(connection, end, horizon)
+
+
+def _followed(
+    connection: sa.Connection, stored: Sequence[KeyMark], wanted: Sequence[IdKey], horizon: int
+) -> tuple[IdKey, ...]:
+    """All keys after a start with ``wanted``; none: the store is to make its own."""
+    read_to = connection.execute(sa.select(sa.func.max(ownership.c.max_decided_at))).scalar()
+    if read_to is None or not stored:
+        return tuple(wanted) or _own_key(connection)
+    own = _own_key(connection)
+    if not wanted and not own:
+        raise rules.not_set(stored)
+    keys = (*own, *wanted)
+    marks = rules.marks_of(keys)
+    left = rules.ends({*stored, *marks})
+    for mark in rules.gone(stored, marks, read_to):
+        if not _is_past(connection, left[mark.id], horizon):
+            raise rules.needed(mark, left[mark.id], horizon)
+    return keys
+
+
+def _is_past(connection: sa.Connection, end: int, horizon: int) -> bool:
+    """Whether nothing that is hashed lies before ``end``, nor can come."""
+    slowest = read_slowest(connection)
+    if slowest is None or slowest - horizon < end:
+        return False
+    hour = pane_of(end, Grain.HOUR)
+    kept = (sa.select(sa.exists().where(one.c.hour < hour)) for one in _HASHED)
+    return not any(connection.execute(query).scalar_one() for query in kept)
+
+
+def _write(connection: sa.Connection, marks: Sequence[KeyMark]) -> None:
+    """Replace all marks; the eras must be locked."""
+    connection.execute(sa.delete(table))
+    rows = [
+        {"id": mark.id, "effective_from": mark.start, "fingerprint": mark.fingerprint}
+        for mark in marks
+    ]
+    connection.execute(sa.insert(table), rows)
+    if STORE_KEY not in {mark.id for mark in marks}:
+        _delete_own(connection)
+
+
+def _own_key(connection: sa.Connection) -> tuple[IdKey, ...]:
+    """The key that the store made itself, if it did."""
+    value = connection.execute(sa.select(meta.c.value).where(meta.c.name == _OWN)).scalar()
+    return () if value is None else (IdKey(STORE_KEY, BEGINNING, bytes.fromhex(value)),)
+
+
+def _make_own(connection: sa.Connection) -> IdKey:
+    text = secrets.token_hex(32)
+    connection.execute(sa.insert(meta).values(name=_OWN, value=text))
+    return IdKey(STORE_KEY, BEGINNING, bytes.fromhex(text))
+
+
+def _delete_own(connection: sa.Connection) -> None:
+    on_file = connection.dialect.name == "sqlite"
+    if on_file:  # the bytes of a deleted row would stay until others need their place
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+    connection.execute(sa.delete(meta).where(meta.c.name == _OWN))
+    if on_file:
+        connection.exec_driver_sql("PRAGMA secure_delete = OFF")
