@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from monitor.core.time import SECOND, Grain, pane_start, to_datetime
 from monitor.ports import BEGINNING, Shard, ShardStatus
 from monitor.store import database
+from monitor.store.exclusions import read_exclusions
 from monitor.store.fold import ROLE, database_now
 from monitor.store.id_key_rules import ends, free_day
 from monitor.store.id_keys import read_marks
@@ -19,6 +20,7 @@ from monitor.store.status_report import (
     CodingReport,
     ContractReport,
     EvaluatorReport,
+    ExclusionReport,
     IdKeyReport,
     ResumptionReport,
     ShardReport,
@@ -66,6 +68,7 @@ def read_status(
             id_keys=tuple(_id_keys(connection, horizon)),
             contracts=tuple(_contracts(connection)),
             resumptions=tuple(_resumptions(connection)),
+            exclusions=tuple(_exclusions(connection)),
         )
 
 
@@ -195,3 +198,17 @@ def _resumptions(connection: sa.Connection) -> Iterator[ResumptionReport]:
             lost_from=_moment(row.lost_from),
             lost_until=_moment(row.lost_until),
         )
+
+
+def _exclusions(connection: sa.Connection) -> Iterator[ExclusionReport]:
+    for one in read_exclusions(connection):
+        if one.lifted_at is None:
+            yield ExclusionReport(
+                id=one.id,
+                starts_at=to_datetime(one.declared.span.start),
+                ends_at=to_datetime(one.declared.span.end),
+                version=one.declared.version,
+                reason=one.declared.reason,
+                owner=one.declared.owner,
+                excluded_at=to_datetime(one.excluded_at),
+            )

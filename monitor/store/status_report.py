@@ -131,6 +131,19 @@ class ResumptionReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ExclusionReport:
+    """Known-bad data that is left out; ``version`` None: whoever decided."""
+
+    id: int
+    starts_at: datetime
+    ends_at: datetime
+    version: str | None
+    reason: str
+    owner: str
+    excluded_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class StoreStatus:
     """Everything ``slicewatch db status`` tells.
 
@@ -148,6 +161,7 @@ class StoreStatus:
         id_keys: likewise.
         contracts: every version there was.
         resumptions: oldest first.
+        exclusions: those in force, oldest first.
     """
 
     database: str
@@ -162,3 +176,4 @@ class StoreStatus:
     id_keys: tuple[IdKeyReport, ...] = ()
     contracts: tuple[ContractReport, ...] = ()
     resumptions: tuple[ResumptionReport, ...] = ()
+    exclusions: tuple[ExclusionReport, ...] = ()

@@ -6,6 +6,7 @@ import click
 
 from monitor.commands.db.dead_letters import dead_letters
 from monitor.commands.db.drop_key import drop_key
+from monitor.commands.db.exclude import exclude
 from monitor.commands.db.forget import forget
 from monitor.commands.db.migrate import migrate
 from monitor.commands.db.new_key import new_key
@@ -21,5 +22,5 @@ def command() -> None:
     """
 
 
-for _one in (dead_letters, drop_key, forget, migrate, new_key, resume, status):
+for _one in (dead_letters, drop_key, exclude, forget, migrate, new_key, resume, status):
     command.add_command(_one)

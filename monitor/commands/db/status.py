@@ -115,6 +115,15 @@ def _tables(found: StoreStatus) -> Iterator[Table]:
             for g in found.resumptions
         ),
     )  # fmt: skip
+    yield _table(
+        "exclusions",
+        ("id", "from", "to", "version", "when", "owner", "reason"),
+        (
+            (str(x.id), _moment(x.starts_at), _moment(x.ends_at), x.version or "all",
+             _moment(x.excluded_at), x.owner, x.reason)
+            for x in found.exclusions
+        ),
+    )  # fmt: skip
 
 
 def _shard(one: ShardReport) -> tuple[str, ...]:

@@ -1,0 +1,151 @@
+"""``slicewatch db exclude``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import click
+import msgspec
+import sqlalchemy as sa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from monitor.commands.clock import SystemClock
+from monitor.commands.db.opening import opened
+from monitor.commands.options import settings_option
+from monitor.core.blocks import Span
+from monitor.core.time import to_datetime, to_micros
+from monitor.errors import SlicewatchError
+from monitor.settings.kinds import duration_text
+from monitor.store import database
+from monitor.store.exclusions import (
+    Declaration,
+    Exclusion,
+    add_exclusion,
+    lift_exclusion,
+    read_exclusions,
+)
+
+PIPED_WIDTH = 160
+MOST = 1 << 31  # as an id, far from the end of any database's integers
+_Instant = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+@click.command("exclude")
+@settings_option
+@click.option("--from", "start", metavar="TIME", help="First instant, as 2026-06-01T10:00:00Z.")
+@click.option("--to", "end", metavar="TIME", help="The instant it ends at, exclusive.")
+@click.option("--version", metavar="TEXT", help="Only blocks in which this version decided.")
+@click.option("--reason", metavar="TEXT", help="Why; kept for good.")
+@click.option("--owner", metavar="TEXT", help="Who answers for it; kept for good.")
+@click.option("--lift", type=click.IntRange(1, MOST), metavar="ID", help="Take an exclusion back.")
+@click.option("--list", "listing", is_flag=True, help="Show all, lifted ones too.")
+def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None) -> None:
+    """Leave known-bad data out of every window, and take that back.
+
+    Whole release blocks are left out: all that have an instant in common with the given event
+    time, so that nothing can be found by subtraction. That may be more than was asked for.
+    Nothing is deleted; with --lift the blocks are in the windows again.
+
+    Example: slicewatch db exclude --from 2026-06-01T10:00:00Z --to 2026-06-01T12:00:00Z
+    --reason "the router logged test traffic" --owner "triage team"
+    """
+    declares = any(text is not None for text in declared.values())
+    if [declares, lift is not None, listing].count(True) != 1:
+        raise SlicewatchError(
+            "give --from, --to, --reason and --owner, or --lift ID, or --list alone"
+        )
+    asked = _declaration(**declared) if declares else None
+    with opened(path) as (settings, engine):
+        if asked is not None:
+            click.echo(_added(add_exclusion(engine, asked, SystemClock().now())))
+        elif lift is not None:
+            lift_exclusion(engine, lift, SystemClock().now())
+            click.echo(f"exclusion {lift} is lifted: its release blocks are in the windows again")
+        else:
+            _print(_all(engine))
+            return
+    click.echo(
+        "The evaluator takes it over within one cycle"
+        f" ({duration_text(settings.evaluate.cycle)}), or when it is next started."
+    )
+
+
+def _declaration(
+    start: str | None, end: str | None, version: str | None, reason: str | None, owner: str | None
+) -> Declaration:
+    first, last = _instant("--from", start), _instant("--to", end)
+    if first >= last:
+        raise SlicewatchError("--from must be before --to, which is exclusive")
+    return Declaration(
+        Span(first, last), version, _said("--reason", reason), _said("--owner", owner)
+    )
+
+
+def _instant(option: str, text: str | None) -> int:
+    given = _said(option, text)
+    try:
+        return to_micros(msgspec.convert(given, _Instant).astimezone(UTC))
+    except (msgspec.ValidationError, OverflowError):  # the latter at the ends of the calendar
+        raise SlicewatchError(
+            f"{option} must be a time with its zone, such as 2026-06-01T10:00:00Z"
+        ) from None
+
+
+def _said(option: str, text: str | None) -> str:
+    if text is None or not text.strip():
+        raise SlicewatchError(f"{option} is missing; slicewatch db exclude --help has an example")
+    if not text.isprintable():
+        raise SlicewatchError(f"{option} must be one line of plain text")
+    return text.strip()
+
+
+def _added(one: Exclusion) -> str:
+    declared = one.declared
+    span = f"from {_moment(declared.span.start)} to {_moment(declared.span.end)}"
+    which = (
+        f"all release blocks that have a part {span}"
+        if declared.version is None
+        else f"all release blocks in which version {declared.version} decided anything {span}"
+    )
+    return (
+        f"exclusion {one.id}: {which} are left out of every window.\n"
+        "Blocks go as a whole, which may be more than was asked for; windows that lack one say so"
+        " (slicewatch_window_excluded).\n"
+        f"Nothing is deleted: slicewatch db exclude --lift {one.id} takes it back."
+    )
+
+
+def _all(engine: sa.Engine) -> list[Exclusion]:
+    with database.reading(engine) as connection:
+        return read_exclusions(connection)
+
+
+def _print(found: Iterable[Exclusion]) -> None:
+    names = ("id", "from", "to", "version", "reason", "owner", "declared", "lifted")
+    table = Table(*names, title="exclusions", title_justify="left")
+    for one in found:
+        told = (
+            str(one.id),
+            _moment(one.declared.span.start),
+            _moment(one.declared.span.end),
+            one.declared.version or "all",
+            one.declared.reason,
+            one.declared.owner,
+            _moment(one.excluded_at, "seconds"),
+            "-" if one.lifted_at is None else _moment(one.lifted_at, "seconds"),
+        )
+        table.add_row(*map(Text, told))
+    if not table.row_count:
+        click.echo("nothing was ever excluded")
+        return
+    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(table)
+
+
+def _moment(at: int, precision: str = "auto") -> str:
+    return to_datetime(at).isoformat(timespec=precision).replace("+00:00", "Z")
