@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from monitor.core.cells import Int64s
 
@@ -24,6 +25,7 @@ _COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
 # Element type and its binary form, by the kind of a column.
 _BIGINT, _BOOLEAN = (20, ">i8"), (16, "?")
+_POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,8 @@ def _arrays(table: sa.Table, columns: Columns) -> dict[str, PackedArray | list[A
     packed: dict[str, PackedArray | list[Any]] = {}
     for name, values in columns.items():
         element = _element(table.c[name])
-        packed[name] = PackedArray.of(values, element) if element else list(values)
+        whole = isinstance(values, np.ndarray) or None not in values
+        packed[name] = PackedArray.of(values, element) if element and whole else list(values)
     return packed
 
 
@@ -140,9 +143,14 @@ def _element(column: sa.Column[Any]) -> tuple[int, str] | None:
 
 
 def _unnest(table: sa.Table, columns: Iterable[str]) -> str:
-    kinds = {_BIGINT: "bigint", _BOOLEAN: "boolean", None: "text"}
-    arrays = (f"%({name})s::{kinds[_element(table.c[name])]}[]" for name in columns)
+    arrays = (f"%({name})s::{_server_type(table.c[name])}[]" for name in columns)
     return f"unnest({', '.join(arrays)})"
+
+
+def _server_type(column: sa.Column[Any]) -> str:
+    kinds = {_BIGINT: "bigint", _BOOLEAN: "boolean"}
+    element = _element(column)
+    return kinds[element] if element else column.type.compile(_POSTGRESQL)
 
 
 def copy_integers(

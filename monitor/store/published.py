@@ -13,6 +13,7 @@ from monitor.core.atoms import parse_atom
 from monitor.core.coding import Listed
 from monitor.core.contract import COMPLEMENT
 from monitor.core.snapshot import ContractTable, GroupTable, SliceRow, Snapshot, decode, encode
+from monitor.store import published_tables
 from monitor.store.schema import contract, snapshot
 
 
@@ -37,7 +38,7 @@ class Forgotten:
 
 
 def forget_published(connection: sa.Connection, listed: Collection[Listed]) -> None:
-    """Take it out of every stored Snapshot and out of the records of the contracts.
+    """Take it out of all Snapshots, the published tables and the records of the contracts.
 
     A group-by of a forgotten attribute goes as a whole; a forgotten value loses its row, and what
     was compared with it. A contract version whose use case it defined goes.
@@ -52,6 +53,7 @@ def forget_published(connection: sa.Connection, listed: Collection[Listed]) -> N
         left = _of_snapshot(published, gone)
         if left != published:
             connection.execute(sa.update(snapshot).where(one).values(body=encode(left)))
+    published_tables.forget(connection, lambda name: gone.group(name.split("+")), gone.slice)
     for row in connection.execute(sa.select(contract)).all():
         _forget_in_contract(connection, row, gone)
 

@@ -6,10 +6,15 @@ hashes, so every number fits a signed 64-bit integer on SQLite and PostgreSQL al
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Date,
+    DateTime,
+    Double,
     Index,
     Integer,
     LargeBinary,
@@ -284,6 +289,98 @@ snapshot = Table(
     Column("body", LargeBinary, nullable=False),
     comment="Published Snapshots, byte for byte; id is gap-free.",
 )
+
+
+def _day(*names: str) -> tuple[Column[Any], ...]:
+    """The key of published rows: a UTC day, and what is shown of it."""
+    return (
+        Column("day", Date, primary_key=True),
+        *(Column(name, Text, primary_key=True) for name in names),
+    )
+
+
+def _numbers(*names: str) -> tuple[Column[float], ...]:
+    return tuple(Column(name, Double) for name in names)
+
+
+def _instant(name: str, *, nullable: bool = False) -> Column[Any]:
+    return Column(name, DateTime(timezone=True), nullable=nullable)
+
+
+_RATE = ("value", "lower", "upper", "at_least", "at_most")
+_GAP = ("gap", "gap_lower", "gap_upper", "ratio", "ratio_lower", "ratio_upper")
+
+published_contract = Table(
+    "published_contract",
+    metadata,
+    *_day("contract"),
+    Column("version", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("synthetic", Boolean, nullable=False),
+    Column("k", Integer, nullable=False),
+    Column("verdict_window", Text, nullable=False),
+    _instant("complete_to"),
+    _instant("labels_mature_to", nullable=True),
+    sqlite_with_rowid=False,
+    comment="Published: the contracts of a UTC day, and how far its newest publication goes.",
+)
+
+published_limit = Table(
+    "published_limit",
+    metadata,
+    *_day("contract", "metric"),
+    *_numbers("max_gap", "min_level", "max_level"),
+    Column("min_support", Integer),
+    sqlite_with_rowid=False,
+    comment="Published: what a contract allows; NULL is not limited.",
+)
+
+published_window = Table(
+    "published_window",
+    metadata,
+    *_day("contract", "window_name", "group_by", "kind"),
+    _instant("starts_at"),
+    _instant("ends_at"),
+    Column("data_lost", Boolean, nullable=False),
+    Column("excluded", Boolean, nullable=False),
+    sqlite_with_rowid=False,
+    comment="Published: the event time that rates of a kind (decisions, labelled) are about.",
+)
+
+published_rate = Table(
+    "published_rate",
+    metadata,
+    *_day("contract", "window_name", "group_by", "slice", "metric"),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    *_numbers(*_RATE),
+    Column("support", Integer),
+    Column("reference", Text),
+    *_numbers(*_GAP),
+    Column("verdict", Text),
+    *_numbers("as_labelled", "completeness"),
+    sqlite_with_rowid=False,
+    comment="Published: rates and gaps of every slice, a day a row; NULL is withheld.",
+)
+
+published_calibration = Table(
+    "published_calibration",
+    metadata,
+    *_day("contract", "window_name", "group_by", "slice", "band"),
+    *_numbers(*_RATE),
+    Column("support", Integer),
+    sqlite_with_rowid=False,
+    comment="Published: P(ready) of a slice by score band, a day a row; NULL is withheld.",
+)
+
+PUBLISHED = (
+    published_contract,
+    published_limit,
+    published_window,
+    published_rate,
+    published_calibration,
+)
+"""All that the reporter's login may read."""
 
 meta = Table(
     "meta",

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import counting_oracle as oracle
 import psycopg
 import pytest
 from histories import Histories
-from manual import DATABASE, PASSWORD, Administrator, commands
+from manual import DATABASE, PASSWORD, Administrator, blocks, commands, section
 from pipeline import (
     DECISIONS,
     ID_KEY,
@@ -21,25 +27,49 @@ from pipeline import (
 )
 from postgres import PostgresServer
 from psycopg import sql
+from published_lesson import BOTH, lesson
 from sqlalchemy import Engine, select
 
+from monitor.core.blocks import Span
 from monitor.core.time import DAY
 from monitor.ports import Shard
 from monitor.store import retention
+from monitor.store.database import create_engine, reading, writing
+from monitor.store.exclusions import (
+    Declaration,
+    add_exclusion,
+    excluded_spans,
+    lift_exclusion,
+)
 from monitor.store.forget import forget
+from monitor.store.published_tables import write_published
 from monitor.store.records import Records
-from monitor.store.schema import metadata, pending
+from monitor.store.schema import PUBLISHED, pending
 from monitor.store.shards import resume_from
 from monitor.store.status import read_status
 
-PUBLISHED = {"snapshot", "contract"}
-TABLES = set(metadata.tables)
+READABLE = {table.name for table in PUBLISHED}
 DENIED = psycopg.errors.InsufficientPrivilege
 
 
 def tries(url: str, statement: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute(statement.encode())
+
+
+def asks(url: str, query: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def relations(url: str) -> dict[str, str]:
+    """Every table and view there is, whoever made it, and the name of its first column."""
+    names = (
+        "SELECT relname, attname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid"
+        " WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v', 'm', 'p', 'f')"
+        " AND attnum = 1"
+    )
+    return dict(asks(url, names))
 
 
 @pytest.fixture
@@ -58,6 +88,15 @@ def writer(manual: Administrator) -> str:
 @pytest.fixture
 def reporter(manual: Administrator) -> str:
     return manual.url("slicewatch_reader")
+
+
+@pytest.fixture
+def published(writer: str) -> None:
+    """What the service publishes, written as the writer."""
+    engine = create_engine(writer)
+    with writing(engine) as connection:
+        write_published(connection, lesson(*BOTH))
+    engine.dispose()
 
 
 @pytest.fixture
@@ -88,6 +127,11 @@ def operate(engine: Engine) -> None:
         one = connection.execute(select(pending.c.id).limit(1)).scalar_one()
     assert forget(engine, one)["pending"] == 1
     assert read_status(engine, "", DECISIONS, 0, 0).tables[0].rows == records.pending_rows()
+    bad = Declaration(Span(slowest - DAY, slowest), None, "a test", "somebody")
+    assert add_exclusion(engine, bad, 0).id == 1
+    with reading(engine) as connection:
+        assert excluded_spans(connection) == (bad.span,)
+    assert lift_exclusion(engine, 1, 0).lifted_at == 0
     policy = retention.RetentionPolicy(DAY, DAY, DAY, DAY, 0)
     retention.apply(engine, policy, slowest + 60 * DAY, slowest + 60 * DAY)
     assert not records.pending_rows()
@@ -113,29 +157,90 @@ def test_the_writer_changes_no_schema(writer: str) -> None:
     tries(writer, "CREATE TEMP TABLE mine (id bigint)")
 
 
-def test_the_reporter_reads_what_is_published_and_nothing_else(
-    written: Pipeline, reporter: str
-) -> None:
-    with psycopg.connect(reporter) as connection:
-        newest = connection.execute("SELECT body FROM snapshot ORDER BY id DESC LIMIT 1").fetchone()
-        assert newest == (written.snapshot(),)
-        assert connection.execute("SELECT name FROM contract").fetchall() == [("synthetic",)]
-    for table in [*sorted(TABLES - PUBLISHED), "alembic_version"]:
-        with pytest.raises(DENIED):
-            tries(reporter, f"SELECT 1 FROM {table}")
+@pytest.mark.usefixtures("published")
+def test_the_reporter_reads_the_published_tables(reporter: str) -> None:
+    shown = asks(reporter, "SELECT slice, value FROM published_rate WHERE metric = 'tpr'")
+    assert sorted(shown) == [("", 0.83), ("channel=chat", 0.83), ("channel=email", None)]
+    for table in READABLE:
+        assert asks(reporter, f"SELECT * FROM {table}"), table
 
 
-def test_the_reporter_changes_nothing(reporter: str) -> None:
-    changes = [f"DELETE FROM {table}" for table in TABLES]
-    changes += [f"UPDATE {table} SET {_first_column(table)} = NULL" for table in TABLES]
-    changes += ["CREATE TABLE mine (id bigint)", "CREATE TEMP TABLE mine (id bigint)"]
+@pytest.mark.usefixtures("published")
+def test_the_reporter_reads_nothing_else(manual: Administrator, reporter: str) -> None:
+    everything = relations(manual.server.url(DATABASE))
+    assert everything.keys() > {"alembic_version", "snapshot", "contract", "released", "cell"}
+    assert everything.keys() > READABLE
+    for table, column in everything.items():
+        if table not in READABLE:
+            for query in (f"SELECT 1 FROM {table}", f"SELECT {column} FROM {table}"):
+                with pytest.raises(DENIED):
+                    tries(reporter, query)
+
+
+@pytest.mark.usefixtures("published")
+def test_the_reporter_changes_nothing(manual: Administrator, reporter: str) -> None:
+    changes = ["CREATE TABLE mine (id bigint)", "CREATE TEMP TABLE mine (id bigint)"]
+    for table, column in relations(manual.server.url(DATABASE)).items():
+        changes += [
+            f"DELETE FROM {table}",
+            f"TRUNCATE {table}",
+            f"UPDATE {table} SET {column} = NULL",
+            f"INSERT INTO {table} DEFAULT VALUES",
+            f"LOCK TABLE {table} IN EXCLUSIVE MODE",
+            f"ALTER TABLE {table} ADD COLUMN more bigint",
+        ]
     for statement in changes:
         with pytest.raises(DENIED):
             tries(reporter, statement)
 
 
-def _first_column(table: str) -> str:
-    return next(iter(metadata.tables[table].columns)).name
+@pytest.mark.usefixtures("published")
+def test_rights_of_an_older_version_are_taken_away(manual: Administrator, reporter: str) -> None:
+    manual.server.execute(sql.SQL("GRANT SELECT ON snapshot TO slicewatch_reporter"), DATABASE)
+    tries(reporter, "SELECT 1 FROM snapshot")
+    manual.run("psql --dbname slicewatch --file deploy/postgresql/roles.sql")
+    with pytest.raises(DENIED):
+        tries(reporter, "SELECT 1 FROM snapshot")
+    assert asks(reporter, "SELECT COUNT(*) FROM published_rate") != [(0,)]
+
+
+GRAFANA = re.compile(r"\$__timeFilter\((\w+)\)")
+
+
+@pytest.mark.usefixtures("published")
+def test_the_manuals_query_for_grafana_works(reporter: str) -> None:
+    """With the macro as Grafana expands it."""
+    (query,) = blocks("What readers see", "sql")
+    range_ = r"\1 BETWEEN '2024-10-01T00:00:00Z' AND '2024-10-31T12:30:00Z'"
+    expanded, macros = GRAFANA.subn(range_, query)
+    assert macros == 1
+    expanded = expanded.replace("'my_contract'", "'lesson'")
+    assert asks(reporter, expanded) == [(date(2024, 10, 4), "channel=chat", 0.33, 0.7, 0.1)]
+
+
+@pytest.mark.usefixtures("published")
+def test_the_manuals_notebook_works(reporter: str, tmp_path: Path) -> None:
+    (script,) = blocks("What readers see", "python")
+    (tmp_path / "notebook.py").write_text(script.replace("my_contract", "lesson"))
+    url = reporter.replace("postgresql://", "postgresql+psycopg://")
+    done = subprocess.run(
+        [sys.executable, "notebook.py"],
+        cwd=tmp_path,
+        env={**os.environ, "READER_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    for shown in ("channel=chat", "channel=email", "2024-10-04", "0.83", "NaN"):
+        assert shown in done.stdout
+
+
+def test_the_manual_names_every_table_and_column() -> None:
+    words = set(re.findall(r"`(\w+)`", section("What readers see")))
+    for table in PUBLISHED:
+        assert {table.name, *(column.name for column in table.columns)} <= words, table.name
 
 
 def test_tables_of_later_migrations_are_the_writers_at_once(
@@ -172,6 +277,6 @@ def test_tables_made_before_the_roles_are_taken_over(
     administrator.run(as_owner + create.replace("createdb", "true"))
     administrator.run(as_owner + migrate)
     tries(own_postgres.url(DATABASE), "SET ROLE slicewatch_writer; SELECT 1 FROM counts")
-    tries(own_postgres.url(DATABASE), "SET ROLE slicewatch_reporter; SELECT 1 FROM snapshot")
+    tries(own_postgres.url(DATABASE), "SET ROLE slicewatch_reporter; SELECT 1 FROM published_rate")
     with pytest.raises(DENIED):
         tries(own_postgres.url(DATABASE), "SET ROLE slicewatch_reporter; SELECT 1 FROM counts")

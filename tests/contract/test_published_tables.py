@@ -1,0 +1,331 @@
+"""The published tables say what the Snapshot says: all of it, nothing else, the newest of a day."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter as Counted
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from published_lesson import BOTH, T0, full, hidden, lesson
+
+from monitor.core.contract import Metric
+from monitor.core.snapshot import SliceRow, Snapshot, encode
+from monitor.core.time import DAY, HOUR
+from monitor.store import database as db
+from monitor.store import published, published_tables
+from monitor.store.published_tables import delete_before, write_published
+from monitor.store.schema import PUBLISHED, metadata, snapshot
+
+TODAY = date(2024, 10, 4)
+SOURCES = Path(published_tables.__file__).parents[2]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
+    server = request.param == "postgresql"
+    url = request.getfixturevalue("postgres_url") if server else f"sqlite:///{tmp_path}/store.db"
+    engine = db.create_engine(url)
+    db.migrate(engine)
+    yield engine
+    engine.dispose()
+
+
+def publish(engine: sa.Engine, snapshot: Snapshot) -> None:
+    with db.writing(engine) as connection:
+        write_published(connection, snapshot)
+
+
+def read(engine: sa.Engine, name: str) -> list[dict[str, Any]]:
+    table = metadata.tables[name]
+    with db.reading(engine) as connection:
+        found = connection.execute(sa.select(table).order_by(*table.primary_key)).mappings()
+        return [dict(row) for row in found]
+
+
+def everything(engine: sa.Engine) -> dict[str, list[dict[str, Any]]]:
+    return {table.name: read(engine, table.name) for table in PUBLISHED}
+
+
+def rate(engine: sa.Engine, name: str, metric: Metric) -> dict[str, Any]:
+    rows = read(engine, "published_rate")
+    (found,) = (row for row in rows if (row["slice"], row["metric"]) == (name, metric))
+    return found
+
+
+def numbers(value: Any) -> Counted[float]:
+    """All numbers below a value that are shares, bounds or supports, and how often each."""
+    if isinstance(value, Mapping):
+        return sum(map(numbers, value.values()), Counted())
+    if isinstance(value, list | tuple):
+        return sum(map(numbers, value), Counted())
+    counts = isinstance(value, int | float) and not isinstance(value, bool)
+    return Counted([float(value)]) if counts else Counted()
+
+
+def test_every_metric_of_every_slice_is_a_row(engine: sa.Engine) -> None:
+    publish(engine, lesson(*BOTH))
+    rows = read(engine, "published_rate")
+    assert [(row["group_by"], row["slice"], row["metric"]) for row in rows] == [
+        (group, name, metric)
+        for group, name in (("", ""), ("channel", "channel=chat"), ("channel", "channel=email"))
+        for metric in sorted(Metric)
+    ]
+    assert {(row["day"], row["contract"], row["window_name"]) for row in rows} == {
+        (TODAY, "lesson", "7d")
+    }
+
+
+def test_a_row_says_what_the_slice_says(engine: sa.Engine) -> None:
+    publish(engine, lesson(*BOTH))
+    found = rate(engine, "channel=chat", Metric.TPR)
+    key = ("day", "contract", "window_name", "group_by", "slice", "metric")
+    assert {name: value for name, value in found.items() if name not in key} == {
+        "kind": "labelled",
+        "state": "inconclusive",
+        **{"value": 0.83, "lower": 0.43, "upper": 0.98, "at_least": None, "at_most": None},
+        **{"support": 26, "reference": "channel=chat"},
+        **{"gap": 0.33, "gap_lower": -0.1, "gap_upper": 0.7},
+        **{"ratio": 0.6, "ratio_lower": 0.2, "ratio_upper": 1.1},
+        "verdict": "insufficient_support",
+        **{"as_labelled": 0.17, "completeness": 0.98},
+    }
+    selection = rate(engine, "channel=chat", Metric.SELECTION)
+    assert (selection["kind"], selection["completeness"]) == ("decisions", None)
+    assert (selection["value"], selection["at_least"], selection["support"]) == (None, 0.97, 41)
+    assert rate(engine, "channel=chat", Metric.BLOCKED)["at_most"] == 0.03
+
+
+def test_what_is_withheld_is_null(engine: sa.Engine) -> None:
+    publish(engine, lesson(*BOTH))
+    for metric in Metric:
+        found = rate(engine, "channel=email", metric)
+        told = {name for name, value in found.items() if value is not None}
+        key = {"day", "contract", "window_name", "group_by", "slice", "metric"}
+        assert told == {*key, "kind", "state"}
+        assert found["state"] == "suppressed"
+
+
+def test_calibration_by_band(engine: sa.Engine) -> None:
+    publish(engine, lesson(*BOTH))
+    rows = [r for r in read(engine, "published_calibration") if r["slice"] == "channel=chat"]
+    told = [(row["band"], row["value"], row["lower"], row["support"]) for row in rows]
+    assert told == [("below 0.70", 0.83, 0.43, 26), ("no score", None, None, None)]
+
+
+def instant(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def test_windows_contracts_and_limits(engine: sa.Engine) -> None:
+    publish(engine, lesson(*BOTH))
+    windows = read(engine, "published_window")
+    assert [
+        (w["group_by"], w["kind"], instant(w["starts_at"]), instant(w["ends_at"]),
+         w["data_lost"], w["excluded"])
+        for w in windows
+    ] == [
+        ("", "decisions", datetime(2024, 9, 27, 9, tzinfo=UTC),
+         datetime(2024, 10, 4, 9, tzinfo=UTC), True, False),
+        ("channel", "decisions", datetime(2024, 9, 27, 9, tzinfo=UTC),
+         datetime(2024, 10, 4, 9, tzinfo=UTC), True, False),
+        ("channel", "labelled", datetime(2024, 9, 25, 9, tzinfo=UTC),
+         datetime(2024, 10, 4, 9, tzinfo=UTC), False, True),
+    ]  # fmt: skip
+    (contract,) = read(engine, "published_contract")
+    instants = [instant(contract.pop(name)) for name in ("complete_to", "labels_mature_to")]
+    assert instants == [datetime(2024, 10, 4, hour, tzinfo=UTC) for hour in (9, 8)]
+    assert contract == {
+        **{"day": TODAY, "contract": "lesson", "version": "3", "owner": "triage team"},
+        **{"synthetic": True, "k": 11, "verdict_window": "7d"},
+    }
+    limits = read(engine, "published_limit")
+    assert [tuple(row.values())[1:] for row in limits] == [
+        ("lesson", "fpr", 0.2, None, 0.3, 30), ("lesson", "tpr", 0.1, 0.6, None, 50)
+    ]  # fmt: skip
+
+
+def test_every_number_is_the_snapshots(engine: sa.Engine) -> None:
+    """Neither more nor less: as often as the Snapshot shows it, but for what repeats by metric."""
+    rows = (full("channel=a", 0.5), full("channel=b", 0.75), hidden("channel=c"))
+    shown = lesson(*rows)
+    publish(engine, shown)
+    stored = numbers(list(everything(engine).values()))
+    slices = (shown.contracts[0].windows[0].total, *rows)
+    labelled = sum(metric.labelled for metric in Metric)
+    expected = sum((_numbers_of(row, labelled) for row in slices), Counted[float]())
+    assert stored == expected + numbers([0.1, 0.2, 0.6, 0.3, 50, 30, 11])
+
+
+def _numbers_of(row: SliceRow, labelled: int) -> Counted[float]:
+    plain = msgspec.to_builtins((row.rates, row.gaps, row.as_labelled, row.calibration))
+    completeness = [] if row.completeness is None else [row.completeness] * labelled
+    return numbers(plain) + numbers(completeness)
+
+
+def test_the_newest_of_a_day_replaces_what_was_there(engine: sa.Engine) -> None:
+    publish(engine, lesson(*BOTH, full("channel=gone")))
+    later = lesson(hidden("channel=chat"), full("channel=new"), at=T0 + 2 * HOUR)
+    publish(engine, later)
+    twice = everything(engine)
+    assert {row["slice"] for row in twice["published_rate"]} == {"", "channel=chat", "channel=new"}
+    assert rate(engine, "channel=chat", Metric.TPR)["value"] is None
+    with db.writing(engine) as connection:
+        for table in PUBLISHED:
+            connection.execute(sa.delete(table))
+    publish(engine, later)
+    assert everything(engine) == twice, "as if it had been the only one"
+
+
+def test_another_day_is_kept_beside_it(engine: sa.Engine) -> None:
+    publish(engine, lesson(*BOTH))
+    first = everything(engine)
+    publish(engine, lesson(*BOTH, at=T0 + DAY))
+    both = everything(engine)
+    for name, rows in first.items():
+        assert [row for row in both[name] if row["day"] == TODAY] == rows
+        assert len(both[name]) == 2 * len(rows)
+
+
+def test_what_stays_the_same_is_not_written_again(engine: sa.Engine) -> None:
+    publish(engine, lesson(*BOTH))
+    written: list[int] = []
+
+    def tell(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith(("INSERT", "DELETE", "UPDATE")):
+            written.append(cursor.rowcount)
+
+    sa.event.listen(engine, "after_cursor_execute", tell)
+    publish(engine, lesson(*BOTH))
+    assert sum(written) == 0
+    publish(engine, lesson(full("channel=chat", 0.5), hidden("channel=email")))
+    labelled = sum(metric.labelled for metric in Metric)
+    assert sum(written) == labelled, "completeness stands beside every labelled rate"
+
+
+def test_before_the_first_watermark_nothing_is_published(engine: sa.Engine) -> None:
+    publish(engine, replace(lesson(*BOTH), watermark=None))
+    assert not any(everything(engine).values())
+
+
+def test_a_contract_without_windows_is_published(engine: sa.Engine) -> None:
+    shown = lesson()
+    table = replace(shown.contracts[0], windows=(), max_gaps={}, min_levels={}, max_levels={})
+    publish(engine, Snapshot(T0, None, (replace(table, min_supports={}),)))
+    found = everything(engine)
+    assert {name for name, rows in found.items() if rows} == {"published_contract"}
+    assert found["published_contract"][0]["labels_mature_to"] is None
+
+
+def fail_after_writing(engine: sa.Engine) -> None:
+    with db.writing(engine) as connection:
+        write_published(connection, lesson(*BOTH))
+        raise ZeroDivisionError
+
+
+def test_a_failed_publication_leaves_no_row(engine: sa.Engine) -> None:
+    with pytest.raises(ZeroDivisionError):
+        fail_after_writing(engine)
+    assert not any(everything(engine).values())
+
+
+def test_days_past_their_time_are_deleted_whole(engine: sa.Engine) -> None:
+    for days in range(4):
+        publish(engine, lesson(*BOTH, at=T0 + days * DAY))
+    before = everything(engine)
+    delete_before(engine, T0 - T0 % DAY)
+    assert everything(engine) == before, "a day goes once all of it is past its time"
+    delete_before(engine, T0 + 2 * DAY + 5 * HOUR)
+    for name, rows in everything(engine).items():
+        assert rows == [row for row in before[name] if row["day"] >= date(2024, 10, 6)]
+        assert rows
+    delete_before(engine, T0 + 9 * DAY)
+    assert not any(everything(engine).values())
+
+
+def test_each_day_goes_in_a_transaction_of_its_own(engine: sa.Engine) -> None:
+    for days in range(3):
+        publish(engine, lesson(*BOTH, at=T0 + days * DAY))
+    days_of: list[set[Any]] = [set()]
+
+    def tell(_: Any, cursor: Any, statement: str, parameters: Any, *more: Any) -> None:
+        if statement.startswith("DELETE"):
+            values = parameters.values() if isinstance(parameters, dict) else parameters
+            days_of[-1] |= {str(value) for value in values}
+
+    sa.event.listen(engine, "before_cursor_execute", tell)
+    sa.event.listen(engine, "commit", lambda _: days_of.append(set()))
+    delete_before(engine, T0 + 9 * DAY)
+    assert [days for days in days_of if days] == [
+        {"2024-10-04"}, {"2024-10-05"}, {"2024-10-06"}
+    ]  # fmt: skip
+
+
+# What is forgotten
+
+
+def forget(engine: sa.Engine, *listed: tuple[str, str | None]) -> None:
+    with db.writing(engine) as connection:
+        published.forget_published(connection, listed)
+
+
+def test_a_forgotten_attribute_goes_as_the_snapshot_loses_it(engine: sa.Engine) -> None:
+    _same_as_the_snapshot(engine, ("channel", None))
+    assert {row["group_by"] for row in read(engine, "published_rate")} == {""}
+
+
+def test_a_forgotten_value_goes_with_what_was_compared_with_it(engine: sa.Engine) -> None:
+    _same_as_the_snapshot(engine, ("channel", "chat"))
+    compared = rate(engine, "channel=phone", Metric.TPR)
+    assert (compared["value"], compared["reference"], compared["gap"]) == (0.83, None, None)
+    assert (compared["verdict"], compared["ratio_upper"]) == (None, None)
+    assert rate(engine, "channel=phone", Metric.FPR)["reference"] == "complement"
+    assert "chat" not in repr(everything(engine))
+
+
+def _same_as_the_snapshot(engine: sa.Engine, *listed: tuple[str, str | None]) -> None:
+    """Forgetting and then publishing what is left of the Snapshot changes nothing more."""
+    shown = lesson(*BOTH, full("channel=phone"))
+    with db.writing(engine) as connection:
+        write_published(connection, shown)
+        row = {"id": 1, "stored_at": T0, "watermark": T0, "body": encode(shown)}
+        connection.execute(sa.insert(snapshot).values(row))
+    before = everything(engine)
+    forget(engine, *listed)
+    found = everything(engine)
+    assert found != before
+    with db.reading(engine) as connection:
+        body = connection.execute(sa.select(snapshot.c.body)).scalar_one()
+    publish(engine, published.decode(body))
+    assert everything(engine) == found
+
+
+def test_nothing_forgotten_changes_nothing(engine: sa.Engine) -> None:
+    publish(engine, lesson(*BOTH))
+    before = everything(engine)
+    forget(engine, ("region", None), ("channel", "phone"))
+    assert everything(engine) == before
+
+
+# Who writes
+
+
+def test_no_other_module_that_can_write_names_these_tables() -> None:
+    """All that gets in comes through ``write_published``, which takes a Snapshot and nothing."""
+    names = re.compile("|".join([*(table.name for table in PUBLISHED), r"\bPUBLISHED\b"]))
+    database = re.compile(r"sqlalchemy|alembic|monitor\.store|psycopg|sqlite3")
+    packages = [SOURCES / name for name in ("monitor", "consumers", "alerts")]
+    texts = {path.name: path.read_text() for one in packages for path in one.rglob("*.py")}
+    writers = {name for name, text in texts.items() if names.search(text) and database.search(text)}
+    assert writers == {"schema.py", "published_tables.py", "r0005_published.py"}
+
+
+def test_every_published_table_is_among_them() -> None:
+    named = {name for name in metadata.tables if name.startswith("published")}
+    assert {table.name for table in PUBLISHED} == named
