@@ -113,6 +113,14 @@ class Pane:
 
 
 @dataclass(frozen=True, slots=True)
+class Edge:
+    """Where a block ends (microseconds); a burned one is never published."""
+
+    at: int
+    burned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Condition:
     """When a family may close its open block.
 
@@ -120,12 +128,14 @@ class Condition:
         k: smallest cell that may be shown.
         labels: whether labels are counted, or decisions.
         allowed: instants at which every family that is refined has an edge.
+        burned: of these, where a block ends that is never published if it does not hold.
         rule: what every cell needs.
     """
 
     k: int
     labels: bool
     allowed: Collection[int]
+    burned: Collection[int] = ()
     rule: BlockRule = SHIPPED
 
     def holds(self, tail: Tally) -> bool:
@@ -136,7 +146,7 @@ class Condition:
 
 def advance(
     last: int, tail: Tally, panes: Iterable[Pane], condition: Condition
-) -> tuple[list[int], Tally]:
+) -> tuple[list[Edge], Tally]:
     """The edges that a family makes over successive panes, and what its open block then holds.
 
     Between hours an edge is made only where what is left of the hour will do by itself: else the
@@ -148,15 +158,15 @@ def advance(
         panes: successive, each beginning where the one before ends.
         condition: when a block may be closed.
     """
-    found: list[int] = []
+    found: list[Edge] = []
     for pane in panes:
         tail = tail + pane.tally
-        if (
-            pane.end in condition.allowed
-            and condition.holds(tail)
-            and (pane.end % HOUR == 0 or _leaves_enough(last, tail, pane.end, condition.k))
-        ):
-            found.append(pane.end)
+        if pane.end not in condition.allowed:
+            continue
+        holds = condition.holds(tail)
+        late = pane.end % HOUR == 0 or _leaves_enough(last, tail, pane.end, condition.k)
+        if pane.end in condition.burned or (holds and late):
+            found.append(Edge(pane.end, burned=not holds))
             last, tail = pane.end, Tally.empty(len(tail.decisions))
     return found, tail
 

@@ -110,28 +110,31 @@ def merge_map(
         attributes: of the group-by.
         k: smallest cell that may be shown; 1 pools nothing. Above 1 the row ``__other__``
             always exists, so that its appearance tells of no arrival.
-        need: decisions that a value needs to keep its name; ``k`` by default.
+        need: decisions that a value, or a cell of an intersection, needs to keep its name. None
+            where ``__other__`` must not be left out: then it is ``k``, and values are pooled,
+            smallest first, until ``__other__`` has 0 or at least k too.
         within: maps of the group-bys that this one refines: it keeps no more than they do.
     """
-    need = k if need is None else need
     if k == 1:
         tallies = _value_counts(counts, attributes)
         return MergeMap({name: tuple(sorted(tallies[name])) for name in attributes})
-    kept = {name: _kept_alone(counts, name, need, within) for name in attributes}
+    kept = {name: _kept_alone(counts, name, k, need, within) for name in attributes}
     if len(attributes) > 1:
-        kept = _coarsened(counts, kept, need)
+        kept = _coarsened(counts, kept, need or k)
     return MergeMap({name: tuple(sorted({*kept[name], OTHER})) for name in attributes})
 
 
 def _kept_alone(
-    counts: SliceCounts, name: str, need: int, within: Sequence[MergeMap]
+    counts: SliceCounts, name: str, k: int, need: int | None, within: Sequence[MergeMap]
 ) -> tuple[str, ...]:
     """The values of one attribute that are large enough by themselves, and kept by all others."""
     tally: Tally[str] = Tally()
     maps = [pooling.kept[name] for pooling in within if name in pooling.kept]
     for value, n in _value_counts(counts, (name,))[name].items():
         tally[value if all(value in kept for kept in maps) else OTHER] += n
-    return keep(tally, need)
+    if need is None:
+        return keep(tally, k)
+    return tuple(sorted(value for value, n in tally.items() if n >= need and value != OTHER))
 
 
 def _coarsened(
@@ -164,7 +167,7 @@ def _smallest(
     return min(named, key=lambda pair: (sizes[pair], pair), default=None)
 
 
-def unlabelled_rows(flow: Flow, need: int) -> Bools:
+def unlabelled_rows(flow: Flow, need: Int64s) -> Bools:
     """Rows whose labels of a route are too few to be published, shape (S, 2 routes).
 
     Nothing could be published of the whole group-by until such a row has k labels. Its labels of

@@ -168,6 +168,7 @@ class Evaluator:
             policy = self._policy
             topic = self._store.decisions_topic
             memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
+            memory.publisher.excluded = self._store.excluded()
             self._publish(epoch, memory, watermark)
         return behind
 
@@ -195,12 +196,12 @@ class Evaluator:
         if not closed and shown == memory.shown:
             return
         index = memory.dictionary.index
-        body = encode(memory.publisher.snapshot(self._store, memory.release, index))
+        snapshot = memory.publisher.snapshot(self._store, memory.release, index)
+        body = encode(snapshot)
         cycle = Cycle(
             folded=memory.cursors,
             release=memory.release.taken(),
-            snapshot=body if body != memory.snapshot else None,
-            watermark=memory.release.decisions,
+            snapshot=snapshot if body != memory.snapshot else None,
         )
         self._store.commit(epoch, cycle, self._clock.now())
         memory.snapshot, memory.shown = body, shown
@@ -273,8 +274,9 @@ class Evaluator:
             rows = rows.since(watermark - release.kept)
         gate = Gate(release.decisions, release.labels)
         index = dictionary.index
-        unlabelled = release.unlabelled(index)[np.searchsorted(index.cells, rows.cells)]
-        through, held = gate.split(rows.at, rows.values, unlabelled)
+        at = np.searchsorted(index.cells, rows.cells)
+        left_out, unlabelled = (mask[at] for mask in release.kept_out(index))
+        through, held = gate.split(rows.at, rows.values, left_out, unlabelled)
         hours = pane_of(rows.at, Grain.HOUR)
         fine = replace(rows, values=through)
         if release.decisions is None and watermark is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from monitor.core.atoms import parse_atom
-from monitor.core.blocks import Condition, Pane, Span, Tally, advance
+from monitor.core.blocks import Condition, Edge, Pane, Tally, advance
 from monitor.core.cells import Counts, Int64s
 from monitor.core.families import Family
 from monitor.core.pooling import MergeMap
@@ -54,10 +54,12 @@ class FamilyState:
         family: which.
         pooling: merge map; None before the first one, then nothing is published.
         unlabelled: rows and routes whose labels are taken as not given.
+        left_out: rows that are in no table of any family.
         edges: increasing, in event time; blocks of decisions lie between them, the first edge
             is where the first block begins. Off the hour only within the last day.
         label_edges: the same for labels; a subset on the hour.
-        burned: label edges whose block is never published.
+        burned: edges whose block is never published.
+        label_burned: the same of labels.
         tail: what the open block of decisions holds.
         label_tail: what the open block of labels holds.
     """
@@ -65,9 +67,11 @@ class FamilyState:
     family: Family
     pooling: MergeMap | None = None
     unlabelled: frozenset[tuple[str, int]] = frozenset()
+    left_out: frozenset[str] = frozenset()
     edges: list[int] = field(default_factory=list)
     label_edges: list[int] = field(default_factory=list)
     burned: set[int] = field(default_factory=set)
+    label_burned: set[int] = field(default_factory=set)
     tail: Tally = field(default_factory=lambda: Tally.empty(0))
     label_tail: Tally = field(default_factory=lambda: Tally.empty(0))
     rows: Rows | None = None
@@ -86,8 +90,8 @@ class FamilyState:
         self.tail, self.label_tail = Tally.empty(size), Tally.empty(size)
 
     def begin(self, at: int) -> None:
-        """Forget all blocks; the first one begins here."""
-        self.edges, self.label_edges, self.burned = [at], [at], set()
+        """Forget all blocks but which were burned; the first one begins here."""
+        self.edges, self.label_edges = [at], [at]
         self.use(self.pooling)
 
     def forget(self, before: int) -> None:
@@ -95,23 +99,39 @@ class FamilyState:
         for edges in (self.edges, self.label_edges):
             edges[:] = [edge for edge in edges if edge >= before] or edges[-1:]
         self.burned = {edge for edge in self.burned if edge >= before}
+        self.label_burned = {edge for edge in self.label_burned if edge >= before}
 
-    def take(self, run: Run, allowed: Collection[int], *, labels: bool) -> list[int]:
+    def take(self, run: Run, allowed: Collection[int], *, labels: bool) -> list[Edge]:
         """Add successive closed panes; returns the edges that were made."""
-        edges = self.label_edges if labels else self.edges
+        edges, burned = self.of(labels)
         if self.rows is None:  # nothing is hidden here
-            made = [end for end in run.ends if end in allowed]
-            edges.extend(made)
-            return made
-        condition = Condition(self.family.k, labels, allowed)
-        tail = self.label_tail if labels else self.tail
-        made, tail = advance(edges[-1], tail, run.panes(self.rows), condition)
+            made = [Edge(end) for end in run.ends if end in allowed]
+        else:
+            condition = Condition(self.family.k, labels, allowed, frozenset(burned))
+            tail = self.label_tail if labels else self.tail
+            made, tail = advance(edges[-1], tail, run.panes(self.rows), condition)
+            self._leave_open(tail, labels)
+        burned -= {edge.at for edge in made if not edge.burned}
+        edges.extend(edge.at for edge in made)
+        return made
+
+    def burn(self, at: int, *, labels: bool) -> Edge:
+        """End the open block here, never to be published."""
+        edges, burned = self.of(labels)
+        edges.append(at)
+        burned.add(at)
+        self._leave_open(Tally.empty(len(self.tail.decisions)), labels)
+        return Edge(at, burned=True)
+
+    def of(self, labels: bool) -> tuple[list[int], set[int]]:
+        """Edges of decisions or of labels, and those of them that are burned."""
+        return (self.label_edges, self.label_burned) if labels else (self.edges, self.burned)
+
+    def _leave_open(self, tail: Tally, labels: bool) -> None:
         if labels:
             self.label_tail = tail
         else:
             self.tail = tail
-        edges.extend(made)
-        return made
 
     def tally(self, counts: Counts, index: CellIndex) -> Tally:
         """Counts by row of this family."""
@@ -120,11 +140,10 @@ class FamilyState:
         rows = self.rows
         return Tally.of(len(rows.slices), rows.of(index)[at], index.strata[at], counts.values)
 
-    @property
-    def burned_spans(self) -> list[Span]:
-        """The blocks of labels that are never published."""
-        pairs = zip(self.label_edges[:-1], self.label_edges[1:], strict=True)
-        return [Span(start, end) for start, end in pairs if end in self.burned]
+    def published_edges(self, *, labels: bool) -> list[int]:
+        """The edges of what may be shown: all since the last block that was burned."""
+        edges, burned = self.of(labels)
+        return edges[edges.index(max(burned)) :] if burned else edges
 
     @property
     def condition(self) -> str:
@@ -136,7 +155,11 @@ class FamilyState:
         """The merge map as it is kept; None before there is one."""
         if self.pooling is None:
             return None
-        body = {"kept": self.pooling.kept, "unlabelled": sorted(self.unlabelled)}
+        body = {
+            "kept": self.pooling.kept,
+            "unlabelled": sorted(self.unlabelled),
+            "left_out": sorted(self.left_out),
+        }
         return StoredMap(self.condition, json.dumps(body, sort_keys=True))
 
     def restore(self, stored: StoredMap | None) -> bool:
@@ -145,6 +168,7 @@ class FamilyState:
             return False
         body = json.loads(stored.body)
         self.unlabelled = frozenset((row, route) for row, route in body["unlabelled"])
+        self.left_out = frozenset(body["left_out"])
         self.use(MergeMap({name: tuple(values) for name, values in body["kept"].items()}))
         return True
 
@@ -176,11 +200,3 @@ class Run:
         for i, end in enumerate(self.ends):
             part = slice(i * size, (i + 1) * size)
             yield Pane(end, Tally(whole.decisions[part], whole.labels[part]))
-
-
-def common(edges: Mapping[str, Collection[int]], names: Iterable[str]) -> set[int] | None:
-    """Instants that all of these families have an edge at; None where there are no families."""
-    found: set[int] | None = None
-    for name in names:
-        found = set(edges[name]) if found is None else found & set(edges[name])
-    return found

@@ -27,12 +27,15 @@ class Gate:
     decisions: int | None
     labels: int | None
 
-    def split(self, at: Int64s, values: Int64s, unlabelled: Bools) -> tuple[Int64s, Int64s]:
+    def split(
+        self, at: Int64s, values: Int64s, left_out: Bools, unlabelled: Bools
+    ) -> tuple[Int64s, Int64s]:
         """Counters that may be published, and those that are held back; together ``values``.
 
         Args:
             at: start of the 5-minute pane of each row, microseconds.
             values: counters of each row.
+            left_out: rows that are in no table.
             unlabelled: rows whose labels are taken as not given.
         """
         through = values.copy()
@@ -44,4 +47,5 @@ class Gate:
         through[late, Counter.N] = 0
         through[late | unlabelled, Counter.Q] = 0
         through[labels_late[:, None] & _LABELS] = 0
+        through[left_out] = 0
         return through, values - through

@@ -90,16 +90,17 @@ class Publisher:
 
     def shown(self, state: FamilyState, kind: WindowKind, release: Release) -> Shown:
         """The newest blocks that cover a window."""
-        hours = on_the_hour(state.edges)
+        edges = state.published_edges(labels=False)
+        hours = on_the_hour(edges)
         fine = kind.grain is Grain.MINUTES5
-        decided = newest_span(state.edges if fine else hours, kind.length)
+        decided = newest_span(edges if fine else hours, kind.length)
         if fine and decided and decided.start < (release.decisions or 0) - DAY:
             decided = newest_span(hours, kind.length)  # 5-minute panes are gone by then
-        labelled = newest_span(state.label_edges, kind.length) if kind.labelled else None
-        edges = hours if decided is None or _on_the_hour(decided) else state.edges
+        edges = hours if decided is None or _on_the_hour(decided) else edges
         decided_in = without(decided, edges, self.excluded) if decided else ()
-        burned = (*self.excluded, *state.burned_spans)
-        labelled_in = without(labelled, state.label_edges, burned) if labelled else ()
+        edges = state.published_edges(labels=True)
+        labelled = newest_span(edges, kind.length) if kind.labelled else None
+        labelled_in = without(labelled, edges, self.excluded) if labelled else ()
         stored = state.stored()
         return Shown(
             decided=self._period(decided, decided_in, labels=False),

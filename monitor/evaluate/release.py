@@ -13,15 +13,19 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.cells import COUNTERS, Counter, Counts, decode_strata
+from monitor.core.atoms import OTHER, atom_text
+from monitor.core.blocks import on_the_hour
+from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, decode_strata
 from monitor.core.families import Family
-from monitor.core.pooling import Flow, MergeMap, merge_map, unlabelled_rows
+from monitor.core.pooling import Flow, MergeMap, decisions_of, merge_map, unlabelled_rows
 from monitor.core.rollup import CellIndex, SliceCounts, roll_up
+from monitor.core.strata import REVIEWED_ROUTES
 from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
 from monitor.evaluate.family_state import FamilyState, Run
+from monitor.evaluate.windows import split_panes
 from monitor.ports import PaneCounts
 from monitor.store.fold import EvaluatorStore
-from monitor.store.releases import Edge, ReleaseChange
+from monitor.store.releases import ReleaseChange, StoredEdge
 
 FINE = DAY
 """How far back blocks are made on 5-minute edges: the one-hour window needs no more."""
@@ -29,16 +33,19 @@ FINE = DAY
 MAP_SPAN = 28 * DAY
 """What a merge map is made from."""
 
-POOL_PERIOD = 7 * DAY
-"""A value that brings fewer than k decisions in this time is pooled: its group-by would wait
-longer than this for every block."""
+OTHER_PERIOD, POOL_PERIOD, CELL_PERIOD = DAY, 2 * DAY, 7 * DAY
+"""How long a group-by may have to wait for k decisions of one row, on average.
 
-LABEL_PERIOD = 14 * DAY
-"""Labels of a row's route that come slower than k in this time are taken as not given."""
+What comes slower is pooled: a value of one attribute, a cell of several. Where even ``__other__``
+comes slower than k a day (a few stray decisions), nobody waits for it and it is left out."""
+
+OTHER_LABEL_PERIOD, LABEL_PERIOD = 2 * DAY, 14 * DAY
+"""The same for labels of one route: what comes slower is taken as not given."""
 
 _DECISIONS, _LABELS, _BEGINS = "decisions", "labels", "begins"
 _STAGE, _WEEK = "maps_stage", "maps_week"
-_LABEL_COUNTERS = [c for c in Counter if c is not Counter.N]
+_LABEL_COLUMNS = np.flatnonzero(np.arange(COUNTERS) != Counter.N)
+_LAST_PANE = 1 << 40
 
 Bools = npt.NDArray[np.bool_]
 
@@ -63,11 +70,11 @@ class Release:
     _stage: int = 0
     _week: int = 0
     _stale: bool = True
-    _made: list[Edge] = field(default_factory=list)
+    _made: list[StoredEdge] = field(default_factory=list)
     _anew: set[str] = field(default_factory=set)
     _purged: list[PaneCounts] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
-    _mask: tuple[CellIndex, Bools] | None = None
+    _masks: tuple[CellIndex, Bools, Bools] | None = None
 
     @classmethod
     def load(
@@ -85,9 +92,10 @@ class Release:
         }
         for edge in stored.edges:
             if state := release.families.get(edge.family):
-                (state.label_edges if edge.labels else state.edges).append(edge.at)
+                edges, burned = state.of(edge.labels)
+                edges.append(edge.at)
                 if edge.burned:
-                    state.burned.add(edge.at)
+                    burned.add(edge.at)
         release._stale = False
         for name, state in release.families.items():
             restored = state.restore(stored.maps.get(name))
@@ -129,6 +137,7 @@ class Release:
         start = self.begins if first_labels is None else first_labels
         for run in _runs(store, index, start, labels_until, labels_until):
             self._take(run, labels=True)
+        self._burn(index, labels_until)
         return True
 
     def taken(self) -> ReleaseChange:
@@ -152,18 +161,25 @@ class Release:
         self._made, self._anew, self._purged = [], set(), []
         return change
 
-    def unlabelled(self, index: CellIndex) -> Bools:
-        """Cells whose labels are taken as not given, one flag a cell of the index."""
-        if self._mask is None or self._mask[0] is not index:
-            mask = np.zeros(len(index.cells), bool)
+    def kept_out(self, index: CellIndex) -> tuple[Bools, Bools]:
+        """Cells that are left out, and cells whose labels are taken as not given.
+
+        One flag a cell of the index.
+        """
+        if self._masks is None or self._masks[0] is not index:
+            left_out = np.zeros(len(index.cells), bool)
+            unlabelled = left_out.copy()
             routes = decode_strata(index.strata).route
             for state in self.families.values():
-                if state.rows is not None:
-                    rows = state.rows.of(index)
-                    for text, route in state.unlabelled:
-                        mask |= (rows == state.rows.slices.index(text)) & (routes == route)
-            self._mask = (index, mask)
-        return self._mask[1]
+                if state.rows is None:
+                    continue
+                rows, at = state.rows.of(index), state.rows.slices.index
+                for text in state.left_out:
+                    left_out |= rows == at(text)
+                for text, route in state.unlabelled:
+                    unlabelled |= (rows == at(text)) & (routes == route)
+            self._masks = (index, left_out, unlabelled)
+        return self._masks[1:]
 
     # Blocks.
 
@@ -205,7 +221,7 @@ class Release:
             if only is not None and name in only:
                 allowed = {at for at in allowed if at in only[name] or at > since}
             made = state.take(run, allowed, labels=labels)
-            self._made += [Edge(name, labels, at) for at in made]
+            self._made += [StoredEdge(name, labels, edge.at, edge.burned) for edge in made]
 
     def _count_tails(self, store: EvaluatorStore, state: FamilyState, index: CellIndex) -> None:
         """What the open blocks hold, from the store."""
@@ -255,7 +271,9 @@ class Release:
             state.begin(self.begins)
             self._anew.add(name)
         self._made = [
-            Edge(name, labels, self.begins) for name in self.families for labels in (False, True)
+            StoredEdge(name, labels, self.begins)
+            for name in self.families
+            for labels in (False, True)
         ]
         for run in _runs(store, index, self.begins, self.decisions, self.decisions - FINE):
             self._take(run, labels=False, only=kept, since=since)
@@ -263,32 +281,32 @@ class Release:
         for run in _runs(store, index, self.begins, labels, labels):
             self._take(run, labels=True, only=kept_labels, since=labels_since)
         self._known = {name for name, state in self.families.items() if state.open}
-        self._mask = None
-        self._hold_back_unlabelled(store, index, labels)
-        self._burn(labels)
+        self._masks = None
+        self._hold_back(store, index, labels)
+        self._burn(index, labels)
         self._stale = False
 
     def _make_maps(self, store: EvaluatorStore, index: CellIndex) -> None:
         assert self.decisions is not None and self.begins is not None  # noqa: S101, PT018
-        counts, span = self._recent(store, self.decisions)
-        labelled, label_span = self._recent(store, self.labels or self.begins)
+        recent = self._recent(store, self.decisions)
+        labelled = self._recent(store, self.labels or self.begins)
         for state in self.families.values():
             family = state.family
             if family.k == 1 or not family.attributes:
                 continue
             parents = (self.families[name].pooling for name in family.parents)
-            rolled = _scoped_roll_up(counts, index, family)
-            need = ceil(family.k * max(1, span / POOL_PERIOD))
             within = [pooling for pooling in parents if pooling is not None]
+            rolled = _scoped_roll_up(recent[0], index, family)
+            alone = len(family.attributes) == 1
+            period = POOL_PERIOD if alone else CELL_PERIOD
+            need = _need(family.k, recent[1], period)
             state.pooling = merge_map(rolled, family.attributes, family.k, need, within)
-            state.unlabelled = frozenset()
-            if len(family.attributes) == 1 and label_span >= DAY:
-                need = ceil(family.k * label_span / LABEL_PERIOD)
-                pooled = state.pooling.apply(_scoped_roll_up(labelled, index, family))
-                poor = unlabelled_rows(Flow.of(pooled), need)
-                state.unlabelled = frozenset(
-                    (pooled.slices[row], route) for row, route in np.argwhere(poor).tolist()
-                )
+            state.left_out, state.unlabelled = frozenset(), frozenset()
+            if alone:
+                state.left_out = _left_out(state, rolled, recent[1])
+                if labelled[1] >= DAY:
+                    answered = _scoped_roll_up(labelled[0], index, family)
+                    state.unlabelled = _unlabelled(state, answered, labelled[1])
 
     def _recent(self, store: EvaluatorStore, until: int) -> tuple[Counts, int]:
         """Closed counts of the last weeks, and how long that is."""
@@ -297,37 +315,79 @@ class Release:
         first, end = pane_of(start, Grain.HOUR), pane_of(until, Grain.HOUR)
         return store.sum_released(Grain.HOUR, first, end), until - start
 
-    def _hold_back_unlabelled(self, store: EvaluatorStore, index: CellIndex, since: int) -> None:
-        """Take out labels of hours that nobody has published the labels of yet."""
-        if not self.unlabelled(index).any():
+    def _hold_back(self, store: EvaluatorStore, index: CellIndex, since: int) -> None:
+        """Take out what is not given of hours that nobody has published it of yet."""
+        left_out, unlabelled = self.kept_out(index)
+        if not (left_out | unlabelled).any():
             return
-        panes, cells, values = store.released_panes(Grain.HOUR, pane_of(since, Grain.HOUR), 1 << 40)
-        out = self.unlabelled(index)[np.searchsorted(index.cells, cells)]
-        out &= values[:, _LABEL_COUNTERS].any(axis=1)
-        away = np.zeros((int(out.sum()), COUNTERS), np.int64)
-        away[:, _LABEL_COUNTERS] = -values[out][:, _LABEL_COUNTERS]
-        self._purged = [
-            PaneCounts(int(Grain.HOUR), pane, Counts.of(cells[out][rows], away[rows]))
-            for pane in np.unique(panes[out]).tolist()
-            for rows in (np.flatnonzero(panes[out] == pane),)
-        ]
+        panes, cells, values = store.released_panes(
+            Grain.HOUR, pane_of(since, Grain.HOUR), _LAST_PANE
+        )
+        at = np.searchsorted(index.cells, cells)
+        away = np.zeros_like(values)
+        quiet = (left_out | unlabelled)[at]
+        away[np.ix_(quiet, _LABEL_COLUMNS)] = -values[np.ix_(quiet, _LABEL_COLUMNS)]
+        rows = away.any(axis=1)
+        self._purged = split_panes(Grain.HOUR, panes[rows], cells[rows], away[rows])
 
-    def _burn(self, until: int) -> None:
-        """Give up open blocks of labels that labels, now taken as not given, would keep open."""
+    def _burn(self, index: CellIndex, labels_until: int) -> None:
+        """Give up open blocks that wait for what is not given any more."""
+        left_out, unlabelled = self.kept_out(index)
+        routes = decode_strata(index.strata).route
         for name, state in self.families.items():
-            if not state.unlabelled or state.rows is None:
+            if state.rows is None:
                 continue
-            rows = {state.rows.slices.index(text) for text, _ in state.unlabelled}
-            if not state.label_tail.labels[sorted(rows)].any():
-                continue
-            parents = (set(self.families[p].label_edges) for p in state.family.parents)
-            allowed = set(state.edges).intersection(*parents)
-            at = max((edge for edge in allowed if edge <= until), default=0)
-            if at > state.label_edges[-1]:
-                state.label_edges.append(at)
-                state.burned.add(at)
-                state.label_tail = type(state.label_tail).empty(len(state.rows.slices))
-                self._made.append(Edge(name, True, at, burned=True))
+            rows = state.rows.of(index)
+            quiet = _only_in(rows, left_out)
+            if state.tail.decisions[quiet].any():
+                self._burn_one(name, state, self.decisions or 0, labels=False)
+            for route in REVIEWED_ROUTES:
+                quiet = _only_in(np.where(routes == route, rows, -1), left_out | unlabelled)
+                if state.label_tail.labels[quiet, route].any():
+                    self._burn_one(name, state, labels_until, labels=True)
+
+    def _burn_one(self, name: str, state: FamilyState, until: int, *, labels: bool) -> None:
+        """End the open block at the newest hour at which all that is refined has an edge."""
+        there = [self.families[parent].of(labels)[0] for parent in state.family.parents]
+        if labels:
+            there.append(state.edges)
+        hours = (set(on_the_hour(edges)) for edges in there)
+        at = max((at for at in set.intersection(*hours) if at <= until), default=0)
+        if at > state.of(labels)[0][-1]:
+            state.burn(at, labels=labels)
+            self._made.append(StoredEdge(name, labels, at, burned=True))
+
+
+def _only_in(rows: Int64s, mask: Bools) -> Int64s:
+    """The rows that have cells, all of them in the mask."""
+    return np.setdiff1d(rows[mask & (rows >= 0)], rows[~mask])
+
+
+def _need(k: int, span: int, period: int) -> int:
+    return ceil(k * max(1, span / period))
+
+
+def _left_out(state: FamilyState, rolled: SliceCounts, span: int) -> frozenset[str]:
+    """``__other__`` where it comes too slowly to be waited for."""
+    assert state.pooling is not None, "called with a map"  # noqa: S101
+    pooled = state.pooling.apply(rolled)
+    flow = dict(zip(pooled.slices, decisions_of(pooled).tolist(), strict=True))
+    (name,) = state.family.attributes
+    other = atom_text({name: OTHER})
+    slow = flow[other] < _need(state.family.k, span, OTHER_PERIOD)
+    return frozenset({other} if slow else ())
+
+
+def _unlabelled(state: FamilyState, rolled: SliceCounts, span: int) -> frozenset[tuple[str, int]]:
+    """Rows and routes whose labels come too slowly to be waited for."""
+    assert state.pooling is not None, "called with a map"  # noqa: S101
+    pooled = state.pooling.apply(rolled)
+    (name,) = state.family.attributes
+    other = pooled.slices.index(atom_text({name: OTHER}))
+    needs = np.full(len(pooled.slices), ceil(state.family.k * span / LABEL_PERIOD))
+    needs[other] = ceil(state.family.k * span / OTHER_LABEL_PERIOD)
+    slow = unlabelled_rows(Flow.of(pooled), needs[:, None])
+    return frozenset((pooled.slices[row], route) for row, route in np.argwhere(slow).tolist())
 
 
 def _pieces(start: int, end: int) -> Iterator[tuple[Grain, int, int]]:

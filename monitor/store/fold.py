@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import sqlalchemy as sa
 
+from monitor.core.blocks import Span
 from monitor.core.cells import Counts, Int64s
 from monitor.core.coding import Eras
+from monitor.core.snapshot import Snapshot, encode
 from monitor.core.time import Grain
 from monitor.errors import FencedError
 from monitor.ports import Loss, PaneCounts, Shard, StoredDelta
@@ -22,7 +24,9 @@ from monitor.store.codings import require_eras
 from monitor.store.counts import add_counts
 from monitor.store.database import reading, writing
 from monitor.store.dictionary import write_cells
+from monitor.store.exclusions import excluded_spans
 from monitor.store.losses import read_losses
+from monitor.store.published_tables import write_published
 from monitor.store.releases import (
     ReleaseChange,
     StoredRelease,
@@ -59,8 +63,7 @@ class Cycle:
         increments: counts to add, by grain and pane.
         release: what changes of what may be published.
         cells: coarse cells of the 5-minute grain, id -> (atom, version, stratum).
-        snapshot: bytes to store, or None when nothing changed.
-        watermark: as in the Snapshot.
+        snapshot: to be stored and shown, or None when nothing changed.
     """
 
     folded: Mapping[Shard, int] = field(default_factory=dict)
@@ -68,8 +71,7 @@ class Cycle:
     increments: Sequence[PaneCounts] = ()
     release: ReleaseChange = field(default_factory=ReleaseChange)
     cells: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
-    snapshot: bytes | None = None
-    watermark: int | None = None
+    snapshot: Snapshot | None = None
 
 
 class EvaluatorStore:
@@ -193,6 +195,11 @@ class EvaluatorStore:
         with reading(self._engine) as connection:
             return held_back_panes(connection)
 
+    def excluded(self) -> tuple[Span, ...]:
+        """Event time whose data are known to be bad."""
+        with reading(self._engine) as connection:
+            return excluded_spans(connection)
+
     def first_released(self) -> int | None:
         """The oldest closed hour that is kept."""
         with reading(self._engine) as connection:
@@ -260,7 +267,8 @@ class EvaluatorStore:
             write_release(connection, cycle.release)
             _move_cursors(connection, cycle.cursors)
             if cycle.snapshot is not None:
-                _store_snapshot(connection, cycle.snapshot, cycle.watermark, stored_at)
+                _store_snapshot(connection, cycle.snapshot, stored_at)
+                write_published(connection, cycle.snapshot)
 
 
 def database_now(connection: sa.Connection) -> int:
@@ -293,13 +301,11 @@ def _move_cursors(connection: sa.Connection, cursors: Mapping[Shard, int]) -> No
     bulk.insert(connection, fold_cursor, columns, "(topic, part) DO UPDATE SET seq = excluded.seq")
 
 
-def _store_snapshot(
-    connection: sa.Connection, body: bytes, watermark: int | None, stored_at: int
-) -> None:
+def _store_snapshot(connection: sa.Connection, snapshot: Snapshot, stored_at: int) -> None:
     connection.execute(
         sa.text(
             "INSERT INTO snapshot (id, stored_at, watermark, body)"
             " SELECT COALESCE(MAX(id), 0) + 1, :stored_at, :watermark, :body FROM snapshot"
         ),
-        {"stored_at": stored_at, "watermark": watermark, "body": body},
+        {"stored_at": stored_at, "watermark": snapshot.watermark, "body": encode(snapshot)},
     )

@@ -29,7 +29,7 @@ _COUNTERS = ", ".join(COUNTER_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class StoredEdge:
     """Where a block of a family ends (microseconds); a burned block is never published."""
 
     family: str
@@ -51,7 +51,7 @@ class StoredRelease:
     """All that is kept, as it was committed last."""
 
     marks: Mapping[str, int] = field(default_factory=dict)
-    edges: Sequence[Edge] = ()
+    edges: Sequence[StoredEdge] = ()
     maps: Mapping[str, StoredMap] = field(default_factory=dict)
 
 
@@ -70,7 +70,7 @@ class ReleaseChange:
 
     marks: Mapping[str, int] = field(default_factory=dict)
     anew: Collection[str] = ()
-    edges: Sequence[Edge] = ()
+    edges: Sequence[StoredEdge] = ()
     maps: Mapping[str, StoredMap] = field(default_factory=dict)
     released: Sequence[PaneCounts] = ()
     held_back: Sequence[PaneCounts] = ()
@@ -83,7 +83,7 @@ def read_release(connection: sa.Connection) -> StoredRelease:
     maps = connection.execute(sa.select(release_map)).all()
     return StoredRelease(
         {row.name: row.at for row in marks},
-        [Edge(row.family, row.labels, row.at, row.burned) for row in edges],
+        [StoredEdge(row.family, row.labels, row.at, row.burned) for row in edges],
         {row.family: StoredMap(row.condition, row.body) for row in maps},
     )
 
