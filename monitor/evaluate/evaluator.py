@@ -27,6 +27,7 @@ from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.gate import Gate
 from monitor.evaluate.losses import LostSpans
 from monitor.evaluate.publisher import Publisher
+from monitor.evaluate.refresh import Held, let_go
 from monitor.evaluate.release import Release
 from monitor.evaluate.windows import split_panes
 from monitor.ports import Clock, PaneCounts, Shard, StoredDelta
@@ -195,6 +196,7 @@ class Evaluator:
         shown = (memory.publisher.lost, memory.publisher.excluded)
         if not closed and shown == memory.shown:
             return
+        self._let_go(epoch, memory)
         index = memory.dictionary.index
         snapshot = memory.publisher.snapshot(self._store, memory.release, index)
         body = encode(snapshot)
@@ -212,6 +214,19 @@ class Evaluator:
             watermark, self._policy.horizon, self._policy.completeness
         )
         return memory.release.close(self._store, memory.dictionary.index, watermark, frontier)
+
+    def _let_go(self, epoch: int, memory: _Memory) -> None:
+        """Once a day: let late counts join what is published, where enough of them have come."""
+        if not memory.release.new_day:
+            return
+        late = let_go(memory.release, memory.dictionary.index, Held(*self._store.held_back()))
+        if late:
+            away = [PaneCounts(pane.grain, pane.pane, -pane.counts) for pane in late]
+            change = ReleaseChange(released=late, held_back=away)
+            cycle = Cycle(folded=memory.cursors, release=change)
+            self._store.commit(epoch, cycle, self._clock.now())
+            memory.publisher.revise()
+        memory.release.new_day = False
 
     def _load(self) -> _Memory:
         policy = self._policy

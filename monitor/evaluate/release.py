@@ -60,6 +60,7 @@ class Release:
         labels: the same for labels, on the hour.
         begins: where the oldest block begins.
         kept: microseconds that closed panes are kept.
+        new_day: a UTC day has begun that late counts have not been looked at on.
     """
 
     families: Mapping[str, FamilyState]
@@ -67,6 +68,7 @@ class Release:
     decisions: int | None = None
     labels: int | None = None
     begins: int | None = None
+    new_day: bool = False
     _stage: int = 0
     _week: int = 0
     _stale: bool = True
@@ -126,6 +128,7 @@ class Release:
             return False
         first, first_labels = self.decisions, self.labels
         self.decisions, self.labels = until, labels_until
+        self.new_day |= first is not None and pane_of(first, Grain.DAY) < pane_of(until, Grain.DAY)
         self._forget_old()
         if self._maps_due() or self._stale:
             self._make_anew(store, index, first or 0, first_labels or 0)
