@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from consumers import coder as coder_module
+from consumers import sketch
 from consumers.codec import DecisionCodec
 from consumers.coder import Coder
 from consumers.letters import Letters
@@ -37,6 +38,12 @@ def read(coder: Coder, *values: dict[str, Any] | bytes) -> tuple[list[str], list
     cells = coder.cells(found.codes, found.bands, found.ts)
     rows = coder.dictionary
     return [rows.atoms[rows.cells[cell][0]] for cell in cells.tolist()], letters.found
+
+
+@pytest.fixture(autouse=True)
+def _known_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimates are the same in every run."""
+    monkeypatch.setattr(sketch.secrets, "token_bytes", bytes)
 
 
 class Hasher:
