@@ -216,11 +216,17 @@ PAGE: tuple[Family, ...] = (
 
 # The service's own metrics. Counters carry the partition: they continue the committed totals of
 # their shard wherever it is consumed, and a sum over a changing assignment would jump.
-MESSAGES = _count("messages_consumed_total", Origin.INGEST, "Messages read and committed.", *SHARD)
+MESSAGES = _count(
+    "messages_consumed_total",
+    Origin.INGEST,
+    "Messages read and committed, in whole hundreds.",
+    *SHARD,
+)
 EVENTS = _count(
     "events_total",
     Origin.INGEST,
-    "Events by where they ended; waiting labels are a gauge of their own.",
+    "Events by where they ended, in whole hundreds (dead letters exactly); waiting labels are a"
+    " gauge of their own.",
     *(*SHARD, "outcome"),
 )
 DEAD_LETTERS = _count(
@@ -235,7 +241,7 @@ UNKEPT = _count(
 UNMATCHED = _count(
     "labels_unmatched_total",
     Origin.INGEST,
-    "Labels that found no decision, by reason.",
+    "Labels that found no decision, by reason, in whole hundreds.",
     *(*SHARD, "reason"),
 )
 UNKNOWN_VALUES = _count(
@@ -266,7 +272,10 @@ IMBALANCE = _own(
     *(*SHARD, "equation"),
 )
 LAG_MESSAGES = _own(
-    "consumer_lag_messages", Origin.INGEST, "Messages behind the end, own shards.", *SHARD
+    "consumer_lag_messages",
+    Origin.INGEST,
+    "Messages behind the end, rounded up to hundreds.",
+    *SHARD,
 )
 PARKED = _own(
     "shard_parked",
@@ -281,16 +290,20 @@ CONSUMER_STATE = _own(
     "consumer_state", Origin.INGEST, "1 for the one state the consumer is in.", "state"
 )
 WATERMARK_LAG = _own(
-    "watermark_lag_seconds", Origin.INGEST, "How far the watermark is behind the stream's clock."
+    "watermark_lag_seconds",
+    Origin.INGEST,
+    "How far the watermark is behind the newest decision, in steps of five minutes.",
 )
 LABEL_DELAY = _own(
     "label_delay_seconds",
     Origin.INGEST,
-    "From a decision to its label, by labelled_at.",
+    "From a decision to its label, by labelled_at; a hundred labels at a time.",
     kind=Kind.HISTOGRAM,
 )
 LABEL_JOINED = _own(
-    "label_last_joined_timestamp_seconds", Origin.INGEST, "When a label last met its decision."
+    "label_last_joined_timestamp_seconds",
+    Origin.INGEST,
+    "When a label last met its decision, to five minutes.",
 )
 LABEL_COVERAGE = _own(
     "label_coverage_ratio", Origin.EVALUATE, "Labelled decisions over all decisions."
@@ -298,19 +311,27 @@ LABEL_COVERAGE = _own(
 LABEL_COMPLETENESS = _own(
     "label_completeness_ratio", Origin.EVALUATE, "Labels received over labels requested."
 )
-PENDING = _own("pending_decisions", Origin.INGEST, "Decisions kept to be joined with labels.")
-WAITING = _own("waiting_labels", Origin.INGEST, "Labels that wait for their decision, own shards.")
+PENDING = _own(
+    "pending_decisions", Origin.INGEST, "Decisions kept to be joined with labels, by the hundred."
+)
+WAITING = _own(
+    "waiting_labels", Origin.INGEST, "Labels that wait for their decision, in whole hundreds."
+)
 DUPLICATES = _own(
     "duplicate_ratio",
     Origin.INGEST,
-    "Repeated ids among decisions with a label requested.",
+    "Repeated ids among decisions with a label requested, both in bands.",
     "route",
 )
 STORE_FAILURES = _count(
     "store_write_failures_total", Origin.INGEST, "Transactions that failed and were retried."
 )
-FLUSHES = _count("flushes_total", Origin.INGEST, "Transactions that were committed.")
-FLUSH_SECONDS = _own("flush_duration_seconds", Origin.INGEST, "Duration of the last flush.")
+FLUSHES = _count(
+    "flushes_total", Origin.INGEST, "Transactions that were committed, in whole hundreds."
+)
+FLUSH_SECONDS = _own(
+    "flush_duration_seconds", Origin.INGEST, "Duration of the last flush, to a tenth."
+)
 EVALUATED = _own("evaluation_timestamp_seconds", Origin.EVALUATE, "When the last evaluation ended.")
 EVALUATION_SECONDS = _own(
     "evaluation_duration_seconds", Origin.EVALUATE, "Duration of the last evaluation."

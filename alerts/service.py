@@ -1,7 +1,8 @@
 """The service's own metrics: committed facts in, a prometheus-client registry out.
 
-Counters are the committed totals of each shard, so they are exact, continue after a restart and
-never go back; a shard that is not ours any more vanishes instead of freezing.
+Counters are the committed totals of each shard, so they continue after a restart and never go
+back; a shard that is not ours any more vanishes instead of freezing. What would tell of a single
+decision or label moves in steps (:class:`alerts.shards.Steps`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from prometheus_client.core import (
 from alerts import catalogue
 from alerts.catalogue import Family, Kind
 from alerts.limits import MANY_VALUES, Limit, Limits
-from alerts.shards import Labels, ShardState, Values, add_shard, add_sums
+from alerts.shards import Labels, ShardState, Steps, Values, add_shard, add_sums
 from monitor.core.bands import Precision
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 from monitor.ports import ConsumerState, Shard, Tallies
@@ -42,8 +43,9 @@ _DELAY_EDGES = np.array(
 ) / float(SECOND)
 
 SHOWN_STEP = 100
-"""Unlisted values and label delays are shown in steps of at least so many decisions: larger than
-any k in use, so that no scrape differs from the one before by a few."""
+"""What tells of decisions or labels is renewed after at least so many: larger than any k in use,
+so that no scrape differs from the one before by a few, and no change is of one alone."""
+_JOINED_STEP = 5 * MINUTE
 
 
 class ServiceMetrics:
@@ -58,6 +60,7 @@ class ServiceMetrics:
         reasons: Iterable[str] = (),
         *,
         k: int = 11,
+        decisions_topic: str = "decisions",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start with counters at zero.
@@ -65,7 +68,9 @@ class ServiceMetrics:
         Args:
             reasons: dead-letter reasons known beforehand; their series start at 0, so that a
                 rate sees also the first one.
-            k: smallest number of distinct unlisted values that is shown.
+            k: smallest number that is shown of what is distinct, repeated or delayed; 1, where
+                all is of test conditions, shows totals as they are.
+            decisions_topic: whose events are decisions.
             monotonic: for how long a limit has been reached.
         """
         self.registry = CollectorRegistry(auto_describe=False)
@@ -77,8 +82,13 @@ class ServiceMetrics:
         self._delays = np.zeros(len(_DELAY_EDGES) + 1, np.int64)
         self._delay_sum = 0.0
         self._unshown: list[float] = []
+        self._delays_since = 0
         self._unknown: Counter[str] = Counter()
-        self._bands = Precision(k)
+        self._distinct: dict[str, int] = {}
+        self._decisions_topic = decisions_topic
+        self._bands = Precision(k, exact=k == 1)
+        self._steps = Steps(1 if k == 1 else SHOWN_STEP)
+        self._flushes = 0
         self._limits = Limits(monotonic)
         self._turned_away = 0
         for counter in (catalogue.STORE_FAILURES, catalogue.FLUSHES):
@@ -109,9 +119,13 @@ class ServiceMetrics:
             lag_seconds: age of the oldest unread message, 0 when caught up.
             offsets: next offset minus start offset, for the first conservation equation.
         """
-        state = ShardState(copy.deepcopy(tallies), lag_messages, lag_seconds, offsets)
+        fresh = copy.deepcopy(tallies)
         with self._lock:
-            self._shards[shard] = state
+            before = self._shards.get(shard)
+            told = self._steps.told(fresh, before)
+            self._shards[shard] = ShardState(fresh, told, lag_messages, lag_seconds, offsets)
+            if before is not None and told is fresh and shard.topic == self._decisions_topic:
+                self._show_unlisted()
 
     def drop_shard(self, shard: Shard) -> None:
         """Forget a shard that is not ours any more; its series vanish."""
@@ -134,8 +148,10 @@ class ServiceMetrics:
     def flushed(self, seconds: float) -> None:
         """One flush was committed."""
         with self._lock:
-            self._add(catalogue.FLUSHES, 1)
-            self._set(catalogue.FLUSH_SECONDS, seconds)
+            self._flushes += 1
+            self._set(catalogue.FLUSHES, self._steps.down(self._flushes))
+            # On a quiet stream a flush is an event: the exact duration would tell of each.
+            self._set(catalogue.FLUSH_SECONDS, round(seconds, 1))
 
     def store_failed(self) -> None:
         """One transaction failed."""
@@ -145,6 +161,9 @@ class ServiceMetrics:
     def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None = None) -> None:
         """Labels met their decisions; shown once there are a hundred more of them.
 
+        A bucket that has fewer than k new ones waits for more: how many came within a minute, or
+        after a week, is a small number among any hundred.
+
         Args:
             seconds: delay of each, labelled_at minus decided_at; negative counts as 0.
             joined_at: wall clock, microseconds.
@@ -152,18 +171,30 @@ class ServiceMetrics:
         fresh = np.maximum(np.asarray(seconds, np.float64).ravel(), 0.0).tolist()
         with self._lock:
             if joined_at is not None and fresh:
+                joined_at -= joined_at % _JOINED_STEP
                 self._set(catalogue.LABEL_JOINED, joined_at / SECOND)
             self._unshown.extend(fresh)
-            if len(self._unshown) >= SHOWN_STEP:
-                delays, self._unshown = np.array(self._unshown), []
-                edges = np.searchsorted(_DELAY_EDGES, delays)
-                self._delays += np.bincount(edges, minlength=len(self._delays))
-                self._delay_sum += float(delays.sum())
+            self._delays_since += len(fresh)
+            if self._delays_since >= SHOWN_STEP:
+                self._delays_since = 0
+                self._show_delays()
+
+    def _show_delays(self) -> None:
+        delays = np.array(self._unshown)
+        buckets = np.searchsorted(_DELAY_EDGES, delays)
+        counts = np.bincount(buckets, minlength=len(self._delays))
+        shown = counts >= self._bands.k
+        self._delays += np.where(shown, counts, 0)
+        self._delay_sum += float(delays[shown[buckets]].sum())
+        self._unshown = delays[~shown[buckets]].tolist()
 
     def set_pending(self, decisions: int | None) -> None:
-        """Decisions kept to be joined with labels; None is unknown."""
+        """Decisions kept to be joined with labels; None is unknown.
+
+        Most of them go to review: tell it only when what is published has moved on by a block.
+        """
         with self._lock:
-            self._set(catalogue.PENDING, decisions)
+            self._set(catalogue.PENDING, None if decisions is None else self._steps.down(decisions))
 
     def set_watermark_lag(self, seconds: float | None) -> None:
         """How far the watermark is behind the stream's clock; None before there is one."""
@@ -178,9 +209,9 @@ class ServiceMetrics:
         """
         with self._lock:
             self._unknown[attribute] += count
-            shown = self._unknown[attribute] // SHOWN_STEP * SHOWN_STEP
-            self._set(catalogue.UNKNOWN_VALUES, float(shown), attribute)
-            self._values.setdefault(catalogue.UNKNOWN_DISTINCT, {}).setdefault((attribute,), 0.0)
+            for family in (catalogue.UNKNOWN_VALUES, catalogue.UNKNOWN_DISTINCT):
+                self._values.setdefault(family, {}).setdefault((attribute,), 0.0)
+            self._show_unlisted_if_free()
 
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
         """How much of what is distinct did not fit; shown in bands.
@@ -190,14 +221,26 @@ class ServiceMetrics:
                 attribute.
             versions_turned_away: how often a version tuple found no room, never decreasing.
         """
-        names = list(unlisted)
-        shown = dict(zip(names, self._bands.support([*unlisted.values()]).tolist(), strict=True))
         with self._lock:
-            for attribute, distinct in shown.items():
-                self._set(catalogue.UNKNOWN_DISTINCT, distinct, attribute)
-            self._limits.tell(Limit.VALUES, max(shown.values(), default=0) > MANY_VALUES)
+            self._distinct = dict(unlisted)
+            self._show_unlisted_if_free()
             self._limits.tell(Limit.VERSIONS, versions_turned_away > self._turned_away)
             self._turned_away = versions_turned_away
+
+    def _show_unlisted_if_free(self) -> None:
+        """At once where no decisions are read that the next numbers could be about."""
+        reads = any(shard.topic == self._decisions_topic for shard in self._shards)
+        if self._steps.exact or not reads:
+            self._show_unlisted()
+
+    def _show_unlisted(self) -> None:
+        for attribute, number in self._unknown.items():
+            shown = number // SHOWN_STEP * SHOWN_STEP
+            self._set(catalogue.UNKNOWN_VALUES, shown, attribute)
+        bands = self._bands.support([*self._distinct.values()]).tolist()
+        for attribute, distinct in zip(self._distinct, bands, strict=True):
+            self._set(catalogue.UNKNOWN_DISTINCT, distinct, attribute)
+        self._limits.tell(Limit.VALUES, max(bands, default=0) > MANY_VALUES)
 
     # What the evaluator reports.
 
@@ -253,13 +296,13 @@ class ServiceMetrics:
             delays, delay_sum = self._delays.copy(), self._delay_sum
             limits = self._limits.reached()
         for shard, state in sorted(shards.items()):
-            add_shard(values, shard, state, self._reasons)
+            add_shard(values, shard, state, self._reasons, self._steps)
         values[catalogue.PARKED] = {
             (shard.topic, str(shard.partition)): float(shard in parked)
             for shard in sorted(parked | shards.keys())
         }
         if shards:
-            add_sums(values, [state.tallies for state in shards.values()])
+            add_sums(values, [s.told for s in shards.values()], self._steps, self._bands)
         values[catalogue.LIMITED] = {(limit.value,): float(on) for limit, on in limits.items()}
         for family in catalogue.SERVICE:
             if family.kind is Kind.HISTOGRAM:

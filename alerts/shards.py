@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from alerts import catalogue
 from alerts.catalogue import Family
+from monitor.core.bands import Precision
 from monitor.ports import Shard, Tallies
 
 Labels = tuple[str, ...]
@@ -18,54 +21,105 @@ MIN_REQUESTED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
+class Steps:
+    """How finely totals of events are shown.
+
+    An exact total beside a rounded rate gives the counts of small windows away, and a total that
+    moves with each event tells of that one event: whether a label was asked for, hence its route.
+    So what is shown is renewed only after a step of further events, and in whole steps.
+
+    Attributes:
+        size: events; 1 shows every event as it comes.
+    """
+
+    size: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether everything is shown as it is."""
+        return self.size == 1
+
+    def down(self, number: int) -> int:
+        """In whole steps."""
+        return number // self.size * self.size
+
+    def up(self, number: int) -> int:
+        """In whole steps, so that more than nothing is never shown as nothing."""
+        return -self.down(-number)
+
+    def told(self, tallies: Tallies, before: ShardState | None) -> Tallies:
+        """Which totals are shown now."""
+        if before is None or self.exact:
+            return tallies
+        since = tallies.events - before.told.events
+        return before.told if 0 <= since < self.size else tallies
+
+
+@dataclass(frozen=True, slots=True)
 class ShardState:
-    """What ingest last said of a shard."""
+    """What ingest last said of a shard.
+
+    Attributes:
+        tallies: committed totals.
+        told: totals as they are shown: of a moment since which less than a step of events came.
+        lag_messages: messages behind the end; None is unknown.
+        lag_seconds: age of the oldest unread one.
+        offsets: next offset minus start offset.
+    """
 
     tallies: Tallies
+    told: Tallies
     lag_messages: int | None
     lag_seconds: float | None
     offsets: int | None
 
 
-def add_shard(values: Values, shard: Shard, state: ShardState, reasons: Iterable[str]) -> None:
+def add_shard(
+    values: Values, shard: Shard, state: ShardState, reasons: Iterable[str], steps: Steps
+) -> None:
     """Add the samples of one shard; ``reasons`` are those whose series start at 0."""
     labels = (shard.topic, str(shard.partition))
-    tallies = state.tallies
+    tallies, told = state.tallies, state.told
 
     def put(family: Family, value: float | None, *more: str) -> None:
         if value is not None:
             values.setdefault(family, {})[*labels, *more] = float(value)
 
-    put(catalogue.MESSAGES, tallies.messages)
-    for outcome, count in _outcomes(tallies).items():
-        put(catalogue.EVENTS, count, outcome)
+    put(catalogue.MESSAGES, steps.down(told.messages))
+    for outcome, count in _outcomes(told).items():
+        put(catalogue.EVENTS, steps.down(count), outcome)
+    # Of nobody who was counted: the first one is to be seen at once.
+    put(catalogue.EVENTS, sum(tallies.dead_letters.values()), "dead_letter")
     for reason, count in {**dict.fromkeys(reasons, 0), **tallies.dead_letters}.items():
         put(catalogue.DEAD_LETTERS, count, reason)
     put(catalogue.UNKEPT, tallies.unkept)
-    for reason, count in tallies.unmatched.items():
-        put(catalogue.UNMATCHED, count, reason)
+    for reason, count in told.unmatched.items():
+        put(catalogue.UNMATCHED, steps.down(count), reason)
     put(catalogue.IMBALANCE, tallies.balance, "events")
     if state.offsets is not None:
         put(catalogue.IMBALANCE, state.offsets - tallies.messages - tallies.gaps, "offsets")
     if state.lag_messages is not None:
-        put(catalogue.LAG_MESSAGES, max(state.lag_messages, 0))
+        put(catalogue.LAG_MESSAGES, steps.up(max(state.lag_messages, 0)))
     if state.lag_seconds is not None:
         put(catalogue.LAG_SECONDS, max(state.lag_seconds, 0.0))
 
 
-def add_sums(values: Values, tallies: Sequence[Tallies]) -> None:
-    """Add what is a sum over all shards of this process."""
-    values[catalogue.WAITING] = {(): float(sum(t.waiting for t in tallies))}
+def add_sums(
+    values: Values, tallies: Sequence[Tallies], steps: Steps, precision: Precision
+) -> None:
+    """Add what is a sum over all shards of this process, from the totals that are shown."""
+    values[catalogue.WAITING] = {(): float(steps.down(sum(t.waiting for t in tallies)))}
     requested: Counter[str] = Counter()
     repeated: Counter[str] = Counter()
     for tally in tallies:
         requested.update(tally.requested)
         repeated.update(tally.repeated)
-    values[catalogue.DUPLICATES] = {
-        (route,): round(repeated[route] / count, 4)
-        for route, count in requested.items()
-        if count >= MIN_REQUESTED
-    }
+    routes = [route for route, count in requested.items() if count >= MIN_REQUESTED]
+    # From bands: the exact quotient moves with every decision of a route.
+    again = precision.support([repeated[route] for route in routes])
+    asked = precision.support([requested[route] for route in routes])
+    shares = np.minimum(np.round(again / asked, 4), 1).tolist()
+    values[catalogue.DUPLICATES] = {(r,): share for r, share in zip(routes, shares, strict=True)}
 
 
 def _outcomes(tallies: Tallies) -> Mapping[str, int]:
@@ -75,5 +129,4 @@ def _outcomes(tallies: Tallies) -> Mapping[str, int]:
         "thinned": tallies.thinned,
         "stale": tallies.stale,
         "unmatched": sum(tallies.unmatched.values()),
-        "dead_letter": sum(tallies.dead_letters.values()),
     }

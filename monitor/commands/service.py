@@ -22,7 +22,7 @@ from monitor.commands.clock import SystemClock
 from monitor.commands.options import load_settings, on_stop
 from monitor.commands.watchdog import Watchdog
 from monitor.core.snapshot import Snapshot, decode
-from monitor.core.time import MINUTE, SECOND
+from monitor.core.time import MINUTE, SECOND, Grain
 from monitor.errors import SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
@@ -62,7 +62,10 @@ class Service:
         self.settings = settings
         self._clock = clock or SystemClock()
         self.metrics = ServiceMetrics(
-            REASONS, k=settings.privacy.k, monotonic=self._clock.monotonic
+            REASONS,
+            k=max(use_case.k or settings.privacy.k for use_case in settings.use_case),
+            decisions_topic=settings.stream.decisions_topic,
+            monotonic=self._clock.monotonic,
         )
         self.failure: BaseException | None = None
         for attribute in settings.attribute:
@@ -77,6 +80,7 @@ class Service:
         self._seen = 0
         self._evaluated = self._clock.monotonic()
         self._cleaned = 0
+        self._pending_told: list[int] = []
         self._evaluating = True
         self._evaluator = wiring.build_evaluator(settings, self._engine, self._clock)
         self._source = source(settings) if parts.ingest else None
@@ -232,7 +236,9 @@ class Service:
         self.metrics.set_label_health(self._evaluator.coverage, min(complete, default=None))
         topic, watermark = self.settings.stream.decisions_topic, self._snapshot.watermark
         statuses = [s for s in read_statuses(self._engine) if s.shard.topic == topic]
+        # To five minutes, as the watermark: the very instant is that of one decision.
         newest = max((s.max_decided_at or 0 for s in statuses), default=0)
+        newest -= newest % Grain.MINUTES5
         lag = (newest - watermark) / SECOND if watermark is not None else None
         self.metrics.set_watermark_lag(lag)
 
@@ -242,6 +248,14 @@ class Service:
             slowest = self._records.slowest_event_time()
             retention.apply(self._engine, wiring.retention_policy(self.settings), slowest, now)
             self._cleaned = now
+            self._tell_pending()
+
+    def _tell_pending(self) -> None:
+        """Only when the total has a new block: with fewer new decisions it would tell of one."""
+        tables = self._snapshot.contracts if self._snapshot else ()
+        ends = [w.decisions.end for t in tables for w in t.windows if w.decisions is not None]
+        if ends and ends != self._pending_told:
+            self._pending_told = ends
             self.metrics.set_pending(self._records.pending_rows())
 
     def _release(self) -> None:

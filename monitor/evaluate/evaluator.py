@@ -14,6 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from monitor.core.bands import Precision
 from monitor.core.blocks import Span, blocks_kept
 from monitor.core.cells import COUNTERS, Counter, Int64s
 from monitor.core.coding import Eras
@@ -121,10 +122,16 @@ class Evaluator:
 
     @property
     def coverage(self) -> float | None:
-        """Labelled / all decisions of the longest labelled window; None when nothing is known."""
+        """Labelled / all decisions of the longest labelled window; None when nothing is known.
+
+        Both are taken down to their bands: the exact quotient would give the counts away.
+        """
         values = self._memory.publisher.labelled.values if self._memory else np.zeros((0, COUNTERS))
         total = values.sum(axis=0)
-        return float(total[Counter.LABELLED] / total[Counter.N]) if total[Counter.N] else None
+        k = max((contract.k for contract, _ in self._policy.contracts), default=1)
+        bands = Precision(k, exact=k == 1).support(total[[Counter.LABELLED, Counter.N]])
+        labelled, decisions = bands.tolist()
+        return labelled / decisions if decisions else None
 
     def release(self) -> None:
         """Let another evaluator work at once."""

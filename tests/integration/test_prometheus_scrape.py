@@ -89,7 +89,7 @@ def certificates(tmp_path: Path) -> Certificates:
 
 @pytest.fixture
 def exporter() -> Exporter:
-    metrics = ServiceMetrics(reasons=("json",))
+    metrics = ServiceMetrics(reasons=("json",), k=1)
     metrics.set_shard(Shard("decisions", 0), Tallies(messages=20, events=20, counted=20), 0, 0.0)
     metrics.set_consumer_state("caught_up")
     metrics.observe_label_delays([100.0, 1e6] * 50)

@@ -32,7 +32,7 @@ def tallies(**more: object) -> Tallies:
 
 
 def test_totals_of_a_shard() -> None:
-    metrics = ServiceMetrics(reasons=("json", "type"))
+    metrics = ServiceMetrics(reasons=("json", "type"), k=1)
     metrics.set_shard(SHARD, tallies(), 5, 1.5, offsets=13)
 
     assert value(metrics, "messages_consumed_total", **ON) == 10
@@ -56,7 +56,7 @@ def test_totals_of_a_shard() -> None:
 
 
 def test_totals_are_copied_when_they_are_told() -> None:
-    metrics, told = ServiceMetrics(), tallies()
+    metrics, told = ServiceMetrics(k=1), tallies()
     metrics.set_shard(SHARD, told, None, None)
     told.messages += 5
     told.dead_letters["json"] += 1
@@ -66,7 +66,7 @@ def test_totals_are_copied_when_they_are_told() -> None:
 
 
 def test_lag_is_clamped_and_unknown_lag_is_absent() -> None:
-    metrics = ServiceMetrics()
+    metrics = ServiceMetrics(k=1)
     metrics.set_shard(SHARD, tallies(), -4, -0.5)
     metrics.set_shard(OTHER, tallies(), None, None)
 
@@ -76,7 +76,7 @@ def test_lag_is_clamped_and_unknown_lag_is_absent() -> None:
 
 
 def test_a_revoked_shard_vanishes_and_leaves_the_others_alone() -> None:
-    metrics = ServiceMetrics()
+    metrics = ServiceMetrics(k=1)
     metrics.set_shard(SHARD, tallies(), 1, 1.0)
     metrics.set_shard(OTHER, tallies(messages=7, waiting=1), 1, 1.0)
     metrics.drop_shard(SHARD)
@@ -92,7 +92,7 @@ def test_a_revoked_shard_vanishes_and_leaves_the_others_alone() -> None:
 
 
 def test_duplicate_ratio_by_route_over_all_own_shards() -> None:
-    metrics = ServiceMetrics()
+    metrics = ServiceMetrics(k=1)
     asked, again = {"auto_serve": 3_000, "human_review": 999}, {"auto_serve": 3}
     metrics.set_shard(SHARD, tallies(requested=asked, repeated=again), 0, 0.0)
     metrics.set_shard(OTHER, tallies(requested={"auto_serve": 1_000}), 0, 0.0)
@@ -114,12 +114,12 @@ def test_one_consumer_state_at_a_time() -> None:
 
 
 def test_label_delays_against_a_plain_count() -> None:
-    metrics = ServiceMetrics()
+    metrics = ServiceMetrics(k=1)
     rng = np.random.default_rng(7)
     delays = np.concatenate([rng.lognormal(9, 3, 500), [60.0, 604_800.0, 0.0, -5.0, 1e9]])
     metrics.observe_label_delays(delays[:100])
-    metrics.observe_label_delays(delays[100:], joined_at=5_000_000)
-    metrics.observe_label_delays([], joined_at=9_000_000)
+    metrics.observe_label_delays(delays[100:], joined_at=905_000_000)
+    metrics.observe_label_delays([], joined_at=9_000_000_000)
 
     buckets = {
         s.labels["le"]: s.value
@@ -132,7 +132,7 @@ def test_label_delays_against_a_plain_count() -> None:
         assert count == int((delays <= float(edge)).sum()), edge
     assert value(metrics, "label_delay_seconds_count") == 505
     assert value(metrics, "label_delay_seconds_sum") == pytest.approx(delays.clip(0).sum())
-    assert value(metrics, "label_last_joined_timestamp_seconds") == 5
+    assert value(metrics, "label_last_joined_timestamp_seconds") == 900
 
 
 def test_a_few_labels_do_not_move_the_histogram() -> None:
@@ -144,7 +144,7 @@ def test_a_few_labels_do_not_move_the_histogram() -> None:
 
 
 def test_the_small_facts() -> None:
-    metrics = ServiceMetrics()
+    metrics = ServiceMetrics(k=1)
     assert value(metrics, "store_write_failures_total") == 0
     assert value(metrics, "flushes_total") == 0
     assert value(metrics, "server_insecure") == 0
@@ -213,7 +213,7 @@ def test_registries_are_apart_and_registration_runs_nothing() -> None:
 
 
 def test_threads_lose_nothing() -> None:
-    metrics = ServiceMetrics()
+    metrics = ServiceMetrics(k=1)
 
     def work() -> None:
         for i in range(200):
