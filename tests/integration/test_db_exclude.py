@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import lesson
 import pytest
@@ -17,10 +19,14 @@ from pipeline import DECISIONS, SETTINGS, Pipeline, messages
 
 from monitor.cli import cli
 from monitor.core.blocks import Span
+from monitor.core.contract import Metric
+from monitor.core.snapshot import Snapshot, decode, encode
 from monitor.core.time import HOUR, to_micros
 from monitor.errors import SlicewatchError
 from monitor.store import database as db
 from monitor.store.exclusions import excluded_spans
+from monitor.store.published_tables import write_published
+from monitor.store.schema import PUBLISHED
 
 START = lesson.START
 FROM, TO = "2026-06-01T08:00:00Z", "2026-06-01T14:00:00+02:00"
@@ -60,6 +66,11 @@ def refused(pipeline: Pipeline, *arguments: str) -> str:
     with db.reading(pipeline.engine) as connection:
         assert excluded_spans(connection) == ()
     return str(result.exception)
+
+
+def versions(pipeline: Pipeline) -> list[str]:
+    with db.reading(pipeline.engine) as connection:
+        return list(connection.execute(sa.text("SELECT text FROM version")).scalars())
 
 
 def spans(pipeline: Pipeline) -> tuple[Span, ...]:
@@ -122,8 +133,7 @@ def test_a_version_is_named_as_the_store_knows_it(pipeline: Pipeline) -> None:
     pipeline.broker.produce(DECISIONS, messages([lesson.decision("a", START, 0.8)]))
     pipeline.worker()
     pipeline.drain()
-    with db.reading(pipeline.engine) as connection:
-        (text,) = connection.execute(sa.text("SELECT text FROM version")).scalars()
+    (text,) = versions(pipeline)
     assert f"there are: {text}" in refused(pipeline, *DECLARED, "--version", "judge=9")
     said = exclude(pipeline, *DECLARED, "--version", text)
     assert f"all release blocks in which version {text} decided anything from" in said
@@ -190,3 +200,86 @@ def test_it_works_while_the_service_writes(pipeline: Pipeline) -> None:
     assert [status.epoch for status in pipeline.statuses()] == epochs
     pipeline.check_conservation()
     assert not pipeline.seen.failures
+
+
+# What is shown
+
+
+def hourly(pipeline: Pipeline, hours: int, each: int = 20) -> None:
+    """So many decisions an hour, read and published."""
+    decisions = [
+        lesson.decision(f"{hour}-{i}", START + timedelta(hours=hour), 0.8)
+        for hour in range(hours)
+        for i in range(each)
+    ]
+    pipeline.broker.produce(DECISIONS, messages(decisions))
+    pipeline.worker()
+    pipeline.drain()
+    pipeline.fold()
+
+
+def shown(pipeline: Pipeline) -> Snapshot:
+    pipeline.fold()
+    body = pipeline.snapshot()
+    assert body is not None
+    return decode(body)
+
+
+def totals(snapshot: Snapshot) -> dict[str, int]:
+    """Support of the total's selection rate, by window."""
+    return {
+        window.window: window.total.rates[Metric.SELECTION].support
+        for window in snapshot.contracts[0].windows
+    }
+
+
+def test_windows_leave_it_out_and_say_so_until_it_is_taken_back(pipeline: Pipeline) -> None:
+    hourly(pipeline, 20)
+    before = shown(pipeline)
+    exclude(pipeline, *DECLARED)
+    without_it = shown(pipeline)
+    told = {w.window: w.excluded for w in without_it.contracts[0].windows}
+    assert told == {"1h": False, "24h": True, "7d": True, "28d": True}
+    lost = {name: n - totals(without_it)[name] for name, n in totals(before).items()}
+    assert lost == {"1h": 0, "24h": 40, "7d": 40, "28d": 40}, "two whole hours of decisions"
+    exclude(pipeline, "--lift", "1")
+    assert encode(shown(pipeline)) == encode(before)
+
+
+def test_of_a_version_only_the_blocks_in_which_it_decided(pipeline: Pipeline) -> None:
+    later = START + timedelta(hours=3)
+    trial = {**lesson.VERSIONS, "judge": "trial"}
+    decisions = [lesson.decision(f"t{i}", later, 0.8, versions=trial) for i in range(5)]
+    pipeline.broker.produce(DECISIONS, messages(decisions))
+    hourly(pipeline, 20)
+    before = totals(shown(pipeline))["24h"]
+    (text,) = (version for version in versions(pipeline) if "judge=trial" in version)
+    long = replaced("--to", "2026-06-02T00:00:00Z")
+    exclude(pipeline, *long, "--version", text)
+    assert before - totals(shown(pipeline))["24h"] == 25, "the hour in which it decided, all of it"
+
+
+def test_published_tables_show_the_newest_snapshot(pipeline: Pipeline) -> None:
+    """As the evaluator stores one: publishing it again would change nothing."""
+    hourly(pipeline, 20)
+    exclude(pipeline, *DECLARED)
+    newest = shown(pipeline)
+    stored = published(pipeline)
+    assert stored["published_rate"]
+    assert any(row["excluded"] for row in stored["published_window"])
+    with db.writing(pipeline.engine) as connection:
+        write_published(connection, newest)
+    assert published(pipeline) == stored
+
+
+def published(pipeline: Pipeline) -> dict[str, list[dict[str, Any]]]:
+    with db.reading(pipeline.engine) as connection:
+        return {
+            table.name: [
+                dict(row)
+                for row in connection.execute(
+                    sa.select(table).order_by(*table.primary_key)
+                ).mappings()
+            ]
+            for table in PUBLISHED
+        }

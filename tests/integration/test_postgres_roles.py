@@ -31,6 +31,7 @@ from published_lesson import BOTH, lesson
 from sqlalchemy import Engine, select
 
 from monitor.core.blocks import Span
+from monitor.core.snapshot import decode
 from monitor.core.time import DAY
 from monitor.ports import Shard
 from monitor.store import retention
@@ -163,6 +164,19 @@ def test_the_reporter_reads_the_published_tables(reporter: str) -> None:
     assert sorted(shown) == [("", 0.83), ("channel=chat", 0.83), ("channel=email", None)]
     for table in READABLE:
         assert asks(reporter, f"SELECT * FROM {table}"), table
+
+
+def test_what_the_service_publishes_is_there_for_the_reporter(
+    written: Pipeline, reporter: str
+) -> None:
+    newest = written.snapshot()
+    assert newest is not None
+    (table,) = decode(newest).contracts
+    metrics = sum(len(window.total.states) for window in table.windows)
+    totals = "SELECT contract, state FROM published_rate WHERE group_by = ''"
+    rows = asks(reporter, totals)
+    assert len(rows) == metrics > 0
+    assert {name for name, _ in rows} == {"synthetic"}
 
 
 @pytest.mark.usefixtures("published")
