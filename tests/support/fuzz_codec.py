@@ -66,7 +66,7 @@ class Reading:
         self.labels = LabelCodec(HASHER)
 
     def read(self, batch: Records) -> Read:
-        letters = Letters(batch, HASHER, most=20_000)
+        letters = Letters(batch, HASHER, most=1_000_000)
         if batch.shard.topic == DECISIONS:
             read: Any = self.decisions.read(batch, letters)
             rows = self._decisions(read)
