@@ -17,6 +17,7 @@ from brokers import Broker
 from census import EXAMPLES, History, messages
 from id_keys import WITH_KEY
 from running import Running, Series
+from stored import sum_counts
 
 from monitor.core.cells import COUNTERS, Counter, Counts, Route, decode_strata
 from monitor.core.rollup import CellIndex
@@ -134,7 +135,7 @@ def stored_counts(consumed: Consumed) -> tuple[Counts, CellIndex]:
     """Everything ever counted, as the evaluator reads it."""
     engine = database.create_engine(consumed.url)
     store = EvaluatorStore(engine, consumed.topics[0])
-    counts = store.sum_panes(Grain.DAY, 0, 1 << 40)
+    counts = sum_counts(engine, Grain.DAY)
     index = CellDictionary(store).index
     engine.dispose()
     assert counts.values.shape[1] == COUNTERS

@@ -22,6 +22,7 @@ import id_keys
 import msgspec
 import numpy.typing as npt
 import sqlalchemy as sa
+from stored import check_released
 
 from consumers.ingest import Ingest
 from consumers.roles import Store
@@ -238,6 +239,11 @@ class Pipeline:
         evaluator = self.evaluator()
         assert evaluator.cycle()
         evaluator.release()
+        self.check_released()
+
+    def check_released(self) -> None:
+        """What may be published and what is held back are together what was counted."""
+        check_released(self.engine, kept_since(self.engine, self.settings).get("1h", 0))
 
     def statuses(self) -> list[ShardStatus]:
         return read_statuses(self.engine)
@@ -249,6 +255,7 @@ class Pipeline:
         """Counts equal what is expected, at every grain as far back as it is kept."""
         kept = kept_since(self.engine, self.settings)
         assert only_kept(self.counts(), kept) == only_kept(expected, kept)
+        self.check_released()
 
     def snapshot(self) -> bytes | None:
         newest = Records(self.engine).newest_snapshot(0)

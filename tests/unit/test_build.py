@@ -28,7 +28,16 @@ from monitor.core.build import Dates
 from monitor.core.cells import Counts
 from monitor.core.coding import Attribute
 from monitor.core.contract import GroupBy, Metric, State, Verdict
-from monitor.core.snapshot import ContractTable, GroupTable, SliceRow, Snapshot, decode, encode
+from monitor.core.snapshot import (
+    ContractTable,
+    GroupTable,
+    Period,
+    SliceRow,
+    Snapshot,
+    decode,
+    encode,
+)
+from monitor.core.time import HOUR
 
 VARIETY = GroupBy(("language_variety",), "language_variety=formal")
 CHANNEL = GroupBy(("channel",))
@@ -235,7 +244,9 @@ class TestWindows:
     def test_unlabelled_windows_have_two_metrics(self) -> None:
         table = build_contract(contract(CHANNEL), CODING, [window(big(CHAT) + big(EMAIL), "1h")])
         shown = table.windows[0]
-        assert (shown.labelled_start, shown.labelled_end) == (None, None)
+        assert shown.labelled is None
+        assert shown.groups[0].labelled is None
+        assert shown.decisions == shown.groups[0].decisions == Period(0, HOUR)
         for row in (shown.total, *shown.groups[0].rows):
             assert set(row.states) == {M.SELECTION, M.BLOCKED}
             assert row.calibration == ()
@@ -304,18 +315,16 @@ class TestWindows:
 class TestIntersections:
     BOTH = GroupBy(("channel", "region"))
 
+    def cells(self, email_s: int) -> list[Cell]:
+        rows = ("chat", "n", 200), ("chat", "s", 100), ("email", "n", 100), ("email", "s", email_s)
+        return [auto({"channel": c, "region": r}, n) for c, r, n in rows]
+
     def test_small_cell_hides_the_intersection_but_not_the_marginals(self) -> None:
-        cells = [
-            auto({"channel": c, "region": r}, n)
-            for c, r, n in (
-                ("chat", "n", 200),
-                ("chat", "s", 100),
-                ("email", "n", 100),
-                ("email", "s", 4),
-            )
-        ]
+        old = self.cells(email_s=100)
         settings = contract(self.BOTH, CHANNEL, GroupBy(("region",)))
-        groups = build_contract(settings, CODING, [window(cells)]).windows[0].groups
+        # In the long window the small cell is large, so it keeps its name.
+        windows = [window(self.cells(email_s=4), "24h"), window(old, "28d")]
+        groups = build_contract(settings, CODING, windows).windows[0].groups
         assert [group.group_by for group in groups] == ["channel+region", "channel", "region"]
         assert_hidden(groups[0].rows)
         assert {row.slice for row in groups[0].rows if "__other__" not in row.slice} == {
@@ -325,6 +334,16 @@ class TestIntersections:
             assert shown_slices(group) == [
                 row.slice for row in group.rows if "__other__" not in row.slice
             ]
+
+    def test_a_cell_that_is_always_small_is_pooled_with_its_neighbours(self) -> None:
+        settings = contract(self.BOTH, CHANNEL, GroupBy(("region",)))
+        groups = build_contract(settings, CODING, [window(self.cells(email_s=4))]).windows[0].groups
+        # Email and s have 104 each; email goes first, by name, then s, then chat.
+        assert [shown_slices(group) for group in groups] == [
+            ["channel=__other__,region=__other__", "channel=__other__,region=n"],
+            ["channel=chat", "channel=email"],
+            ["region=n", "region=s"],
+        ]
 
     def test_hidden_marginal_hides_the_intersection(self) -> None:
         old = [auto({"channel": c, "region": r}, 100) for c in ("chat", "email") for r in "ns"]

@@ -23,6 +23,7 @@ from monitor.core.snapshot import (
     CalibrationCell,
     ContractTable,
     GroupTable,
+    Period,
     ShownGap,
     ShownRate,
     SliceRow,
@@ -62,8 +63,11 @@ def hidden_row(name: str) -> SliceRow:
 
 
 def window(name: str, *rows: SliceRow, total: SliceRow | None = None) -> WindowTable:
-    group = GroupTable("channel", rows, (Spread(Metric.TPR, "channel=a", "channel=b", 0.4),))
-    return WindowTable(name, AT, AT + 1, AT, AT + 2, total or full_row(""), (group,))
+    spreads = (Spread(Metric.TPR, "channel=a", "channel=b", 0.4),)
+    later = {"decisions": Period(AT, AT + 3), "labelled": Period(AT, AT + 4, data_lost=True)}
+    periods = {"decisions": Period(AT, AT + 1, excluded=True), "labelled": Period(AT, AT + 2)}
+    group = GroupTable("channel", rows, spreads, **later)
+    return WindowTable(name, total or full_row(""), (group,), **periods)
 
 
 def snapshot(*windows: WindowTable) -> Snapshot:
@@ -179,7 +183,9 @@ def test_hidden_slices_show_their_state_and_nothing_else() -> None:
     names = {
         name for name, labels in found if "slice" in dict(labels) or "group_by" in dict(labels)
     }
-    assert names == {"slicewatch_slice_state"}
+    periods = {"slicewatch_window_start_timestamp_seconds"}
+    periods |= {"slicewatch_window_end_timestamp_seconds"}
+    assert names == {"slicewatch_slice_state"} | periods
     assert all(
         v == (dict(labels)["state"] == "suppressed")
         for (name, labels), v in found.items()
@@ -212,11 +218,20 @@ def test_the_contract_is_told_with_its_limits(page: Page) -> None:
 
 def test_instants_are_seconds_in_full(page: Page) -> None:
     found = samples(page)
-    labelled = {"contract": "lesson", "window": "7d", "kind": "labelled"}
+    window = {"contract": "lesson", "window": "7d"}
+    ends = [
+        value(
+            found, "slicewatch_window_end_timestamp_seconds", **window, group_by=group_by, kind=kind
+        )
+        for group_by in ("", "channel")
+        for kind in ("decisions", "labelled")
+    ]
 
     assert value(found, "slicewatch_watermark_timestamp_seconds") == AT / 1e6
     assert value(found, "slicewatch_label_frontier_timestamp_seconds") == (AT - 1) / 1e6
-    assert value(found, "slicewatch_window_end_timestamp_seconds", **labelled) == (AT + 2) / 1e6
+    assert ends == [(AT + i) / 1e6 for i in (1, 2, 3, 4)], "every group-by has its own"
+    assert value(found, "slicewatch_window_data_lost", **window) == 1
+    assert value(found, "slicewatch_window_excluded", **window) == 1
     assert b"slicewatch_watermark_timestamp_seconds 1790000000.0\n" in page.plain.replace(
         b"{}", b""
     )

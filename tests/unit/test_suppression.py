@@ -82,7 +82,7 @@ class TestPooling:
                 ("chat", "n", 30),
                 ("chat", "s", 30),
                 ("fax", "s", 3),
-                ("email", "n", 20),
+                ("email", "s", 20),
             )
         ]
         found = merge_map(slices(cells, "channel", "region"), ("channel", "region"), 11)
