@@ -1,7 +1,12 @@
-"""How finely numbers are shown: supports as bands, rates to two decimals, bounds outward.
+"""How finely numbers are shown: supports as bands, rates as finely as k allows, bounds outward.
 
 An exact rate beside an exact support gives the count away, and so do exact bounds; whatever is
 shown is therefore computed from the rounded rate and the lower edge of the support's band.
+
+A rate is rounded to a step that hides k decisions: the count behind it may then be any of k
+numbers, and so may every difference of two counts. From a support of 100 k on that is two decimals;
+the rounding is always finer than what the support says about the rate (a step of 0.05 at 220
+trials, whose 95 % interval is 0.13 wide).
 
 Example:
     >>> edges(11)[:7]
@@ -25,7 +30,10 @@ from monitor.core.cells import Int64s
 from monitor.core.intervals import Floats
 
 _LARGEST = 2**53
-_STEPS = 100  # two decimals
+_DECIMALS = 100  # of bounds, gaps and ratios: two
+STEPS = (0.01, 0.02, 0.05, 0.1)
+"""What rates are rounded to. Coarser ones would say nothing: below 10 k trials the count behind a
+rate is hidden by the step and the band together, but for fewer than k numbers."""
 # An effective support is a quotient of floats: 6 may arrive as 5.999999999.
 _SLACK = 1e-9
 
@@ -75,6 +83,29 @@ class Precision:
             return np.nan_to_num(np.asarray(support, np.float64), nan=0)
         return self.support(support).astype(np.float64)
 
+    def step(self, support: npt.ArrayLike) -> Floats:
+        """What a rate with this support is rounded to: the finest step that hides k of it.
+
+        Example:
+            >>> Precision(11).step([21, 300, 600, 1200]).tolist()
+            [0.1, 0.05, 0.02, 0.01]
+        """
+        n = np.asarray(support, np.float64)
+        if self.exact:
+            return np.zeros(n.shape)
+        # Bands are known to the reader, and the lower edge is what is certain.
+        fine_enough = np.multiply.outer(self.support(n), STEPS) >= self.k - _SLACK
+        first = np.where(fine_enough.any(axis=-1), fine_enough.argmax(axis=-1), len(STEPS) - 1)
+        return np.asarray(STEPS, np.float64)[first]
+
+    def rate(self, values: npt.ArrayLike, support: npt.ArrayLike) -> Floats:
+        """Rates rounded as finely as their support allows; NaN stays NaN."""
+        x = np.asarray(values, np.float64)
+        if self.exact:
+            return x
+        step = self.step(support)
+        return np.round(np.round(x / step) * step, 2) + 0.0  # never -0.0
+
     def nearest(self, numbers: npt.ArrayLike) -> Floats:
         """Rounded to two decimals; NaN stays NaN."""
         x = np.asarray(numbers, np.float64)
@@ -83,9 +114,9 @@ class Precision:
     def down(self, numbers: npt.ArrayLike) -> Floats:
         """Rounded down to two decimals: for lower bounds."""
         x = np.asarray(numbers, np.float64)
-        return x if self.exact else np.floor(x * _STEPS + _SLACK) / _STEPS
+        return x if self.exact else np.floor(x * _DECIMALS + _SLACK) / _DECIMALS
 
     def up(self, numbers: npt.ArrayLike) -> Floats:
         """Rounded up to two decimals: for upper bounds."""
         x = np.asarray(numbers, np.float64)
-        return x if self.exact else np.ceil(x * _STEPS - _SLACK) / _STEPS + 0.0
+        return x if self.exact else np.ceil(x * _DECIMALS - _SLACK) / _DECIMALS + 0.0

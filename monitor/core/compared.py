@@ -193,7 +193,8 @@ def _as_labelled(policy: Policy, rolled: Rolled, rate: Rate) -> list[float | Non
     if not rate.exact.metric.labelled:
         return [None] * len(rate.exact.value)
     plain = as_labelled(rolled.counts(rate.exact.metric), rate.exact.metric)
-    shown = np.where(np.isnan(rate.shown.value), np.nan, policy.precision.nearest(plain))
+    rounded = policy.precision.rate(plain, rate.exact.support)
+    shown = np.where(np.isnan(rate.shown.value), np.nan, rounded)
     return known(shown)
 
 

@@ -17,7 +17,7 @@ from math import isnan
 
 import numpy as np
 
-from monitor.core.bands import Precision
+from monitor.core.bands import STEPS, Precision
 from monitor.core.cells import Int64s
 from monitor.core.contract import Metric, Verdict
 from monitor.core.estimates import RateColumns
@@ -39,6 +39,7 @@ class ShownColumns:
         at_most: the code where too few hit.
         support: lower edge of the support's band.
         trials: what every interval is computed from (the same, or exact when synthetic).
+        step: what the rate was rounded to; 0 is exact.
     """
 
     metric: Metric
@@ -48,10 +49,14 @@ class ShownColumns:
     at_most: Floats
     support: Int64s
     trials: Floats
+    step: Floats
 
     def rates(self, z: float = Z95) -> RateColumns:
         """As a reader can compute them: points and intervals from what is shown."""
-        lower, upper = wilson(self.value, self.trials, z)
+        # Two decimals are finer than the bounds' own rounding; coarser steps widen them.
+        half = np.where(self.step > STEPS[0], self.step / 2, 0)
+        lower, _ = wilson(np.maximum(self.value - half, 0), self.trials, z)
+        _, upper = wilson(np.minimum(self.value + half, 1), self.trials, z)
         coded_low, _ = wilson(self.at_least, self.trials, z)
         _, coded_high = wilson(self.at_most, self.trials, z)
         coded = np.isnan(self.value)
@@ -73,6 +78,7 @@ class ShownColumns:
             self.at_most[at],
             self.support[at],
             self.trials[at],
+            self.step[at],
         )
 
 
@@ -92,9 +98,9 @@ def show(
     shown = may & (support >= precision.smallest) & ~np.isnan(columns.value)
     at_least, at_most = _codes(columns, support, precision, _weights(columns.metric, routes))
     plain = np.isnan(at_least) & np.isnan(at_most)
-    value = np.where(shown & plain, precision.nearest(columns.value), np.nan)
-    trials = precision.trials(columns.support)
-    return ShownColumns(columns.metric, shown, value, at_least, at_most, support, trials)
+    value = np.where(shown & plain, precision.rate(columns.value, columns.support), np.nan)
+    trials, step = precision.trials(columns.support), precision.step(columns.support)
+    return ShownColumns(columns.metric, shown, value, at_least, at_most, support, trials, step)
 
 
 def code_third_route(
@@ -107,7 +113,7 @@ def code_third_route(
     """
     both = ~np.isnan(selection.value) & ~np.isnan(blocked.value)
     unsafe = both & (third < precision.k) & (not precision.exact)
-    rest = np.minimum(precision.up(1 - selection.value + 0.005), 1)  # half a rounding step
+    rest = np.minimum(precision.up(1 - selection.value + selection.step / 2), 1)
     return replace(
         blocked,
         value=np.where(unsafe, np.nan, blocked.value),

@@ -151,8 +151,9 @@ def shown(
 class TestCoding:
     def test_plain_rate_comes_from_what_is_shown(self) -> None:
         _, rate = shown([auto(CHAT, 61), review(CHAT, 122)], Metric.SELECTION)
-        lower, upper = (float(x) for x in wilson(0.33, 150))
-        assert (rate.value, rate.support) == (0.33, 150)
+        # 150 trials bear a step of 0.1: 0.33 may be anything from 0.25 to 0.35.
+        lower, upper = float(wilson(0.25, 150)[0]), float(wilson(0.35, 150)[1])
+        assert (rate.value, rate.support) == (0.3, 150)
         assert (rate.lower, rate.upper) == (np.floor(lower * 100) / 100, np.ceil(upper * 100) / 100)
         assert (rate.at_least, rate.at_most) == (None, None)
 
@@ -204,12 +205,12 @@ class TestCoding:
         cells = [auto(CHAT, 500), review(CHAT, 5), blocked(CHAT, 300)]
         selection, _ = shown(cells, Metric.SELECTION)
         blocks, plain = shown(cells, Metric.BLOCKED)
-        assert plain.value == 0.37
+        assert plain.value == 0.38
         coded = code_third_route(selection, blocks, np.array([5]), K11)
         (rate,) = shown_rates(coded, K11)
         assert rate is not None
         assert (rate.value, rate.at_most, rate.lower) == (None, 0.39, 0)
-        assert code_third_route(selection, blocks, np.array([11]), K11).value.tolist() == [0.37]
+        assert code_third_route(selection, blocks, np.array([11]), K11).value.tolist() == [0.38]
 
 
 class TestGaps:
@@ -218,19 +219,23 @@ class TestGaps:
         other, _ = shown([auto(CHAT, 80), review(CHAT, 39)], Metric.SELECTION)
         z = simultaneous_z(3)
         gaps = show_gaps(first, other, z, K11)
-        (l1, u1), (l2, u2) = (wilson(p, n, z) for p, n in ((0.33, 150), (0.67, 96)))
-        low = 0.34 - np.hypot(0.67 - l2, u1 - 0.33)
-        high = 0.34 + np.hypot(u2 - 0.67, 0.33 - l1)
-        assert gaps.value.tolist() == [0.34]  # positive: served less often
+        (l1, u1), (l2, u2) = (
+            (wilson(p - 0.05, n, z)[0], wilson(p + 0.05, n, z)[1])
+            for p, n in ((0.3, 150), (0.7, 96))
+        )
+        low = 0.4 - np.hypot(0.7 - l2, u1 - 0.3)
+        high = 0.4 + np.hypot(u2 - 0.7, 0.3 - l1)
+        assert gaps.value.tolist() == [0.4]  # positive: served less often
         assert gaps.lower.tolist() == [np.floor(low * 100) / 100]
         assert gaps.upper.tolist() == [np.ceil(high * 100) / 100]
-        assert gaps.ratio.tolist() == [0.49]
+        assert gaps.ratio.tolist() == [0.43]
 
     def test_of_a_coded_rate_is_coded(self) -> None:
         coded, _ = shown([auto(CHAT, 110)], Metric.SELECTION)
         plain, _ = shown([auto(CHAT, 61), review(CHAT, 122)], Metric.SELECTION)
         gaps = show_gaps(plain, coded, 1.96, K11)
-        (low, high), least = wilson(0.33, 150, 1.96), wilson(0.89, 96, 1.96)[0]
+        low, high = wilson(0.25, 150, 1.96)[0], wilson(0.35, 150, 1.96)[1]
+        least = wilson(0.89, 96, 1.96)[0]
         assert np.isnan(gaps.value[0])
         assert np.isnan(gaps.ratio[0])
         assert gaps.lower[0] == np.floor(float(least - high) * 100) / 100
