@@ -1,0 +1,244 @@
+"""What error texts and printed lines tell: every expression in them, by kind.
+
+Beside :mod:`monitor.core.surfaces`, which has names; a text has none. A test compares this with
+all calls that make an error or print a line, so that a new place in a text is classified by
+whoever adds it. No kind is a payload, an id of a decision, a reviewer, a value outside the
+allow-lists or a number of a slice: those are never told.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+
+class Argument(enum.Enum):
+    """A kind of thing that a text may tell."""
+
+    WORD = "The program's own words and numbers; names from its closed lists."
+    SETTING = "A key, a value or a file of the settings; secrets are never shown."
+    NAME = "A name that the settings gave: attribute, contract, key, version of the router."
+    PLACE = "Topic, partition, offset, line, file, address; databases without passwords."
+    MOMENT = "A day or an instant that somebody declared, or that a whole stream has reached."
+    TYPED = "What the caller of the command typed."
+    TOTAL = "How many rows, events or labels there are in all; of no slice."
+    CAUSE = "What the system, the database, the broker or a library says in one line."
+    ROWS = "A document whose names have rows in the surface table."
+
+
+KNOWS_SETTINGS_ONLY = "monitor.settings"
+"""The package whose texts can tell of nothing but the settings: it imports nothing that has data,
+and secrets have a type of their own that prints as a mask."""
+
+ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
+    "alerts.connection": {
+        Argument.CAUSE: ("error",),
+        Argument.SETTING: ("message", "section"),
+    },
+    "alerts.http": {
+        Argument.SETTING: ("key", "self.section", "text"),
+    },
+    "consumers.coder": {
+        Argument.WORD: ("field",),
+    },
+    "consumers.ownership": {
+        Argument.PLACE: ("shard", "shard.partition", "shard.topic"),
+        Argument.WORD: ("CREATED_AGAIN",),
+    },
+    "consumers.poison": {
+        Argument.PLACE: ("shard.topic",),
+        Argument.TOTAL: ("bad / run.judged", "run.judged"),
+        Argument.WORD: ("usual",),
+    },
+    "consumers.sources.delivery": {
+        Argument.PLACE: ("held", "offset", "shard", "shard.partition", "shard.topic"),
+    },
+    "consumers.sources.file_source": {
+        Argument.CAUSE: ("error", "error.strerror"),
+        Argument.PLACE: (
+            "file.line",
+            "file.name",
+            "held",
+            "offset",
+            "self.line",
+            "self.line + len(lines) + 1",
+            "self.name",
+            "self.path",
+            "topic",
+            "twin.name",
+        ),
+        Argument.SETTING: ("start.policy",),
+        Argument.WORD: (
+            "'standard input can be read once' if paths else 'there is no file to read'",
+            "MAX_LINE_BYTES >> 20",
+        ),
+    },
+    "consumers.sources.kafka_access": {
+        Argument.CAUSE: ("_distrust(error, door)", "told", "type(error).__name__"),
+        Argument.PLACE: ("door", "name", "self._door"),
+        Argument.SETTING: (
+            "KEY",
+            "chosen",
+            "offered",
+            "plain",
+            "self._security['sasl_mechanism']",
+            "self._who",
+            "tls",
+            "user",
+            "wanted",
+            "why",
+        ),
+        Argument.WORD: ("kind",),
+    },
+    "consumers.sources.kafka_source": {
+        Argument.CAUSE: ("error",),
+        Argument.PLACE: ("self._connection.address", "shard"),
+        Argument.SETTING: ("start.policy",),
+    },
+    "consumers.sources.kafka_topics": {
+        Argument.CAUSE: ("'; '.join(reasons)", "error"),
+        Argument.PLACE: ("self.address",),
+    },
+    "consumers.sources.memory_broker": {
+        Argument.PLACE: ("topic",),
+    },
+    "consumers.sources.memory_source": {
+        Argument.PLACE: ("topic",),
+    },
+    "consumers.sources.rdkafka_client": {
+        Argument.CAUSE: ("text_of(error)", "text_of(error.args[0])"),
+        Argument.PLACE: ("connection.address",),
+        Argument.SETTING: ("', '.join(unknown)",),
+    },
+    "consumers.sources.rdkafka_source": {
+        Argument.CAUSE: ("KafkaError._TIMED_OUT", "text_of(error.args[0])"),
+        Argument.PLACE: ("self._connection.address", "shard"),
+        Argument.SETTING: ("start.policy",),
+    },
+    "monitor.cli": {
+        Argument.WORD: ("' '.join(str(error).split())",),
+    },
+    "monitor.commands.check": {
+        Argument.CAUSE: ("'; '.join(problems)",),
+        Argument.SETTING: (
+            "line",
+            "resolved(settings).rstrip()",
+            "settings.coding.max_atoms",
+            "warning",
+        ),
+        Argument.TOTAL: ("len(problems)",),
+    },
+    "monitor.commands.db.dead_letters": {
+        Argument.ROWS: ("json.dumps(dict(zip(names, row, strict=True)))",),
+    },
+    "monitor.commands.db.drop_key": {
+        Argument.TOTAL: ("rows",),
+        Argument.TYPED: ("key_id",),
+    },
+    "monitor.commands.db.exclude": {
+        Argument.SETTING: ("duration_text(settings.evaluate.cycle)",),
+        Argument.TYPED: ("_added(add_exclusion(engine, asked, SystemClock().now()))", "lift"),
+        Argument.WORD: ("option",),
+    },
+    "monitor.commands.db.forget": {
+        Argument.TOTAL: ("_sentence(removed, len(ids))",),
+        Argument.WORD: ("MAX_LENGTH",),
+    },
+    "monitor.commands.db.migrate": {
+        Argument.NAME: ("', '.join(gone) or 'nothing, all that is stored is listed'",),
+        Argument.WORD: ("before or 'empty'", "database.head_revision()"),
+    },
+    "monitor.commands.db.new_key": {
+        Argument.CAUSE: ("reason",),
+        Argument.TYPED: ("file",),
+    },
+    "monitor.commands.db.opening": {
+        Argument.PLACE: ("settings.store.url.masked",),
+    },
+    "monitor.commands.db.resume": {
+        Argument.PLACE: ("stood",),
+        Argument.TOTAL: ("again",),
+        Argument.TYPED: ("offset", "shard"),
+    },
+    "monitor.commands.db.status": {
+        Argument.ROWS: ("msgspec.json.encode(found)",),
+    },
+    "monitor.commands.demo": {
+        Argument.ROWS: ("json.dumps(document(last, demo.produced, seed), indent=2)",),
+    },
+    "monitor.commands.render": {
+        Argument.TYPED: ("target",),
+    },
+    "monitor.commands.replay": {
+        Argument.ROWS: ("json.dumps(body, indent=2)",),
+        Argument.TOTAL: (
+            "_sentence(sum((t.events for t in tallies)), progress.events, seconds)",
+            "waiting",
+        ),
+        Argument.TYPED: ("message",),
+    },
+    "monitor.core.gaps": {
+        Argument.WORD: ("reference.metric", "slices.metric"),
+    },
+    "monitor.demo.broker": {
+        Argument.CAUSE: ("error", "said"),
+    },
+    "monitor.demo.child": {
+        Argument.PLACE: ("PORTS.start", "PORTS.stop - 1", "process.pid"),
+        Argument.WORD: ("timeout",),
+    },
+    "monitor.demo.traffic": {
+        Argument.CAUSE: ("error",),
+    },
+    "monitor.evaluate.dictionary": {
+        Argument.WORD: ("_LOST",),
+    },
+    "monitor.store.codings": {
+        Argument.NAME: ("', '.join(gone)", "attribute.name"),
+        Argument.WORD: ("_OUTDATED",),
+    },
+    "monitor.store.database": {
+        Argument.CAUSE: ("detail",),
+        Argument.PLACE: ("where",),
+        Argument.WORD: ("found or 'empty'", "wanted"),
+    },
+    "monitor.store.drop_key": {
+        Argument.NAME: ("known",),
+    },
+    "monitor.store.exclusions": {
+        Argument.MOMENT: ("when",),
+        Argument.NAME: ("named", "rest"),
+        Argument.TYPED: ("number",),
+    },
+    "monitor.store.fold": {
+        Argument.WORD: ("ROLE",),
+    },
+    "monitor.store.id_key_rules": {
+        Argument.MOMENT: (
+            "_since(mark)",
+            "_since(wanted) or ' for all days'",
+            "day",
+            "day_text(end)",
+            "day_text(free_day(end, horizon))",
+            "day_text(read_to)",
+            "was",
+        ),
+        Argument.NAME: ("mark.id", "names", "stored[-1].id", "wanted.id"),
+        Argument.SETTING: ("_field(wanted)",),
+        Argument.WORD: ("_LABELS_LOST",),
+    },
+    "monitor.store.id_keys": {
+        Argument.WORD: ("rules.CHANGED",),
+    },
+    "monitor.store.ingest": {
+        Argument.PLACE: ("claim.shard", "flush.shard"),
+    },
+    "monitor.store.records": {
+        Argument.SETTING: ("_changed(contract)",),
+    },
+    "monitor.store.shards": {
+        Argument.PLACE: ("before", "offset", "shard", "shard.partition", "shard.topic"),
+        Argument.TOTAL: ("what",),
+    },
+}
+"""By module: the expressions that errors and printed lines tell."""

@@ -1,0 +1,475 @@
+"""The surface table: every name that leaves the service, and the privacy rule that it obeys.
+
+Closed: a test lists what is exported (metrics, Snapshots, published tables, what commands print,
+log lines, error texts) and fails for a name without a row, and for a row without a name. Whoever
+adds a name finds here which rules there are, and which one is meant for what later steps add.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+class Rule(enum.Enum):
+    """What keeps a name from telling of a single decision, a single label or a small slice."""
+
+    RELEASED_RATE = (
+        "A rate or a difference of whole release blocks, to two decimals; where its hits or misses"
+        " are fewer than k there is a bound in its place."
+    )
+    BOUND = (
+        "Computed from the rounded rate and the lower edge of the support's band, and rounded"
+        " outward: exact bounds give the counts away."
+    )
+    CODED = "A bound that stands for 0 to k - 1 decisions alike; shown in place of the rate."
+    BAND = "The lower edge of a band; bands begin at k, and each is a quarter wider than the last."
+    ROUNDED_SHARE = "A share to two decimals, of counts that are taken down to their bands first."
+    STATE = (
+        "A function of released blocks: it moves when a block closes, and there is one hidden state"
+        " whatever the reason."
+    )
+    PERIOD = "An instant on an edge of five minutes or of a release block, never that of an event."
+    DECLARED = "As declared in the settings or by a command; it knows no data."
+    LISTED = "A name from a closed list: the settings' allow-lists, or the program's own words."
+    STEPS = (
+        "A total of the whole stream in whole hundreds, renewed only after a hundred further"
+        " events: neither a small window nor a single event can be read from it."
+    )
+    WHOLE_STREAM = "Of the whole stream or a partition, and of no slice, route or label."
+    PROCESS = "How the process fares: states, ages, durations. It knows no decision."
+    KEYED = "A keyed hash: without the key nothing can be tried against it."
+    OPERATOR = (
+        "For those who have the database's own login, and could read all counts: whole tables and"
+        " partitions, no slice."
+    )
+    SYNTHETIC = "Made by the demo's own generator: test conditions, of nobody."
+    ANNOUNCED = "Not exported yet; whoever adds it keeps to what its row says."
+    NEVER = "Must not leave the service in any form."
+
+
+class Surface(enum.StrEnum):
+    """Where a name is read."""
+
+    METRIC = "metric"  # /metrics, both ports
+    SNAPSHOT = "snapshot"  # the Snapshot: pages, replay --json, demo --json
+    PUBLISHED = "published"  # the tables of the reporter's login
+    DEMO = "demo"  # slicewatch demo --json
+    STATUS = "status"  # slicewatch db status --json
+    DEAD_LETTER = "dead letter"  # slicewatch db dead-letters
+    LOG = "log"  # standard error of the service
+    LATER = "later"  # what later steps of the plan export
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One exported name.
+
+    Attributes:
+        surface: where it is read.
+        name: as it is read there; of a log line, its event with the places of its arguments.
+        rule: what it obeys.
+        why: how it comes to obey the rule, or why it may be exact.
+    """
+
+    surface: Surface
+    name: str
+    rule: Rule
+    why: str
+
+
+def _rows(surface: Surface, rule: Rule, why: str, *names: str) -> Iterator[Row]:
+    """A row for each of the names that stand in some texts."""
+    return (Row(surface, name, rule, why) for text in names for name in text.split())
+
+
+def _metrics(rule: Rule, why: str, *names: str) -> Iterator[Row]:
+    rows = _rows(Surface.METRIC, rule, why, *names)
+    return (Row(r.surface, f"slicewatch_{r.name}", r.rule, r.why) for r in rows)
+
+
+_METRICS = (
+    *_metrics(
+        Rule.DECLARED, "the contract's own numbers and names",
+        "contract_info contract_max_gap_ratio contract_min_level_ratio contract_max_level_ratio",
+        "contract_min_support",
+    ),
+    *_metrics(
+        Rule.PERIOD, "taken down to five minutes, and told when a block closes",
+        "watermark_timestamp_seconds label_frontier_timestamp_seconds",
+    ),
+    *_metrics(
+        Rule.PERIOD, "edges of release blocks",
+        "window_start_timestamp_seconds window_end_timestamp_seconds",
+    ),
+    *_metrics(
+        Rule.WHOLE_STREAM, "of partitions, whatever was in them", "window_data_lost",
+    ),
+    *_metrics(Rule.DECLARED, "somebody declared a span of time to be bad", "window_excluded"),
+    *_metrics(Rule.STATE, "by the shown bounds; one hidden state", "slice_verdict slice_state"),
+    *_metrics(
+        Rule.RELEASED_RATE, "of the rounded rate of a released window",
+        "slice_rate_ratio slice_gap_ratio slice_relative_rate_ratio slice_calibration_ratio",
+        "slice_as_labelled_ratio group_spread_ratio",
+    ),
+    *_metrics(
+        Rule.BOUND, "Wilson's and MOVER's interval of what is shown",
+        "slice_rate_lower_ratio slice_rate_upper_ratio slice_gap_lower_ratio slice_gap_upper_ratio",
+        "slice_relative_rate_lower_ratio slice_relative_rate_upper_ratio",
+        "slice_calibration_lower_ratio slice_calibration_upper_ratio",
+    ),
+    *_metrics(
+        Rule.CODED, "none missed, or none was hit, is shown as 1 to k - 1 are",
+        "slice_rate_at_least_ratio slice_rate_at_most_ratio",
+    ),
+    *_metrics(
+        Rule.BAND, "the support of a shown rate",
+        "slice_support_band slice_calibration_support_band",
+    ),
+    *_metrics(
+        Rule.ROUNDED_SHARE, "of labels received and requested in released blocks",
+        "slice_completeness_ratio label_completeness_ratio label_coverage_ratio",
+    ),
+    *_metrics(
+        Rule.STEPS,
+        "an exact total gives the counts of a small window away, beside its rounded rates",
+        "messages_consumed_total",
+    ),
+    *_metrics(
+        Rule.STEPS,
+        "thinned or unmatched says that a label was asked for, hence the route; only dead letters"
+        " are exact, of which nobody is counted",
+        "events_total labels_unmatched_total",
+    ),
+    *_metrics(
+        Rule.STEPS,
+        "a label that waits, and waits no more, tells that its decision went to review",
+        "waiting_labels",
+    ),
+    *_metrics(
+        Rule.STEPS,
+        "mostly what went to review; told when the total has a new block, which has k decisions",
+        "pending_decisions",
+    ),
+    *_metrics(
+        Rule.STEPS,
+        "names an attribute; one more would say what value the decision just read had not",
+        "attribute_values_unknown_total",
+    ),
+    *_metrics(
+        Rule.STEPS, "a hundred labels at a time; a bucket with fewer than k new ones waits",
+        "label_delay_seconds",
+    ),
+    *_metrics(Rule.STEPS, "on a quiet stream a transaction is an event", "flushes_total"),
+    *_metrics(
+        Rule.STEPS, "rounded up, so that some is never none; what waits at the broker",
+        "consumer_lag_messages",
+    ),
+    *_metrics(
+        Rule.BAND, "an estimate, renewed after a hundred further decisions",
+        "attribute_values_unknown_distinct",
+    ),
+    *_metrics(
+        Rule.BAND,
+        "the quotient of two bands, renewed after a hundred further events: the exact one moves"
+        " with every decision of a route",
+        "duplicate_ratio",
+    ),
+    *_metrics(
+        Rule.BAND, "of the band of distinct values; else of the page and of versions",
+        "cardinality_limited",
+    ),
+    *_metrics(
+        Rule.PERIOD, "the very instant would be that of one decision, or of one label",
+        "watermark_lag_seconds label_last_joined_timestamp_seconds",
+    ),
+    *_metrics(
+        Rule.WHOLE_STREAM,
+        "what could not be read is counted in no slice, and the first is to be seen at once",
+        "dead_letters_total dead_letters_unkept_total",
+    ),
+    *_metrics(
+        Rule.WHOLE_STREAM, "0, or there is a bug", "conservation_imbalance",
+    ),
+    *_metrics(
+        Rule.WHOLE_STREAM, "when something came, not what it was", "consumer_lag_seconds",
+    ),
+    *_metrics(
+        Rule.STATE, "of the page: they change when a slice is shown or hidden",
+        "exposition_series exposition_dropped_series",
+    ),
+    *_metrics(
+        Rule.PROCESS, "to a tenth of a second: shorter ones would each be seen",
+        "flush_duration_seconds",
+    ),
+    *_metrics(
+        Rule.PROCESS, "states, ages and durations",
+        "shard_parked consumer_state store_write_failures_total evaluation_timestamp_seconds",
+        "evaluation_duration_seconds exposition_render_duration_seconds exposition_withheld",
+        "server_insecure build_info",
+    ),
+)  # fmt: skip
+
+_TABLE = "holds what other rows say"
+_SNAPSHOT = (
+    *_rows(
+        Surface.SNAPSHOT, Rule.RELEASED_RATE, "rounded before it gets here",
+        "ShownRate.value ShownGap.value ShownGap.ratio Spread.difference",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.RELEASED_RATE, "shown where both the rate and its complement may be",
+        "SliceRow.as_labelled",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.BOUND, "of what is shown",
+        "ShownRate.lower ShownRate.upper ShownGap.lower ShownGap.upper ShownGap.ratio_lower",
+        "ShownGap.ratio_upper",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.CODED, "in place of the value",
+        "ShownRate.at_least ShownRate.at_most",
+    ),
+    *_rows(Surface.SNAPSHOT, Rule.BAND, "exact in test conditions only", "ShownRate.support"),
+    *_rows(
+        Surface.SNAPSHOT, Rule.ROUNDED_SHARE, "the minimum over route and audit rate",
+        "SliceRow.completeness",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.STATE, "of released blocks", "SliceRow.states ShownGap.verdict",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.STATE, "the two slices a shown difference is between",
+        "Spread.worst Spread.best",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.PERIOD, "edges of blocks; five minutes at the finest",
+        "Period.start Period.end Snapshot.watermark Snapshot.frontier",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.WHOLE_STREAM, "of partitions, whatever was in them",
+        "Period.data_lost",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.DECLARED, "by the settings or by a command",
+        "Period.excluded GroupTable.no_data_before WindowTable.no_data_before",
+        "ContractTable.contract ContractTable.version ContractTable.owner ContractTable.synthetic",
+        "ContractTable.k ContractTable.window ContractTable.max_gaps ContractTable.min_levels",
+        "ContractTable.max_levels ContractTable.min_supports",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.LISTED, "from the allow-lists and the contract",
+        "SliceRow.slice ShownGap.reference CalibrationCell.band Spread.metric GroupTable.group_by",
+        "WindowTable.window",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.STATE, _TABLE,
+        "SliceRow.rates SliceRow.gaps SliceRow.calibration CalibrationCell.rate GroupTable.rows",
+        "GroupTable.spreads GroupTable.decisions GroupTable.labelled WindowTable.total",
+        "WindowTable.groups WindowTable.decisions WindowTable.labelled ContractTable.windows",
+        "Snapshot.contracts",
+    ),
+)  # fmt: skip
+
+
+def _published(rule: Rule, table: str, *names: str) -> Iterator[Row]:
+    for row in _rows(Surface.PUBLISHED, rule, "as the Snapshot of that day says it", *names):
+        yield Row(row.surface, f"{table}.{row.name}", row.rule, row.why)
+
+
+_PUBLISHED = (
+    *_published(Rule.PERIOD, "published_contract", "day complete_to labels_mature_to"),
+    *_published(
+        Rule.DECLARED, "published_contract",
+        "contract version owner synthetic k verdict_window",
+    ),
+    *_published(Rule.PERIOD, "published_limit", "day"),
+    *_published(
+        Rule.DECLARED, "published_limit",
+        "contract metric max_gap min_level max_level min_support",
+    ),
+    *_published(Rule.PERIOD, "published_window", "day starts_at ends_at"),
+    *_published(Rule.LISTED, "published_window", "contract window_name group_by kind"),
+    *_published(Rule.WHOLE_STREAM, "published_window", "data_lost"),
+    *_published(Rule.DECLARED, "published_window", "excluded"),
+    *_published(Rule.PERIOD, "published_rate", "day"),
+    *_published(
+        Rule.LISTED, "published_rate", "contract window_name group_by slice metric kind reference",
+    ),
+    *_published(Rule.STATE, "published_rate", "state verdict"),
+    *_published(Rule.RELEASED_RATE, "published_rate", "value gap ratio as_labelled"),
+    *_published(
+        Rule.BOUND, "published_rate", "lower upper gap_lower gap_upper ratio_lower ratio_upper",
+    ),
+    *_published(Rule.CODED, "published_rate", "at_least at_most"),
+    *_published(Rule.BAND, "published_rate", "support"),
+    *_published(Rule.ROUNDED_SHARE, "published_rate", "completeness"),
+    *_published(Rule.PERIOD, "published_calibration", "day"),
+    *_published(
+        Rule.LISTED, "published_calibration", "contract window_name group_by slice band",
+    ),
+    *_published(Rule.RELEASED_RATE, "published_calibration", "value"),
+    *_published(Rule.BOUND, "published_calibration", "lower upper"),
+    *_published(Rule.CODED, "published_calibration", "at_least at_most"),
+    *_published(Rule.BAND, "published_calibration", "support"),
+)  # fmt: skip
+
+_DEMO = (
+    *_rows(
+        Surface.DEMO, Rule.SYNTHETIC, "what the generator knows of its own traffic",
+        "note seed seconds one_simulated_day_seconds simulated_time regression.slice",
+        "regression.began produced.messages produced.decisions produced.labels produced.repeated",
+        "produced.bad slices.truth_tpr complete url",
+    ),
+    *_rows(
+        Surface.DEMO, Rule.SYNTHETIC, "totals of the demo's own store",
+        "consumed.messages consumed.events consumed.counted consumed.duplicates consumed.waiting",
+        "consumed.unmatched consumed.stale consumed.thinned consumed.dead_letters",
+        "consumed.message_balance consumed.event_balance conserved",
+    ),
+    *_rows(
+        Surface.DEMO, Rule.STATE, "when a published state was first seen",
+        "seconds_until_suspected suspected suspected_wrongly",
+    ),
+    *_rows(
+        Surface.DEMO, Rule.PERIOD, "as published", "window.labelled_from window.labelled_to",
+    ),
+    *_rows(
+        Surface.DEMO, Rule.LISTED, "of the contract", "window.name slices.group_by slices.slice",
+    ),
+    *_rows(
+        Surface.DEMO, Rule.STATE, "a row of the Snapshot: SliceRow", "slices.published",
+    ),
+)  # fmt: skip
+
+_STATUS = (
+    *_rows(
+        Surface.STATUS, Rule.DECLARED, "of the settings, the program or a command",
+        "StoreStatus.database StoreStatus.schema StoreStatus.schema_needed",
+        "CodingReport.effective_from CodingReport.hash IdKeyReport.id IdKeyReport.effective_from",
+        "ContractReport.name ContractReport.version ContractReport.recorded_at",
+        "ResumptionReport.topic ResumptionReport.partition ResumptionReport.to_offset",
+        "ResumptionReport.reason ResumptionReport.resumed_at ExclusionReport.id",
+        "ExclusionReport.starts_at ExclusionReport.ends_at ExclusionReport.version",
+        "ExclusionReport.reason ExclusionReport.owner ExclusionReport.excluded_at",
+    ),
+    *_rows(
+        Surface.STATUS, Rule.PROCESS, "who works, and since when",
+        "StoreStatus.problems EvaluatorReport.owner EvaluatorReport.until",
+        "EvaluatorReport.cycle_age_seconds ShardReport.owner ShardReport.epoch ShardReport.parked",
+        "ShardReport.holds_back ShardReport.flushed_at ShardReport.deltas_waiting",
+        "ShardReport.offsets_balance ShardReport.events_balance IdKeyReport.free_from",
+    ),
+    *_rows(
+        Surface.STATUS, Rule.OPERATOR, "positions and clocks of partitions, rows of whole tables",
+        "StoreStatus.watermark ShardReport.topic ShardReport.partition ShardReport.next_offset",
+        "ShardReport.newest ShardReport.watermark ShardReport.behind_seconds TableReport.name",
+        "TableReport.rows TableReport.estimated TableReport.oldest_hour TableReport.newest_hour",
+        "ResumptionReport.from_offset ResumptionReport.lost_from ResumptionReport.lost_until",
+    ),
+    *_rows(
+        Surface.STATUS, Rule.OPERATOR, _TABLE,
+        "StoreStatus.evaluator StoreStatus.shards StoreStatus.tables StoreStatus.codings",
+        "StoreStatus.id_keys StoreStatus.contracts StoreStatus.resumptions StoreStatus.exclusions",
+    ),
+)  # fmt: skip
+
+_DEAD_LETTERS = (
+    *_rows(
+        Surface.DEAD_LETTER, Rule.OPERATOR, "where it was, so that its producer can be asked",
+        "seen shard offset index",
+    ),
+    *_rows(
+        Surface.DEAD_LETTER, Rule.LISTED, "why, and in which field of the schema",
+        "reason field",
+    ),
+    Row(
+        Surface.DEAD_LETTER, "payload hash", Rule.KEYED,
+        "equal payloads can be told from others; no payload can be tried against it",
+    ),
+)  # fmt: skip
+
+
+def _logs(rule: Rule, why: str, *events: str) -> tuple[Row, ...]:
+    return tuple(Row(Surface.LOG, event, rule, why) for event in events)
+
+
+_LOGS = (
+    *_logs(
+        Rule.PROCESS, "what the process does; arguments are names of its parts and ports",
+        "a part of the service has failed", "connection was closed already",
+        "did not stop in time and is abandoned; part", "evaluation goes on",
+        "another evaluator has taken over, or the database has gone back in time",
+        "metrics are served to others without TLS and credentials (insecure)",
+        "readiness changed: %s", "serving; operations_port port", "consumer is %s; why",
+    ),
+    *_logs(
+        Rule.PROCESS,
+        "and what the database, the broker or the system says in one line, which knows addresses,"
+        " topics and tables",
+        "accept failed: %s", "connection ended: %s",
+        "evaluation failed, it is tried again every cycle: %s",
+        "nobody says where partitions end: %s", "store failed, consumption pauses: %s",
+        "the lease was not given back: %s", "%s",
+    ),
+    *_logs(
+        Rule.WHOLE_STREAM, "which partition, and where it goes on",
+        "data loss, shard is parked: %s; shard", "shard claimed; offset shard",
+        "shard dropped; shard", "shard is not begun yet: %s; shard",
+        "shard is owned by another worker now; shard",
+        "shard was claimed by another worker; shard",
+    ),
+    *_logs(
+        Rule.STATE, "how many series, and names of metrics",
+        "max_series is exceeded: %d series left out (%s)",
+    ),
+    *_logs(
+        Rule.LISTED, "a path of ours; a reader by the name of its token or certificate",
+        "no answer to %s", "access; count path reader since status",
+        "access refused; count path reader since status",
+    ),
+)  # fmt: skip
+
+
+def _later(name: str, why: str, rule: Rule = Rule.ANNOUNCED) -> Row:
+    return Row(Surface.LATER, name, rule, why)
+
+
+_LATER = (
+    _later("evidence", "five steps (below 25, 25, 50, 75 %, crossed), moved per release block"),
+    _later("label needs", "weeks (below 1, 1 to 4, above 4) of a group-by's worst slice; absent"
+           " where it is hidden"),
+    _later("detectable gap", "computed at the lower edge of the band; to 0.1 points at most"),
+    _later("label budget", "computed at the lower edge of the band; to 0.1 points at most"),
+    _later("excess share", "in words: most, about half, some"),
+    _later("reviewer agreement (kappa)", "two decimals, of counts taken down to their bands"),
+    _later("label delay per slice", "two decimals of days, of bands, of released blocks"),
+    _later("drift events", "the time of detection, rounded to the release block"),
+    _later("page", "fires at the cohort that crosses; its numbers are the last published ones, or"
+           " withheld"),
+    _later("alert texts", "the page's rounded values, and bands in place of counts"),
+    _later("report diff", "a revision of a cell needs k changed labels in it"),
+    _later("report tables", "the Snapshot's rules, and the audit of the whole Release"),
+    _later("epsilon", "printed only where noise was added"),
+    _later("ADWIN's width and estimation", "give exact counts away", Rule.NEVER),
+    _later("decision ids, reviewers, units, payloads", "not even hashed without a key", Rule.NEVER),
+    _later("values outside the allow-lists", "not even in error texts", Rule.NEVER),
+    _later("exact supports", "but for declared test conditions with k = 1", Rule.NEVER),
+)  # fmt: skip
+
+TABLE: tuple[Row, ...] = (
+    *_METRICS,
+    *_SNAPSHOT,
+    *_PUBLISHED,
+    *_DEMO,
+    *_STATUS,
+    *_DEAD_LETTERS,
+    *_LOGS,
+    *_LATER,
+)
+"""All rows, by surface."""
+
+
+def rows_of(surface: Surface) -> dict[str, Row]:
+    """The rows of one surface by name."""
+    return {row.name: row for row in TABLE if row.surface is surface}

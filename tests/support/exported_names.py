@@ -1,0 +1,165 @@
+"""Every name that leaves the service, as the code has it: to be compared with the surface table."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from alerts.catalogue import CATALOGUE
+from monitor.core.snapshot import Snapshot
+from monitor.store.schema import PUBLISHED
+from monitor.store.status_report import StoreStatus
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("monitor", "consumers", "alerts")
+LEVELS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
+LOGGERS = frozenset({"log", "_log"})
+WRITERS = frozenset({"problem", "echo", "UsageError", "BadParameter"})
+"""Functions beside the exceptions whose arguments a person reads."""
+
+
+def metric_names() -> set[str]:
+    return {family.name for family in CATALOGUE}
+
+
+def fields_below(kind: type) -> set[str]:
+    """``Class.field`` of a dataclass, and of every dataclass in the types of its fields."""
+    found: set[str] = set()
+    waiting, seen = [kind], set[type]()
+    while waiting:
+        one = waiting.pop()
+        if one in seen or not dataclasses.is_dataclass(one):
+            continue
+        seen.add(one)
+        hints = get_type_hints(one)
+        for field in dataclasses.fields(one):
+            found.add(f"{one.__name__}.{field.name}")
+            waiting += _types_in(hints[field.name])
+    return found
+
+
+def _types_in(hint: Any) -> list[type]:
+    inner = [one for argument in get_args(hint) for one in _types_in(argument)]
+    return [hint, *inner] if isinstance(hint, type) else inner
+
+
+def snapshot_names() -> set[str]:
+    return fields_below(Snapshot)
+
+
+def status_names() -> set[str]:
+    return fields_below(StoreStatus)
+
+
+def published_names() -> set[str]:
+    return {f"{table.name}.{column.name}" for table in PUBLISHED for column in table.columns}
+
+
+def keys_of(document: Mapping[str, Any], closed: frozenset[str]) -> set[str]:
+    """Keys of a document and of what it holds, with dots; ``closed`` have rows of their own."""
+    found: set[str] = set()
+    for name, value in document.items():
+        first = value[0] if isinstance(value, list) and value else value
+        if name not in closed and isinstance(first, Mapping):
+            found |= {f"{name}.{below}" for below in keys_of(first, closed)}
+        else:
+            found.add(name)
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """What one call writes: its constant part, and the expressions in it."""
+
+    module: str
+    line: int
+    event: str
+    arguments: tuple[str, ...]
+
+
+def log_lines() -> list[Text]:
+    """Every call of a logger: the event with its places, and the names of its fields."""
+    found = []
+    for module, call in _calls():
+        function = call.func
+        if (
+            isinstance(function, ast.Attribute)
+            and isinstance(function.value, ast.Name)
+            and function.value.id in LOGGERS
+            and function.attr in LEVELS
+        ):
+            found.append(Text(module, call.lineno, _event(call), ()))
+    return found
+
+
+def _event(call: ast.Call) -> str:
+    """The first constant text among the arguments, and the fields of ``extra``."""
+    texts = [
+        argument.value
+        for argument in call.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    ]
+    fields = [
+        key.value
+        for keyword in call.keywords
+        if keyword.arg == "extra"
+        for table in ast.walk(keyword.value)
+        if isinstance(table, ast.Dict)
+        for key in table.keys
+        if isinstance(key, ast.Constant)
+    ]
+    event = texts[0] if texts else "?"
+    return f"{event}; {' '.join(sorted(map(str, fields)))}" if fields else event
+
+
+def written_texts() -> list[Text]:
+    """Every error that is made and every line that is printed: the expressions it tells."""
+    found = []
+    for module, call in _calls():
+        function = call.func
+        name = function.attr if isinstance(function, ast.Attribute) else ""
+        name = function.id if isinstance(function, ast.Name) else name
+        if name in WRITERS or name.endswith("Error"):
+            told = [a for arg in [*call.args, *_values(call)] for a in _told(arg)]
+            found.append(Text(module, call.lineno, name, tuple(told)))
+    return found
+
+
+def _values(call: ast.Call) -> Iterator[ast.expr]:
+    return (keyword.value for keyword in call.keywords if keyword.arg != "err")
+
+
+def _told(argument: ast.expr) -> Iterator[str]:
+    """What is told by an argument: the places of a text, or an expression as a whole."""
+    if isinstance(argument, ast.Constant):
+        return
+    if isinstance(argument, ast.JoinedStr):
+        for part in argument.values:
+            if isinstance(part, ast.FormattedValue):
+                yield ast.unparse(part.value)
+    elif isinstance(argument, ast.BinOp) and isinstance(argument.op, ast.Add):
+        yield from _told(argument.left)
+        yield from _told(argument.right)
+    else:
+        yield ast.unparse(argument)
+
+
+def _calls() -> Iterator[tuple[str, ast.Call]]:
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if "migrations" in path.parts:
+                continue
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call):
+                    yield module, node
+
+
+def builtins(value: Any) -> Any:
+    """As JSON has it."""
+    return msgspec.json.decode(msgspec.json.encode(value))

@@ -1,0 +1,135 @@
+"""The surface table is complete: what is exported has a row, and every row is exported."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import exported_names as exported
+import pytest
+from published_lesson import BOTH, lesson
+
+import monitor.settings
+from monitor.core.snapshot import Snapshot
+from monitor.core.surface_texts import ARGUMENTS, KNOWS_SETTINGS_ONLY, Argument
+from monitor.core.surfaces import TABLE, Rule, Surface, rows_of
+from monitor.demo.document import document
+from monitor.demo.traffic import Produced
+from monitor.demo.view import Consumed, SliceView, View, Watch
+
+ANONYMOUS = "?"
+"""A log line whose event is not written where it is logged: that of the access log."""
+ACCESS = {
+    "access; count path reader since status",
+    "access refused; count path reader since status",
+}
+
+
+@pytest.mark.parametrize(
+    ("surface", "names"),
+    [
+        (Surface.METRIC, exported.metric_names()),
+        (Surface.SNAPSHOT, exported.snapshot_names()),
+        (Surface.PUBLISHED, exported.published_names()),
+        (Surface.STATUS, exported.status_names()),
+        (Surface.LOG, {line.event for line in exported.log_lines()} - {ANONYMOUS} | ACCESS),
+    ],
+)
+def test_every_exported_name_has_a_row_and_every_row_is_exported(
+    surface: Surface, names: set[str]
+) -> None:
+    rows = set(rows_of(surface))
+    assert names - rows == set(), "exported without a row in monitor/core/surfaces.py"
+    assert rows - names == set(), "a row for what is not exported"
+
+
+def test_a_name_has_one_row_on_a_surface() -> None:
+    seen = Counter((row.surface, row.name) for row in TABLE)
+    assert [key for key, number in seen.items() if number > 1] == []
+    assert all(row.why for row in TABLE)
+    assert all(row.rule in (Rule.ANNOUNCED, Rule.NEVER) for row in rows_of(Surface.LATER).values())
+
+
+def test_what_must_not_leave_is_not_exported() -> None:
+    assert {row.surface for row in TABLE if row.rule is Rule.NEVER} == {Surface.LATER}
+    assert {rule for rule in Rule if not any(row.rule is rule for row in TABLE)} == set()
+
+
+def test_only_the_access_log_has_an_event_that_is_not_written_where_it_is_logged() -> None:
+    modules = {line.module for line in exported.log_lines() if line.event == ANONYMOUS}
+    assert modules == {"alerts.access"}
+
+
+def test_every_place_in_an_error_or_a_printed_line_is_classified() -> None:
+    told = {
+        (text.module, argument)
+        for text in exported.written_texts()
+        for argument in text.arguments
+        if not text.module.startswith(KNOWS_SETTINGS_ONLY)
+    }
+    known = {
+        (module, argument)
+        for module, kinds in ARGUMENTS.items()
+        for arguments in kinds.values()
+        for argument in arguments
+    }
+    assert sorted(told - known) == [], "told without a kind in monitor/core/surface_texts.py"
+    assert sorted(known - told) == [], "a kind for what is not told"
+
+
+def test_a_place_in_a_text_is_of_one_kind() -> None:
+    for module, kinds in ARGUMENTS.items():
+        seen = Counter(argument for arguments in kinds.values() for argument in arguments)
+        assert set(seen.values()) == {1}, module
+    assert {kind for kinds in ARGUMENTS.values() for kind in kinds} == set(Argument)
+
+
+def test_the_texts_of_the_settings_can_know_nothing_else() -> None:
+    folder = Path(monitor.settings.__file__).parent
+    imported = {
+        name
+        for path in folder.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    ours = {name for name in imported if name.partition(".")[0] in exported.PACKAGES}
+    with_data = ("monitor.store", "monitor.evaluate", "monitor.core.snapshot")
+    assert not [name for name in ours if name.startswith((*with_data, "consumers", "alerts"))]
+
+
+def test_who_exports_without_a_row_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The scan sees a new log line, a new error and a new field."""
+    package = tmp_path / "monitor"
+    package.mkdir()
+    (package / "new.py").write_text(
+        'log.info("a decision", extra={"id": one.id})\n'
+        'raise StoreError(f"no {thing.name}" + f" of {others}")\n'
+    )
+    monkeypatch.setattr(exported, "ROOT", tmp_path)
+    assert [line.event for line in exported.log_lines()] == ["a decision; id"]
+    assert [text.arguments for text in exported.written_texts()] == [("thing.name", "others")]
+
+
+def test_every_key_of_the_demo_s_document_has_a_row() -> None:
+    (table,) = lesson(*BOTH).contracts
+    (window,) = table.windows
+    window = replace(window, labelled=window.decisions)
+    snapshot = Snapshot(0, 0, (replace(table, windows=(window,)),))
+    slices = [SliceView(g.group_by, row, 0.5) for g in window.groups for row in g.rows]
+    consumed = Consumed(dead_letters={"json": 1})
+    view = View(1.0, 0, 1.0, 0, snapshot, slices, Watch(), consumed, 1.0, "http://127.0.0.1")
+    found = exported.builtins(document(view, Produced(), 1))
+    closed = frozenset({"published", "suspected", "dead_letters"})
+    assert exported.keys_of(found, closed) == set(rows_of(Surface.DEMO))
+    row = found["slices"][0]["published"]
+    assert {f"SliceRow.{name}" for name in row} <= set(rows_of(Surface.SNAPSHOT))
