@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from monitor.core.cells import COUNTERS, Counts, Int64s
 from monitor.core.time import Grain
-from monitor.ports import PaneCounts
+from monitor.ports import PaneCounts, PaneUnits
 from monitor.store import bulk
 from monitor.store.counts import SUMS, add_counts
 from monitor.store.schema import (
@@ -24,6 +24,7 @@ from monitor.store.schema import (
     release_mark,
     released,
 )
+from monitor.store.unit_share import add_units
 
 _COUNTERS = ", ".join(COUNTER_COLUMNS)
 
@@ -66,6 +67,7 @@ class ReleaseChange:
         maps: merge maps to be set; those of families in ``anew`` that are absent are dropped.
         released: counts to add to closed panes.
         held_back: counts by hour to hold back; negative ones were let go.
+        units: decisions by unit to add to closed panes.
     """
 
     marks: Mapping[str, int] = field(default_factory=dict)
@@ -74,6 +76,7 @@ class ReleaseChange:
     maps: Mapping[str, StoredMap] = field(default_factory=dict)
     released: Sequence[PaneCounts] = ()
     held_back: Sequence[PaneCounts] = ()
+    units: Sequence[PaneUnits] = ()
 
 
 def read_release(connection: sa.Connection) -> StoredRelease:
@@ -92,6 +95,7 @@ def write_release(connection: sa.Connection, change: ReleaseChange) -> None:
     """Write what a cycle changes."""
     add_counts(connection, change.released, released)
     _hold_back(connection, change.held_back)
+    add_units(connection, change.units)
     for family in sorted(change.anew):
         connection.execute(sa.delete(release_edge).where(release_edge.c.family == family))
         connection.execute(sa.delete(release_map).where(release_map.c.family == family))
@@ -110,6 +114,18 @@ def write_release(connection: sa.Connection, change: ReleaseChange) -> None:
     bulk.insert(connection, release_map, columns)
     columns = {"name": list(change.marks), "at": list(change.marks.values())}
     bulk.insert(connection, release_mark, columns, "(name) DO UPDATE SET at = excluded.at")
+
+
+def forget_release(connection: sa.Connection, attributes: Collection[str]) -> None:
+    """Forget the families of these attributes, and all merge maps: they name values.
+
+    Without maps the evaluator makes all blocks anew, as unions of those that are left.
+    """
+    connection.execute(sa.delete(release_map))
+    names = connection.execute(sa.select(release_edge.c.family).distinct()).scalars().all()
+    for name in names:
+        if set(name.rpartition("/")[2].split("+")) & set(attributes):
+            connection.execute(sa.delete(release_edge).where(release_edge.c.family == name))
 
 
 def _hold_back(connection: sa.Connection, panes: Sequence[PaneCounts]) -> None:
