@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import isinf
+from math import isinf, prod
 from pathlib import Path
 
 import click
@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from consumers.sources.kafka_topics import KafkaTopics
 from monitor.commands import wiring
 from monitor.commands.options import load_settings, settings_option
+from monitor.core.displayable import RATES, displayable
 from monitor.errors import SlicewatchError
 from monitor.settings import Settings, duration_text, resolved, warnings
 from monitor.store import database
@@ -26,6 +27,9 @@ from monitor.store.records import Records
 def command(path: Path, connect: bool) -> None:
     """Validate the settings and print them as they will be used, secrets masked.
 
+    It also says from which support on a reader can see that a limit is kept: what is shown is
+    rounded, and coded where too few were missed. Verdicts are decided on exact counts.
+
     With --connect it also says whether the broker, both topics and the database are as needed,
     and what a start would change against the store. Exit code 2 when something is wrong.
 
@@ -36,10 +40,33 @@ def command(path: Path, connect: bool) -> None:
     for warning in warnings(settings):
         click.echo(f"warning: {warning}")
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
+    for line in _displayable(settings):
+        click.echo(line)
     if connect:
         problems = [*_try(_topics, settings), *_try(_store, settings)]
         if problems:
             raise SlicewatchError(f"{len(problems)} of the checks failed: {'; '.join(problems)}")
+
+
+def _displayable(settings: Settings) -> Iterator[str]:
+    values = {attribute.name: len(attribute.values) for attribute in settings.attribute}
+    for contract in settings.contracts:
+        largest = max(prod(values[n] for n in g.attributes) for g in contract.group_bys)
+        for need in displayable(contract, largest):
+            at_rates = ", ".join(
+                f"{_support(n)} at rates of {rate:.0%}"
+                for n, rate in zip(need.at_rates, RATES, strict=True)
+            )
+            coded = f", {_support(need.coded)} where fewer than {contract.k} were missed"
+            yield (
+                f"ok: contract {contract.name}: that no {need.metric.upper()} gap is beyond"
+                f" {float(need.limit):g} can be seen from a support of {at_rates}"
+                f"{coded if contract.k > 1 else ''}"
+            )
+
+
+def _support(n: int | None) -> str:
+    return "no size" if n is None else f"{n:,}"
 
 
 def _try(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list[str]:
