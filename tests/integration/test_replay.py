@@ -205,7 +205,9 @@ def refused(
 
 
 def _inside(window: WindowTable, events: Sequence[Event], since: int) -> list[Event]:
-    return [e for e in events if since <= to_micros(oracle.instant(e["decided_at"])) < window.end]
+    assert window.decisions is not None
+    end = window.decisions.end
+    return [e for e in events if since <= to_micros(oracle.instant(e["decided_at"])) < end]
 
 
 def test_the_latest_file_closes_every_window(desk: Desk) -> None:
@@ -216,10 +218,13 @@ def test_the_latest_file_closes_every_window(desk: Desk) -> None:
     assert [window.window for window in shown.contracts[0].windows] == ["1h", "24h", "7d", "28d"]
     ready = {one["decision_id"] for one in FILES["labels"] if one["ready"]}
     for window in shown.contracts[0].windows:
-        assert (window.end, window.labelled_end) == (END, None if window.window == "1h" else END)
-        inside = _inside(window, [*EARLY, *LATE], window.start)
+        assert window.decisions is not None
+        assert window.decisions.end == END
+        assert (window.labelled is None) == (window.window == "1h")
+        inside = _inside(window, [*EARLY, *LATE], window.decisions.start)
         assert window.total.rates[Metric.SELECTION].support == len(inside) > 0
-        if window.labelled_start is not None:
+        if window.labelled is not None:
+            assert window.labelled.end == END
             hits = [e["route"] for e in inside if e["decision_id"] in ready]
             share = hits.count("auto_serve") / len(hits)
             assert window.total.rates[Metric.TPR].value == pytest.approx(share)
