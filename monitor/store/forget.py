@@ -13,12 +13,14 @@ import sqlalchemy as sa
 
 from monitor.ports import Shard, Tallies
 from monitor.store import bulk
-from monitor.store.database import writing
+from monitor.store.database import reading, writing
 from monitor.store.schema import label_state, ownership, pending, waiting_label
 from monitor.store.shards import is_shard, lock_shards
 
 FORGOTTEN = "forgotten"
 """Why a waiting label that was removed is unmatched."""
+NO_DECISION = "no_decision"
+"""Why one is that waited in vain."""
 
 
 def forget(engine: sa.Engine, key: int) -> dict[str, int]:
@@ -62,11 +64,30 @@ def _hours(connection: sa.Connection, table: sa.Table, where: Mapping[str, Any])
     return range(0) if first is None or last is None else range(first, last + 1)
 
 
-def settle(connection: sa.Connection, shard: Shard, stored: str, number: int) -> None:
-    """Count labels that waited in a shard with these tallies as forgotten, and fence the shard."""
+def expire_waiting(engine: sa.Engine, end: int) -> None:
+    """Remove labels that wait for decisions of the hours before ``end``: none can come any more.
+
+    Their own shard does so after a day, unless nobody has it or its data is gone.
+    """
+    where = waiting_label.c.hour < end
+    with reading(engine) as connection:
+        if not connection.execute(sa.select(sa.exists().where(where))).scalar_one():
+            return
+    with writing(engine) as connection:
+        for shard, row in lock_shards(connection).items():
+            ours = (waiting_label.c.topic == shard.topic, waiting_label.c.part == shard.partition)
+            gone = connection.execute(sa.delete(waiting_label).where(*ours, where)).rowcount
+            if gone:
+                settle(connection, shard, row.tallies, gone, NO_DECISION)
+
+
+def settle(
+    connection: sa.Connection, shard: Shard, stored: str, number: int, reason: str = FORGOTTEN
+) -> None:
+    """Count labels that waited in a shard with these tallies as unmatched, and fence the shard."""
     tallies = msgspec.json.decode(stored, type=Tallies)
     tallies.waiting -= number
-    tallies.unmatched[FORGOTTEN] = tallies.unmatched.get(FORGOTTEN, 0) + number
+    tallies.unmatched[reason] = tallies.unmatched.get(reason, 0) + number
     connection.execute(
         sa.update(ownership)
         .where(is_shard(shard))

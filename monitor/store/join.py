@@ -19,6 +19,7 @@ from monitor.core.labels import LabelColumns
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
 from monitor.ports import NEAR, OtherIds, Request, Shard, Tallies
 from monitor.store import bulk
+from monitor.store.forget import NO_DECISION
 from monitor.store.schema import label_state, pending, waiting_label
 
 WAIT = DAY
@@ -170,7 +171,7 @@ def join(connection: sa.Connection, matched: Matched) -> Joined:
     if (stray := hit & (found.request == Request.NONE) & ~counts).any():
         joined.unmatched["not_requested"] = int(stray.sum())
     if matched.due.any():
-        joined.unmatched["no_decision"] = int(matched.due.sum())
+        joined.unmatched[NO_DECISION] = int(matched.due.sum())
     is_fresh = np.arange(len(labels)) >= matched.waited
     settled = (hit | matched.due) & ~is_fresh
     removed = _stop_waiting(connection, matched.shard, labels.take(settled))

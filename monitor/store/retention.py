@@ -9,7 +9,9 @@ import sqlalchemy as sa
 
 from monitor.core.blocks import blocks_kept
 from monitor.core.time import DAY, HOUR, Grain, pane_of
+from monitor.store import published_tables
 from monitor.store.database import reading, writing
+from monitor.store.forget import expire_waiting
 from monitor.store.id_keys import expire_own_key
 from monitor.store.schema import (
     counts,
@@ -54,11 +56,14 @@ def apply(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: 
         now: wall clock.
     """
     if slowest is not None:
-        _drop_decisions(engine, pane_of(slowest - policy.horizon, Grain.HOUR))
+        past = pane_of(slowest - policy.horizon, Grain.HOUR)
+        _drop_decisions(engine, past)
+        expire_waiting(engine, past)
         expire_own_key(engine, policy.horizon)
         _drop_counts(engine, policy, slowest)
         _drop_closed(engine, policy, slowest)
-    while _drop_deltas(engine, policy.dedupe_window) == _PORTION:
+        published_tables.delete_before(engine, slowest - policy.snapshots)
+    while _drop_deltas(engine, policy, slowest) == _PORTION:
         pass
     _drop_before(engine, dead_letter.c.seen_at, now - policy.dead_letters, HOUR)
     _thin_snapshots(engine, now - policy.snapshots)
@@ -101,6 +106,14 @@ def _drop_closed(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> No
     fine = fine if opened is None else max(oldest, min(fine, opened - HOUR))
     _drop_panes(engine, released, Grain.MINUTES5, fine)
     _drop_before(engine, held_back.c.pane, pane_of(oldest, Grain.HOUR), 1)
+    _drop_edges(engine, oldest)
+
+
+def _drop_edges(engine: sa.Engine, oldest: int) -> None:
+    """Delete edges of blocks whose counts are gone; the newest stays, where the next begins."""
+    edge, later = release_edge.c, release_edge.alias().c
+    same = (later.family == edge.family, later.labels == edge.labels)
+    _drop(engine, release_edge, edge.at < oldest, sa.exists().where(*same, later.at > edge.at))
 
 
 def _drop_panes(engine: sa.Engine, table: sa.Table, grain: Grain, before: int) -> None:
@@ -137,11 +150,16 @@ def _drop(engine: sa.Engine, table: sa.Table, *where: sa.ColumnElement[bool]) ->
         connection.execute(sa.delete(table).where(*where))
 
 
-def _drop_deltas(engine: sa.Engine, window: int) -> int:
+def _drop_deltas(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None) -> int:
     """A delta goes once it is folded and no duplicate can be recognised by it any more.
+
+    It has the keyed ids of its decisions, so it goes at the horizon also where its own shard has
+    been silent since.
 
     Returns how many went: a portion, or what was left.
     """
+    window = policy.dedupe_window
+    past = _FIRST if slowest is None else slowest - max(policy.horizon, window)
     with writing(engine) as connection:
         return connection.execute(
             sa.text(
@@ -150,10 +168,11 @@ def _drop_deltas(engine: sa.Engine, window: int) -> int:
                 " WHERE f.topic = d.topic AND f.part = d.part AND f.seq >= d.seq"
                 " AND o.topic = d.topic AND o.part = d.part"
                 " AND (d.arrived IS NULL"
-                " OR d.arrived * 60000000 < o.max_decided_at - :window - 60000000)"
+                " OR d.arrived * 60000000 < o.max_decided_at - :window - 60000000"
+                " OR d.arrived * 60000000 < :past)"
                 " LIMIT :portion)"
             ),
-            {"window": window, "portion": _PORTION},
+            {"window": window, "past": past, "portion": _PORTION},
         ).rowcount
 
 

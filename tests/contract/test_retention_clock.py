@@ -1,0 +1,256 @@
+"""The clock is moved far ahead: nothing older than its horizon is found in any table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from published_lesson import BOTH, T0, lesson
+
+from monitor.core.blocks import blocks_kept
+from monitor.core.snapshot import encode
+from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of, to_micros
+from monitor.ports import BEGINNING, Shard, Tallies
+from monitor.store import database as db
+from monitor.store import retention
+from monitor.store.id_keys import STORE_KEY
+from monitor.store.published_tables import write_published
+from monitor.store.schema import metadata
+from monitor.store.shards import read_statuses
+
+HORIZON = 30 * DAY
+POLICY = retention.RetentionPolicy(
+    horizon=HORIZON,
+    aggregates=395 * DAY,
+    dead_letters=7 * DAY,
+    snapshots=395 * DAY,
+    dedupe_window=HOUR,
+)
+NOW = T0 + 3 * 365 * DAY
+YOUNG = NOW - 10 * MINUTE
+DECISIONS, LABELS = Shard("decisions", 0), Shard("labels", 0)
+SILENT = Shard("decisions", 1)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How old what a table holds may be.
+
+    Attributes:
+        column: says when it was.
+        kept: for how long (microseconds).
+        start: instant of a value of the column.
+    """
+
+    column: str
+    kept: int
+    start: Callable[[Any], int] = int
+
+
+def hours(pane: int) -> int:
+    return int(pane) * HOUR
+
+
+def days(day: date | str) -> int:
+    at = date.fromisoformat(str(day))
+    return to_micros(datetime(at.year, at.month, at.day, tzinfo=UTC))
+
+
+BLOCKS = blocks_kept(HORIZON)
+PUBLISHED = Clock("day", 396 * DAY, days)
+CLOCKS = {
+    "pending": Clock("hour", HORIZON + HOUR, hours),
+    "label_state": Clock("hour", HORIZON + HOUR, hours),
+    "waiting_label": Clock("hour", HORIZON + HOUR, hours),
+    "delta": Clock("arrived", HORIZON + MINUTE, lambda minute: int(minute) * MINUTE),
+    "dead_letter": Clock("seen_at", 7 * DAY),
+    "held_back": Clock("pane", BLOCKS + HOUR, hours),
+    "release_edge": Clock("at", BLOCKS + HOUR),
+    "snapshot": Clock("stored_at", 395 * DAY),
+    **dict.fromkeys(
+        (
+            *("published_contract", "published_limit", "published_window"),
+            *("published_rate", "published_calibration"),
+        ),
+        PUBLISHED,
+    ),
+}
+PANES = {
+    ("counts", Grain.MINUTES5): 0,
+    ("counts", Grain.HOUR): HORIZON + 8 * DAY,
+    ("counts", Grain.DAY): 395 * DAY,
+    ("counts", Grain.WEEK): 395 * DAY,
+    ("released", Grain.MINUTES5): BLOCKS,
+    ("released", Grain.HOUR): BLOCKS,
+    ("unit_share", Grain.MINUTES5): BLOCKS,
+    ("unit_share", Grain.HOUR): BLOCKS,
+}
+"""By table and grain; a 5-minute pane is kept for a day, or while an open block holds it."""
+OF_NO_EVENT = {
+    *("ownership", "lease", "fold_cursor", "release_mark"),  # where things stand: always of now
+    *("atom", "version", "cell"),  # names from the allow-lists and of the router's versions
+    *("release_map", "coding", "contract"),  # settings, and what is made of the last 28 days
+    *("exclusion", "resumption"),  # what people declared
+    "id_key",  # fingerprints, as long as the settings have the key; the store's own key goes
+    "meta",
+}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
+    server = request.param == "postgresql"
+    url = request.getfixturevalue("postgres_url") if server else f"sqlite:///{tmp_path}/store.db"
+    engine = db.create_engine(url)
+    db.migrate(engine)
+    yield engine
+    engine.dispose()
+
+
+def insert(connection: sa.Connection, table: str, **values: Any) -> None:
+    """A row with zeros and empty texts where nothing is said."""
+    full = {
+        column.name: values.get(column.name, "" if isinstance(column.type, sa.Text) else 0)
+        for column in metadata.tables[table].columns
+    }
+    booleans = {c.name for c in metadata.tables[table].columns if isinstance(c.type, sa.Boolean)}
+    full |= {name: bool(full[name]) for name in booleans}
+    binary = {c.name for c in metadata.tables[table].columns if isinstance(c.type, sa.LargeBinary)}
+    full |= {name: full[name] or b"x" for name in binary}
+    connection.execute(sa.insert(metadata.tables[table]), full)
+
+
+def at(shard: Shard) -> dict[str, Any]:
+    return {"topic": shard.topic, "part": shard.partition}
+
+
+def fill(engine: sa.Engine) -> None:
+    """Everything that a store can hold: of then, and of now."""
+    tallies = msgspec.json.encode(Tallies(events=2, waiting=2)).decode()
+    none = msgspec.json.encode(Tallies()).decode()
+    with db.writing(engine) as connection:
+        for shard in (DECISIONS, LABELS, SILENT):
+            newest = T0 if shard == SILENT else NOW
+            row = {"watermark": NOW, "max_decided_at": newest, "next_offset": 2, "epoch": 1}
+            held = tallies if shard == LABELS else none
+            insert(connection, "ownership", **at(shard), **row, tallies=held, holds_back=True)
+            insert(connection, "fold_cursor", **at(shard), seq=99)
+        for number, moment in enumerate((T0, YOUNG)):
+            hour, minute = pane_of(moment, Grain.HOUR), moment // MINUTE
+            for table in ("pending", "label_state"):
+                insert(connection, table, hour=hour, id=number)
+            insert(connection, "waiting_label", **at(LABELS), hour=hour, id=number, ts=moment)
+            for shard in (DECISIONS, SILENT):
+                insert(connection, "delta", **at(shard), seq=number + 1, arrived=minute)
+            insert(connection, "delta", **at(LABELS), seq=number + 1, arrived=None)
+            letter = {"msg_offset": number, "seen_at": moment}
+            insert(connection, "dead_letter", **at(DECISIONS), **letter)
+            for table, grain in PANES:
+                if table in metadata.tables and (table, grain) != ("counts", Grain.MINUTES5):
+                    insert(connection, table, grain=int(grain), pane=pane_of(moment, grain))
+            insert(connection, "held_back", pane=hour)
+            for family in ("total", "channel"):
+                for labels in (True, False):
+                    edge = {"family": family, "labels": labels, "at": moment - moment % HOUR}
+                    insert(connection, "release_edge", **edge)
+            body = encode(lesson(*BOTH, at=moment))
+            insert(connection, "snapshot", id=number + 1, stored_at=moment, body=body)
+            write_published(connection, lesson(*BOTH, at=moment))
+        insert(connection, "id_key", id=STORE_KEY, effective_from=BEGINNING)
+        insert(connection, "id_key", id="mine", effective_from=T0 + DAY)
+        insert(connection, "meta", name="id_key", value="00" * 32)
+        for table in ("exclusion", "contract", "coding", "release_map", "resumption"):
+            insert(connection, table)
+
+
+def rows(engine: sa.Engine, table: str) -> list[dict[str, Any]]:
+    with db.reading(engine) as connection:
+        found = connection.execute(sa.select(metadata.tables[table])).mappings()
+        return [dict(row) for row in found]
+
+
+def oldest(engine: sa.Engine, table: str) -> int | None:
+    clock = CLOCKS[table]
+    instants = [row[clock.column] for row in rows(engine, table)]
+    return min((clock.start(one) for one in instants if one is not None), default=None)
+
+
+def test_every_table_has_a_horizon_or_is_of_no_event() -> None:
+    timed = {*CLOCKS, *(table for table, _ in PANES)}
+    assert set(metadata.tables) <= timed | OF_NO_EVENT
+    assert not timed & OF_NO_EVENT
+
+
+def test_nothing_older_than_its_horizon_is_found_anywhere(engine: sa.Engine) -> None:
+    fill(engine)
+    before = {table: oldest(engine, table) for table in CLOCKS}
+    assert all(first is not None and first <= T0 for first in before.values())
+
+    for _ in range(2):  # a label that stands goes with the run after its decision's
+        retention.apply(engine, POLICY, NOW, NOW)
+
+    for table, clock in CLOCKS.items():
+        first = oldest(engine, table)
+        assert first is not None, f"{table}: what is young stays"
+        assert first >= NOW - clock.kept, table
+    for (table, grain), kept in PANES.items():
+        if table not in metadata.tables:
+            continue
+        panes = [row["pane"] for row in rows(engine, table) if row["grain"] == grain]
+        assert all(pane >= pane_of(NOW - kept, grain) for pane in panes), (table, grain)
+        assert len(panes) == (kept != 0), (table, grain)
+
+
+def test_a_label_that_waited_beyond_the_horizon_is_unmatched(engine: sa.Engine) -> None:
+    """Its partition has nobody, so nobody settles it; the books still balance."""
+    fill(engine)
+    retention.apply(engine, POLICY, NOW, NOW)
+    (left,) = rows(engine, "waiting_label")
+    assert left["hour"] == pane_of(YOUNG, Grain.HOUR)
+    (status,) = (s for s in read_statuses(engine) if s.shard == LABELS)
+    assert (status.tallies.waiting, status.tallies.unmatched) == (1, {"no_decision": 1})
+    assert status.tallies.balance == 0
+    assert status.epoch == 2, "whoever had other totals in memory claims it anew"
+
+
+def test_labels_that_wait_within_the_horizon_fence_nobody(engine: sa.Engine) -> None:
+    fill(engine)
+    retention.apply(engine, POLICY, T0 + HORIZON, NOW)
+    assert len(rows(engine, "waiting_label")) == 2
+    assert {status.epoch for status in read_statuses(engine)} == {1}
+
+
+def test_the_ids_of_a_silent_partition_go_with_the_others(engine: sa.Engine) -> None:
+    fill(engine)
+    retention.apply(engine, POLICY, NOW, NOW)
+    left = {(row["part"], row["arrived"]) for row in rows(engine, "delta")}
+    assert left == {(part, YOUNG // MINUTE) for part in (0, 1)}
+
+
+def test_the_newest_edge_of_a_family_stays_whatever_its_age(engine: sa.Engine) -> None:
+    with db.writing(engine) as connection:
+        for moment in (T0, T0 + HOUR):
+            insert(connection, "release_edge", family="slow", labels=False, at=moment)
+    retention.apply(engine, POLICY, NOW, NOW)
+    assert [row["at"] for row in rows(engine, "release_edge")] == [T0 + HOUR]
+
+
+def test_the_store_s_own_key_is_destroyed_with_what_it_hashed(engine: sa.Engine) -> None:
+    fill(engine)
+    retention.apply(engine, POLICY, NOW, NOW)
+    retention.apply(engine, POLICY, NOW, NOW)
+    assert [row["id"] for row in rows(engine, "id_key")] == ["mine"]
+    assert rows(engine, "meta") == []
+
+
+def test_what_is_published_is_kept_for_as_long_as_snapshots(engine: sa.Engine) -> None:
+    fill(engine)
+    retention.apply(engine, POLICY, T0 + POLICY.snapshots, NOW)
+    assert len({row["day"] for row in rows(engine, "published_rate")}) == 2
+    retention.apply(engine, POLICY, T0 + POLICY.snapshots + DAY, NOW)
+    assert len({row["day"] for row in rows(engine, "published_rate")}) == 1
