@@ -56,12 +56,15 @@ class Publisher:
     revision: int = 0
     labelled: Counts = field(default_factory=Counts.empty)
     tables: dict[tuple[str, str, str], tuple[Shown, GroupTable]] = field(default_factory=dict)
-    _sums: Sums = field(default_factory=Sums)
+    # Apart: labels of hours that are closed to decisions may still come.
+    _decided: Sums = field(default_factory=Sums)
+    _labelled: Sums = field(default_factory=Sums)
 
     def revise(self) -> None:
         """Closed panes have changed: every sum is to be made anew."""
         self.revision += 1
-        self._sums.forget()
+        self._decided.forget()
+        self._labelled.forget()
 
     def snapshot(self, store: EvaluatorStore, release: Release, index: CellIndex) -> Snapshot:
         """What is published now."""
@@ -69,7 +72,8 @@ class Publisher:
             self._contract(store, release, index, contract, kinds)
             for contract, kinds in self.contracts
         ]
-        self._sums.settle()
+        self._decided.settle()
+        self._labelled.settle()
         return Snapshot(release.decisions, release.labels, tuple(tables))
 
     def _contract(
@@ -125,12 +129,12 @@ class Publisher:
         grain = Grain.HOUR if whole_hours else Grain.MINUTES5
         labelled = Counts.empty()
         if shown.labelled_in:
-            labelled = self._sums.of(store, Grain.HOUR, shown.labelled_in)
+            labelled = self._labelled.of(store, Grain.HOUR, shown.labelled_in)
         return BlockCounts(
             has_labels=kind.labelled,
             decided=shown.decided,
             labelled_in=shown.labelled,
-            decisions=self._sums.of(store, grain, shown.decided_in),
+            decisions=self._decided.of(store, grain, shown.decided_in),
             labelled=labelled,
             index=index,
         )
@@ -152,7 +156,7 @@ class _Maker:
         key = (self.builder.contract.name, group.name, kind.name)
         known = self.publisher.tables.get(key)
         if known is None or known[0] != shown:
-            known = (shown, self.builder.group(group, counts, state.pooling))
+            known = (shown, self.builder.group(group, counts, state.pooling, state.left_out_share))
             self.publisher.tables[key] = known
         return known[1]
 
