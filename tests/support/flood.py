@@ -9,7 +9,6 @@ the wall clock are moved by hand, everything is done in one thread.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.commands.service import Service
-from monitor.ports import Shard
+from monitor.ports import Shard, ShardStatus
 from monitor.store.shards import read_statuses
 
 DECISIONS = Shard("decisions", 0)
@@ -55,7 +54,7 @@ CASES: dict[str, Callable[[int], dict[str, object]]] = {
         "blank": "".join(_BLANKS[number >> 2 * place & 3] for place in range(10))
     },
     "malformed ids": lambda number: {"route": "elsewhere"},
-    "huge values": lambda number: {"channel": f"{number:01000000}"},
+    "huge values": lambda number: {"channel": f"{number:0200000}"},
 }
 """What is distinct in the events of each case; ids are distinct in all of them."""
 
@@ -141,8 +140,17 @@ class Flood:
         self.broker.trim(DECISIONS, high)
 
     def _stored(self) -> int:
-        statuses = read_statuses(self.service._engine)
-        return next(s.next_offset or 0 for s in statuses if s.shard == DECISIONS)
+        return self._status().next_offset or 0
+
+    def _status(self) -> ShardStatus:
+        return next(s for s in read_statuses(self.service._engine) if s.shard == DECISIONS)
+
+    def totals(self) -> dict[str, int]:
+        """Where the events ended, as the store has it."""
+        totals = self._status().tallies
+        assert totals.balance == 0
+        dead = sum(totals.dead_letters.values())
+        return {"counted": totals.counted, "dead": dead, "unkept": totals.unkept}
 
     def page(self) -> dict[str, float]:
         """All that is exported, by name and labels."""
@@ -181,8 +189,7 @@ def live_through(case: str, distinct: int, per_message: int) -> dict[str, object
         first = change(0) if per_message == PER_MESSAGE else {}
         flood.send((first for _ in range(WARM_UP)), PER_MESSAGE)
         flood.send((change(0) for _ in range(40 * per_message)), per_message)
-        gc.collect()
-        before, page = psutil.Process().memory_info().rss, flood.page()
+        before, page = flood.peak, flood.page()
         flood.send((change(number) for number in range(1, distinct + 1)), per_message)
         last = [f"decision {flood.number - 1}", *_texts(change(distinct))]
         told: dict[str, object] = {
@@ -191,6 +198,7 @@ def live_through(case: str, distinct: int, per_message: int) -> dict[str, object
             "grown": flood.peak - before,
             "keys": flood.keys,
             "rows": flood.rows(),
+            "totals": flood.totals(),
             "traces": _traces(Path(name), last),
             "before": page,
             "after": flood.page(),
