@@ -36,7 +36,7 @@ from monitor.cli import cli
 from monitor.commands import check, wiring
 from monitor.commands.service import Parts, Service
 from monitor.core.contract import Metric, State
-from monitor.core.snapshot import GroupTable, Snapshot, WindowTable, decode
+from monitor.core.snapshot import GroupTable, Period, Snapshot, WindowTable, decode
 from monitor.core.time import HOUR, to_micros
 from monitor.errors import OutdatedError, SlicewatchError, StoreError
 from monitor.store import payload
@@ -477,7 +477,7 @@ class TestAdded:
         hidden = next(r for r in group(shown, "24h", "channel").rows if r.slice == "channel=fax")
         assert set(hidden.states.values()) == {State.SUPPRESSED}
         assert supports(group(shown, "1h", "channel")) == {
-            "channel=__other__": None, "channel=chat": 12, "channel=email": 12, "channel=fax": 12,
+            "channel=chat": 12, "channel=email": 12, "channel=fax": 12,
         }  # fmt: skip
         assert group(shown, "1h", "channel").no_data_before == {}
 
@@ -500,7 +500,7 @@ class TestAdded:
         assert not any(supports(group(shown, "24h", "channel+region")).values())
         assert supports(group(shown, "24h", "channel"))["channel=chat"] == 6 * 12 + 24
         rows = supports(group(shown, "1h", "region"))
-        assert rows == {"region=__missing__": None, "region=eu": 12, "region=us": 12}
+        assert rows == {"region=eu": 12, "region=us": 12}
         rows = supports(group(shown, "1h", "channel+region"))
         assert rows["channel=chat,region=eu"] == 12
 
@@ -534,16 +534,19 @@ class TestAdded:
 class TestNumbers:
     def test_a_raised_k_hides_at_once(self, tmp_path: Path) -> None:
         guarded = raised(OLD, 2).replace("synthetic = true\nk = 1", "k = 11")
-        fifty = raised(OLD, 3).replace("synthetic = true\nk = 1", "k = 50")
+        more = raised(OLD, 3).replace("synthetic = true\nk = 1", "k = 200")
         with Site(tmp_path, guarded) as site:
-            count(site, *steady(NOON, 4, CHANNELS[:2]))
-            assert any(supports(group(site.published(), "24h", "channel")).values())
+            count(site, *steady(NOON, 26, CHANNELS[:2]))  # 156 decisions of each
+            before = supports(group(site.published(), "24h", "channel"))
+            assert before["channel=chat"]
+            assert before["channel=email"]
             with pytest.raises(StoreError, match="numbers changed under the unchanged version"):
-                site.change(guarded.replace("k = 11", "k = 50"))
-            site.change(fifty)
+                site.change(guarded.replace("k = 11", "k = 200"))
+            site.change(more)
             shown = site.published()
-        assert not any(supports(group(shown, "24h", "channel")).values())
-        assert shown.contracts[0].k == 50
+        after = supports(group(shown, "24h", "channel"))
+        assert (after["channel=chat"], after["channel=email"]) == (None, None)
+        assert shown.contracts[0].k == 200
 
     def test_an_added_window_reaches_as_far_back_as_days_are_kept(self, tmp_path: Path) -> None:
         short = OLD.replace("k = 1\n", 'k = 1\nwindows = ["24h", "7d"]\n')
@@ -555,7 +558,8 @@ class TestNumbers:
             site.change(OLD)
             shown = window(site.published(), "28d")
         assert shown.total.rates[Metric.SELECTION].support == 10 * 12
-        assert shown.end - shown.start == 28 * 24 * HOUR
+        newest = NOON + timedelta(days=20, hours=12)
+        assert shown.decisions == Period(to_micros(NOON), to_micros(newest))
 
     def test_a_raised_contract_version_is_kept_beside_the_old_one(self, tmp_path: Path) -> None:
         with Site(tmp_path) as site:
