@@ -29,9 +29,13 @@ def _micros(moments: Iterable[Any], length: int) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class DecodedDecisions:
-    """Readable decisions as columns, before clocks and de-duplication."""
+    """Readable decisions as columns, before clocks and de-duplication.
+
+    ``units`` is empty when none was sent.
+    """
 
     texts: list[str]
+    units: list[str | None]
     ts: Int64s
     codes: Int64s
     bands: Int64s
@@ -60,8 +64,10 @@ class DecisionCodec:
         events, n = decoded.events, len(decoded.events)
         scores = np.array([event.judge_score for event in events], np.float64)
         bands = np.searchsorted(self._edges, scores, side="right")
+        units = [event.unit for event in events]
         return DecodedDecisions(
             texts=[event.decision_id for event in events],
+            units=units if any(units) else [],
             ts=_micros((event.decided_at for event in events), n),
             codes=np.array(codes, np.int64),
             bands=np.where(np.isnan(scores), self._null_band, bands).astype(np.int64),

@@ -213,7 +213,16 @@ class ShardState:
             routes=coder.routes(codes),
             arrivals=_NONE,
             keys=_NONE,
+            units=self._units(read, rows) if read.units else _NONE,
         )
+
+    def _units(self, read: DecodedDecisions, rows: Int64s) -> Int64s:
+        """Hash the units that are there, unlike the ids of decisions that read the same."""
+        units = np.zeros(len(rows), np.int64)
+        given = [i for i, row in enumerate(rows.tolist()) if read.units[row]]
+        texts = (f"unit {read.units[row]}" for row in rows[given].tolist())
+        units[given] = self.codecs.hasher(texts, read.ts[rows[given]])
+        return units
 
     def _ids(
         self, read: DecodedDecisions, rows: Int64s, requested: npt.NDArray[np.bool_]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from monitor.core.cells import Counts, Int64s
+from monitor.core.dominance import UnitCounts
 from monitor.core.labels import Bools, LabelColumns
 from monitor.core.time import MINUTE, to_micros
 
@@ -264,6 +265,7 @@ class DecisionColumns:
         arrivals: minute of event time in which the shard stood when the event arrived; with
             ``keys`` (id and time hashed together) what duplicates are recognised by.
         keys: 64-bit duplicate keys; empty when de-duplication is off.
+        units: keyed 63-bit hash of the unit, 0 where there is none; empty when none was sent.
     """
 
     ids: Int64s
@@ -274,6 +276,7 @@ class DecisionColumns:
     routes: Int64s
     arrivals: Int64s
     keys: Int64s
+    units: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
     def take(self, rows: Bools) -> DecisionColumns:
         """The chosen rows; columns that are empty (not needed) stay empty."""
@@ -282,11 +285,21 @@ class DecisionColumns:
 
     @staticmethod
     def concat(parts: Sequence[DecisionColumns]) -> DecisionColumns:
-        """All rows of several parts, at least one, in their order."""
+        """All rows of several parts, at least one; what only some of them have is 0 elsewhere."""
         if len(parts) == 1:
             return parts[0]
         names = [f.name for f in fields(DecisionColumns)]
-        return DecisionColumns(*(np.concatenate([getattr(p, n) for p in parts]) for n in names))
+        return DecisionColumns(*(np.concatenate(_filled(parts, n)) for n in names))
+
+
+def _filled(parts: Sequence[DecisionColumns], name: str) -> list[npt.NDArray[Any]]:
+    columns = [getattr(part, name) for part in parts]
+    if not any(map(len, columns)):
+        return columns
+    return [
+        column if len(column) else np.zeros(len(part.ts), column.dtype)
+        for part, column in zip(parts, columns, strict=True)
+    ]
 
 
 OtherIds = Mapping[tuple[int, int], int]
@@ -416,13 +429,17 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class StoredDelta:
-    """What one flush of one shard added: counts by (5-minute pane, cell)."""
+    """What one flush of one shard added: counts by (5-minute pane, cell).
+
+    ``units`` are those of the same rows; None where no decision named its unit.
+    """
 
     shard: Shard
     seq: int
     panes: Int64s
     cells: Int64s
     values: Int64s
+    units: UnitCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,3 +449,27 @@ class PaneCounts:
     grain: int
     pane: int
     counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class PaneUnits:
+    """Decisions by unit of panes of one grain: pane, atom id and all buckets of every row.
+
+    ``late`` ones are of decisions that are held back.
+    """
+
+    grain: int
+    panes: Int64s
+    atoms: Int64s
+    counts: Int64s
+    late: bool = False
+
+    def take(self, rows: Bools) -> PaneUnits:
+        """The chosen rows."""
+        return replace(
+            self, panes=self.panes[rows], atoms=self.atoms[rows], counts=self.counts[rows]
+        )
+
+    def let_go(self) -> tuple[PaneUnits, PaneUnits]:
+        """What is to be added where late ones are held back no longer."""
+        return replace(self, late=False), replace(self, counts=-self.counts)

@@ -2,7 +2,8 @@
 
 Whoever keeps all publications can subtract one window from another. What is left is always a union
 of blocks, because every published window is one; and in every block each slice has no decisions,
-or at least k (labels: none, or at least k in each route). A family advances as a whole: panes are
+or at least k (labels: none, or at least k in each route), shared by several units where these are
+sent. A family advances as a whole: panes are
 added to the open block until the condition holds, and until then the last publication stands, with
 its age.
 
@@ -13,12 +14,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from monitor.core.cells import Counter, Int64s, decode_strata
+from monitor.core.dominance import UnitTally
 from monitor.core.strata import REVIEWED_ROUTES
 from monitor.core.time import DAY, HOUR
 
@@ -54,10 +56,12 @@ class Tally:
     Attributes:
         decisions: production decisions, shape (S, 3) by route.
         labels: labels of reviewed decisions, shape (S, 2, 2) by route and value (not ready, ready).
+        units: of whom the decisions are; empty where none names its unit.
     """
 
     decisions: Int64s
     labels: Int64s
+    units: UnitTally = field(default_factory=UnitTally)
 
     @classmethod
     def empty(cls, rows: int) -> Tally:
@@ -89,15 +93,22 @@ class Tally:
         return tally
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(self.decisions + other.decisions, self.labels + other.labels)
+        return Tally(
+            self.decisions + other.decisions, self.labels + other.labels, self.units + other.units
+        )
 
     def decided(self, k: int, rule: BlockRule = SHIPPED) -> bool:
-        """Whether every row has no decisions or at least k."""
-        return _none_or_enough(self.decisions if rule.routes else self.decisions.sum(axis=1), k)
+        """Whether every row has no decisions or at least k, not most of them of one unit or two."""
+        counts = self.decisions if rule.routes else self.decisions.sum(axis=1)
+        return _none_or_enough(counts, k) and self._shared()
 
     def labelled(self, k: int, rule: BlockRule = SHIPPED) -> bool:
-        """Whether every row has no labels or at least k, in each route."""
-        return _none_or_enough(self.labels if rule.values else self.labels.sum(axis=2), k)
+        """Whether every row has no labels or at least k, in each route, and is shared likewise."""
+        counts = self.labels if rule.values else self.labels.sum(axis=2)
+        return _none_or_enough(counts, k) and self._shared()
+
+    def _shared(self) -> bool:
+        return not self.units.dominated(self.decisions.sum(axis=1)).any()
 
 
 def _none_or_enough(counts: Int64s, k: int) -> bool:

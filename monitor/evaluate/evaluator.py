@@ -30,8 +30,9 @@ from monitor.evaluate.losses import LostSpans
 from monitor.evaluate.publisher import Publisher
 from monitor.evaluate.refresh import Held, let_go
 from monitor.evaluate.release import Release
+from monitor.evaluate.units import UnitRows
 from monitor.evaluate.windows import split_panes
-from monitor.ports import Clock, PaneCounts, Shard, StoredDelta
+from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store.fold import Cycle, EvaluatorStore
 from monitor.store.releases import ReleaseChange
 from monitor.store.retention import HOURS_KEPT_AFTER_HORIZON, MINUTES5_KEPT
@@ -226,10 +227,12 @@ class Evaluator:
         """Once a day: let late counts join what is published, where enough of them have come."""
         if not memory.release.new_day:
             return
-        late = let_go(memory.release, memory.dictionary.index, Held(*self._store.held_back()))
+        held = Held(*self._store.held_back())
+        units = self._store.late_units()
+        late, freed = let_go(memory.release, memory.dictionary.index, held, units)
         if late:
             away = [PaneCounts(pane.grain, pane.pane, -pane.counts) for pane in late]
-            change = ReleaseChange(released=late, held_back=away)
+            change = ReleaseChange(released=late, held_back=away, units=freed.let_go())
             cycle = Cycle(folded=memory.cursors, release=change)
             self._store.commit(epoch, cycle, self._clock.now())
             memory.publisher.revise()
@@ -281,7 +284,11 @@ class Evaluator:
         for grain in _LABEL_GRAINS:
             kept = at >= self._oldest(grain, watermark)
             increments += split_panes(grain, pane_of(at[kept], grain), cells[kept], values[kept])
-        return increments, self._released(memory, _Rows(at, cells, values), watermark)
+        release = self._released(memory, _Rows(at, cells, values), watermark)
+        units = UnitRows.of(deltas)
+        if units is not None:
+            release = replace(release, units=self._units(memory, units, watermark))
+        return increments, release
 
     def _oldest(self, grain: Grain, watermark: int | None) -> int:
         """First instant whose panes are kept; a back-fill brings years that only weeks keep."""
@@ -310,6 +317,22 @@ class Evaluator:
             ],
             held_back=_nonzero(hours, rows.cells, held),
         )
+
+    def _units(self, memory: _Memory, units: UnitRows, watermark: int | None) -> list[PaneUnits]:
+        """Whose the new decisions are, those that are held back apart."""
+        release, index = memory.release, memory.dictionary.index
+        if watermark is not None:
+            units = units.take(units.at >= watermark - release.kept)
+        gate = Gate(release.decisions, release.labels)
+        through, held = units.split(gate, index, release.kept_out(index)[0])
+        fine = through
+        if release.decisions is None and watermark is not None:
+            fine = through.take(through.at >= watermark - MINUTES5_KEPT)
+        return [
+            through.panes(Grain.HOUR, index),
+            fine.panes(Grain.MINUTES5, index),
+            held.panes(Grain.HOUR, index, late=True),
+        ]
 
     def _five_minutes(self, dictionary: CellDictionary, rows: _Rows) -> list[PaneCounts]:
         """Decisions by atom and route: all that the shortest window needs."""

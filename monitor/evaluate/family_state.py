@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from monitor.core.cells import Counts, Int64s
 from monitor.core.families import Family
 from monitor.core.pooling import MergeMap
 from monitor.core.rollup import CellIndex, slice_text
+from monitor.evaluate.units import RowUnits
+from monitor.ports import PaneUnits
 from monitor.store.releases import StoredMap
 
 POOLING = 1
@@ -34,10 +36,19 @@ class Rows:
     def of(self, index: CellIndex) -> Int64s:
         """Row of every cell of the index; -1 is outside the use case."""
         if index is not self._index:
-            atoms, atom_of = np.unique(index.atoms, return_inverse=True)
-            rows = [self._row(index.atom_texts[atom]) for atom in atoms.tolist()]
-            self._rows, self._index = np.array(rows, np.int64)[atom_of], index
+            self._rows, self._index = self.of_atoms(index.atoms, index), index
         return self._rows
+
+    def units(self, units: PaneUnits, index: CellIndex) -> RowUnits:
+        """Decisions by unit of these rows."""
+        rows = self.of_atoms(units.atoms, index)
+        return RowUnits(units.grain, units.panes, rows, units.counts, len(self.slices))
+
+    def of_atoms(self, atoms: Int64s, index: CellIndex) -> Int64s:
+        """Row of each atom; -1 is outside the use case."""
+        known, atom_of = np.unique(atoms, return_inverse=True)
+        rows = [self._row(index.atom_texts[atom]) for atom in known.tolist()]
+        return np.array(rows, np.int64)[atom_of]
 
     def _row(self, atom: str) -> int:
         if not set(self._family.where) <= parse_atom(atom).items():
@@ -133,12 +144,13 @@ class FamilyState:
         else:
             self.tail = tail
 
-    def tally(self, counts: Counts, index: CellIndex) -> Tally:
+    def tally(self, counts: Counts, units: PaneUnits, index: CellIndex) -> Tally:
         """Counts by row of this family."""
         assert self.rows is not None, "only families that hide something count"  # noqa: S101
         at = np.searchsorted(index.cells, counts.keys)
         rows = self.rows
-        return Tally.of(len(rows.slices), rows.of(index)[at], index.strata[at], counts.values)
+        tally = Tally.of(len(rows.slices), rows.of(index)[at], index.strata[at], counts.values)
+        return replace(tally, units=rows.units(units, index).summed())
 
     def published_edges(self, *, labels: bool) -> list[int]:
         """The edges of what may be shown: all since the last block that was burned."""
@@ -183,6 +195,8 @@ class Run:
         cells: cell id of every row.
         values: its counters.
         index: what the cells mean.
+        units: whose the decisions are; rows of the same panes.
+        first: number of the first pane.
     """
 
     ends: Sequence[int]
@@ -190,6 +204,8 @@ class Run:
     cells: Int64s
     values: Int64s
     index: CellIndex
+    units: PaneUnits
+    first: int
 
     def panes(self, rows: Rows) -> Iterable[Pane]:
         """The panes by row of a family."""
@@ -197,6 +213,8 @@ class Run:
         row = rows.of(self.index)[at]
         place = np.where(row < 0, -1, self.pane * size + row)
         whole = Tally.of(len(self.ends) * size, place, self.index.strata[at], self.values)
+        units = rows.units(self.units, self.index)
         for i, end in enumerate(self.ends):
             part = slice(i * size, (i + 1) * size)
-            yield Pane(end, Tally(whole.decisions[part], whole.labels[part]))
+            shares = units.of_pane(self.first + i)
+            yield Pane(end, Tally(whole.decisions[part], whole.labels[part], shares))

@@ -27,6 +27,12 @@ class Gate:
     decisions: int | None
     labels: int | None
 
+    def late(self, at: Int64s) -> Bools:
+        """Rows whose 5-minute pane, which begins there, is closed to decisions."""
+        if self.decisions is None:
+            return np.zeros(len(at), bool)
+        return at + 5 * MINUTE <= self.decisions
+
     def split(
         self, at: Int64s, values: Int64s, left_out: Bools, unlabelled: Bools
     ) -> tuple[Int64s, Int64s]:
@@ -39,9 +45,7 @@ class Gate:
             unlabelled: rows whose labels are taken as not given.
         """
         through = values.copy()
-        late, labels_late = np.zeros(len(at), bool), unlabelled
-        if self.decisions is not None:
-            late = at + 5 * MINUTE <= self.decisions
+        late, labels_late = self.late(at), unlabelled
         if self.labels is not None:
             labels_late = unlabelled | (at // HOUR * HOUR + HOUR <= self.labels)
         through[late, Counter.N] = 0

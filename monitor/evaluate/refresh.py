@@ -12,7 +12,7 @@ change of any counter. What nets to nothing there is not seen by any reader eith
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -25,7 +25,7 @@ from monitor.core.time import HOUR, Grain
 from monitor.evaluate.family_state import FamilyState
 from monitor.evaluate.release import Release
 from monitor.evaluate.windows import split_panes
-from monitor.ports import PaneCounts
+from monitor.ports import PaneCounts, PaneUnits
 
 _LABELS = ~np.isin(np.arange(COUNTERS), (Counter.N, Counter.Q))
 
@@ -43,10 +43,23 @@ class Held:
         return Held(self.hours[rows], self.cells[rows], self.values[rows])
 
 
-def let_go(release: Release, index: CellIndex, held: Held) -> list[PaneCounts]:
-    """The counts that may join what is published now, by hour; often none."""
+def let_go(
+    release: Release, index: CellIndex, held: Held, units: PaneUnits
+) -> tuple[list[PaneCounts], PaneUnits]:
+    """What may join what is published now, by hour; often nothing.
+
+    Args:
+        release: what is published.
+        index: what all cells mean.
+        held: what is held back.
+        units: whose the decisions of it are.
+
+    Returns:
+        Counts, and whose their decisions are.
+    """
+    freed = np.zeros(len(units.panes), bool)
     if not len(held.hours):
-        return []
+        return [], units.take(freed)
     left_out, unlabelled = (
         mask[np.searchsorted(index.cells, held.cells)] for mask in release.kept_out(index)
     )
@@ -56,20 +69,37 @@ def let_go(release: Release, index: CellIndex, held: Held) -> list[PaneCounts]:
         values[unlabelled | left_out if labels else left_out] = 0
         late = Held(held.hours, held.cells, values).take(np.asarray(values.any(axis=1)))
         guarded = [s for s in release.families.values() if s.rows and len(s.of(labels)[0]) > 1]
-        found += _regions(guarded, index, late, labels)
-    return [
+        whose = None if labels else units
+        for part in _regions(guarded, index, late, whose):
+            found.append(part)
+            if whose is not None:
+                freed |= _of(part, index, whose)
+    counts = [
         pane
         for part in found
         for pane in split_panes(Grain.HOUR, part.hours, part.cells, part.values)
     ]
+    return counts, units.take(freed)
+
+
+def _of(part: Held, index: CellIndex, units: PaneUnits) -> npt.NDArray[np.bool_]:
+    """Which units are of decisions of a part."""
+    atoms = index.atoms[np.searchsorted(index.cells, part.cells)]
+    places = set(zip(part.hours.tolist(), atoms.tolist(), strict=True))
+    pairs = zip(units.panes.tolist(), units.atoms.tolist(), strict=True)
+    return np.fromiter((pair in places for pair in pairs), bool, len(units.panes))
 
 
 def _regions(
-    families: Sequence[FamilyState], index: CellIndex, late: Held, labels: bool
+    families: Sequence[FamilyState], index: CellIndex, late: Held, units: PaneUnits | None
 ) -> Iterator[Held]:
-    """The late counts of every region in which no family shows a small change."""
+    """The late counts of every region in which no family shows a small change.
+
+    They are decisions where ``units`` says whose, else labels.
+    """
     if not families or not len(late.hours):
         return
+    labels = units is None
     hours = {state.family.name: on_the_hour(state.of(labels)[0]) for state in families}
     edges = sorted(set.intersection(*map(set, hours.values())))
     starts = late.hours * HOUR
@@ -77,27 +107,35 @@ def _regions(
         inside = (starts >= start) & (starts < end)
         if inside.any():
             part = late.take(inside)
+            whose = None if units is None else units.take(_of(part, index, units))
             if all(
-                _all_enough(state, hours[state.family.name], index, part, labels)
+                _all_enough(state, hours[state.family.name], index, part, whose)
                 for state in families
             ):
                 yield part
 
 
 def _all_enough(
-    state: FamilyState, edges: Sequence[int], index: CellIndex, part: Held, labels: bool
+    state: FamilyState,
+    edges: Sequence[int],
+    index: CellIndex,
+    part: Held,
+    units: PaneUnits | None,
 ) -> bool:
-    """Whether no block of a family has a row with 1 to k - 1 changes."""
+    """Whether no block of a family has a row with 1 to k - 1 changes, or mostly of one unit."""
     assert state.rows is not None, "only families that hide something"  # noqa: S101
     at = np.searchsorted(index.cells, part.cells)
     size = len(state.rows.slices)
     rows = state.rows.of(index)[at]
     block = np.searchsorted(edges, part.hours * HOUR, side="right")
-    first = block - block.min()
+    first, blocks = block.min(), int(np.ptp(block)) + 1
     changes = np.abs(part.values).max(axis=1)
     counted = np.zeros_like(part.values)
-    counted[:, Counter.LABELLED if labels else Counter.N] = changes
-    place = np.where(rows < 0, -1, first * size + rows)
-    tally = Tally.of(size * (int(first.max()) + 1), place, index.strata[at], counted)
-    k = state.family.k
-    return tally.labelled(k) if labels else tally.decided(k)
+    counted[:, Counter.LABELLED if units is None else Counter.N] = changes
+    place = np.where(rows < 0, -1, (block - first) * size + rows)
+    tally = Tally.of(size * blocks, place, index.strata[at], counted)
+    if units is None:
+        return tally.labelled(state.family.k)
+    block = np.searchsorted(edges, units.panes * HOUR, side="right") - first
+    shares = state.rows.units(units, index).in_blocks(block, blocks).summed()
+    return replace(tally, units=shares).decided(state.family.k)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.atoms import OTHER, atom_text
-from monitor.core.blocks import on_the_hour
+from monitor.core.blocks import Tally, on_the_hour
 from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, decode_strata
 from monitor.core.families import Family
 from monitor.core.pooling import Flow, MergeMap, decisions_of, merge_map, unlabelled_rows
@@ -230,15 +230,11 @@ class Release:
         """What the open blocks hold, from the store."""
         if state.rows is None or not state.edges:
             return
-        for grain, start, end in _pieces(state.edges[-1], self.decisions or state.edges[-1]):
-            counts = store.sum_released(grain, pane_of(start, grain), pane_of(end, grain))
-            state.tail = state.tail + state.tally(counts, index)
+        for piece in _pieces(state.edges[-1], self.decisions or state.edges[-1]):
+            state.tail = state.tail + _tally(store, state, index, piece)
         start = state.label_edges[-1]
-        end = self.labels or start
-        counts = store.sum_released(
-            Grain.HOUR, pane_of(start, Grain.HOUR), pane_of(end, Grain.HOUR)
-        )
-        state.label_tail = state.label_tail + state.tally(counts, index)
+        labelled = (Grain.HOUR, start, self.labels or start)
+        state.label_tail = _tally(store, state, index, labelled)
 
     # Merge maps.
 
@@ -393,6 +389,15 @@ def _unlabelled(state: FamilyState, rolled: SliceCounts, span: int) -> frozenset
     return frozenset((pooled.slices[row], route) for row, route in np.argwhere(slow).tolist())
 
 
+def _tally(
+    store: EvaluatorStore, state: FamilyState, index: CellIndex, piece: tuple[Grain, int, int]
+) -> Tally:
+    """What an interval of closed panes holds of a family."""
+    grain, start, end = piece
+    panes = (grain, pane_of(start, grain), pane_of(end, grain))
+    return state.tally(store.sum_released(*panes), store.units(*panes), index)
+
+
 def _pieces(start: int, end: int) -> Iterator[tuple[Grain, int, int]]:
     """An interval of event time as whole hours, and 5-minute panes before and after them."""
     first = min(-(-start // HOUR) * HOUR, end)
@@ -424,7 +429,8 @@ def _portions(
         first, last = pane_of(at, grain), pane_of(min(at + DAY, end), grain)
         panes, cells, values = store.released_panes(grain, first, last)
         ends = [pane_start(pane + 1, grain) for pane in range(first, last)]
-        yield Run(ends, panes - first, cells, values, index)
+        units = store.units(grain, first, last)
+        yield Run(ends, panes - first, cells, values, index, units, first)
 
 
 def _scoped_roll_up(counts: Counts, index: CellIndex, family: Family) -> SliceCounts:

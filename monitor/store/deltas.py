@@ -6,6 +6,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.cells import COUNTERS, Counter, Counts
+from monitor.core.dominance import UnitCounts
 from monitor.core.time import Grain, pane_of
 from monitor.ports import DecisionColumns, Request, ShardFlush
 from monitor.store import payload
@@ -22,7 +23,11 @@ def decision_payload(decisions: DecisionColumns) -> payload.Payload:
     asked = decisions.request == Request.KEPT
     values[:, Counter.Q] = np.bincount(row_of[asked], minlength=len(rows))
     panes, positions = np.divmod(rows, max(len(cells), 1))
-    return payload.Payload(panes, cells[positions], values, decisions.keys, decisions.arrivals)
+    units = None
+    if len(decisions.units):
+        units = UnitCounts.of(row_of, decisions.units, decisions.ts)
+    keys, arrivals = decisions.keys, decisions.arrivals
+    return payload.Payload(panes, cells[positions], values, keys, arrivals, units)
 
 
 def summed(body: payload.Payload) -> payload.Payload:
@@ -31,8 +36,13 @@ def summed(body: payload.Payload) -> payload.Payload:
     key = body.panes * max(len(cells), 1) + cell_of
     total = Counts.of(key, body.values)
     alive = total.values.any(axis=1)
-    panes, positions = np.divmod(total.keys[alive], max(len(cells), 1))
-    return payload.Payload(panes, cells[positions], total.values[alive], body.keys, body.arrivals)
+    rows = total.keys[alive]
+    units = body.units
+    if units is not None:  # their rows hold decisions, which never cancel out
+        units = units.moved(np.searchsorted(rows, key[units.rows]))
+    panes, positions = np.divmod(rows, max(len(cells), 1))
+    values = total.values[alive]
+    return payload.Payload(panes, cells[positions], values, body.keys, body.arrivals, units)
 
 
 def write_delta(connection: sa.Connection, flush: ShardFlush, body: payload.Payload) -> None:

@@ -18,7 +18,7 @@ from monitor.core.coding import Eras
 from monitor.core.snapshot import Snapshot, encode
 from monitor.core.time import Grain
 from monitor.errors import FencedError
-from monitor.ports import Loss, PaneCounts, Shard, StoredDelta
+from monitor.ports import Loss, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store import bulk, payload
 from monitor.store.codings import require_eras
 from monitor.store.counts import add_counts
@@ -39,9 +39,11 @@ from monitor.store.releases import (
 )
 from monitor.store.schema import delta, fold_cursor
 from monitor.store.shards import read_statuses, read_watermark
+from monitor.store.unit_share import read_units
 
 ROLE = "evaluator"
 _CHUNK = 5_000
+_ANY = 1 << 40  # beyond every pane
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ class EvaluatorStore:
             ).all()
         for row in rows:
             body = payload.decode(row.payload)
-            yield StoredDelta(shard, row.seq, body.panes, body.cells, body.values)
+            yield StoredDelta(shard, row.seq, body.panes, body.cells, body.values, body.units)
 
     def watermark(self) -> int | None:
         """Event time the decisions are complete to."""
@@ -189,6 +191,16 @@ class EvaluatorStore:
         """Pane, cell and counters of every row of the panes ``first`` to ``end`` (exclusive)."""
         with reading(self._engine) as connection:
             return released_panes(connection, grain, first, end)
+
+    def units(self, grain: Grain, first: int, end: int) -> PaneUnits:
+        """Closed decisions by unit of the panes ``first`` to ``end`` (exclusive)."""
+        with reading(self._engine) as connection:
+            return read_units(connection, grain, first, end)
+
+    def late_units(self) -> PaneUnits:
+        """Decisions by unit of everything that is held back, by hour."""
+        with reading(self._engine) as connection:
+            return read_units(connection, Grain.HOUR, -_ANY, _ANY, late=True)
 
     def held_back(self) -> tuple[Int64s, Int64s, Int64s]:
         """Hour, cell and counters of everything that is held back."""

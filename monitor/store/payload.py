@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from monitor.core.cells import COUNTERS, Int64s
+from monitor.core.dominance import UnitCounts
 
 _ZLIB = b"\x78"  # first byte of a zlib stream; a packed array begins with another
 
@@ -27,6 +28,7 @@ class Payload:
         values: int64 of shape (rows, COUNTERS).
         keys: duplicate keys of the decisions that were counted.
         arrivals: minute of event time at which each key arrived.
+        units: decisions by row and unit; None where no decision named its unit.
     """
 
     panes: Int64s
@@ -34,6 +36,7 @@ class Payload:
     values: Int64s
     keys: Int64s
     arrivals: Int64s
+    units: UnitCounts | None = None
 
 
 class _Encoded(msgspec.Struct, array_like=True):
@@ -45,6 +48,11 @@ class _Encoded(msgspec.Struct, array_like=True):
     arrivals: bytes
 
 
+class _EncodedUnits(_Encoded, array_like=True):
+    places: bytes | None = None  # absent unless a unit was sent
+    n: bytes = b""
+
+
 class _Packed(msgspec.Struct, array_like=True):
     compressed: bytes
     keys: bytes
@@ -53,7 +61,7 @@ class _Packed(msgspec.Struct, array_like=True):
 def encode(payload: Payload) -> bytes:
     """Pack a payload."""
     used = np.flatnonzero(payload.values.any(axis=0))
-    encoded = _Encoded(
+    columns = (
         payload.panes.tobytes(),
         payload.cells.tobytes(),
         used.tolist(),
@@ -61,6 +69,11 @@ def encode(payload: Payload) -> bytes:
         b"",
         payload.arrivals.tobytes(),
     )
+    if payload.units is None:
+        encoded = _Encoded(*columns)
+    else:
+        units = payload.units
+        encoded = _EncodedUnits(*columns, units.places.tobytes(), units.n.tobytes())
     # Keys are hashes: compressing them costs the most and saves nothing.
     packed = _Packed(zlib.compress(msgspec.msgpack.encode(encoded), 1), payload.keys.tobytes())
     return msgspec.msgpack.encode(packed)
@@ -69,11 +82,11 @@ def encode(payload: Payload) -> bytes:
 def decode(data: bytes) -> Payload:
     """Unpack what :func:`encode` packed, now or before keys were left uncompressed."""
     if data[:1] == _ZLIB:
-        encoded = msgspec.msgpack.decode(zlib.decompress(data), type=_Encoded)
+        encoded = msgspec.msgpack.decode(zlib.decompress(data), type=_EncodedUnits)
         keys = encoded.keys
     else:
         packed = msgspec.msgpack.decode(data, type=_Packed)
-        encoded = msgspec.msgpack.decode(zlib.decompress(packed.compressed), type=_Encoded)
+        encoded = msgspec.msgpack.decode(zlib.decompress(packed.compressed), type=_EncodedUnits)
         keys = packed.keys
     panes = np.frombuffer(encoded.panes, np.int64)
     values = np.zeros((len(panes), COUNTERS), np.int64)
@@ -85,4 +98,11 @@ def decode(data: bytes) -> Payload:
         values,
         np.frombuffer(keys, np.int64),
         np.frombuffer(encoded.arrivals, np.int64),
+        _units(encoded),
     )
+
+
+def _units(encoded: _EncodedUnits) -> UnitCounts | None:
+    if encoded.places is None:
+        return None
+    return UnitCounts(np.frombuffer(encoded.places, np.int64), np.frombuffer(encoded.n, np.int64))

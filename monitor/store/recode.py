@@ -18,13 +18,14 @@ from monitor.core.atoms import MISSING, OTHER, atom_text, content_id, parse_atom
 from monitor.core.cells import Int64s
 from monitor.core.coding import Coding, Era, Eras
 from monitor.ports import Dictionary
-from monitor.store import bulk, payload
+from monitor.store import bulk, payload, unit_share
 from monitor.store.codings import fence_all, lock_eras, read_eras, refuse_fixed, write_eras
 from monitor.store.counts import SUMS, adding_to
 from monitor.store.database import writing
 from monitor.store.deltas import summed
 from monitor.store.dictionary import write_dictionary
 from monitor.store.published import forget_published
+from monitor.store.releases import forget_release
 from monitor.store.schema import (
     COUNTER_COLUMNS,
     atom,
@@ -32,14 +33,13 @@ from monitor.store.schema import (
     counts,
     delta,
     held_back,
-    release_map,
     released,
 )
 
 _NAMES = ", ".join(COUNTER_COLUMNS)
 
 Recoded = Mapping[int, int]
-"""Cell ids that go, and the cell each of them becomes a part of."""
+"""Cell ids (or atom ids) that go, and the one each of them becomes a part of."""
 
 
 def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
@@ -57,11 +57,14 @@ def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
         refuse_fixed(stored.newest, coding)
         fence_all(connection)
         write_eras(connection, _within(stored, coding))
-        recoded = _recode_cells(connection, stored.newest.within(coding))
+        recoded, atoms = _recode_cells(connection, stored.newest.within(coding))
         _recode_counts(connection, recoded)
+        _recode_units(connection, atoms)
         _recode_pending(connection, recoded)
         _recode_deltas(connection, recoded)
-        forget_published(connection, stored.newest.listed - coding.listed)
+        listed = stored.newest.listed - coding.listed
+        forget_published(connection, listed)
+        forget_release(connection, {name for name, value in listed if value is None})
     return gone
 
 
@@ -75,8 +78,12 @@ def _within(eras: Eras, coding: Coding) -> Eras:
     return Eras(tuple(kept))
 
 
-def _recode_cells(connection: sa.Connection, kept: Coding) -> Recoded:
-    """Write the atoms and cells of what is still listed, and delete the others."""
+def _recode_cells(connection: sa.Connection, kept: Coding) -> tuple[Recoded, Recoded]:
+    """Write the atoms and cells of what is still listed, and delete the others.
+
+    Returns:
+        The cells that go, and the atoms.
+    """
     texts = {
         row.id: new
         for row in connection.execute(sa.select(atom)).all()
@@ -93,7 +100,7 @@ def _recode_cells(connection: sa.Connection, kept: Coding) -> Recoded:
     write_dictionary(connection, Dictionary(atoms, {}, cells))
     bulk.delete(connection, cell, {"id": sorted(recoded)})
     bulk.delete(connection, atom, {"id": sorted(texts)})
-    return recoded
+    return recoded, {old: content_id(text) for old, text in texts.items()}
 
 
 def _atom_within(text: str, kept: Coding) -> str:
@@ -119,8 +126,19 @@ def _recode_counts(connection: sa.Connection, recoded: Recoded) -> None:
             f" ON CONFLICT {adding_to(table)}",
         )
         _for_each(connection, recoded, f"DELETE FROM {name} WHERE cell IN (SELECT id FROM w)")
-    # The merge maps name values; without them all blocks are made anew, of what is left.
-    connection.execute(sa.delete(release_map))
+
+
+def _recode_units(connection: sa.Connection, atoms: Recoded) -> None:
+    _for_each(
+        connection,
+        atoms,
+        f"INSERT INTO unit_share (late, grain, pane, atom, {unit_share.NAMES})"
+        f" SELECT late, grain, pane, w.atom, {unit_share.SUMS}"
+        " FROM unit_share JOIN w ON w.id = unit_share.atom WHERE true"
+        " GROUP BY late, grain, pane, w.atom"
+        f" ON CONFLICT {unit_share.ADDING}",
+    )
+    _for_each(connection, atoms, "DELETE FROM unit_share WHERE atom IN (SELECT id FROM w)")
 
 
 def _recode_pending(connection: sa.Connection, recoded: Recoded) -> None:
@@ -130,7 +148,7 @@ def _recode_pending(connection: sa.Connection, recoded: Recoded) -> None:
 
 
 def _for_each(connection: sa.Connection, recoded: Recoded, statement: str) -> None:
-    """Run a statement that knows the recoded cells as ``w(id, atom)``: old, new."""
+    """Run a statement that knows what is recoded as ``w(id, atom)``: old, new."""
     for head, parameters in bulk.with_keys(
         connection, cell, ("id", "atom"), sorted(recoded.items())
     ):

@@ -21,6 +21,7 @@ from monitor.store.schema import (
     pending,
     release_edge,
     released,
+    unit_share,
 )
 
 MINUTES5_KEPT = 26 * HOUR
@@ -101,10 +102,12 @@ def _drop_closed(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> No
         opened = connection.execute(sa.select(sa.func.min(edges.c.at))).scalar()
     oldest = slowest - blocks_kept(policy.horizon)
     fine = slowest - MINUTES5_KEPT
-    _drop_panes(engine, released, Grain.HOUR, oldest)
+    for table in (released, unit_share):
+        _drop_panes(engine, table, Grain.HOUR, oldest)
     # A block that is open begins at an hour, or in the hour of its first 5-minute panes.
     fine = fine if opened is None else max(oldest, min(fine, opened - HOUR))
-    _drop_panes(engine, released, Grain.MINUTES5, fine)
+    for table in (released, unit_share):
+        _drop_panes(engine, table, Grain.MINUTES5, fine)
     _drop_before(engine, held_back.c.pane, pane_of(oldest, Grain.HOUR), 1)
     _drop_edges(engine, oldest)
 

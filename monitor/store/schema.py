@@ -25,10 +25,12 @@ from sqlalchemy import (
 )
 
 from monitor.core.cells import Counter
+from monitor.core.dominance import UNIT_COUNTS
 
 metadata = MetaData()
 
 COUNTER_COLUMNS = tuple(counter.name.lower() for counter in Counter)
+UNIT_COLUMNS = tuple(f"bucket_{number}" for number in range(UNIT_COUNTS))
 
 
 def _id(name: str) -> Column[int]:
@@ -194,6 +196,18 @@ held_back = Table(
     *(Column(name, BigInteger, nullable=False) for name in COUNTER_COLUMNS),
     sqlite_with_rowid=False,
     comment="Counts by hour and cell that came too late, or are too few, to be published.",
+)
+
+unit_share = Table(
+    "unit_share",
+    metadata,
+    _id("grain"),
+    _id("pane"),
+    _id("atom"),
+    Column("late", Boolean, primary_key=True),
+    *(Column(name, Integer, nullable=False) for name in UNIT_COLUMNS),
+    sqlite_with_rowid=False,
+    comment="Decisions by atom and hash bucket of their unit, where sent: released, or held back.",
 )
 
 release_mark = Table(
