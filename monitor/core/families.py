@@ -12,10 +12,10 @@ its cells are what subtraction would find.
 Example:
     >>> a, b = Family("c", ("channel", "language")), Family("c", ("language", "region"))
     >>> [family.name for family in ordered([Family("c"), a, b])]
-    ['c/', 'c/language', 'c/channel+language', 'c/language+region']
+    ['c/', '/language', 'c/channel+language', 'c/language+region']
     >>> language, _, last = ordered([Family("c"), a, b])[1:]
     >>> language.published, last.parents
-    (False, ('c/', 'c/language'))
+    (False, ('c/', '/language'))
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Family:
     """The slices of one group-by within one use case.
 
     Attributes:
-        contract: name of the contract.
+        contract: name of the contract; empty where the family belongs to none.
         attributes: what its slices are made of, sorted; empty for the total.
         where: attribute values that decide which decisions belong to the use case.
         k: smallest cell that may be shown; 1 hides nothing (declared test conditions).
@@ -59,9 +59,12 @@ class Family:
 
     def refines(self, other: Family) -> bool:
         """Whether rows of this family add up to (parts of) rows of the other."""
-        here, there = dict(self.where), dict(other.where)
-        apart = any(here.get(name, value) != value for name, value in there.items())
-        return other.names <= self.names and not apart
+        return other.names <= self.names and not self.apart(other)
+
+    def apart(self, other: Family) -> bool:
+        """Whether no decision belongs to both use cases."""
+        here = dict(self.where)
+        return any(here.get(name, value) != value for name, value in other.where)
 
 
 def of_contracts(contracts: Iterable[Contract]) -> tuple[Family, ...]:
@@ -93,12 +96,25 @@ def ordered(families: Sequence[Family]) -> tuple[Family, ...]:
 
 def _meeting(families: Sequence[Family]) -> list[Family]:
     """Unpublished families for all attributes in which others meet."""
-    known = {family.names for family in families}
-    fresh = set(known)
-    while more := {a & b for a, b in combinations(fresh, 2)} - fresh:
-        fresh |= more
     k = max((family.k for family in families), default=1)
-    return [
-        Family(families[0].contract, tuple(sorted(names)), (), k, published=False)
-        for names in sorted(fresh - known, key=sorted)
-    ]
+    found: dict[frozenset[str], Family] = {}
+    before = None
+    while before != found:
+        before = dict(found)
+        for one, other in combinations([*families, *before.values()], 2):
+            names = one.names & other.names
+            both = {pair for pair in {*one.where, *other.where} if pair[0] in names}
+            if one.apart(other) or _covered(names, both, families):
+                continue
+            if names in found:
+                both &= {*found[names].where}
+            where = tuple(sorted(both))
+            found[names] = Family("", tuple(sorted(names)), where, k, published=False)
+    return [found[names] for names in sorted(found, key=sorted)]
+
+
+def _covered(
+    names: frozenset[str], where: set[tuple[str, str]], families: Sequence[Family]
+) -> bool:
+    """Whether a family has a row for every combination of these values already."""
+    return any(family.names == names and {*family.where} <= where for family in families)
