@@ -146,6 +146,11 @@ EXCLUDED = _page(
     ("contract", "window"),
     "1 while some of a window is left out because its data were declared to be bad, else 0.",
 )
+LEFT_OUT = _page(
+    "group_left_out_ratio",
+    ("contract", "group_by"),
+    "At most this share of decisions is in no table: their values are too rare even together.",
+)
 VERDICT = _page(
     "slice_verdict",
     (*COMPARISON, "verdict"),
@@ -207,7 +212,7 @@ CALIBRATION_SUPPORT = _page(
 PAGE: tuple[Family, ...] = (
     *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT),
     *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, DATA_LOST, EXCLUDED),
-    *(STATE, VERDICT),
+    *(LEFT_OUT, STATE, VERDICT),
     *(*RATE.families, AT_LEAST, AT_MOST, SUPPORT, COMPLETENESS),
     *(*GAP.families, *RELATIVE.families, AS_LABELLED, SPREAD),
     *(*CALIBRATION.families, CALIBRATION_SUPPORT),

@@ -150,6 +150,8 @@ class _Collected:
             self._add_periods((table.contract, "", window.window), window)
             for group in window.groups:
                 self._add_periods((table.contract, group.group_by, window.window), group)
+                text = self.labels(catalogue.LEFT_OUT.labels, table.contract, group.group_by)
+                self.add(catalogue.LEFT_OUT, text, group.left_out)
             text = self.labels(catalogue.DATA_LOST.labels, table.contract, window.window)
             self.add(catalogue.DATA_LOST, text, window.data_lost)
             self.add(catalogue.EXCLUDED, text, window.excluded)

@@ -106,6 +106,16 @@ class Precision:
         step = self.step(support)
         return np.round(np.round(x / step) * step, 2) + 0.0  # never -0.0
 
+    def at_most(self, part: int, total: int) -> float:
+        """A share that may be below k, or nothing: rounded up to a step that hides k, never 0.
+
+        Example:
+            >>> Precision(11).at_most(0, 500), Precision(11).at_most(30, 5_000)
+            (0.05, 0.01)
+        """
+        step = float(self.step(total))
+        return round(step * max(1, ceil(part / max(total, 1) / step - _SLACK)), 2)
+
     def nearest(self, numbers: npt.ArrayLike) -> Floats:
         """Rounded to two decimals; NaN stays NaN."""
         x = np.asarray(numbers, np.float64)

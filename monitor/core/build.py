@@ -121,7 +121,13 @@ class Builder:
             labelled=total.labelled_in,
         )
 
-    def group(self, group: GroupBy, counts: BlockCounts, pooling: MergeMap | None) -> GroupTable:
+    def group(
+        self,
+        group: GroupBy,
+        counts: BlockCounts,
+        pooling: MergeMap | None,
+        left_out: float | None = None,
+    ) -> GroupTable:
         """One group-by in one window; without a merge map nothing above k = 1 keeps its name.
 
         Raises:
@@ -144,6 +150,7 @@ class Builder:
             {text: at for text, at in since.items() if at is not None},
             counts.decided,
             counts.labelled_in,
+            left_out,
         )
 
     def _no_map(self, group: GroupBy, counts: BlockCounts) -> MergeMap:

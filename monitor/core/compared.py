@@ -13,7 +13,7 @@ import numpy as np
 
 from monitor.core.bands import Precision
 from monitor.core.coding import Coding
-from monitor.core.completeness import by_stratum, is_mature
+from monitor.core.completeness import SHOWN_MATURE, by_stratum, is_mature
 from monitor.core.contract import COMPLEMENT, Limits, Metric, State, Verdict
 from monitor.core.estimates import RateColumns, as_labelled, estimate
 from monitor.core.gaps import gap, level_verdict, verdict
@@ -182,10 +182,10 @@ def _levels(limits: Limits, rate: Rate, enough: Bools) -> list[Verdict | None]:
 
 
 def _mature(counts: SliceCounts, metric: Metric) -> Bools:
-    """Whether 95 % of the labels requested are there, in every route x audit rate."""
+    """Whether the labels requested are there, in every route x audit rate."""
     if not metric.labelled:
         return np.ones(len(counts.slices), bool)
-    return np.asarray(is_mature(*by_stratum(counts)).all(axis=1), bool)
+    return np.asarray(is_mature(*by_stratum(counts), SHOWN_MATURE).all(axis=1), bool)
 
 
 def _as_labelled(policy: Policy, rolled: Rolled, rate: Rate) -> list[float | None]:

@@ -23,7 +23,7 @@ Decisions without a unit count in the cell and are taken to be of a unit each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -127,3 +127,28 @@ class UnitTally:
             one += fullest[:, :, 1].min(axis=1)
             two += fullest.sum(axis=2).min(axis=1)
         return (2 * one > decisions) | (5 * two > 4 * decisions)
+
+    def added_up(self, rows: Sequence[int]) -> UnitTally:
+        """These rows as one."""
+        return UnitTally({day: n[rows].sum(axis=0, keepdims=True) for day, n in self.days.items()})
+
+
+def shared_rows(units: UnitTally, decisions: Int64s, rest: int) -> list[int]:
+    """The rows that can be shown by themselves, if all others join the row ``rest``.
+
+    Those are the rows without dominance but ``rest``; and of them the smallest join too, until what
+    is joined has none, or nothing is left.
+
+    Args:
+        units: of each row.
+        decisions: of each row.
+        rest: the row that takes others in.
+    """
+    alone = np.flatnonzero(~units.dominated(decisions) & (np.arange(len(decisions)) != rest))
+    kept = sorted(alone.tolist(), key=lambda row: (-decisions[row], row))
+    while kept:
+        joined = sorted({*range(len(decisions))} - {*kept})
+        if not units.added_up(joined).dominated(decisions[joined].sum(keepdims=True)).any():
+            break
+        kept.pop()
+    return sorted(kept)

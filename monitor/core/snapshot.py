@@ -135,6 +135,8 @@ class GroupTable:
         decisions: what selection and blocked rates are about; None before the first block.
         labelled: what labelled rates are about; None before the first block, and in windows
             without labels.
+        left_out: at most this share of decisions is in no table, because their values are too
+            rare even together; None where nothing is left out.
     """
 
     group_by: str
@@ -143,6 +145,7 @@ class GroupTable:
     no_data_before: Mapping[str, int] = field(default_factory=dict)
     decisions: Period | None = None
     labelled: Period | None = None
+    left_out: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

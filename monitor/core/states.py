@@ -6,7 +6,7 @@ state                  when (the first that holds)
 suppressed             the rate is hidden, whatever the reason
 insufficient_support   n_eff below the contract's minimum, of the slice or its
                        reference; or the reference is hidden
-maturing               a labelled metric with completeness below 0.95
+maturing               a labelled metric with completeness below 0.90
 suspected              the bounds of the gap, or of the rate against its level, are
                        beyond the limit
 within_contract        the bounds of the gap and the level are all within the limits

@@ -23,7 +23,7 @@ class Rule(enum.Enum):
         "Computed from the rounded rate and the lower edge of the support's band, and rounded"
         " outward: exact bounds give the counts away."
     )
-    CODED = "A bound that stands for 0 to k - 1 decisions alike; shown in place of the rate."
+    CODED = "A bound that stands for 0 to k - 1 decisions alike, in place of the number."
     BAND = "The lower edge of a band; bands begin at k, and each is a quarter wider than the last."
     ROUNDED_SHARE = "A share to two decimals, of counts that are taken down to their bands first."
     STATE = (
@@ -122,6 +122,10 @@ _METRICS = (
     *_metrics(
         Rule.CODED, "none missed, or none was hit, is shown as 1 to k - 1 are",
         "slice_rate_at_least_ratio slice_rate_at_most_ratio",
+    ),
+    *_metrics(
+        Rule.CODED, "in steps that hide k, never 0; made anew with the weekly merge map",
+        "group_left_out_ratio",
     ),
     *_metrics(
         Rule.BAND, "the support of a shown rate",
@@ -229,6 +233,10 @@ _SNAPSHOT = (
     *_rows(
         Surface.SNAPSHOT, Rule.CODED, "in place of the value",
         "ShownRate.at_least ShownRate.at_most",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.CODED, "in steps that hide k, never 0; made with the weekly map",
+        "GroupTable.left_out",
     ),
     *_rows(Surface.SNAPSHOT, Rule.BAND, "exact in test conditions only", "ShownRate.support"),
     *_rows(

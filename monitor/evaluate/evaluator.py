@@ -306,6 +306,11 @@ class Evaluator:
         at = np.searchsorted(index.cells, rows.cells)
         left_out, unlabelled = (mask[at] for mask in release.kept_out(index))
         through, held = gate.split(rows.at, rows.values, left_out, unlabelled)
+        if not release.hides and held.any():
+            through, held = rows.values, np.zeros_like(held)
+            release.reopen(int(rows.at.min()))
+            memory.publisher.revise()
+            memory.shown = None
         hours = pane_of(rows.at, Grain.HOUR)
         fine = replace(rows, values=through)
         if release.decisions is None and watermark is not None:

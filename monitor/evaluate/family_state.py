@@ -66,6 +66,7 @@ class FamilyState:
         pooling: merge map; None before the first one, then nothing is published.
         unlabelled: rows and routes whose labels are taken as not given.
         left_out: rows that are in no table of any family.
+        left_out_share: at most this share of the decisions of the last weeks; None without.
         edges: increasing, in event time; blocks of decisions lie between them, the first edge
             is where the first block begins. Off the hour only within the last day.
         label_edges: the same for labels; a subset on the hour.
@@ -79,6 +80,7 @@ class FamilyState:
     pooling: MergeMap | None = None
     unlabelled: frozenset[tuple[str, int]] = frozenset()
     left_out: frozenset[str] = frozenset()
+    left_out_share: float | None = None
     edges: list[int] = field(default_factory=list)
     label_edges: list[int] = field(default_factory=list)
     burned: set[int] = field(default_factory=set)
@@ -171,6 +173,7 @@ class FamilyState:
             "kept": self.pooling.kept,
             "unlabelled": sorted(self.unlabelled),
             "left_out": sorted(self.left_out),
+            "left_out_share": self.left_out_share,
         }
         return StoredMap(self.condition, json.dumps(body, sort_keys=True))
 
@@ -181,6 +184,7 @@ class FamilyState:
         body = json.loads(stored.body)
         self.unlabelled = frozenset((row, route) for row, route in body["unlabelled"])
         self.left_out = frozenset(body["left_out"])
+        self.left_out_share = body["left_out_share"]
         self.use(MergeMap({name: tuple(values) for name, values in body["kept"].items()}))
         return True
 

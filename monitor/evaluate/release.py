@@ -13,9 +13,11 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.atoms import OTHER, atom_text
+from monitor.core.atoms import OTHER, atom_text, parse_atom
+from monitor.core.bands import Precision
 from monitor.core.blocks import Tally, on_the_hour
 from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, decode_strata
+from monitor.core.dominance import shared_rows
 from monitor.core.families import Family
 from monitor.core.pooling import Flow, MergeMap, decisions_of, merge_map, unlabelled_rows
 from monitor.core.rollup import CellIndex, SliceCounts, roll_up
@@ -142,6 +144,17 @@ class Release:
             self._take(run, labels=True)
         self._burn(index, labels_until)
         return True
+
+    @property
+    def hides(self) -> bool:
+        """Whether anything is hidden at all; where nothing is, late counts join at once."""
+        return any(state.family.k > 1 for state in self.families.values())
+
+    def reopen(self, first: int) -> None:
+        """Let blocks begin earlier, where older decisions came and nothing is hidden."""
+        if self.begins is not None and first < self.begins:
+            self.begins, self._stale = pane_start(pane_of(first, Grain.HOUR), Grain.HOUR), True
+            self._known.clear()
 
     def taken(self) -> ReleaseChange:
         """What has changed since the last call, to be committed."""
@@ -301,11 +314,28 @@ class Release:
             need = _need(family.k, recent[1], period)
             state.pooling = merge_map(rolled, family.attributes, family.k, need, within)
             state.left_out, state.unlabelled = frozenset(), frozenset()
+            state.left_out_share = None
             if alone:
-                state.left_out = _left_out(state, rolled, recent[1])
+                self._pool_dominated(store, state, index)
+                _leave_out(state, rolled, recent[1])
                 if labelled[1] >= DAY:
                     answered = _scoped_roll_up(labelled[0], index, family)
                     state.unlabelled = _unlabelled(state, answered, labelled[1])
+
+    def _pool_dominated(self, store: EvaluatorStore, state: FamilyState, index: CellIndex) -> None:
+        """Wait no longer for values of which one unit has most decisions, or two have."""
+        assert self.decisions is not None and self.begins is not None  # noqa: S101, PT018
+        start = self.decisions - POOL_PERIOD
+        if start < self.begins:
+            return
+        (name,) = state.family.attributes
+        state.use(state.pooling)
+        assert state.rows is not None, "called for families that hide something"  # noqa: S101
+        tally = _tally(store, state, index, (Grain.HOUR, start, self.decisions))
+        rest = state.rows.slices.index(atom_text({name: OTHER}))
+        rows = shared_rows(tally.units, tally.decisions.sum(axis=1), rest)
+        values = (parse_atom(state.rows.slices[row])[name] for row in rows)
+        state.pooling = MergeMap({name: tuple(sorted({*values, OTHER}))})
 
     def _recent(self, store: EvaluatorStore, until: int) -> tuple[Counts, int]:
         """Closed counts of the last weeks, and how long that is."""
@@ -366,15 +396,16 @@ def _need(k: int, span: int, period: int) -> int:
     return ceil(k * max(1, span / period))
 
 
-def _left_out(state: FamilyState, rolled: SliceCounts, span: int) -> frozenset[str]:
-    """``__other__`` where it comes too slowly to be waited for."""
+def _leave_out(state: FamilyState, rolled: SliceCounts, span: int) -> None:
+    """Leave ``__other__`` out where it comes too slowly to be waited for."""
     assert state.pooling is not None, "called with a map"  # noqa: S101
     pooled = state.pooling.apply(rolled)
     flow = dict(zip(pooled.slices, decisions_of(pooled).tolist(), strict=True))
     (name,) = state.family.attributes
     other = atom_text({name: OTHER})
-    slow = flow[other] < _need(state.family.k, span, OTHER_PERIOD)
-    return frozenset({other} if slow else ())
+    if flow[other] < _need(state.family.k, span, OTHER_PERIOD):
+        state.left_out = frozenset({other})
+        state.left_out_share = Precision(state.family.k).at_most(flow[other], sum(flow.values()))
 
 
 def _unlabelled(state: FamilyState, rolled: SliceCounts, span: int) -> frozenset[tuple[str, int]]:

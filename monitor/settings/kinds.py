@@ -125,8 +125,8 @@ Name = Annotated[
 AttributeName = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}\Z",
-        description="an attribute name: a letter, then letters, digits, _ . -, at most 64 in all",
+        pattern=r"^[a-z][a-z0-9_]{0,63}\Z",  # as in events: any other name would never come in
+        description="an attribute name: a small letter, then small letters, digits, _, at most 64",
     ),
 ]
 Topic = Annotated[

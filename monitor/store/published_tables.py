@@ -48,13 +48,14 @@ _GAP = (
 def write_published(connection: sa.Connection, snapshot: Snapshot) -> None:
     """Make the tables show a Snapshot on the day of its watermark.
 
-    Rows that stay the same are not written again. Before the first watermark there is no day.
+    Rows that stay the same are not written again. Before the first watermark there is no day, nor
+    before 1970 (events that say so are dated wrongly, and databases differ in what they take).
 
     Args:
         connection: the transaction in which the Snapshot itself is stored.
         snapshot: what is published.
     """
-    if snapshot.watermark is None:
+    if snapshot.watermark is None or snapshot.watermark < 0:
         return
     day = to_datetime(snapshot.watermark).date()
     for table, rows in (

@@ -373,7 +373,7 @@ class TestLabels:
             assert row.states[M.TPR] is State.SUPPRESSED
             assert row.completeness is None
             assert row.calibration == ()
-        assert rows["channel=email"].rates[M.SELECTION].value == 0.67
+        assert rows["channel=email"].rates[M.SELECTION].value == 0.66
 
     def test_no_label_in_a_route_hides_that_slice_alone(self) -> None:
         none = [auto(EMAIL, 400), review(EMAIL, 200, 200, 100)]
