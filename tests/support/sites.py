@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +15,9 @@ import pipeline
 import sqlalchemy as sa
 from brokers import Broker
 from histories import Histories, doubled, shuffled
-from pipeline import Counted, assert_conserved, attributes_in, messages, only_kept, read_counts
+from pipeline import Counted, assert_conserved, attributes_in, messages, read_counts
 from running import Running
+from stored import check_released
 
 from monitor.ports import Shard, ShardStatus
 from monitor.store.database import create_engine
@@ -130,9 +131,7 @@ class Site:
 
     def deviation(self) -> dict[str, int]:
         """What is counted beyond what the oracle counts, by counter; empty when exact."""
-        kept = kept_panes(self)
-        found = only_kept(read_counts(self.engine), kept)
-        wanted = only_kept(self._wanted, kept)
+        found, wanted = read_counts(self.engine), self._wanted
         if found == wanted:
             return {}
         totals = {name: _total(found, name) - _total(wanted, name) for name in ("n", "labelled")}
@@ -151,6 +150,7 @@ class Site:
         counted = sum(s.tallies.counted for s in statuses if s.shard.topic == self.topics[0])
         assert counted == len(self.history.decisions)
         assert self.folded()
+        check_released(self.engine, 0)
 
     def folded(self) -> bool:
         """Whether the evaluator has seen every flush."""
@@ -160,14 +160,6 @@ class Site:
 
 def _total(counts: Counted, name: str) -> int:
     return sum(row.get(name, 0) for cell, row in counts.items() if cell[0] == "1w")
-
-
-def kept_panes(site: Site) -> Mapping[str, int]:
-    """First panes that are kept, by the watermark of the decisions topic."""
-    marks = [s.watermark for s in site.statuses() if s.shard.topic == site.topics[0]]
-    assert all(mark is not None for mark in marks)
-    watermark = min(mark for mark in marks if mark is not None)
-    return {"5min": watermark // 300_000_000 - 26 * 12 + 1}
 
 
 def until(
