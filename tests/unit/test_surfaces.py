@@ -10,6 +10,7 @@ from pathlib import Path
 import exported_names as exported
 import pytest
 from published_lesson import BOTH, lesson
+from surface_manual import BEGIN, END, MANUAL, written
 
 import monitor.settings
 from monitor.core.snapshot import Snapshot
@@ -133,3 +134,9 @@ def test_every_key_of_the_demo_s_document_has_a_row() -> None:
     assert exported.keys_of(found, closed) == set(rows_of(Surface.DEMO))
     row = found["slices"][0]["published"]
     assert {f"SliceRow.{name}" for name in row} <= set(rows_of(Surface.SNAPSHOT))
+
+
+def test_the_manual_has_the_table() -> None:
+    manual = MANUAL.read_text()
+    assert manual.count(BEGIN) == manual.count(END) == 1
+    assert written(manual) == manual, "run: python tests/support/surface_manual.py"

@@ -1,0 +1,317 @@
+"""One full run with secrets planted in every field: no byte that leaves the service has them.
+
+The service as a user runs it, on a real broker and on each database, above k = 1, logging all it
+can. What is collected is what others could read: logs, both ports, dead letters, error texts,
+documents that commands print, Snapshots, the published tables; and the database itself, which may
+have keyed hashes and nothing else of them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import lesson
+import pytest
+import sqlalchemy as sa
+from brokers import Broker
+from pipeline import SETTINGS, migrate_at
+from planted import MARK, leaks
+from running import Running, free_port
+from surface_rules import broken, read_page
+
+from monitor.core.surfaces import Surface, rows_of
+from monitor.store.database import create_engine
+from monitor.store.schema import PUBLISHED, metadata
+
+pytestmark = pytest.mark.slow
+
+K = 11
+ID_KEY = f"{MARK}-the-key-that-ids-are-hashed-with"
+TOKEN = f"{MARK}-token-of-the-fairness-port"
+GUESSED = f"{MARK}-guessed-token"
+LOUD = (
+    "import logging\n"
+    "from monitor.commands import logs\n"
+    "configure = logs.configure\n"
+    "def loud(level='INFO'):\n"
+    "    configure('DEBUG')\n"
+    "    for name in ('alerts', 'consumers', 'monitor'):\n"
+    "        logging.getLogger(name).setLevel('DEBUG')\n"
+    "logs.configure = loud\n"
+    "from monitor.cli import main\n"
+    "main()\n"
+)
+"""The command line with every logger of ours at DEBUG, which no setting asks for."""
+SLICE_WORDS = (
+    *("language_variety", "conversational", "formal", "auto_serve", "human_review"),
+    *("blocked_by_evidence", "email", "slice=", "group_by"),
+)
+
+
+class Loud(Running):
+    program = ("-c", LOUD)
+
+
+def planted(kind: str, number: int | str = 0) -> str:
+    return f"{MARK}-{kind}-{number}"
+
+
+def good(number: int, at: datetime, pick: random.Random) -> dict[str, Any]:
+    variety = pick.choice(("formal", "conversational", planted("value", number % 40)))
+    score = pick.uniform(0.5, 1.0)
+    return lesson.decision(
+        planted("decision", number),
+        at,
+        score,
+        attributes={"channel": pick.choice(("chat", "email")), "language_variety": variety},
+        label_requested=score < lesson.THRESHOLD or pick.random() < 0.5,
+        audit_p=1.0 if score < lesson.THRESHOLD else 0.5,
+        unit=planted("unit", number % 90),
+    )
+
+
+def good_label(decision: dict[str, Any], number: int, pick: random.Random) -> dict[str, Any]:
+    at = datetime.fromisoformat(decision["decided_at"])
+    texts = {"label_id": planted("label", number), "reviewer": planted("reviewer", number % 7)}
+    return lesson.label(decision["decision_id"], at, pick.random() < 0.6, **texts)
+
+
+def hostile(at: datetime) -> Iterator[bytes]:
+    """What is refused, each in its own way, with a secret in the place that it is refused for."""
+    event = good(0, at, random.Random(0))
+    text = planted("text")
+    changes: Sequence[dict[str, Any]] = (
+        {"free_text": text}, {text: 1}, {"route": text}, {"judge_score": text},
+        {"decided_at": text}, {"attributes": {text: "chat"}}, {"attributes": text},
+        {"attributes": {"channel": 7, text: 1}}, {"versions": {"judge": text}}, {"audit_p": text},
+        {"versions": {**lesson.VERSIONS, "judge": f"{text} !\n"}}, {"traffic": text},
+        {"decision_id": text * 50}, {"decided_at": "2020-01-01T00:00:00Z", "decision_id": text},
+        {"decided_at": "2099-01-01T00:00:00Z", "decision_id": text},
+        {"attributes": {"channel": text * 2_000}}, {f"`$.{text}`": 1}, {"unit": text * 60},
+    )  # fmt: skip
+    for change in changes:
+        yield json.dumps({**event, **change}).encode()
+    yield from (text.encode(), b"{" + text.encode(), json.dumps([text, event]).encode()[:-3])
+    label = good_label(event, 0, random.Random(0))
+    for change in ({"reviewer": 7}, {"ready": text}, {"kind": text}, {"comment": text}):
+        yield json.dumps({**label, **change}).encode()
+
+
+def write(events: Sequence[dict[str, Any]]) -> list[bytes]:
+    return [json.dumps(event).encode() for event in events]
+
+
+@dataclass
+class Site:
+    """A service and everything that was read of it, by place."""
+
+    folder: Path
+    store_url: str
+    service: Loud
+    operations: int
+    secrets: list[str]
+    read: dict[str, bytes] = field(default_factory=dict)
+
+    def fetch(self, port: int, path: str = "/metrics", token: str = "") -> str:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                body = answer.read()
+                self._keep(f"port {port}{path}", str(answer.headers).encode() + body)
+                return str(body.decode())
+        except urllib.error.HTTPError as error:
+            self._keep(
+                f"port {port}{path} {error.code}", str(error.headers).encode() + error.read()
+            )
+        except OSError:
+            pass
+        return ""
+
+    def slices(self) -> str:
+        return self.fetch(self.service.port, token=TOKEN)
+
+    def command(self, *arguments: str, code: int = 0, **environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "monitor", *arguments, "--settings", "settings.toml"],
+            cwd=self.folder,
+            env={**self.service._environment, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        said = done.stdout + done.stderr
+        self._keep(f"slicewatch {' '.join(arguments)[:40]}", said.encode())
+        assert done.returncode == code, said
+        assert "Traceback" not in said
+        return done.stdout
+
+    def _keep(self, place: str, body: bytes) -> None:
+        self.read[place] = self.read.get(place, b"") + b"\n" + body
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def site(
+    request: pytest.FixtureRequest, kafka: Broker, topic_name: str, tmp_path: Path
+) -> Iterator[Site]:
+    server = request.param == "postgresql"
+    url = request.getfixturevalue("postgres_url") if server else f"sqlite:///{tmp_path}/store.db"
+    if server:
+        migrate_at(url)
+    text = SETTINGS.replace("synthetic = true\nk = 1\n", f"k = {K}\n")
+    text = text.replace(f'id_key = "{_key_in(text)}"\n', "")
+    (tmp_path / "settings.toml").write_text(text)
+    operations = free_port()
+    environment = {
+        "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": kafka.bootstrap,
+        "SLICEWATCH__STREAM__DECISIONS_TOPIC": f"{topic_name}-d",
+        "SLICEWATCH__STREAM__LABELS_TOPIC": f"{topic_name}-l",
+        "SLICEWATCH__STREAM__GROUP_ID": topic_name[-8:],
+        "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
+        "SLICEWATCH__STORE__URL": url,
+        "SLICEWATCH__PRIVACY__ID_KEY": ID_KEY,
+        "SLICEWATCH__SERVER__TOKEN": TOKEN,
+        "SLICEWATCH__SERVER__OPERATIONS__PORT": str(operations),
+    }
+    for topic in (f"{topic_name}-d", f"{topic_name}-l"):
+        kafka.create_topic(topic, 1)
+    secrets = [
+        planted(kind, n) for kind in ("decision", "label", "reviewer", "unit") for n in (0, 3)
+    ]
+    secrets += [planted("value", 3), planted("text"), ID_KEY, TOKEN, GUESSED]
+    password = sa.make_url(url).password
+    if password is not None:
+        secrets.append(password)
+    with Loud(tmp_path, ["run", "--settings", "settings.toml"], environment) as service:
+        one = Site(tmp_path, url, service, operations, secrets)
+        produce(kafka, topic_name)
+        yield one
+
+
+def _key_in(text: str) -> str:
+    return text.partition('id_key = "')[2].partition('"')[0]
+
+
+def produce(kafka: Broker, name: str) -> None:
+    """Three days up to now, labels for all that was asked for, and what is refused in between."""
+    pick, now = random.Random(1), datetime.now(UTC)
+    begin = now - timedelta(days=3)
+    decisions = [good(n, begin + timedelta(minutes=3 * n), pick) for n in range(1_440)]
+    labels = [good_label(d, n, pick) for n, d in enumerate(decisions) if d["label_requested"]]
+    for part in range(4):
+        some = slice(part * 360, part * 360 + 360)
+        kafka.produce(f"{name}-d", write(decisions[some]))
+        for topic in (f"{name}-d", f"{name}-l"):
+            kafka.produce(topic, list(hostile(now - timedelta(hours=1))))
+    kafka.produce(f"{name}-l", write(labels))
+    strays = [good_label({**d, "decision_id": planted("nobody", n)}, n, pick)
+              for n, d in enumerate(decisions[-20:])]  # fmt: skip
+    kafka.produce(f"{name}-l", write(strays))
+
+
+def everything_read(site: Site) -> None:
+    """Scrape both ports until the slices and all dead letters are there."""
+
+    def shown() -> bool:
+        for path in ("/metrics", "/", "/livez", "/readyz", f"/{planted('path')}"):
+            site.fetch(site.operations, path)
+        page = site.slices()
+        return 'slice="channel=chat"' in page and "slicewatch_slice_rate_ratio{" in page
+
+    site.service.until(shown, "the slices", 120)
+    assert list(broken(read_page(site.slices()), K)) == []
+    assert list(broken(read_page(site.fetch(site.operations)), K)) == []
+    for token in (GUESSED, ""):
+        site.fetch(site.service.port, token=token)
+        site.fetch(site.service.port, f"/metrics?token={token}", token=token)
+
+
+def use_commands(site: Site) -> None:
+    """What people run beside the service, and what they get wrong."""
+    where = ("db", "status")
+    site.command(*where)
+    status = json.loads(site.command(*where, "--json"))
+    assert set(status) == {
+        name.partition(".")[2] for name in rows_of(Surface.STATUS) if name.startswith("StoreStatus")
+    }
+    site.command("db", "dead-letters", "--limit", "500")
+    letters = site.command("db", "dead-letters", "--json", "--limit", "500").splitlines()
+    assert len(letters) >= 60
+    assert set(json.loads(letters[0])) == set(rows_of(Surface.DEAD_LETTER))
+    assert len({json.loads(one)["reason"] for one in letters}) >= 6
+    site.command("check")
+    site.command("db", "forget", planted("decision", 5))
+    site.command("db", "forget", planted("never", 5))
+    site.command("db", "forget", "x" * 500, code=2)
+    site.command("db", "resume-from", "no-topic", "0", "5", "--reason", "test", code=2)
+    wrong = {"SLICEWATCH__PRIVACY__ID_KEY": f"{ID_KEY}-another"}
+    site.command("replay", "settings.toml", code=2)
+    (site.folder / "hostile.jsonl").write_bytes(b"\n".join(hostile(datetime.now(UTC))) + b"\n")
+    other = {"SLICEWATCH__STORE__URL": f"sqlite:///{site.folder}/other.db"}
+    site.command("replay", "decisions=hostile.jsonl", "--summary", "--json", **other)
+    site.command("replay", "decisions=hostile.jsonl", code=2, **wrong)
+    if site.store_url.startswith("postgresql"):
+        denied = sa.make_url(site.store_url).set(password=planted("password"))
+        text = denied.render_as_string(hide_password=False)
+        site.command("db", "status", code=2, SLICEWATCH__STORE__URL=text)
+
+
+def read_store(site: Site) -> None:
+    """Every row of every table, as text and as bytes; of SQLite the files as they are."""
+    engine = create_engine(site.store_url)
+    with engine.connect() as connection:
+        for table in metadata.sorted_tables:
+            rows = connection.execute(sa.select(table)).all()
+            values = [value for row in rows for value in row]
+            texts = b" ".join(
+                value if isinstance(value, bytes) else str(value).encode() for value in values
+            )
+            numbers = b" ".join(
+                value.to_bytes(8, "big", signed=True) for value in values if type(value) is int
+            )
+            published = "published" if table in PUBLISHED or table.name == "snapshot" else "stored"
+            site.read[f"{published} table {table.name}"] = texts + b" " + numbers
+            assert rows or table.name in NOT_FILLED, table.name
+    engine.dispose()
+    for path in site.folder.glob("*.db*"):
+        site.read[f"file {path.name}"] = path.read_bytes()
+
+
+NOT_FILLED = {"resumption", "exclusion", "meta", "unit_share", "waiting_label", "held_back"}
+"""Tables that this run need not use; the others must have rows, or their silence says nothing."""
+
+
+def test_nothing_planted_leaves_the_service(site: Site) -> None:
+    everything_read(site)
+    use_commands(site)
+    assert site.service.stop() == 0
+    site.read["log"] = site.service.log.read_bytes()
+    read_store(site)
+
+    assert all(site.read.values())
+    sent = (site.folder / "hostile.jsonl").read_bytes()
+    assert leaks("what was sent", sent, site.secrets), "the search finds what is there"
+    found = [text for place, body in site.read.items() for text in leaks(place, body, site.secrets)]
+    assert sorted(set(found)) == []
+
+    lines = [json.loads(line) for line in site.read["log"].splitlines()]
+    assert {line["logger"] for line in lines} >= {"slicewatch.access", "slicewatch.ingest"}
+    assert not [line for line in lines for word in SLICE_WORDS if word in json.dumps(line)]
+    known = {name.partition(";")[0] for name in rows_of(Surface.LOG)}
+    told = {line["event"] for line in lines}
+    assert {event for event in told if not any(_fits(event, text) for text in known)} == set()
+
+
+def _fits(event: str, template: str) -> bool:
+    head, _, tail = template.partition("%")
+    return event.startswith(head) if tail else event == template

@@ -1,0 +1,75 @@
+"""The chapter of the manual on what leaves the service, as the surface table has it.
+
+Run as a program, it puts the chapter into ``docs/security.md``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from monitor.core.surface_texts import Argument
+from monitor.core.surfaces import TABLE, Row, Rule, Surface
+
+MANUAL = Path(__file__).parents[2] / "docs" / "security.md"
+BEGIN, END = "<!-- surfaces: begin -->\n", "<!-- surfaces: end -->\n"
+WHERE = {
+    Surface.METRIC: "Metrics, on both ports",
+    Surface.SNAPSHOT: "The Snapshot: what the pages are made of, and `--json` prints",
+    Surface.PUBLISHED: "The tables of the reporter's login",
+    Surface.DEMO: "`slicewatch demo --json`",
+    Surface.STATUS: "`slicewatch db status --json`",
+    Surface.DEAD_LETTER: "`slicewatch db dead-letters`",
+    Surface.LOG: "Log lines",
+    Surface.LATER: "Not exported",
+}
+
+
+def chapter() -> str:
+    """Rules, then every name by surface; then what texts may tell."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield "| rule | meaning |"
+    yield "|---|---|"
+    for rule in Rule:
+        yield f"| {_word(rule.name)} | {rule.value} |"
+    for surface, title in WHERE.items():
+        yield f"\n**{title}**\n"
+        yield "| name | rule | how, or why |"
+        yield "|---|---|---|"
+        rows = sorted((r for r in TABLE if r.surface is surface), key=_by_rule)
+        for (rule, why), some in groupby(rows, lambda row: (row.rule, row.why)):
+            yield f"| {', '.join(map(_name, some))} | {_word(rule.name)} | {why} |"
+    yield "\n**Error texts and printed lines** tell these kinds of things, and no others\n"
+    yield "| kind | what it is |"
+    yield "|---|---|"
+    for kind in Argument:
+        yield f"| {kind.name.lower()} | {kind.value} |"
+    yield ""
+
+
+def _by_rule(row: Row) -> int:
+    return [*Rule].index(row.rule)
+
+
+def _name(row: Row) -> str:
+    plain = row.name.partition("; ")[0] if row.surface is Surface.LOG else row.name
+    return plain if row.surface is Surface.LATER else f"`{plain}`"
+
+
+def _word(name: str) -> str:
+    return name.lower().replace("_", " ")
+
+
+def written(manual: str) -> str:
+    """The manual with the chapter as it must be."""
+    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
+    return pattern.sub(lambda _: BEGIN + chapter() + END, manual)
+
+
+if __name__ == "__main__":
+    MANUAL.write_text(written(MANUAL.read_text()))

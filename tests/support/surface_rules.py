@@ -1,0 +1,85 @@
+"""What the rules of the surface table say of numbers on a scraped page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from monitor.core.bands import edges
+from monitor.core.surfaces import Rule, Surface, rows_of
+
+Series = tuple[str, frozenset[tuple[str, str]]]
+Page = Mapping[Series, float]
+
+MINUTES5 = 300.0
+STEP = 100.0
+_SUFFIXES = ("_bucket", "_count", "_sum")
+_SLACK = 1e-9
+
+
+def read_page(text: str) -> dict[Series, float]:
+    """Every series of our own on a page."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in parse(text)
+        for sample in family.samples
+        if sample.name.startswith("slicewatch_")
+    }
+
+
+def rule_of(name: str) -> Rule:
+    rows = rows_of(Surface.METRIC)
+    for suffix in ("", *_SUFFIXES):
+        if suffix == name[len(name) - len(suffix) :] and name.removesuffix(suffix) in rows:
+            return rows[name.removesuffix(suffix)].rule
+    raise KeyError(name)
+
+
+def _two_decimals(value: float) -> bool:
+    return abs(value * 100 - round(value * 100)) < _SLACK * 100
+
+
+def _in_bands(k: int) -> Callable[[float], bool]:
+    allowed = {0.0, *map(float, edges(k))}
+    return lambda value: value in allowed
+
+
+OTHERWISE: Mapping[str, Callable[[float], bool]] = {
+    "slicewatch_duplicate_ratio": lambda value: 0 <= value <= 1,
+    "slicewatch_cardinality_limited": lambda value: value in (0, 1),
+    "slicewatch_exposition_series": float.is_integer,
+    "slicewatch_exposition_dropped_series": float.is_integer,
+    # By the hundred as a whole, not in each bucket; test_steps.py looks at those.
+    **{f"slicewatch_label_delay_seconds{suffix}": lambda value: value >= 0 for suffix in _SUFFIXES},
+}
+"""Numbers that keep to their rule in a form of their own."""
+
+
+def broken(page: Page, k: int) -> Iterator[str]:
+    """Series that do not keep to the rule of their row."""
+    checks: Mapping[Rule, Callable[[float], bool]] = {
+        Rule.RELEASED_RATE: _two_decimals,
+        Rule.BOUND: _two_decimals,
+        Rule.CODED: _two_decimals,
+        Rule.ROUNDED_SHARE: lambda value: _two_decimals(value) and 0 <= value <= 1,
+        Rule.BAND: _in_bands(k),
+        Rule.STATE: lambda value: value in (0, 1),
+        Rule.PERIOD: lambda value: value % MINUTES5 == 0,
+        Rule.STEPS: lambda value: value % STEP == 0,
+    }
+    for (name, labels), value in page.items():
+        if dict(labels).get("outcome") == "dead_letter":
+            continue  # exact: nobody is counted
+        check = OTHERWISE.get(name) or checks.get(rule_of(name))
+        if check is not None and not check(value):
+            yield f"{name}{dict(labels)} = {value} against {rule_of(name).name}"
+
+
+def changed(before: Page, after: Page, *rules: Rule) -> set[str]:
+    """Names of these rules whose series are not the same on two pages."""
+    return {
+        name
+        for name, labels in before.keys() | after.keys()
+        if rule_of(name) in rules and before.get((name, labels)) != after.get((name, labels))
+    }
