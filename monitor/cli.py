@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from monitor.commands.logs import trace_of
 from monitor.errors import SlicewatchError
 
 _COMMANDS = {
@@ -19,7 +20,7 @@ _COMMANDS = {
     "run": "Ingest, evaluate and serve in one process.",
     "serve": "Evaluate and serve metrics (the other half of run).",
 }
-EXIT_ERROR = 2
+EXIT_BUG, EXIT_ERROR = 1, 2
 
 
 class _Commands(click.Group):
@@ -69,3 +70,6 @@ def main() -> None:
     except SlicewatchError as error:
         click.echo(f"slicewatch: {' '.join(str(error).split())}", err=True)
         sys.exit(EXIT_ERROR)
+    except Exception as error:  # a bug, which the interpreter would print with all it quotes
+        click.echo(trace_of(error), err=True)
+        sys.exit(EXIT_BUG)

@@ -5,12 +5,42 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import traceback
+from collections.abc import Iterator
 from datetime import UTC, datetime
+
+from monitor.errors import SlicewatchError
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-class JsonFormatter(logging.Formatter):
+def trace_of(error: BaseException) -> str:
+    """Where a failure came from, without what it said: that may quote an event.
+
+    Only our own errors, and those of the system, are known to quote none.
+    """
+    return "".join(_trace(error))
+
+
+def _trace(error: BaseException) -> Iterator[str]:
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if before is not None:
+        yield from _trace(before)
+        yield "\nand then\n\n"
+    yield "Traceback (most recent call last):\n"
+    yield from traceback.format_tb(error.__traceback__)
+    told = isinstance(error, SlicewatchError | OSError)
+    name = type(error).__qualname__
+    yield f"{name}: {error}" if told else f"{name} (what it said is left out: it may quote events)"
+
+
+class _Formatter(logging.Formatter):
+    def _failure(self, record: logging.LogRecord) -> str:
+        error = record.exc_info[1] if record.exc_info else None
+        return "" if error is None else trace_of(error)
+
+
+class JsonFormatter(_Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -19,12 +49,12 @@ class JsonFormatter(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line = {"at": at, "level": record.levelname.lower(), "logger": record.name}
         line |= {"event": record.getMessage(), **fields}
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+        if failure := self._failure(record):
+            line["error"] = failure
         return json.dumps(line, default=str)
 
 
-class TextFormatter(logging.Formatter):
+class TextFormatter(_Formatter):
     """For a person at a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -32,7 +62,8 @@ class TextFormatter(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         extra = " ".join(f"{k}={v}" for k, v in vars(record).items() if k not in _STANDARD)
         line = f"{at} {record.levelname.lower():7} {record.getMessage()} {extra}".rstrip()
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        failure = self._failure(record)
+        return f"{line}\n{failure}" if failure else line
 
 
 def _is_ours(record: logging.LogRecord) -> bool:

@@ -23,6 +23,7 @@ class Argument(enum.Enum):
     TYPED = "What the caller of the command typed."
     TOTAL = "How many rows, events or labels there are in all; of no slice."
     CAUSE = "What the system, the database, the broker or a library says in one line."
+    TRACE = "Where in the program a bug showed; never what an exception of others said."
     ROWS = "A document whose names have rows in the surface table."
 
 
@@ -116,6 +117,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.SETTING: ("start.policy",),
     },
     "monitor.cli": {
+        Argument.TRACE: ("trace_of(error)",),
         Argument.WORD: ("' '.join(str(error).split())",),
     },
     "monitor.commands.check": {

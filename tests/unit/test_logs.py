@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from monitor.cli import main
 from monitor.commands import logs
+from monitor.errors import StoreError
 
 
 @pytest.fixture
@@ -41,3 +43,45 @@ def test_the_kafka_clients_own_lines_are_left_out_but_can_be_read(lines: io.Stri
     client.removeHandler(catcher)
     assert lines.getvalue() == ""
     assert len(seen) == 1
+
+
+SECRET = "an event's own text"
+
+
+def _fail() -> None:
+    try:
+        {}[SECRET]
+    except KeyError as error:
+        raise ValueError(SECRET) from error
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_bug_is_told_without_what_it_quotes(
+    lines: io.StringIO, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    monkeypatch.setattr(lines, "isatty", lambda: terminal)
+    monkeypatch.setattr("sys.stderr", lines)  # between set-up and test the real one was put back
+    logs.configure()
+    try:
+        _fail()
+    except ValueError:
+        logging.getLogger("slicewatch.service").exception("a part of the service has failed")
+    said = lines.getvalue()
+    assert SECRET not in said
+    assert said.index("KeyError") < said.index("and then") < said.index("ValueError")
+    assert "in _fail" in said
+
+
+def test_our_own_errors_and_the_systems_are_told_in_full() -> None:
+    assert logs.trace_of(StoreError("the fix")).endswith("StoreError: the fix")
+    assert "No such file" in logs.trace_of(FileNotFoundError(2, "No such file or directory"))
+
+
+def test_a_bug_in_a_command_is_told_alike(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("monitor.cli.cli", lambda **_: _fail())
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert (ended.value.code, SECRET in said, "in _fail" in said) == (1, False, True)
