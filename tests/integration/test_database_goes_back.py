@@ -193,7 +193,7 @@ def _away() -> bool:
     raise StoreError("away")
 
 
-@pytest.mark.parametrize("slow", ["_load", "_evaluate"])
+@pytest.mark.parametrize("slow", ["_load", "_close"])
 def test_replicas_that_take_longer_than_the_lease_do_not_keep_each_other_out(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, slow: str
 ) -> None:
