@@ -72,7 +72,7 @@ class Decision(DecisionFields, forbid_unknown_fields=True, kw_only=True):
         audit_p: probability with which a label is requested for this decision.
         label_requested: whether it was.
         traffic: production, or probe for matched-pair test traffic.
-        unit: hashed conversation or customer, to measure dependence.
+        unit: hashed conversation or customer; a slice that is mostly of one is not shown.
         pair_id: probes: the matched pair.
         variant: probes: the variant within the pair.
         probe_set: probes: content hash of the set.

@@ -41,17 +41,23 @@ class Traffic:
         units: whether decisions name their unit at all.
         late: acme's decisions come two hours late.
         late_hour: all decisions of this hour do.
+        start: of the first hour.
+        heavy: hours in which it has most of the chats.
+        hours: how many.
     """
 
     acme: int = 7
     units: bool = True
     late: bool = False
     late_hour: int = -1
+    start: datetime = START
+    heavy: tuple[int, int] = (BEGINS, ENDS)
+    hours: int = HOURS
 
     def batches(self) -> Iterator[list[bytes | None]]:
         """Messages, an hour at a time, in the order of arrival."""
         waiting: list[list[Event]] = [[], []]
-        for hour in range(HOURS):
+        for hour in range(self.hours):
             events = [self._event(hour, number) for number in range(72)]
             held = [event for event in events if self._is_late(hour, event)]
             arrived = [event for event in events if event not in held]
@@ -62,7 +68,7 @@ class Traffic:
         return hour == self.late_hour or (self.late and event.get("unit") == "acme")
 
     def _event(self, hour: int, number: int) -> Event:
-        at = START + timedelta(hours=hour, seconds=50 * number)
+        at = self.start + timedelta(hours=hour, seconds=50 * number)
         channel = "chat" if number % 3 == 0 else "email"
         event: Event = {
             "decision_id": f"d{hour}-{number}",
@@ -80,7 +86,8 @@ class Traffic:
             "label_requested": False,
         }
         if self.units:
-            heavy = channel == "chat" and BEGINS <= hour < ENDS and number // 3 % 10 < self.acme
+            begins, ends = self.heavy
+            heavy = channel == "chat" and begins <= hour < ends and number // 3 % 10 < self.acme
             event["unit"] = "acme" if heavy else f"customer {hour} {number}"
         return event
 
@@ -94,12 +101,17 @@ class Published:
 
 
 def run(
-    folder: Path, traffic: Traffic, *, restarts: bool = False, partitions: int = 1
+    folder: Path,
+    traffic: Traffic,
+    *,
+    restarts: bool = False,
+    partitions: int = 1,
+    **overrides: object,
 ) -> Published:
     """The whole service, hour by hour; with ``restarts`` a new worker and evaluator each hour."""
     folder.mkdir(exist_ok=True)
     found = Published([], [])
-    with Pipeline(folder, (partitions, 1), text=TEXT) as pipeline:
+    with Pipeline(folder, (partitions, 1), text=TEXT, **overrides) as pipeline:
         worker, evaluator = pipeline.worker(), pipeline.evaluator()
         for hour, batch in enumerate(traffic.batches()):
             for number, message in enumerate(batch):
@@ -218,13 +230,27 @@ def test_what_came_too_late_is_nobodys(tmp_path: Path) -> None:
     assert len(within(found[CHANNEL], BEGINS, ENDS)) >= ENDS - BEGINS - 1
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest) -> dict[str, object]:
+    """Where the store is, as settings."""
+    return (
+        {} if request.param == "sqlite" else {"store__url": request.getfixturevalue("postgres_url")}
+    )
+
+
+def test_postgresql_publishes_the_same(tmp_path: Path, postgres_url: str, told: Published) -> None:
+    found = run(tmp_path, Traffic(), restarts=True, store__url=postgres_url)
+    assert found.edges[-1] == told.edges[-1]
+    assert found.snapshots[-1] == told.snapshots[-1]
+
+
 @pytest.mark.parametrize(("acme", "joins"), [(0, True), (7, False)])
 def test_late_decisions_join_what_is_published_only_if_they_are_several_units(
-    tmp_path: Path, acme: int, joins: bool
+    tmp_path: Path, store: dict[str, object], acme: int, joins: bool
 ) -> None:
     """Who kept the old block would find those late ones alone."""
     hour = BEGINS + 4
-    with Pipeline(tmp_path, text=TEXT) as pipeline:
+    with Pipeline(tmp_path, text=TEXT, **store) as pipeline:  # type: ignore[arg-type]
         pipeline.worker()
         evaluator = pipeline.evaluator()
         for batch in Traffic(acme=acme, late_hour=hour).batches():
@@ -246,9 +272,38 @@ def test_late_decisions_join_what_is_published_only_if_they_are_several_units(
     }
 
 
+def test_what_counts_are_units_of_production_decisions_each_once(tmp_path: Path) -> None:
+    """In one flush of batches with units and without; probes are nobody's."""
+    traffic = Traffic()
+    plain = [traffic._event(0, number) for number in range(30)]
+    for event in plain[:10]:
+        del event["unit"]
+    for event in plain[20:]:
+        event["traffic"] = "probe"
+    with Pipeline(tmp_path, max_records=10, text=TEXT) as pipeline:
+        pipeline.worker()
+        messages = [json.dumps(event).encode() for event in [*plain, *plain[10:15]]]
+        pipeline.broker.produce(DECISIONS, messages)
+        pipeline.drain()
+        pipeline.fold()
+        counts = total(pipeline.engine, f"SELECT SUM({'+'.join(UNIT_COLUMNS)}) FROM unit_share")
+        assert counts == 10 * 2 * 2, "decisions, hashings, grains"
+
+
 def total(engine: sa.Engine, query: str) -> int:
     with engine.connect() as connection:
         return connection.execute(sa.text(query)).scalar() or 0
+
+
+def test_a_value_that_stays_dominated_is_pooled_with_the_week(tmp_path: Path) -> None:
+    """With it as many others as it takes, so that the group-by goes on."""
+    monday = 72
+    start = START - timedelta(hours=monday)
+    found = run(tmp_path, Traffic(start=start, heavy=(20, 80), hours=80)).edges
+    before, after = found[monday - 1], found[-1]
+    assert not within(before[CHANNEL], 22 - monday, 0)
+    for family in (CHANNEL, BOTH):
+        assert len(within(after[family], 0, 80 - monday)) >= 80 - monday - 2
 
 
 def fill(pipeline: Pipeline, traffic: Traffic) -> None:
@@ -284,9 +339,11 @@ def panes(engine: sa.Engine, table: str) -> set[tuple[int, int]]:
     return {(row.grain, row.pane) for row in rows}
 
 
-def test_a_value_that_is_listed_no_more_takes_its_units_along(tmp_path: Path) -> None:
+def test_a_value_that_is_listed_no_more_takes_its_units_along(
+    tmp_path: Path, store: dict[str, object]
+) -> None:
     """They count in ``__other__`` then, as its decisions do."""
-    with Pipeline(tmp_path, text=TEXT) as pipeline:
+    with Pipeline(tmp_path, text=TEXT, **store) as pipeline:  # type: ignore[arg-type]
         fill(pipeline, Traffic())
         before = total_units(pipeline.engine)
         (tmp_path / "later").mkdir()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from monitor.core.blocks import Tally
 from monitor.core.cells import COUNTERS
-from monitor.core.dominance import UNIT_COUNTS, UnitCounts, UnitTally
+from monitor.core.dominance import UNIT_COUNTS, UnitCounts, UnitTally, shared_rows
 from monitor.core.time import DAY, HOUR
 from monitor.store.deltas import summed
 from monitor.store.payload import Payload, decode, encode
@@ -195,6 +195,32 @@ def test_a_dominated_row_counts_as_too_small_for_decisions_and_labels() -> None:
     open_block = open_block + Tally(by_route, 0 * labels, tally(more, 2))
     assert open_block.decided(K)
     assert open_block.labelled(K)
+
+
+@given(st.integers(0, 10**9))
+def test_rows_that_are_shown_by_themselves_leave_a_rest_without_dominance(seed: int) -> None:
+    decisions = stream(seed, rows=6, most=400)
+    numbers = counted(decisions, 6)
+    units = tally(decisions, 6)
+    kept = shared_rows(units, numbers, 2)
+    truly = exact(decisions, 6)
+    assert 2 not in kept
+    assert not truly[kept].any()
+    rest = [(0, unit, at) for row, unit, at in decisions if row not in kept]
+    if kept:
+        assert not exact(rest, 1).any()
+
+
+def test_the_smallest_rows_join_a_dominated_one_and_no_more_than_it_takes() -> None:
+    sizes = {0: 30, 1: 0, 2: 12, 3: 25, 4: 200}  # row 1 takes others in
+    decisions = [(row, 1000 * row + i, HOUR) for row, size in sizes.items() for i in range(size)]
+    assert shared_rows(tally(decisions, 5), counted(decisions, 5), 1) == [0, 2, 3, 4]
+    decisions[:30] = [(0, 7 if i < 20 else i, HOUR) for i in range(30)]
+    assert shared_rows(tally(decisions, 5), counted(decisions, 5), 1) == [3, 4]
+    decisions[:30] = [(0, 7, HOUR)] * 30
+    assert shared_rows(tally(decisions, 5), counted(decisions, 5), 1) == [4]
+    decisions[:30] = [(0, 7, HOUR)] * 3000
+    assert shared_rows(tally(decisions, 5), counted(decisions, 5), 1) == []
 
 
 def payload(seed: int) -> tuple[Payload, list[Decision]]:
