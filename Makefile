@@ -1,7 +1,8 @@
 # Two commands do all the set-up on a machine with Python 3.11 and nothing else:
 #   make demo [FOR=seconds]   a synthetic router on an embedded broker, watched live
 #   make test [WORKERS=2]     lint, types, layers, tests, and the built wheel's own test
-# Also: make lint | fuzz [FOR=seconds] | chaos [SEEDS=20] | soak | bench [FOR=ingest] | clean.
+# Also: make lint | fuzz [FOR=seconds] | chaos [SEEDS=20] | soak | bench [FOR=ingest] | clean
+#       make adversary [CUBES=300] [RULE=routes]   an attacker who reads all that is published
 # Another Python: make PYTHON=/path/to/python3.12 test
 
 SHELL := /bin/bash
@@ -16,9 +17,11 @@ FOR ?=
 WORKERS ?= 2
 SEEDS ?=
 SEED ?=
+CUBES ?=
+RULE ?=
 ARGS ?=
 
-.PHONY: demo test lint fuzz chaos soak bench clean
+.PHONY: demo test lint fuzz chaos soak adversary bench clean
 
 demo: $(VENV)/.installed-demo
 	@exec $(BIN)/slicewatch demo $(if $(FOR),--for $(FOR)) $(ARGS)
@@ -44,6 +47,10 @@ chaos: $(VENV)/.installed-test
 
 soak: $(VENV)/.installed-test
 	@$(BIN)/python tests/support/soak.py $(ARGS)
+
+adversary: $(VENV)/.installed-test
+	@cd tests/support && exec $(abspath $(BIN))/python -m adversary.campaign $(if $(CUBES),--cubes $(CUBES)) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(RULE),--rule $(RULE)) $(ARGS)
 
 bench: $(VENV)/.installed-test
 	@for one in $(or $(FOR),replay flush evaluate ingest scale); do \

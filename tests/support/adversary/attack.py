@@ -10,10 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from adversary import differencing
-from adversary.model import Cube, Fact, Model, facts_of, kept_values, tighter_than_k
+from adversary.model import Cube, Fact, Model, facts_of, kept_values, row_texts, tighter_than_k
 from adversary.numbers import STATES, K
 from adversary.pages import DECISIONS, Publication, Reader
+from adversary.timing import Pause, pauses
 from adversary.truth import Truth, TruthLog
+
+MOST_ROWS = 6
+"""Slices of a group-by whose pauses are looked into: of many, one is rarely to blame."""
 
 Bools = npt.NDArray[np.bool_]
 ROUTE_NAMES = ("auto_serve", "human_review", "blocked")
@@ -32,14 +36,16 @@ class Budget:
         targets: cells, and as many routes, attacked at each of them.
         cuts: elementary periods in one program at most.
         cells: unknowns in one program at most.
+        pauses: hours attacked at which a group-by did not advance.
         whole: narrow intervals a world for which whole numbers are tried.
     """
 
     places: int = 3
     targets: int = 4
     cuts: int = 24
-    cells: int = 12_000
+    cells: int = 4_000
     whole: int = 2
+    pauses: int = 4
 
 
 @dataclass
@@ -55,6 +61,8 @@ class Figures:
     narrowest: float = float("inf")
     facts: int = 0
     misread: int = 0
+    pauses: int = 0
+    blamed: int = 0
     leaks: list[str] = field(default_factory=list)
 
     def add(self, other: Figures) -> None:
@@ -67,6 +75,8 @@ class Figures:
             "single_exact",
             "facts",
             "misread",
+            "pauses",
+            "blamed",
         ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.narrowest = min(self.narrowest, other.narrowest)
@@ -77,6 +87,7 @@ class Figures:
             f"hidden cells {self.cells}: bounded tighter than k {self.tighter}, exact"
             f" {self.exact}, narrowest {self.narrowest:.2f} | single routes or labels"
             f" {self.single}: narrower than k {self.single_narrow}, exact {self.single_exact}"
+            f" | pauses {self.pauses}: one slice to blame {self.blamed}"
             f" | facts {self.facts}, misread {self.misread}"
         )
 
@@ -140,6 +151,44 @@ class Attack:
                     target = Target(rest.start, rest.end, inside, states, name, n)
                     self._judge(target, rest.low[state], rest.high[state], "by subtraction")
         return self.figures
+
+    def time(self, budget: Budget) -> Figures:
+        """Slices that are proved to be why a group-by did not advance."""
+        found = [p for p in pauses(self._publications) if self._rows(p) <= MOST_ROWS]
+        mine = [p for p in self._publications if p.kind == DECISIONS and p.shown]
+        for i in self._rng.permutation(len(found))[: budget.pauses].tolist():
+            self._blame(found[i], mine, budget)
+        return self.figures
+
+    def _rows(self, pause: Pause) -> int:
+        return len(row_texts(pause.group_by, self._kept.get((pause.group_by, pause.epoch), {})))
+
+    def _blame(self, pause: Pause, mine: Sequence[Publication], budget: Budget) -> None:
+        """One pause: which slices may have 1 to k - 1, and is it one alone?"""
+        inside = [p for p in mine if p.epoch == pause.epoch and p.end >= pause.since]
+        focus = min((p.at for p in inside if p.end >= pause.until), default=0)
+        truth = self._truth(DECISIONS, focus)
+        chosen = self._chosen(inside, focus, budget)
+        facts = [f for p in chosen for f in self._facts(p, truth)]
+        cuts = {t for f in facts for t in (f.start, f.end)}
+        if not {pause.since, pause.at} <= cuts:
+            return
+        model = Model(self._cube, 3, facts)
+        kept = self._kept[pause.group_by, pause.epoch]
+        everything = np.ones(3, bool)
+        self.figures.pauses += 1
+        possible = []
+        for text in row_texts(pause.group_by, kept):
+            mask = self._cube.mask(text, kept)
+            low, high = model.interval(pause.since, pause.at, mask, everything)
+            if low < K - 1 + 1e-6 and high > 1 - 1e-6:
+                possible.append((text, mask, max(low, 1), min(high, K - 1)))
+        if len(possible) == 1:
+            text, mask, low, high = possible[0]
+            n = truth.sum(pause.since, pause.at, mask, everything)
+            target = Target(pause.since, pause.at, mask, everything, f"{text} while it waits", n)
+            self.figures.blamed += 1
+            self._judge(target, low, high, "because nothing else holds its group-by back")
 
     def _around(self, mine: Sequence[Publication], kind: str, budget: Budget) -> None:
         focus = mine[int(self._rng.integers(len(mine)))].at

@@ -52,6 +52,7 @@ def attack(
     attacker.solve(DECISIONS, budget)
     if not exact:
         attacker.solve(LABELLED, budget)
+        attacker.time(budget)
     return attacker.figures
 
 

@@ -108,7 +108,7 @@ def facts_of(
         t: max((n.get("support", 0) for n in r.values()), default=0)
         for t, r in publication.rows.items()
     }
-    for text in _row_texts(publication, kept):
+    for text in row_texts(publication.group_by, kept):
         others = sum(least.values()) - least.get(text, 0)
         mask = cube.mask(text, kept).tobytes()
         row = publication.rows.get(text, {})
@@ -123,8 +123,9 @@ def facts_of(
     return found
 
 
-def _row_texts(publication: Publication, kept: Kept) -> list[str]:
-    names = sorted(publication.group_by)
+def row_texts(group_by: Sequence[str], kept: Kept) -> list[str]:
+    """All slices of a group-by, with or without numbers."""
+    names = sorted(group_by)
     if not names:
         return [""]
     rows = product(*(sorted({*kept.get(name, ()), OTHER}) for name in names))

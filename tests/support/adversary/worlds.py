@@ -123,6 +123,22 @@ def random_shape(seed: int, days: float = 3) -> Shape:
     )
 
 
+def small_shape(seed: int) -> Shape:
+    """Two days of few slices: quickly attacked."""
+    rng = np.random.default_rng([seed, 3])
+    shapes = [(2,), (4,), (2, 2), (2, 3), (3, 3)]
+    return Shape(
+        values=shapes[int(rng.integers(len(shapes)))],
+        days=2,
+        busy=float(rng.choice([40, 120])),
+        audit=int(rng.choice([0, 0, 1])),
+        delay=float(rng.choice([0.3, 2])),
+        strays=float(rng.choice([0, 3])),
+        late=float(rng.choice([0, 0.01])),
+        skew=float(rng.choice([0.3, 1])),
+    )
+
+
 def make_world(seed: int, shape: Shape) -> World:
     """The world of a seed."""
     rng = np.random.default_rng([seed, 2])

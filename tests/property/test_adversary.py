@@ -1,0 +1,98 @@
+"""An attacker who reads bytes over HTTP, keeps all of them and solves, finds nothing below k."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from adversary.attack import Budget, Figures
+from adversary.campaign import HIDE, attack
+from adversary.worlds import HOUR, Shape, make_world, small_shape
+
+from monitor.core.bands import Precision
+from monitor.core.contract import Metric
+from monitor.core.estimates import RateColumns
+from monitor.core.suppression import code_third_route, show, shown_rates
+
+WORLDS = 25
+QUICK = Budget(places=1, targets=2, cuts=14, cells=1_500, whole=0, pauses=1)
+MONTH = Budget(places=4, targets=4, cuts=20, cells=2_000, whole=1, pauses=6)
+K = 11
+EXACT = Precision(K)
+
+
+def assert_found_nothing(figures: Figures) -> None:
+    """No hidden cell below k is bounded tighter than k, no single route or label is recovered."""
+    assert not figures.leaks, "\n".join(figures.leaks[:10])
+    assert (figures.tighter, figures.single_exact) == (0, 0)
+
+
+@pytest.mark.slow
+def test_the_attacker_of_many_worlds_finds_nothing() -> None:
+    total = Figures()
+    for seed in range(WORLDS):
+        total.add(attack(make_world(seed, small_shape(seed)), step=2 * HOUR, budget=QUICK))
+    assert_found_nothing(total)
+    assert total.cells > WORLDS
+    assert total.single > WORLDS
+    assert total.misread < 0.02 * total.facts, "the attacker does not understand what is shown"
+
+
+@pytest.mark.slow
+def test_the_attacker_of_a_month_finds_nothing() -> None:
+    world = make_world(1, Shape(values=(2, 2), days=28, busy=20, strays=1))
+    figures = attack(world, step=6 * HOUR, budget=MONTH)
+    assert_found_nothing(figures)
+    assert figures.cells
+    assert figures.single
+
+
+@pytest.mark.slow
+def test_the_same_attacker_recovers_nearly_all_behind_a_naive_guard() -> None:
+    """Rows below k are left out and nothing else: the test above can fail."""
+    total = Figures()
+    for seed in range(4):
+        world = make_world(seed, small_shape(seed))
+        total.add(attack(world, guard=HIDE, step=2 * HOUR, budget=QUICK))
+    assert total.tighter > 0.9 * total.cells > 0
+    assert total.single_exact > 0.9 * total.single > 0
+
+
+def columns(metric: Metric, hits: np.ndarray, n: np.ndarray) -> RateColumns:
+    value = hits / n
+    return RateColumns(metric, value, value, value, n.astype(float), hits, n - hits, n)
+
+
+def all_shown(metric: Metric, hits: np.ndarray, n: np.ndarray) -> list[object]:
+    shown = show(columns(metric, hits, n), np.ones(len(n), bool), EXACT)
+    return list(shown_rates(shown, EXACT))
+
+
+def unique_share(shown: list[object]) -> float:
+    """Share of cells whose published numbers no other cell has."""
+    times = Counter(map(repr, shown))
+    return sum(times[repr(one)] == 1 for one in shown) / len(shown)
+
+
+@pytest.mark.parametrize(("low", "high"), [(22, 49), (50, 99), (22, 500)])
+def test_what_is_published_of_a_rate_does_not_give_its_counts_away(low: int, high: int) -> None:
+    """(k, n) is unique from what is published in at most 1 % of cells."""
+    n = np.concatenate([np.full(m + 1, m) for m in range(low, high + 1)])
+    hits = np.concatenate([np.arange(m + 1) for m in range(low, high + 1)])
+    assert unique_share(all_shown(Metric.SELECTION, hits, n)) <= 0.01
+
+
+@pytest.mark.parametrize(("low", "high"), [(22, 49), (50, 99)])
+def test_two_rates_of_the_same_decisions_do_not_either(low: int, high: int) -> None:
+    """Selection and blocked rate together: all three routes."""
+    triples = np.array(
+        [(a, b, n) for n in range(low, high + 1) for a in range(n + 1) for b in range(n + 1 - a)]
+    )
+    auto, blocked, n = triples.T
+    every = np.ones(len(n), bool)
+    selection = show(columns(Metric.SELECTION, auto, n), every, EXACT)
+    second = show(columns(Metric.BLOCKED, blocked, n), every, EXACT)
+    second = code_third_route(selection, second, n - auto - blocked, EXACT)
+    pairs = zip(shown_rates(selection, EXACT), shown_rates(second, EXACT), strict=True)
+    assert unique_share(list(pairs)) <= 0.01
