@@ -31,13 +31,14 @@ from soak_samples import Sample, growing, header, row
 
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.commands.service import Service
+from monitor.core import blocks
 from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS, Grain, WindowKind, to_micros
 from monitor.demo import reviewers, traffic
 from monitor.demo.router import STEP, World
 from monitor.demo.traffic import DECISION_PARTITIONS, LABEL_PARTITIONS, Traffic
 from monitor.demo.truth import Truth
 from monitor.demo.world import Synthetic
-from monitor.evaluate import evaluator
+from monitor.evaluate import evaluator, publisher, release
 from monitor.ports import Shard
 from monitor.settings import Settings, load
 from monitor.store import join, retention
@@ -71,6 +72,12 @@ def short_terms(events_per_message: int) -> Iterator[None]:
     changes: Sequence[tuple[Any, str, object]] = (
         (retention, "MINUTES5_KEPT", 2 * HOUR),
         (evaluator, "MINUTES5_KEPT", 2 * HOUR),
+        (release, "FINE", HOUR),
+        (release, "DAY", HOUR),
+        (release, "MAP_SPAN", 4 * HOUR),
+        (publisher, "DAY", HOUR),
+        (blocks, "_WINDOWS_KEPT", 6 * HOUR),
+        (blocks, "_LEAST_KEPT", 9 * HOUR),
         (retention, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
         (evaluator, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
         (join, "WAIT", HOUR),
@@ -144,7 +151,7 @@ class Soak:
         service = self.service
         assert service._ingest is not None
         service._ingest.register()
-        service._server.start()
+        service._servers.start()
         samples = []
         for half in range(1, 2 * self._hours + 1):
             for _ in range(30 * MINUTE // STEP):
