@@ -87,3 +87,16 @@ def test_nothing_is_shown_later_than_without_them(case: str) -> None:
     for now in settled:
         assert disturbed[now].ended == usual[now].ended
         assert None not in [e for of, e in usual[now].ended.items() if of != ("1h", "labels")]
+
+
+def test_what_comes_more_than_k_times_a_day_is_waited_for() -> None:
+    """Else the tests above could not fail."""
+    usual, disturbed = looks(), looks(((OTHER,), 15.0))
+    settled = [now for now in usual if now >= SETTLED]
+    ends = [
+        (usual[now].ended["7d", "decisions"], disturbed[now].ended["7d", "decisions"])
+        for now in settled
+    ]
+
+    assert all(later < soon for soon, later in ends if soon and later)
+    assert all(later for _, later in ends)
