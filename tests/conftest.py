@@ -8,6 +8,7 @@ them. A test that kills its broker or database takes ``own_kafka`` or ``own_post
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import re
 import uuid
@@ -41,6 +42,16 @@ def missing(what: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI=true and not installed: {what}", pytrace=False)
     pytest.skip(f"not installed: {what}")
+
+
+@pytest.fixture(autouse=True)
+def _log_levels() -> Iterator[None]:
+    """What a command run in this process configured is not left to the next test."""
+    loggers = [logging.getLogger(), logging.getLogger("slicewatch")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 def has_tansu() -> bool:

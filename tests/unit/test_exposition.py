@@ -66,7 +66,7 @@ def window(name: str, *rows: SliceRow, total: SliceRow | None = None) -> WindowT
     spreads = (Spread(Metric.TPR, "channel=a", "channel=b", 0.4),)
     later = {"decisions": Period(AT, AT + 3), "labelled": Period(AT, AT + 4, data_lost=True)}
     periods = {"decisions": Period(AT, AT + 1, excluded=True), "labelled": Period(AT, AT + 2)}
-    group = GroupTable("channel", rows, spreads, **later)
+    group = GroupTable("channel", rows, spreads, **later, left_out=0.05)
     return WindowTable(name, total or full_row(""), (group,), **periods)
 
 
