@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -123,24 +124,23 @@ class FamilyState:
             condition = Condition(self.family.k, labels, allowed, frozenset(burned))
             tail = self.label_tail if labels else self.tail
             made, tail = advance(edges[-1], tail, run.panes(self.rows), condition)
-            self._leave_open(tail, labels)
+            self.leave_open(tail, labels)
         burned -= {edge.at for edge in made if not edge.burned}
         edges.extend(edge.at for edge in made)
         return made
 
-    def burn(self, at: int, *, labels: bool) -> Edge:
-        """End the open block here, never to be published."""
+    def burn(self, at: int, *, labels: bool) -> None:
+        """End the open block here, never to be published; what comes after is to be counted."""
         edges, burned = self.of(labels)
         edges.append(at)
         burned.add(at)
-        self._leave_open(Tally.empty(len(self.tail.decisions)), labels)
-        return Edge(at, burned=True)
 
     def of(self, labels: bool) -> tuple[list[int], set[int]]:
         """Edges of decisions or of labels, and those of them that are burned."""
         return (self.label_edges, self.label_burned) if labels else (self.edges, self.burned)
 
-    def _leave_open(self, tail: Tally, labels: bool) -> None:
+    def leave_open(self, tail: Tally, labels: bool) -> None:
+        """Say what the open block holds."""
         if labels:
             self.label_tail = tail
         else:
@@ -155,9 +155,12 @@ class FamilyState:
         return replace(tally, units=rows.units(units, index).summed())
 
     def published_edges(self, *, labels: bool) -> list[int]:
-        """The edges of what may be shown: all since the last block that was burned."""
+        """The edges of what may be shown: all since the last block that was burned.
+
+        Other settings may have joined that one with the next: then both are in none.
+        """
         edges, burned = self.of(labels)
-        return edges[edges.index(max(burned)) :] if burned else edges
+        return edges[bisect_left(edges, max(burned)) :] if burned else edges
 
     @property
     def condition(self) -> str:

@@ -77,7 +77,6 @@ class Release:
     _made: list[StoredEdge] = field(default_factory=list)
     _anew: set[str] = field(default_factory=set)
     _purged: list[PaneCounts] = field(default_factory=list)
-    _known: set[str] = field(default_factory=set)
     _masks: tuple[CellIndex, Bools, Bools] | None = None
 
     @classmethod
@@ -104,11 +103,11 @@ class Release:
         for name, state in release.families.items():
             restored = state.restore(stored.maps.get(name))
             release._stale |= not restored and (state.family.k > 1 or not state.edges)
-            if len(state.edges) > 1:
-                release._known.add(name)
         if not release._stale:
             for state in release.families.values():
-                release._count_tails(store, state, index)
+                if state.rows is not None and state.edges:
+                    release._count_tail(store, state, index, labels=False)
+                    release._count_tail(store, state, index, labels=True)
         return release
 
     def close(self, store: EvaluatorStore, index: CellIndex, until: int, labels_until: int) -> bool:
@@ -142,7 +141,7 @@ class Release:
         start = self.begins if first_labels is None else first_labels
         for run in _runs(store, index, start, labels_until, labels_until):
             self._take(run, labels=True)
-        self._burn(index, labels_until)
+        self._burn(store, index, labels_until)
         return True
 
     @property
@@ -154,7 +153,6 @@ class Release:
         """Let blocks begin earlier, where older decisions came and nothing is hidden."""
         if self.begins is not None and first < self.begins:
             self.begins, self._stale = pane_start(pane_of(first, Grain.HOUR), Grain.HOUR), True
-            self._known.clear()
 
     def taken(self) -> ReleaseChange:
         """What has changed since the last call, to be committed."""
@@ -239,15 +237,17 @@ class Release:
             made = state.take(run, allowed, labels=labels)
             self._made += [StoredEdge(name, labels, edge.at, edge.burned) for edge in made]
 
-    def _count_tails(self, store: EvaluatorStore, state: FamilyState, index: CellIndex) -> None:
-        """What the open blocks hold, from the store."""
-        if state.rows is None or not state.edges:
-            return
-        for piece in _pieces(state.edges[-1], self.decisions or state.edges[-1]):
-            state.tail = state.tail + _tally(store, state, index, piece)
-        start = state.label_edges[-1]
-        labelled = (Grain.HOUR, start, self.labels or start)
-        state.label_tail = _tally(store, state, index, labelled)
+    def _count_tail(
+        self, store: EvaluatorStore, state: FamilyState, index: CellIndex, *, labels: bool
+    ) -> None:
+        """What an open block holds, from the store."""
+        start = state.of(labels)[0][-1]
+        end = (self.labels if labels else self.decisions) or start
+        pieces = [(Grain.HOUR, start, end)] if labels else _pieces(start, end)
+        state.leave_open(Tally.empty(len(state.tail.decisions)), labels)
+        for piece in pieces:
+            tail = state.label_tail if labels else state.tail
+            state.leave_open(tail + _tally(store, state, index, piece), labels)
 
     # Merge maps.
 
@@ -273,8 +273,7 @@ class Release:
         unions of old ones.
         """
         assert self.decisions is not None and self.begins is not None  # noqa: S101, PT018
-        kept = {name: set(self.families[name].edges) for name in self._known}
-        kept_labels = {name: set(self.families[name].label_edges) for name in self._known}
+        kept, kept_labels = (self._published(labels) for labels in (False, True))
         if self._stage > 0:
             self._make_maps(store, index)
         for name, state in self.families.items():
@@ -292,11 +291,18 @@ class Release:
         labels = self.begins if self.labels is None else self.labels
         for run in _runs(store, index, self.begins, labels, labels):
             self._take(run, labels=True, only=kept_labels, since=labels_since)
-        self._known = {name for name, state in self.families.items() if state.open}
         self._masks = None
         self._hold_back(store, index, labels)
-        self._burn(index, labels)
+        self._burn(store, index, labels)
         self._stale = False
+
+    def _published(self, labels: bool) -> dict[str, set[int]]:
+        """Edges by family, where blocks were made and something is hidden."""
+        return {
+            name: set(edges)
+            for name, state in self.families.items()
+            if len(edges := state.of(labels)[0]) > 1 and state.family.k > 1
+        }
 
     def _make_maps(self, store: EvaluatorStore, index: CellIndex) -> None:
         assert self.decisions is not None and self.begins is not None  # noqa: S101, PT018
@@ -359,32 +365,41 @@ class Release:
         rows = away.any(axis=1)
         self._purged = split_panes(Grain.HOUR, panes[rows], cells[rows], away[rows])
 
-    def _burn(self, index: CellIndex, labels_until: int) -> None:
+    def _burn(self, store: EvaluatorStore, index: CellIndex, labels_until: int) -> None:
         """Give up open blocks that wait for what is not given any more."""
         left_out, unlabelled = self.kept_out(index)
         routes = decode_strata(index.strata).route
-        for name, state in self.families.items():
+        for state in self.families.values():
             if state.rows is None:
                 continue
             rows = state.rows.of(index)
             quiet = _only_in(rows, left_out)
             if state.tail.decisions[quiet].any():
-                self._burn_one(name, state, self.decisions or 0, labels=False)
+                self._burn_one(store, index, state, self.decisions or 0, labels=False)
             for route in REVIEWED_ROUTES:
                 quiet = _only_in(np.where(routes == route, rows, -1), left_out | unlabelled)
                 if state.label_tail.labels[quiet, route].any():
-                    self._burn_one(name, state, labels_until, labels=True)
+                    self._burn_one(store, index, state, labels_until, labels=True)
 
-    def _burn_one(self, name: str, state: FamilyState, until: int, *, labels: bool) -> None:
+    def _burn_one(
+        self,
+        store: EvaluatorStore,
+        index: CellIndex,
+        state: FamilyState,
+        until: int,
+        *,
+        labels: bool,
+    ) -> None:
         """End the open block at the newest hour at which all that is refined has an edge."""
         there = [self.families[parent].of(labels)[0] for parent in state.family.parents]
         if labels:
             there.append(state.edges)
-        hours = (set(on_the_hour(edges)) for edges in there)
+        hours = [set(on_the_hour(edges)) for edges in there] or [{until - until % HOUR}]
         at = max((at for at in set.intersection(*hours) if at <= until), default=0)
         if at > state.of(labels)[0][-1]:
             state.burn(at, labels=labels)
-            self._made.append(StoredEdge(name, labels, at, burned=True))
+            self._made.append(StoredEdge(state.family.name, labels, at, burned=True))
+            self._count_tail(store, state, index, labels=labels)
 
 
 def _only_in(rows: Int64s, mask: Bools) -> Int64s:

@@ -1,0 +1,286 @@
+"""Simulated worlds through the evaluator, and what it keeps of the release, read with plain SQL."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sa
+from adversary.service import Feed, StillClock, _empty, settings_text
+from adversary.worlds import DAY, HOUR, MINUTE, SECOND, World
+
+from monitor.commands import wiring
+from monitor.evaluate.evaluator import Evaluator
+from monitor.settings import Settings, load
+from monitor.store import retention
+
+K = 11
+STEP = 5 * MINUTE
+MARGIN = MINUTE  # how far the feed's watermark is behind
+
+
+def prompt(world: World, shift: int = 0) -> World:
+    """The same decisions, all read and labelled at once: nothing is late, whenever one looks."""
+    asked = np.isin(np.arange(len(world.at)), world.says).astype(np.int64)
+    at, said_at = world.at + shift, world.at[world.says] + shift + 20 * SECOND
+    order = np.argsort(said_at, kind="stable")
+    labels = (column[order] for column in (world.says, said_at, world.labelled, world.ready))
+    says, said_at, labelled, ready = labels
+    return replace(
+        world, at=at, arrives=at + 10 * SECOND, asked=asked,
+        says=says, said_at=said_at, labelled=labelled, ready=ready,
+    )  # fmt: skip
+
+
+def moved(world: World, shift: int) -> World:
+    """The same world at another time."""
+    return replace(
+        world, at=world.at + shift, arrives=world.arrives + shift, said_at=world.said_at + shift
+    )
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the store holds of the release.
+
+    Attributes:
+        edges: by family and whether of labels: where each block ends, and whether it is burned.
+        maps: by family, the values that keep their name.
+        marks: instants by name.
+    """
+
+    edges: Mapping[tuple[str, bool], Mapping[int, bool]]
+    maps: Mapping[str, Mapping[str, tuple[str, ...]]]
+    marks: Mapping[str, int]
+
+    @property
+    def families(self) -> set[str]:
+        return {family for family, _ in self.edges}
+
+    def blocks(self, family: str, labels: bool) -> list[tuple[int, int]]:
+        """Those that may be published: all since the last one that was burned."""
+        edges = self.edges.get((family, labels), {})
+        since = max((at for at, burned in edges.items() if burned), default=-1)
+        return list(pairwise(at for at in sorted(edges) if at >= since))
+
+
+def attributes_of(family: str) -> tuple[str, ...]:
+    names = family.partition("/")[2]
+    return tuple(names.split("+")) if names else ()
+
+
+class Releasing:
+    """Store, feed and evaluators of one world."""
+
+    def __init__(self, world: World, folder: Path, text: str | None = None) -> None:
+        self.folder = folder
+        shutil.copy(_empty(), folder / "store.db")
+        self.change(text or settings_text(world, exact=False))
+        self.engine = wiring.open_store(self.settings, StillClock())
+        self.feed = Feed(world, self.engine)
+        self.evaluator = self.fresh()
+
+    def __enter__(self) -> Releasing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.engine.dispose()
+
+    def change(self, text: str) -> None:
+        """Other settings, for evaluators that begin from now on."""
+        path = self.folder / "settings.toml"
+        path.write_text(text)
+        url = f"sqlite:///{self.folder}/store.db"
+        self.settings: Settings = load(path, {"SLICEWATCH__STORE__URL": url})
+        wiring.open_store(self.settings, StillClock()).dispose()
+
+    def fresh(self) -> Evaluator:
+        return wiring.build_evaluator(self.settings, self.engine, StillClock())
+
+    def restart(self) -> None:
+        """Begin from what the store holds."""
+        self.evaluator.release()
+        self.evaluator = self.fresh()
+
+    def until(self, now: int) -> None:
+        """Feed what arrives before an instant, and evaluate."""
+        self.feed.until(now)
+        assert self.evaluator.cycle()
+
+    def clean(self, now: int) -> None:
+        """Retention, as the service calls it."""
+        policy = wiring.retention_policy(self.settings)
+        retention.apply(self.engine, policy, now - MARGIN, now)
+
+    def snapshots(self) -> list[bytes]:
+        """All that was ever published."""
+        with self.engine.connect() as connection:
+            rows = connection.exec_driver_sql("SELECT body FROM snapshot ORDER BY id").all()
+        return [row[0] for row in rows]
+
+    def kept(self) -> Kept:
+        edges: dict[tuple[str, bool], dict[int, bool]] = defaultdict(dict)
+        with self.engine.connect() as connection:
+            query = "SELECT family, labels, at, burned FROM release_edge ORDER BY at"
+            for family, labels, at, burned in connection.exec_driver_sql(query):
+                edges[family, bool(labels)][at] = bool(burned)
+            query = "SELECT family, body FROM release_map"
+            maps = {
+                family: {name: tuple(values) for name, values in json.loads(body)["kept"].items()}
+                for family, body in connection.exec_driver_sql(query)
+            }
+            marks = dict(connection.exec_driver_sql("SELECT name, at FROM release_mark").all())
+        return Kept(dict(edges), maps, marks)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Counts of one pane, atom and route that may be published."""
+
+    start: int
+    atom: Mapping[str, str]
+    route: int
+    decisions: int
+    labels: int
+
+
+def released(engine: sa.Engine, grain: int) -> list[Row]:
+    """All closed panes of one grain; probes and what evidence failed are not in these worlds."""
+    query = (
+        "SELECT pane, text, stratum, SUM(n), SUM(labelled) FROM released"
+        " JOIN cell ON cell.id = released.cell JOIN atom ON atom.id = cell.atom"
+        f" WHERE grain = {grain} GROUP BY pane, text, stratum"
+    )
+    with engine.connect() as connection:
+        rows = connection.exec_driver_sql(query).all()
+    return [
+        Row(pane * grain, dict(p.split("=") for p in text.split(",")), (code >> 11) & 3, n, labels)
+        for pane, text, code, n, labels in rows
+    ]
+
+
+def row_of(kept: Mapping[str, tuple[str, ...]], atom: Mapping[str, str]) -> tuple[str, ...]:
+    """The row of a group-by that an atom is shown in."""
+    return tuple(
+        atom[name] if atom[name] in values else "__other__" for name, values in sorted(kept.items())
+    )
+
+
+def small_cells(engine: sa.Engine, kept: Kept, k: int) -> list[str]:
+    """Every row of every block that may be published with 1 to k - 1 decisions or labels."""
+    panes = {grain: released(engine, grain) for grain in (STEP, HOUR)}
+    found = []
+    for (family, labels), edges in kept.edges.items():
+        if family not in kept.maps or len(edges) < 2:
+            continue
+        for start, end in kept.blocks(family, labels):
+            grain = HOUR if start % HOUR == end % HOUR == 0 else STEP
+            counts: Counter[tuple[object, ...]] = Counter()
+            for row in panes[grain]:
+                if start <= row.start < end:
+                    place = row_of(kept.maps[family], row.atom)
+                    if labels:
+                        counts[place, row.route] += row.labels
+                    else:
+                        counts[place] += row.decisions
+            small = {place: n for place, n in counts.items() if n and n < k}
+            found += [f"{family} {labels} {start}-{end} {place}: {n}" for place, n in small.items()]
+    return found
+
+
+def unnested(kept: Kept) -> list[str]:
+    """Edges of a family that one it refines, or its decisions, do not have."""
+    found = []
+    for (family, labels), edges in kept.edges.items():
+        names = set(attributes_of(family))
+        parents = {
+            (other, labels)
+            for other in kept.families
+            if set(attributes_of(other)) < names and len(kept.edges[other, labels]) > 1
+        }
+        if labels:
+            parents.add((family, False))
+        for parent in parents:
+            beyond = {*edges} - {*kept.edges[parent]}
+            found += [f"{family} {labels} {at} of {parent}" for at in sorted(beyond)]
+    return found
+
+
+def divided(before: Kept, after: Kept) -> list[str]:
+    """Edges inside a block that was made before: the two parts could be subtracted."""
+    found = []
+    for key, edges in after.edges.items():
+        old = before.edges.get(key, {})
+        closed = before.marks.get("labels" if key[1] else "decisions", 0)
+        if len(old) > 1 and key[0] in before.maps:
+            found += [f"{key} {at}" for at in edges if at <= closed and at not in old]
+    return found
+
+
+@dataclass
+class Brute:
+    """Blocks by the rule alone: one pane after the other, one row after the other.
+
+    Attributes:
+        k: smallest cell that may be shown.
+        begins: where the first block begins.
+        closed: event time up to which decisions are closed.
+        frontier: the same for labels.
+        panes: closed 5-minute panes and hours.
+    """
+
+    k: int
+    begins: int
+    closed: int
+    frontier: int
+    panes: Mapping[int, Sequence[Row]]
+    edges: dict[tuple[str, bool], list[int]] = field(default_factory=dict)
+
+    def make(self, maps: Mapping[str, Mapping[str, tuple[str, ...]]]) -> None:
+        """The edges of all families, those of fewer attributes first."""
+        for family in sorted(maps, key=lambda name: len(attributes_of(name))):
+            names = set(attributes_of(family))
+            parents = [key for key in self.edges if set(attributes_of(key[0])) < names]
+            for labels in (False, True):
+                there = [self.edges[key] for key in parents if key[1] == labels]
+                if labels:
+                    there.append(self.edges[family, False])
+                self.edges[family, labels] = list(self._blocks(maps[family], labels, there))
+
+    def _blocks(
+        self, kept: Mapping[str, tuple[str, ...]], labels: bool, parents: Iterable[Sequence[int]]
+    ) -> Iterator[int]:
+        step, end = (HOUR, self.frontier) if labels else (STEP, self.closed)
+        coming: dict[int, Counter[tuple[object, ...]]] = defaultdict(Counter)
+        for row in self.panes[step]:
+            place = (row_of(kept, row.atom), row.route) if labels else row_of(kept, row.atom)
+            coming[row.start + step][place] += row.labels if labels else row.decisions
+        last, open_block = self.begins, Counter[tuple[object, ...]]()
+        yield last
+        for at in range(self.begins + step, end + 1, step):
+            open_block.update(coming[at])
+            counts = [n for n in open_block.values() if n]
+            if all(at in edges for edges in parents) and self._may_end(last, at, counts):
+                yield at
+                last, open_block = at, Counter()
+
+    def _may_end(self, last: int, at: int, counts: Sequence[int]) -> bool:
+        if any(n < self.k for n in counts):
+            return False
+        begun, left = at - at % HOUR, HOUR - at % HOUR
+        if at == begun:
+            return True
+        paces = all(n * left >= 2 * self.k * (at - last) for n in counts)
+        return last >= begun and paces
+
+
+def instants(world: World, every: int, until: int) -> list[int]:
+    """Regular moments at which whole panes are closed, up to an instant."""
+    first = int(world.at[0]) // DAY * DAY
+    return [*range(first + every + MARGIN, until, every), until]
