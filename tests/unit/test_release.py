@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 from adversary.service import settings_text
 from adversary.worlds import DAY, HOUR, MINUTE, START, Shape, World, make_world, random_shape
@@ -32,6 +34,7 @@ from monitor.core.snapshot import decode
 CALM = Shape(values=(2, 2), days=1.6, busy=200, audit=0, strays=0, late=0, skew=0.3)
 STRAYS = Shape(values=(3, 2), days=1.6, busy=200, audit=1, delay=2, strays=3, late=0.01)
 FRIDAY = 4 * DAY  # after a Monday
+COLUMNS = ("at", "arrives", "atom", "route", "band", "rate", "asked", "version")
 
 
 @contextmanager
@@ -249,3 +252,24 @@ def test_a_group_by_that_is_removed_leaves_nothing() -> None:
     assert small == []
     assert old.families - new.families == {"replies/a+b"}
     assert "replies/a+b" not in new.maps
+
+
+def test_a_site_too_small_for_anything_goes_on_and_shows_nothing() -> None:
+    """Fewer than k decisions a day, all of them left out: the total has nobody to wait for."""
+    quiet = replace(prompt(make_world(1, CALM)), shape=CALM)
+    few = np.arange(0, len(quiet.at), len(quiet.at) // 6)
+    world = replace(
+        quiet,
+        **{name: getattr(quiet, name)[few] for name in COLUMNS},
+        **{name: getattr(quiet, name)[:0] for name in ("says", "said_at", "labelled", "ready")},
+    )
+    with releasing(world) as site:
+        for now in instants(world, 6 * HOUR, START + 3 * DAY):
+            site.until(now)
+        (table,) = decode(site.snapshots()[-1]).contracts
+        kept = site.kept()
+        assert small_cells(site.engine, kept, K) == []
+    assert kept.marks["maps_stage"] == 2
+    for window in table.windows:
+        assert not window.total.rates
+        assert not any(row.rates for group in window.groups for row in group.rows)

@@ -1,0 +1,111 @@
+"""Two evaluators on one store, taking over from each other, publish what one alone does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adversary.worlds import HOUR, SECOND, Shape, make_world
+from releasing import MARGIN, Kept, Releasing, instants
+
+from monitor.evaluate.evaluator import Evaluator
+from monitor.store import fold
+
+WORLD = make_world(4, Shape(values=(3, 2), days=1.7, busy=120, audit=1, strays=3, late=0.01))
+MOMENTS = instants(WORLD, 2 * HOUR, int(WORLD.at[-1]) // HOUR * HOUR + MARGIN)
+
+
+class Clock:
+    """The database's, moved by hand: leases end by it."""
+
+    def __init__(self) -> None:
+        self.at = 0
+
+    def now(self, _: object = None) -> int:
+        return self.at
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(fold, "database_now", clock.now)
+    return clock
+
+
+@contextmanager
+def site(folder: Path) -> Iterator[Releasing]:
+    folder.mkdir()
+    with Releasing(WORLD, folder) as made:
+        yield made
+
+
+def replica(one: Releasing, owner: str) -> Evaluator:
+    """An evaluator of a process of its own."""
+    evaluator = one.fresh()
+    evaluator._policy = replace(evaluator._policy, owner=owner)
+    return evaluator
+
+
+def alone(folder: Path) -> tuple[list[bytes], Kept]:
+    with site(folder) as one:
+        for now in MOMENTS:
+            one.until(now)
+        return one.snapshots(), one.kept()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whoever_holds_the_lease_goes_on_where_the_other_was(
+    seed: int, tmp_path: Path, clock: Clock
+) -> None:
+    """Each keeps what it knew in memory, which is old when its turn comes again."""
+    pick = random.Random(seed)
+    with site(tmp_path / "two") as two:
+        both = [replica(two, "a"), replica(two, "b")]
+        for now in MOMENTS:
+            clock.at += int(two.settings.evaluate.lease) + SECOND
+            two.feed.until(now)
+            pick.shuffle(both)
+            assert both[0].cycle()
+            assert not both[1].cycle(), "the lease is held"
+        found = two.snapshots(), two.kept()
+    assert found == alone(tmp_path / "one")
+
+
+@pytest.mark.parametrize("moment", ["_close", "_let_go", "_fold"])
+def test_a_takeover_in_the_middle_of_a_cycle(
+    moment: str, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that was too slow finds the fence, and what it had made is in nothing."""
+    taken: list[int] = []
+    with site(tmp_path / "two") as two:
+        slow, other = replica(two, "slow"), replica(two, "other")
+        lease = int(two.settings.evaluate.lease)
+        real = getattr(slow, moment)
+
+        def overtaken(*arguments: Any) -> Any:
+            clock.at += lease + SECOND
+            if moment == "_fold":
+                assert other.cycle()
+                taken.append(clock.at)
+                return real(*arguments)
+            done = real(*arguments)
+            assert other.cycle()
+            taken.append(clock.at)
+            return done
+
+        monkeypatch.setattr(slow, moment, overtaken)
+        for number, now in enumerate(MOMENTS):
+            clock.at += lease + SECOND
+            two.feed.until(now)
+            if number % 3:
+                assert other.cycle()
+            elif slow.cycle():
+                assert not taken, "it must have been fenced out"
+            taken.clear()
+        found = two.snapshots(), two.kept()
+    assert found == alone(tmp_path / "one")
