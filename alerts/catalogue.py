@@ -144,7 +144,7 @@ DATA_LOST = _page(
 EXCLUDED = _page(
     "window_excluded",
     ("contract", "window"),
-    "1 while some of a window is left out because its data were declared to be bad, else 0.",
+    "1 while some of a window is left out: declared to be bad, or never complete; else 0.",
 )
 LEFT_OUT = _page(
     "group_left_out_ratio",

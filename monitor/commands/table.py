@@ -32,7 +32,7 @@ STATE_STYLES = {
 }
 SYNTHETIC = "synthetic test conditions, not a finding about people"
 DATA_LOST = "data was lost: this window lacks events that could not be read"
-EXCLUDED = "some of this window is left out: its data were declared to be bad"
+EXCLUDED = "some of this window is left out: declared to be bad, or never complete"
 
 
 def rate_text(rate: ShownRate | None) -> str:

@@ -151,8 +151,8 @@ class Condition:
 
     def holds(self, tail: Tally) -> bool:
         """Whether every cell has none or enough."""
-        enough = tail.labelled if self.labels else tail.decided
-        return enough(self.k, self.rule)
+        decided = tail.decided(self.k, self.rule)
+        return decided and (not self.labels or tail.labelled(self.k, self.rule))
 
 
 def advance(

@@ -112,7 +112,8 @@ class Period:
         start: first instant (microseconds).
         end: the instant it runs to, exclusive.
         data_lost: events of it were lost before they could be read, or may have been.
-        excluded: blocks in it are left out, because somebody declared their data to be bad.
+        excluded: blocks in it are left out: somebody declared their data to be bad, or they
+            could never be completed.
     """
 
     start: int

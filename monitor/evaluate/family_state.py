@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from monitor.core.atoms import parse_atom
-from monitor.core.blocks import Condition, Edge, Pane, Tally, advance
+from monitor.core.blocks import Condition, Edge, Pane, Span, Tally, advance
 from monitor.core.cells import Counts, Int64s
 from monitor.core.families import Family
 from monitor.core.pooling import MergeMap
@@ -154,13 +154,14 @@ class FamilyState:
         tally = Tally.of(len(rows.slices), rows.of(index)[at], index.strata[at], counts.values)
         return replace(tally, units=rows.units(units, index).summed())
 
-    def published_edges(self, *, labels: bool) -> list[int]:
-        """The edges of what may be shown: all since the last block that was burned.
+    def burned_spans(self, *, labels: bool) -> list[Span]:
+        """The blocks that are never published.
 
-        Other settings may have joined that one with the next: then both are in none.
+        Other settings may have joined one with the next: then both are.
         """
         edges, burned = self.of(labels)
-        return edges[bisect_left(edges, max(burned)) :] if burned else edges
+        ends = {bisect_left(edges, at) for at in burned}
+        return [Span(edges[i - 1], edges[i]) for i in sorted(ends) if 0 < i < len(edges)]
 
     @property
     def condition(self) -> str:

@@ -94,17 +94,19 @@ class Publisher:
 
     def shown(self, state: FamilyState, kind: WindowKind, release: Release) -> Shown:
         """The newest blocks that cover a window."""
-        edges = state.published_edges(labels=False)
+        edges = state.edges
         hours = on_the_hour(edges)
         fine = kind.grain is Grain.MINUTES5
         decided = newest_span(edges if fine else hours, kind.length)
         if fine and decided and decided.start < (release.decisions or 0) - DAY:
             decided = newest_span(hours, kind.length)  # 5-minute panes are gone by then
         edges = hours if decided is None or _on_the_hour(decided) else edges
-        decided_in = without(decided, edges, self.excluded) if decided else ()
-        edges = state.published_edges(labels=True)
+        out = (*self.excluded, *state.burned_spans(labels=False))
+        decided_in = without(decided, edges, out) if decided else ()
+        edges = state.label_edges
         labelled = newest_span(edges, kind.length) if kind.labelled else None
-        labelled_in = without(labelled, edges, self.excluded) if labelled else ()
+        out = (*self.excluded, *state.burned_spans(labels=True))
+        labelled_in = without(labelled, edges, out) if labelled else ()
         stored = state.stored()
         return Shown(
             decided=self._period(decided, decided_in, labels=False),
@@ -118,8 +120,12 @@ class Publisher:
     def _period(self, span: Span | None, spans: tuple[Span, ...], *, labels: bool) -> Period | None:
         if span is None:
             return None
+        bad = any(out.start < span.end and span.start < out.end for out in self.excluded)
+        if spans:
+            span = Span(spans[0].start, spans[-1].end)
         lost = self.lost.touch_labelled if labels else self.lost.touch_decisions
-        return Period(span.start, span.end, lost(span.start, span.end), spans != (span,))
+        excluded = bad or len(spans) != 1
+        return Period(span.start, span.end, lost(span.start, span.end), excluded)
 
     def counts(
         self, store: EvaluatorStore, index: CellIndex, kind: WindowKind, shown: Shown

@@ -101,16 +101,18 @@ def _regions(
         return
     labels = units is None
     hours = {state.family.name: on_the_hour(state.of(labels)[0]) for state in families}
-    edges = sorted(set.intersection(*map(set, hours.values())))
+    common = sorted(set.intersection(*map(set, hours.values())))
     starts = late.hours * HOUR
-    for start, end in pairwise(edges):
+    for start, end in pairwise(common):
         inside = (starts >= start) & (starts < end)
         if inside.any():
             part = late.take(inside)
             whose = None if units is None else units.take(_of(part, index, units))
+            # Late decisions change the blocks of labelled rates too, and those end elsewhere.
             if all(
-                _all_enough(state, hours[state.family.name], index, part, whose)
+                _all_enough(state, edges, index, part, whose)
                 for state in families
+                for edges in (hours[state.family.name], state.label_edges)
             ):
                 yield part
 

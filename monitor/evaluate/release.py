@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from monitor.core.atoms import OTHER, atom_text, parse_atom
 from monitor.core.bands import Precision
-from monitor.core.blocks import Tally, on_the_hour
-from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, decode_strata
+from monitor.core.blocks import Tally
+from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, decode_strata, merge
 from monitor.core.dominance import shared_rows
 from monitor.core.families import Family
 from monitor.core.pooling import Flow, MergeMap, decisions_of, merge_map, unlabelled_rows
@@ -31,6 +31,10 @@ from monitor.store.releases import ReleaseChange, StoredEdge
 
 FINE = DAY
 """How far back blocks are made on 5-minute edges: the one-hour window needs no more."""
+
+LABEL_GRID = 6 * HOUR
+"""Blocks of labels end at four instants a day only, so that families that are refined together
+end theirs together: their intersection can advance at no other instant."""
 
 MAP_SPAN = 28 * DAY
 """What a merge map is made from."""
@@ -227,8 +231,8 @@ class Release:
             if not state.open:
                 continue
             allowed = set(run.ends)
-            if labels:
-                allowed &= set(state.edges)
+            if labels and state.family.k > 1:
+                allowed = {at for at in allowed if at % LABEL_GRID == 0}
             for parent in state.family.parents:
                 there = self.families[parent]
                 allowed &= set(there.label_edges if labels else there.edges)
@@ -344,11 +348,15 @@ class Release:
         state.pooling = MergeMap({name: tuple(sorted({*values, OTHER}))})
 
     def _recent(self, store: EvaluatorStore, until: int) -> tuple[Counts, int]:
-        """Closed counts of the last weeks, and how long that is."""
+        """All counts of the closed panes of the last weeks, and how long that is.
+
+        With what is held back: a value that is left out could never come back otherwise.
+        """
         assert self.begins is not None, "called after the first pane"  # noqa: S101
         start = max(self.begins, until - MAP_SPAN)
         first, end = pane_of(start, Grain.HOUR), pane_of(until, Grain.HOUR)
-        return store.sum_released(Grain.HOUR, first, end), until - start
+        counts = [store.sum_released(Grain.HOUR, first, end), store.sum_held_back(first, end)]
+        return merge(counts), until - start
 
     def _hold_back(self, store: EvaluatorStore, index: CellIndex, since: int) -> None:
         """Take out what is not given of hours that nobody has published it of yet."""
@@ -392,9 +400,9 @@ class Release:
     ) -> None:
         """End the open block at the newest hour at which all that is refined has an edge."""
         there = [self.families[parent].of(labels)[0] for parent in state.family.parents]
-        if labels:
-            there.append(state.edges)
-        hours = [set(on_the_hour(edges)) for edges in there] or [{until - until % HOUR}]
+        grid = LABEL_GRID if labels else HOUR
+        hours = [{at for at in edges if at % grid == 0} for edges in there]
+        hours = hours or [{until - until % grid}]
         at = max((at for at in set.intersection(*hours) if at <= until), default=0)
         if at > state.of(labels)[0][-1]:
             state.burn(at, labels=labels)

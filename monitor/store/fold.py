@@ -34,6 +34,7 @@ from monitor.store.releases import (
     held_back_panes,
     read_release,
     released_panes,
+    sum_held_back,
     sum_released,
     write_release,
 )
@@ -186,6 +187,11 @@ class EvaluatorStore:
         """Closed counts of the panes ``first`` to ``end`` (exclusive), added up by cell."""
         with reading(self._engine) as connection:
             return sum_released(connection, grain, first, end)
+
+    def sum_held_back(self, first: int, end: int) -> Counts:
+        """What is held back of the hours ``first`` to ``end`` (exclusive), added up by cell."""
+        with reading(self._engine) as connection:
+            return sum_held_back(connection, first, end)
 
     def released_panes(self, grain: Grain, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
         """Pane, cell and counters of every row of the panes ``first`` to ``end`` (exclusive)."""

@@ -148,6 +148,17 @@ def sum_released(connection: sa.Connection, grain: Grain, first: int, end: int) 
     return Counts(table[:, 0], table[:, 1:])
 
 
+def sum_held_back(connection: sa.Connection, first: int, end: int) -> Counts:
+    """What is held back of the hours ``first`` to ``end`` (exclusive), added up by cell."""
+    query = (
+        f"SELECT cell, {SUMS} FROM held_back"
+        " WHERE pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
+    )
+    rows = connection.execute(sa.text(query), {"first": first, "end": end}).all()
+    table = _table(rows, COUNTERS + 1)
+    return Counts(table[:, 0], table[:, 1:])
+
+
 def released_panes(
     connection: sa.Connection, grain: Grain, first: int, end: int
 ) -> tuple[Int64s, Int64s, Int64s]:
