@@ -22,6 +22,7 @@ from monitor.store import retention
 
 K = 11
 STEP = 5 * MINUTE
+LABEL_GRID = 6 * HOUR
 MARGIN = MINUTE  # how far the feed's watermark is behind
 
 
@@ -64,10 +65,9 @@ class Kept:
         return {family for family, _ in self.edges}
 
     def blocks(self, family: str, labels: bool) -> list[tuple[int, int]]:
-        """Those that may be published: all since the last one that was burned."""
+        """Those that may be published: all that are not burned."""
         edges = self.edges.get((family, labels), {})
-        since = max((at for at, burned in edges.items() if burned), default=-1)
-        return list(pairwise(at for at in sorted(edges) if at >= since))
+        return [(start, end) for start, end in pairwise(sorted(edges)) if not edges[end]]
 
 
 def attributes_of(family: str) -> tuple[str, ...]:
@@ -185,30 +185,23 @@ def small_cells(engine: sa.Engine, kept: Kept, k: int) -> list[str]:
             for row in panes[grain]:
                 if start <= row.start < end:
                     place = row_of(kept.maps[family], row.atom)
-                    if labels:
-                        counts[place, row.route] += row.labels
-                    else:
-                        counts[place] += row.decisions
+                    counts[place] += row.decisions
+                    counts[place, row.route] += row.labels if labels else 0
             small = {place: n for place, n in counts.items() if n and n < k}
             found += [f"{family} {labels} {start}-{end} {place}: {n}" for place, n in small.items()]
     return found
 
 
 def unnested(kept: Kept) -> list[str]:
-    """Edges of a family that one it refines, or its decisions, do not have."""
+    """Edges of a family that one it refines does not have."""
     found = []
     for (family, labels), edges in kept.edges.items():
         names = set(attributes_of(family))
-        parents = {
-            (other, labels)
-            for other in kept.families
-            if set(attributes_of(other)) < names and len(kept.edges[other, labels]) > 1
-        }
-        if labels:
-            parents.add((family, False))
-        for parent in parents:
-            beyond = {*edges} - {*kept.edges[parent]}
-            found += [f"{family} {labels} {at} of {parent}" for at in sorted(beyond)]
+        for parent in kept.families:
+            there = kept.edges[parent, labels]
+            if set(attributes_of(parent)) < names and len(there) > 1:
+                beyond = {*edges} - {*there}
+                found += [f"{family} {labels} {at} of {parent}" for at in sorted(beyond)]
     return found
 
 
@@ -217,9 +210,8 @@ def divided(before: Kept, after: Kept) -> list[str]:
     found = []
     for key, edges in after.edges.items():
         old = before.edges.get(key, {})
-        closed = before.marks.get("labels" if key[1] else "decisions", 0)
         if len(old) > 1 and key[0] in before.maps:
-            found += [f"{key} {at}" for at in edges if at <= closed and at not in old]
+            found += [f"{key} {at}" for at in edges if at < max(old) and at not in old]
     return found
 
 
@@ -249,8 +241,6 @@ class Brute:
             parents = [key for key in self.edges if set(attributes_of(key[0])) < names]
             for labels in (False, True):
                 there = [self.edges[key] for key in parents if key[1] == labels]
-                if labels:
-                    there.append(self.edges[family, False])
                 self.edges[family, labels] = list(self._blocks(maps[family], labels, there))
 
     def _blocks(
@@ -259,13 +249,16 @@ class Brute:
         step, end = (HOUR, self.frontier) if labels else (STEP, self.closed)
         coming: dict[int, Counter[tuple[object, ...]]] = defaultdict(Counter)
         for row in self.panes[step]:
-            place = (row_of(kept, row.atom), row.route) if labels else row_of(kept, row.atom)
-            coming[row.start + step][place] += row.labels if labels else row.decisions
+            place = row_of(kept, row.atom)
+            coming[row.start + step][place] += row.decisions
+            coming[row.start + step][place, row.route] += row.labels if labels else 0
         last, open_block = self.begins, Counter[tuple[object, ...]]()
         yield last
         for at in range(self.begins + step, end + 1, step):
             open_block.update(coming[at])
             counts = [n for n in open_block.values() if n]
+            if labels and at % LABEL_GRID:
+                continue
             if all(at in edges for edges in parents) and self._may_end(last, at, counts):
                 yield at
                 last, open_block = at, Counter()

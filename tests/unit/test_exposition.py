@@ -185,7 +185,7 @@ def test_hidden_slices_show_their_state_and_nothing_else() -> None:
     }
     periods = {"slicewatch_window_start_timestamp_seconds"}
     periods |= {"slicewatch_window_end_timestamp_seconds"}
-    assert names == {"slicewatch_slice_state"} | periods
+    assert names == {"slicewatch_slice_state", "slicewatch_group_left_out_ratio"} | periods
     assert all(
         v == (dict(labels)["state"] == "suppressed")
         for (name, labels), v in found.items()
