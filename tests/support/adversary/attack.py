@@ -8,16 +8,28 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-
 from adversary import differencing
-from adversary.model import Cube, Fact, Model, facts_of, kept_values, row_texts, tighter_than_k
+from adversary.model import (
+    Cube,
+    Fact,
+    Model,
+    Spans,
+    facts_of,
+    kept_values,
+    row_texts,
+    tighter_than_k,
+)
 from adversary.numbers import STATES, K
 from adversary.pages import DECISIONS, Publication, Reader
 from adversary.timing import Pause, pauses
 from adversary.truth import Truth, TruthLog
+from adversary.worlds import DAY
 
 MOST_ROWS = 6
 """Slices of a group-by whose pauses are looked into: of many, one is rarely to blame."""
+
+LONG = 2 * DAY
+"""A row that is not left out brings k a day: it is shown in what is as long as this."""
 
 Bools = npt.NDArray[np.bool_]
 ROUTE_NAMES = ("auto_serve", "human_review", "blocked")
@@ -50,7 +62,23 @@ class Budget:
 
 @dataclass
 class Figures:
-    """What came of it; figures of several worlds add up."""
+    """What came of it; figures of several worlds add up.
+
+    Attributes:
+        cells: hidden sums of 1 to k - 1 decisions (labels) that were attacked.
+        tighter: of these, bounded by fewer than k numbers, all below k.
+        exact: of these, by one number.
+        single: the same of one route, or of one route's labels of one value.
+        single_narrow: of these, bounded by fewer than k numbers, all below k.
+        single_exact: of these, by one number.
+        narrowest: the narrowest interval of a hidden sum.
+        facts: bounds that were read.
+        misread: of these, wrong, and left out.
+        pauses: hours at which a group-by could have advanced and did not.
+        blamed: of these, those of which one slice is proved to be the reason: it has 1 to k - 1.
+        leaks: every proof that should not be.
+        waits: every slice to blame, and the interval it is in.
+    """
 
     cells: int = 0
     tighter: int = 0
@@ -64,6 +92,7 @@ class Figures:
     pauses: int = 0
     blamed: int = 0
     leaks: list[str] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)
 
     def add(self, other: Figures) -> None:
         for name in (
@@ -81,6 +110,7 @@ class Figures:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.narrowest = min(self.narrowest, other.narrowest)
         self.leaks += other.leaks
+        self.waits += other.waits
 
     def __str__(self) -> str:
         return (
@@ -163,6 +193,18 @@ class Attack:
     def _rows(self, pause: Pause) -> int:
         return len(row_texts(pause.group_by, self._kept.get((pause.group_by, pause.epoch), {})))
 
+    def _waited_for(self, pause: Pause) -> list[str]:
+        """Slices that may hold the group-by back: what is never shown in days is left out."""
+        texts = row_texts(pause.group_by, self._kept[pause.group_by, pause.epoch])
+        ours = [
+            p
+            for p in self._publications
+            if p.kind == DECISIONS and (p.group_by, p.epoch) == (pause.group_by, pause.epoch)
+        ]
+        if max(p.end - p.start for p in ours) < LONG:
+            return texts
+        return [text for text in texts if any(p.rows.get(text) for p in ours)]
+
     def _blame(self, pause: Pause, mine: Sequence[Publication], budget: Budget) -> None:
         """One pause: which slices may have 1 to k - 1, and is it one alone?"""
         inside = [p for p in mine if p.epoch == pause.epoch and p.end >= pause.since]
@@ -170,7 +212,7 @@ class Attack:
         truth = self._truth(DECISIONS, focus)
         chosen = self._chosen(inside, focus, budget)
         facts = [f for p in chosen for f in self._facts(p, truth)]
-        cuts = {t for f in facts for t in (f.start, f.end)}
+        cuts = {t for f in facts for span in f.spans for t in span}
         if not {pause.since, pause.at} <= cuts:
             return
         model = Model(self._cube, 3, facts)
@@ -178,7 +220,7 @@ class Attack:
         everything = np.ones(3, bool)
         self.figures.pauses += 1
         possible = []
-        for text in row_texts(pause.group_by, kept):
+        for text in self._waited_for(pause):
             mask = self._cube.mask(text, kept)
             low, high = model.interval(pause.since, pause.at, mask, everything)
             if low < K - 1 + 1e-6 and high > 1 - 1e-6:
@@ -186,9 +228,17 @@ class Attack:
         if len(possible) == 1:
             text, mask, low, high = possible[0]
             n = truth.sum(pause.since, pause.at, mask, everything)
-            target = Target(pause.since, pause.at, mask, everything, f"{text} while it waits", n)
+            if not low <= n <= high:
+                self.figures.misread += 1
+                return
             self.figures.blamed += 1
-            self._judge(target, low, high, "because nothing else holds its group-by back")
+            self.figures.waits.append(
+                f"{self._label}: {text} from {pause.since} to {pause.at} is {n:.0f}, proved to be"
+                f" {low:.0f} to {high:.0f} because nothing else holds its group-by back"
+            )
+            if high - low < K - 2 - 1e-6:  # more than that there are 1 to k - 1
+                target = Target(pause.since, pause.at, mask, everything, text, n)
+                self._judge(target, low, high, "because its group-by waits")
 
     def _around(self, mine: Sequence[Publication], kind: str, budget: Budget) -> None:
         focus = mine[int(self._rng.integers(len(mine)))].at
@@ -220,19 +270,24 @@ class Attack:
         found: list[Publication] = []
         cuts: set[int] = set()
         for p in sorted((p for p in mine if p.at <= focus), key=lambda p: -p.at):
-            more = cuts | {p.start, p.end}
+            more = cuts | {t for span in self._spans(p) for t in span}
             if len(more) <= max(most, 3):
                 found.append(p)
                 cuts = more
         return found
 
+    def _spans(self, publication: Publication) -> Spans:
+        group_by, kind, start, end = publication.span
+        return self._log.spans(group_by, kind, start, end, publication.at)
+
     def _facts(self, publication: Publication, truth: Truth) -> Iterator[Fact]:
         """What a publication says, without what was read wrongly (pooling is partly a guess)."""
         kept = self._kept[publication.group_by, publication.epoch]
-        for fact in facts_of(publication, self._cube, kept, exact=self._exact):
+        spans = self._spans(publication)
+        for fact in facts_of(publication, spans, self._cube, kept, exact=self._exact):
             mask = np.frombuffer(fact.mask, bool)
             mask = ~mask if fact.bound.others else mask
-            value = truth.sum(fact.start, fact.end, mask, fact.bound.weights)
+            value = sum(truth.sum(*span, mask, fact.bound.weights) for span in spans)
             self.figures.facts += 1
             if fact.bound.low - 1e-6 <= value <= fact.bound.high + 1e-6:
                 yield fact

@@ -12,18 +12,18 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
-
-from adversary.numbers import SMALLEST, STATES, Bound, K, bounds_of
+from adversary.numbers import SMALLEST, STATES, Bound, K, bounds_of, word_bounds
 from adversary.pages import Publication, parse_slice
 from adversary.worlds import MISSING, OTHER
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 LARGEST = 1e5
 """No count of a test is larger: a program without bounds is harder to solve."""
 
+Spans = tuple[tuple[int, int], ...]
 Kept = dict[str, frozenset[str]]
 
 
@@ -86,17 +86,16 @@ def kept_values(publications: Iterable[Publication]) -> dict[tuple[tuple[str, ..
 
 @dataclass(frozen=True)
 class Fact:
-    """A bound on one row over one span, and where it was read."""
+    """A bound on one row over some spans, and where it was read."""
 
-    start: int
-    end: int
+    spans: Spans
     mask: bytes
     bound: Bound
     source: Publication
 
 
 def facts_of(
-    publication: Publication, cube: Cube, kept: Kept, *, exact: bool = False
+    publication: Publication, spans: Spans, cube: Cube, kept: Kept, *, exact: bool = False
 ) -> list[Fact]:
     """Everything a publication says of its rows, those without numbers included."""
     if not publication.shown:
@@ -117,9 +116,10 @@ def facts_of(
             for m, n in row.items()
             for b in bounds_of(publication.kind, m, n, exact=exact, others=others)
         ]
+        told += word_bounds(publication, text, others, exact=exact)
         if not told and publication.kind == "decisions":
             told = [Bound(np.ones(size), 0, K - 1 if exact else SMALLEST - 1)]
-        found += [Fact(publication.start, publication.end, mask, b, publication) for b in told]
+        found += [Fact(spans, mask, b, publication) for b in told]
     return found
 
 
@@ -137,7 +137,7 @@ class Model:
 
     def __init__(self, cube: Cube, size: int, facts: Sequence[Fact]) -> None:
         self.cube, self.size, self.facts = cube, size, facts
-        self.cuts = sorted({t for fact in facts for t in (fact.start, fact.end)})
+        self.cuts = sorted({t for fact in facts for span in fact.spans for t in span})
         self.masks = sorted({f.mask for f in facts} | {np.ones(len(cube.atoms), bool).tobytes()})
         self._place = {at: i for i, at in enumerate(self.cuts)}
         self._row = {mask: i for i, mask in enumerate(self.masks)}
@@ -177,21 +177,19 @@ class Model:
         return (equal.matrix(self.variables), upper.matrix(self.variables), np.array(right, float))
 
     def _span(self, fact: Fact) -> tuple[list[int], list[float]]:
-        start, end, row = self._place[fact.start], self._place[fact.end], self._row[fact.mask]
-        columns, weights = [], []
-        for state, weight in enumerate(fact.bound.weights.tolist()):
-            if weight:
-                columns += [self._sum(end, row, state), self._sum(start, row, state)]
-                weights += [weight, -weight]
+        """Columns and weights of a fact; ``others`` is the whole less the row."""
+        sums = [(self._row[fact.mask], -1 if fact.bound.others else 1)]
         if fact.bound.others:
-            whole = [
-                self._sum(cut, self._all, state)
-                for state, weight in enumerate(fact.bound.weights.tolist())
-                if weight
-                for cut in (end, start)
-            ]
-            columns, weights = [*columns, *whole], [*(-w for w in weights), *weights]
-        return columns, weights
+            sums.append((self._all, 1))
+        found = [
+            (self._sum(self._place[cut], row, state), sign * side * weight)
+            for row, sign in sums
+            for start, end in fact.spans
+            for cut, side in ((end, 1), (start, -1))
+            for state, weight in enumerate(fact.bound.weights.tolist())
+            if weight
+        ]
+        return [column for column, _ in found], [weight for _, weight in found]
 
     def interval(self, start: int, end: int, inside: Bools, states: Bools) -> tuple[float, float]:
         """Smallest and largest sum that agrees with every fact."""

@@ -12,12 +12,14 @@ from math import ceil
 
 import numpy as np
 import numpy.typing as npt
-
-from adversary.pages import DECISIONS, LABELLED, Numbers
+from adversary.pages import DECISIONS, LABELLED, Numbers, Publication
 
 Floats = npt.NDArray[np.float64]
 
 K = 11
+MIN_SUPPORT = 80
+"""What a selection rate needs for a verdict, as the page says (positives and negatives)."""
+
 STEPS = (0.01, 0.02, 0.05, 0.1)
 """What rates are rounded to: the finest that k decisions of the support fit into."""
 
@@ -95,6 +97,21 @@ def bounds_of(
         found += _near(hits, trials, rest, half_step(low), others=True)
         found += _both(hits, trials, others=True)
     return found
+
+
+def word_bounds(
+    publication: Publication, text: str, others: float, *, exact: bool = False
+) -> list[Bound]:
+    """What the state of a slice says of its support, where the others have theirs."""
+    told = publication.rows.get(text, {}).get("selection", {})
+    state = publication.words.get(text, {}).get("selection", {}).get("state")
+    if exact or publication.kind != DECISIONS or state is None or "support" not in told:
+        return []
+    trials = np.ones(3)
+    if state != "insufficient_support":
+        return [_bound(trials, MIN_SUPPORT, np.inf)]
+    alone = not publication.group_by or others >= MIN_SUPPORT
+    return [_bound(trials, 0, MIN_SUPPORT - 1)] if alone else []
 
 
 def _exact(hits: Floats, trials: Floats, told: Numbers) -> list[Bound]:

@@ -94,8 +94,8 @@ class Publication:
         return any(self.rows.values())
 
     def told(self) -> str:
-        """Its numbers as text, to compare."""
-        return repr((self.rows, self.bands))
+        """All that it says, as text, to compare."""
+        return repr((self.rows, self.words, self.bands))
 
 
 @cache

@@ -37,6 +37,7 @@ class Shape:
         strays: decisions a day with a value nobody listed.
         late: share of decisions that come after the watermark has passed them.
         skew: how unequal the values are; 0 is equal.
+        scoreless: share of decisions without a score, a score band of their own.
     """
 
     values: tuple[int, ...] = (2, 3)
@@ -47,6 +48,7 @@ class Shape:
     strays: float = 3
     late: float = 0.002
     skew: float = 1
+    scoreless: float = 0.02
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ def make_world(seed: int, shape: Shape) -> World:
     at, atom = at[order], atom[order]
     route = _routes(rng, shape, atoms, attributes, atom)
     band = np.minimum(rng.integers(0, BANDS, size=len(at)) + (route == AUTO), BANDS - 1)
+    band[rng.random(len(at)) < shape.scoreless] = BANDS
     rate = np.where(route == AUTO, shape.audit, 0)
     asked = (route != BLOCKED) & (rng.random(len(at)) < np.array(AUDIT_RATES)[rate])
     lateness = rng.integers(0, 30 * SECOND, size=len(at))
