@@ -18,12 +18,15 @@ from adversary.pages import DECISIONS, LABELLED, Publication, Reader, read_all
 from adversary.rules import RULES, ruled
 from adversary.service import Fetched, running
 from adversary.truth import TruthLog
-from adversary.worlds import DAY, HOUR, START, Shape, World, make_world, random_shape, small_shape
+from adversary.worlds import HOUR, START, Shape, World, make_world, random_shape, small_shape
 
 GUARDED, HIDE, ROLLING = "guarded", "hide", "rolling"
 GUARDS = (GUARDED, HIDE, ROLLING)
 """The guard as shipped; exact numbers without the cells below k; all of it but the blocks."""
 
+
+AFTER = 6 * HOUR
+"""Scrapes go on when the last decision has come: labels of the last hours are still published."""
 
 SHAPES: dict[str, Callable[[int, float], Shape]] = {
     "any": random_shape,
@@ -45,7 +48,7 @@ def attack(
     exact = guard == HIDE
     with ruled("none" if guard == ROLLING else rule), running(world, exact=exact) as service:
         scrapes, log = [], TruthLog()
-        for now in range(START + step, world.end + DAY, step):
+        for now in range(START + step, world.end + AFTER, step):
             if (body := service.step(now)) is not None:
                 scrapes.append(Fetched(now, body))
                 log.note(service.engine, now)

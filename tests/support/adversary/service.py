@@ -13,17 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import sqlalchemy as sa
-
 from adversary.worlds import (
     AUDIT_RATES,
     BLOCKED,
-    DAY,
-    HOUR,
     SECOND,
     START,
     Ints,
     World,
 )
+
 from alerts.exporter import Exporter
 from alerts.http import HttpConfig
 from alerts.routes import Health
@@ -273,14 +271,3 @@ def running(world: World, *, exact: bool = False) -> Iterator[Service]:
             yield service
         finally:
             service.close()
-
-
-def scrapes(world: World, *, step: int = HOUR, exact: bool = False) -> list[Fetched]:
-    """All that a world's service published, fetched once a step until a day after its end."""
-    found = []
-    with running(world, exact=exact) as service:
-        for now in range(START + step, world.end + DAY, step):
-            body = service.step(now)
-            if body is not None:
-                found.append(Fetched(now, body))
-    return found
