@@ -45,8 +45,12 @@ OTHER_PERIOD, POOL_PERIOD, CELL_PERIOD = DAY, 2 * DAY, 7 * DAY
 What comes slower is pooled: a value of one attribute, a cell of several. Where even ``__other__``
 comes slower than k a day (a few stray decisions), nobody waits for it and it is left out."""
 
-OTHER_LABEL_PERIOD, LABEL_PERIOD = 2 * DAY, 14 * DAY
+OTHER_LABEL_PERIOD, LABEL_PERIOD = 2 * DAY, 10 * DAY
 """The same for labels of one route: what comes slower is taken as not given."""
+
+STAYING = 2
+"""What is in stays in until it comes this much slower: who is near the limit would be in one week
+and out the next, and what its open block holds then would be given up each time."""
 
 _DECISIONS, _LABELS, _BEGINS = "decisions", "labels", "begins"
 _STAGE, _WEEK = "maps_stage", "maps_week"
@@ -323,8 +327,6 @@ class Release:
             period = POOL_PERIOD if alone else CELL_PERIOD
             need = _need(family.k, recent[1], period)
             state.pooling = merge_map(rolled, family.attributes, family.k, need, within)
-            state.left_out, state.unlabelled = frozenset(), frozenset()
-            state.left_out_share = None
             if alone:
                 self._pool_dominated(store, state, index)
                 _leave_out(state, rolled, recent[1])
@@ -426,7 +428,10 @@ def _leave_out(state: FamilyState, rolled: SliceCounts, span: int) -> None:
     flow = dict(zip(pooled.slices, decisions_of(pooled).tolist(), strict=True))
     (name,) = state.family.attributes
     other = atom_text({name: OTHER})
-    if flow[other] < _need(state.family.k, span, OTHER_PERIOD):
+    need = _need(state.family.k, span, OTHER_PERIOD)
+    stays = span >= 2 * DAY and other not in state.left_out  # not the first map
+    state.left_out, state.left_out_share = frozenset(), None
+    if flow[other] < (need / STAYING if stays else need):
         state.left_out = frozenset({other})
         state.left_out_share = Precision(state.family.k).at_most(flow[other], sum(flow.values()))
 
@@ -439,7 +444,14 @@ def _unlabelled(state: FamilyState, rolled: SliceCounts, span: int) -> frozenset
     other = pooled.slices.index(atom_text({name: OTHER}))
     needs = np.full(len(pooled.slices), ceil(state.family.k * span / LABEL_PERIOD))
     needs[other] = ceil(state.family.k * span / OTHER_LABEL_PERIOD)
-    slow = unlabelled_rows(Flow.of(pooled), needs[:, None])
+    wanted = np.stack([needs, needs], axis=1)
+    if span >= 2 * DAY:  # not the first map
+        rows = {text: row for row, text in enumerate(pooled.slices)}
+        stays = np.ones(wanted.shape, bool)
+        for text, route in state.unlabelled:
+            stays[rows.get(text, other), route] = False
+        wanted[stays] = -(-wanted[stays] // STAYING)
+    slow = unlabelled_rows(Flow.of(pooled), wanted)
     return frozenset((pooled.slices[row], route) for row, route in np.argwhere(slow).tolist())
 
 
