@@ -97,8 +97,10 @@ def merge_map(
     counts: SliceCounts,
     attributes: Sequence[str],
     k: int,
+    *,
     need: int | None = None,
     within: Sequence[MergeMap] = (),
+    before: MergeMap | None = None,
 ) -> MergeMap:
     """The merge map of one group-by.
 
@@ -114,27 +116,34 @@ def merge_map(
             where ``__other__`` must not be left out: then it is ``k``, and values are pooled,
             smallest first, until ``__other__`` has 0 or at least k too.
         within: maps of the group-bys that this one refines: it keeps no more than they do.
+        before: the map that this one replaces: what it keeps needs half as much to stay.
     """
     if k == 1:
         tallies = _value_counts(counts, attributes)
         return MergeMap({name: tuple(sorted(tallies[name])) for name in attributes})
-    kept = {name: _kept_alone(counts, name, k, need, within) for name in attributes}
+    kept = {}
+    for name in attributes:
+        tally = _tally_of(counts, name, within)
+        stays = before.kept.get(name, ()) if before else ()
+        kept[name] = keep(tally, k) if need is None else _enough(tally, need, stays)
     if len(attributes) > 1:
         kept = _coarsened(counts, kept, need or k)
     return MergeMap({name: tuple(sorted({*kept[name], OTHER})) for name in attributes})
 
 
-def _kept_alone(
-    counts: SliceCounts, name: str, k: int, need: int | None, within: Sequence[MergeMap]
-) -> tuple[str, ...]:
-    """The values of one attribute that are large enough by themselves, and kept by all others."""
+def _tally_of(counts: SliceCounts, name: str, within: Sequence[MergeMap]) -> Tally[str]:
+    """Decisions of the values of one attribute; what another map pools is ``__other__``."""
     tally: Tally[str] = Tally()
     maps = [pooling.kept[name] for pooling in within if name in pooling.kept]
     for value, n in _value_counts(counts, (name,))[name].items():
         tally[value if all(value in kept for kept in maps) else OTHER] += n
-    if need is None:
-        return keep(tally, k)
-    return tuple(sorted(value for value, n in tally.items() if n >= need and value != OTHER))
+    return tally
+
+
+def _enough(tally: Tally[str], need: int, stays: Collection[str]) -> tuple[str, ...]:
+    """Values with as many decisions as they need: half as many to stay."""
+    enough = (v for v, n in tally.items() if n * (2 if v in stays else 1) >= need)
+    return tuple(sorted(value for value in enough if value != OTHER))
 
 
 def _coarsened(

@@ -39,11 +39,11 @@ end theirs together: their intersection can advance at no other instant."""
 MAP_SPAN = 28 * DAY
 """What a merge map is made from."""
 
-OTHER_PERIOD, POOL_PERIOD, CELL_PERIOD = DAY, 2 * DAY, 7 * DAY
+OTHER_PERIOD, POOL_PERIOD, CELL_PERIOD = 8 * HOUR, DAY, 2 * DAY
 """How long a group-by may have to wait for k decisions of one row, on average.
 
 What comes slower is pooled: a value of one attribute, a cell of several. Where even ``__other__``
-comes slower than k a day (a few stray decisions), nobody waits for it and it is left out."""
+comes slower than k in eight hours (stray decisions), nobody waits for it and it is left out."""
 
 OTHER_LABEL_PERIOD, LABEL_PERIOD = 2 * DAY, 10 * DAY
 """The same for labels of one route: what comes slower is taken as not given."""
@@ -326,7 +326,9 @@ class Release:
             alone = len(family.attributes) == 1
             period = POOL_PERIOD if alone else CELL_PERIOD
             need = _need(family.k, recent[1], period)
-            state.pooling = merge_map(rolled, family.attributes, family.k, need, within)
+            state.pooling = merge_map(
+                rolled, family.attributes, family.k, need=need, within=within, before=state.pooling
+            )
             if alone:
                 self._pool_dominated(store, state, index)
                 _leave_out(state, rolled, recent[1])
@@ -386,6 +388,8 @@ class Release:
             quiet = _only_in(rows, left_out)
             if state.tail.decisions[quiet].any():
                 self._burn_one(store, index, state, self.decisions or 0, labels=False)
+            if state.label_tail.decisions[quiet].any():
+                self._burn_one(store, index, state, labels_until, labels=True)
             for route in REVIEWED_ROUTES:
                 quiet = _only_in(np.where(routes == route, rows, -1), left_out | unlabelled)
                 if state.label_tail.labels[quiet, route].any():
