@@ -20,6 +20,9 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+PATIENCE = 20
+"""Seconds for one end of an interval: a few large programs take minutes."""
+
 LARGEST = 1e5
 """No count of a test is larger: a program without bounds is harder to solve."""
 
@@ -239,8 +242,9 @@ class Model:
             b_eq=np.zeros(self._equal.shape[0]),
             bounds=(0, LARGEST),
             method="highs",
+            options={"time_limit": PATIENCE},
         )
-        if solved.status == 4:  # the solver gives up: nothing is proved
+        if solved.status in (1, 4):  # the solver gives up: nothing is proved
             return -np.inf
         assert solved.status == 0, solved.message
         return float(solved.fun)
