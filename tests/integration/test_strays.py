@@ -91,12 +91,12 @@ def test_nothing_is_shown_later_than_without_them(case: str) -> None:
 
 def test_what_comes_more_than_k_times_a_day_is_waited_for() -> None:
     """Else the tests above could not fail."""
-    usual, disturbed = looks(), looks(((OTHER,), 15.0))
+    usual, disturbed = looks(), looks(((OTHER,), 40.0))
     settled = [now for now in usual if now >= SETTLED]
     ends = [
         (usual[now].ended["7d", "decisions"], disturbed[now].ended["7d", "decisions"])
         for now in settled
     ]
 
-    assert all(later < soon for soon, later in ends if soon and later)
-    assert all(later for _, later in ends)
+    assert all(soon and later and later <= soon for soon, later in ends)
+    assert sum(later < soon for soon, later in ends if soon and later) > len(ends) / 2

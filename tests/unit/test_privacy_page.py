@@ -14,7 +14,7 @@ from monitor.commands.db import command as db
 from monitor.core.bands import STEPS, Precision, edges
 from monitor.core.blocks import blocks_kept
 from monitor.core.contract import State
-from monitor.core.time import DAY, WINDOWS
+from monitor.core.time import DAY, HOUR, WINDOWS
 from monitor.evaluate import release
 from monitor.settings.sections import Privacy, Retention, Stream
 from monitor.settings.use_case import AttributeSettings, UseCase
@@ -50,11 +50,10 @@ def test_k_and_what_follows_from_it() -> None:
 
 
 def test_the_periods_are_those_of_the_release() -> None:
-    assert f"slower than k in {release.POOL_PERIOD // DAY} days" in row("pooling")
-    assert f"slower than k in {release.CELL_PERIOD // DAY} days" in row("pooling")
+    assert f"slower than k in {release.POOL_PERIOD // HOUR} hours" in row("pooling")
+    assert f"slower than k in {release.CELL_PERIOD // HOUR} hours" in row("pooling")
     assert f"the last {release.MAP_SPAN // DAY} days" in row("pooling")
-    assert release.OTHER_PERIOD == DAY
-    assert "slower than k a day" in row("leaving out")
+    assert f"slower than k in {release.OTHER_PERIOD // HOUR} hours" in row("leaving out")
     taken = row("labels taken as not given")
     assert f"of a route in {release.LABEL_PERIOD // DAY} days" in taken
     assert f"(`__other__`: in {release.OTHER_LABEL_PERIOD // DAY})" in taken
