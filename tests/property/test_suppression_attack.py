@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from monitor.core.atoms import parse_atom
-from monitor.core.bands import edges
+from monitor.core.bands import Precision, edges
 from monitor.core.cells import Route, Stratum
 from monitor.core.contract import GroupBy, Metric
 from monitor.core.snapshot import GroupTable, ShownRate, SliceRow
@@ -53,7 +53,8 @@ def constraints(
 
 def shares(rate: ShownRate) -> tuple[float, float]:
     if rate.value is not None:
-        return rate.value - 0.005, rate.value + 0.005
+        half = float(Precision(K).step(rate.support)) / 2
+        return rate.value - half, rate.value + half
     return rate.at_least or 0, 1 if rate.at_most is None else rate.at_most
 
 
