@@ -169,9 +169,11 @@ def metric_rows(
 
 
 def _enough(limits: Limits, rate: Rate) -> Bools:
-    """Shown, with the contract's minimum support."""
-    minimum = limits.min_support(rate.exact.metric)
-    return rate.shown.shown & (rate.exact.support >= minimum - 1e-9)  # n_eff is a quotient
+    """Shown, with the contract's minimum support.
+
+    By the band's lower edge: the exact support would cut the band in two for every reader.
+    """
+    return rate.shown.shown & (rate.shown.support >= limits.min_support(rate.exact.metric))
 
 
 def _levels(limits: Limits, rate: Rate, enough: Bools) -> list[Verdict | None]:

@@ -12,7 +12,6 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-
 from adversary.numbers import Bound, K, band, bounds_of
 from adversary.pages import DECISIONS, Numbers, Publication
 
