@@ -154,6 +154,14 @@ class FamilyState:
         tally = Tally.of(len(rows.slices), rows.of(index)[at], index.strata[at], counts.values)
         return replace(tally, units=rows.units(units, index).summed())
 
+    def shown_edges(self, *, labels: bool) -> list[int]:
+        """All edges but those of burned blocks at the end: what came before them stands."""
+        edges, burned = self.of(labels)
+        last = len(edges)
+        while last > 1 and edges[last - 1] in burned:
+            last -= 1
+        return edges[:last]
+
     def burned_spans(self, *, labels: bool) -> list[Span]:
         """The blocks that are never published.
 

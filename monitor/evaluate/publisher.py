@@ -94,7 +94,7 @@ class Publisher:
 
     def shown(self, state: FamilyState, kind: WindowKind, release: Release) -> Shown:
         """The newest blocks that cover a window."""
-        edges = state.edges
+        edges = state.shown_edges(labels=False)
         hours = on_the_hour(edges)
         fine = kind.grain is Grain.MINUTES5
         decided = newest_span(edges if fine else hours, kind.length)
@@ -103,7 +103,7 @@ class Publisher:
         edges = hours if decided is None or _on_the_hour(decided) else edges
         out = (*self.excluded, *state.burned_spans(labels=False))
         decided_in = without(decided, edges, out) if decided else ()
-        edges = state.label_edges
+        edges = state.shown_edges(labels=True)
         labelled = newest_span(edges, kind.length) if kind.labelled else None
         out = (*self.excluded, *state.burned_spans(labels=True))
         labelled_in = without(labelled, edges, out) if labelled else ()

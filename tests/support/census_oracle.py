@@ -105,28 +105,9 @@ def as_labelled(frame: pd.DataFrame) -> dict[str, Rate]:
     return plain(frame[frame["requested"]])
 
 
-def pooled(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows with rare values of rac1p as ``__other__``: smallest first, until k are there."""
-    sizes = frame["rac1p"].value_counts().sort_values()
-    rare: list[str] = []
-    while sizes.iloc[len(rare)] < K or 0 < sizes.iloc[: len(rare)].sum() < K:
-        rare.append(str(sizes.index[len(rare)]))
-    return frame.assign(rac1p=frame["rac1p"].where(~frame["rac1p"].isin(rare), OTHER))
-
-
 def band_edge(n: int) -> int:
     """Lower edge of the support band that holds n; 0 below k."""
     edge = found = K
     while edge <= n:
         found, edge = edge, ceil(1.25 * edge - 0.5)
     return found if n >= K else 0
-
-
-def is_open(frame: pd.DataFrame, attributes: Sequence[str], labelled: bool) -> bool:
-    """Whether no slice of a group-by has 1 to k - 1 decisions (labels in a route)."""
-    names = slice_names(frame, attributes)
-    if names.value_counts().between(1, K - 1).any():
-        return False
-    asked = frame["requested"]
-    labels = frame[asked].groupby([names[asked], frame["auto"][asked]]).size()
-    return not (labelled and labels.between(1, K - 1).any())

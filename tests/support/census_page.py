@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import census_oracle as oracle
 import pandas as pd
 from census_run import Consumed
 
@@ -20,22 +19,19 @@ def shown(run: Consumed, name: str, **labels: str) -> dict[str, float]:
     }
 
 
-def window_rows(run: Consumed, window: str, kind: str = "decisions") -> pd.DataFrame:
-    """The pooled rows of a window, as its published edges say."""
-    frame = oracle.pooled(newest_rows(run.history.frame, 28 * DAY))
-    where = {("window", window), ("kind", kind)}
-    start, end = (
-        next(
-            value
-            for (family, having), value in run.series.items()
-            if family == f"slicewatch_window_{edge}_timestamp_seconds" and where <= having
-        )
+def window_rows(
+    run: Consumed, window: str, group_by: str, kind: str = "decisions"
+) -> pd.DataFrame | None:
+    """The rows of what a group-by shows in a window, by its published edges; None before any."""
+    frame = run.history.frame
+    where = {("window", window), ("kind", kind), ("group_by", group_by)}
+    edges = [
+        value * 1e6
         for edge in ("start", "end")
-    )
-    assert end - start == WINDOWS[window]
-    assert end == NEW_YEAR_2019 or window == "1h"
-    return frame[(frame["decided"] >= start * 1e6) & (frame["decided"] < end * 1e6)]
-
-
-def newest_rows(frame: pd.DataFrame, seconds: int) -> pd.DataFrame:
-    return frame[frame["decided"] >= (NEW_YEAR_2019 - seconds) * 1_000_000]
+        for (family, having), value in run.series.items()
+        if family == f"slicewatch_window_{edge}_timestamp_seconds" and where <= having
+    ]
+    if not edges:
+        return None
+    start, end = edges
+    return frame[(frame["decided"] >= start) & (frame["decided"] < end)]
