@@ -89,11 +89,6 @@ class WindowKind:
     grain: Grain
     labelled: bool = True
 
-    @property
-    def panes(self) -> int:
-        """Number of panes the window spans."""
-        return self.length // int(self.grain)
-
 
 WINDOWS: dict[str, WindowKind] = {
     "1h": WindowKind("1h", HOUR, Grain.MINUTES5, labelled=False),

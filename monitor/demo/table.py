@@ -30,9 +30,9 @@ SVG_WIDTH = 112
 
 _REMOTE_FONT = re.compile(r",\s*url\([^)]*\) format\([^)]*\)")
 
-_NOTES = f"""
+_NOTES = """
 truth: what the generator knows; labelled: over labelled rows only. kiosk has
-fewer than k = 11 decisions: never shown alone, pooled with tablet in {OTHER}."""
+fewer than k = 11 decisions a day: it is left out of every table."""
 
 _COLOURS = {
     State.SUPPRESSED: "dim",
