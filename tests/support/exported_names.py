@@ -10,13 +10,16 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
+import alerts
+import consumers
+import monitor
 from alerts.catalogue import CATALOGUE
 from monitor.core.snapshot import Snapshot
 from monitor.store.schema import PUBLISHED
 from monitor.store.status_report import StoreStatus
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("monitor", "consumers", "alerts")
+PACKAGES = [Path(*package.__path__) for package in (monitor, consumers, alerts)]
+"""Where they are imported from: the tree, or an installed wheel."""
 LEVELS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 LOGGERS = frozenset({"log", "_log"})
 WRITERS = frozenset({"problem", "echo", "UsageError", "BadParameter"})
@@ -151,10 +154,10 @@ def _told(argument: ast.expr) -> Iterator[str]:
 
 def _calls() -> Iterator[tuple[str, ast.Call]]:
     for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
+        for path in sorted(package.rglob("*.py")):
             if "migrations" in path.parts:
                 continue
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            module = ".".join(path.relative_to(package.parent).with_suffix("").parts)
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call):
                     yield module, node
