@@ -139,7 +139,9 @@ class Condition:
         k: smallest cell that may be shown.
         labels: whether labels are counted, or decisions.
         allowed: instants at which every family that is refined has an edge.
-        burned: of these, where a block ends that is never published if it does not hold.
+        burned: where a block ended that is never published; one that comes to hold such an instant
+            is not either, since what was published beside it could be subtracted. Where one is
+            allowed, it ends a block whatever that holds.
         rule: what every cell needs.
     """
 
@@ -177,7 +179,7 @@ def advance(
         holds = condition.holds(tail)
         late = pane.end % HOUR == 0 or _leaves_enough(last, tail, pane.end, condition.k)
         if pane.end in condition.burned or (holds and late):
-            found.append(Edge(pane.end, burned=not holds))
+            found.append(Edge(pane.end, any(last < at <= pane.end for at in condition.burned)))
             last, tail = pane.end, Tally.empty(len(tail.decisions))
     return found, tail
 

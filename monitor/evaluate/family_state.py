@@ -71,7 +71,8 @@ class FamilyState:
         edges: increasing, in event time; blocks of decisions lie between them, the first edge
             is where the first block begins. Off the hour only within the last day.
         label_edges: the same for labels; a subset on the hour.
-        burned: edges whose block is never published.
+        burned: edges whose block is never published, and instants that were such edges: once
+            burned, whatever block holds it.
         label_burned: the same of labels.
         tail: what the open block of decisions holds.
         label_tail: what the open block of labels holds.
@@ -125,7 +126,7 @@ class FamilyState:
             tail = self.label_tail if labels else self.tail
             made, tail = advance(edges[-1], tail, run.panes(self.rows), condition)
             self.leave_open(tail, labels)
-        burned -= {edge.at for edge in made if not edge.burned}
+        burned |= {edge.at for edge in made if edge.burned}
         edges.extend(edge.at for edge in made)
         return made
 
@@ -163,10 +164,7 @@ class FamilyState:
         return edges[:last]
 
     def burned_spans(self, *, labels: bool) -> list[Span]:
-        """The blocks that are never published.
-
-        Other settings may have joined one with the next: then both are.
-        """
+        """The blocks that are never published."""
         edges, burned = self.of(labels)
         ends = {bisect_left(edges, at) for at in burned}
         return [Span(edges[i - 1], edges[i]) for i in sorted(ends) if 0 < i < len(edges)]
@@ -186,14 +184,21 @@ class FamilyState:
             "unlabelled": sorted(self.unlabelled),
             "left_out": sorted(self.left_out),
             "left_out_share": self.left_out_share,
+            # Those that are no edges any more.
+            "burned": sorted(self.burned.difference(self.edges)),
+            "label_burned": sorted(self.label_burned.difference(self.label_edges)),
         }
         return StoredMap(self.condition, json.dumps(body, sort_keys=True))
 
     def restore(self, stored: StoredMap | None) -> bool:
         """Take the map that is kept; False where there is none made under these settings."""
-        if stored is None or stored.condition != self.condition:
+        if stored is None:
             return False
         body = json.loads(stored.body)
+        self.burned.update(body["burned"])
+        self.label_burned.update(body["label_burned"])
+        if stored.condition != self.condition:
+            return False
         self.unlabelled = frozenset((row, route) for row, route in body["unlabelled"])
         self.left_out = frozenset(body["left_out"])
         self.left_out_share = body["left_out_share"]

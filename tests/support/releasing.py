@@ -215,6 +215,17 @@ def divided(before: Kept, after: Kept) -> list[str]:
     return found
 
 
+def given_away(before: Kept, after: Kept) -> list[str]:
+    """Blocks that hold a burned one: what was published beside it could be subtracted."""
+    found = []
+    for key in before.edges:
+        edges = sorted(before.edges[key].items())
+        burned = [(start, end) for (start, _), (end, lost) in pairwise(edges) if lost]
+        for start, end in after.blocks(*key):
+            found += [f"{key} {start}-{end}: {b}" for b in burned if b[0] < end and start < b[1]]
+    return found
+
+
 @dataclass
 class Brute:
     """Blocks by the rule alone: one pane after the other, one row after the other.

@@ -136,11 +136,26 @@ class TestAdvance:
         assert edges(panes, allowed=()) == []
 
     def test_a_burned_instant_ends_a_block_whatever_it_holds(self) -> None:
-        panes = hours([(3,), (11,), (2,)])
-        rule = condition(panes, burned={HOUR, 2 * HOUR})
-        made, tail = advance(0, Tally.empty(1), panes, rule)
-        assert made == [Edge(HOUR, burned=True), Edge(2 * HOUR)], "one that holds is published"
+        panes = hours([(3,), (11,), (11,), (2,)])
+        made, tail = advance(0, Tally.empty(1), panes, condition(panes, burned={HOUR}))
+        assert made == [Edge(HOUR, burned=True), Edge(2 * HOUR), Edge(3 * HOUR)]
         assert tail.decisions.sum() == 2
+
+    def test_once_burned_a_block_is_burned_whatever_it_comes_to_hold(self) -> None:
+        """The hour before was published; a sum of both could be subtracted from."""
+        panes = hours([(11,), (3,), (11,), (11,)])
+        rule = condition(panes, allowed={2 * HOUR, 4 * HOUR}, burned={2 * HOUR})
+        made, _ = advance(0, Tally.empty(1), panes, rule)
+        assert made == [Edge(2 * HOUR, burned=True), Edge(4 * HOUR)]
+
+    def test_a_burned_instant_that_is_no_edge_any_more_burns_the_block_that_holds_it(self) -> None:
+        panes = hours([(11,), (3,), (11,), (11,)])
+        rule = condition(panes, allowed={HOUR, 3 * HOUR, 4 * HOUR}, burned={2 * HOUR})
+        at_once, _ = advance(0, Tally.empty(1), panes, rule)
+        assert at_once == [Edge(HOUR), Edge(3 * HOUR, burned=True), Edge(4 * HOUR)]
+        first, tail = advance(0, Tally.empty(1), panes[:2], rule)
+        then, _ = advance(first[-1].at, tail, panes[2:], rule)
+        assert [*first, *then] == at_once, "also where the open block held it already"
 
     def test_labels_are_looked_at_for_blocks_of_labels(self) -> None:
         few, enough = Tally.empty(1), Tally.empty(1)

@@ -21,6 +21,7 @@ from releasing import (
     Kept,
     Releasing,
     divided,
+    given_away,
     instants,
     moved,
     prompt,
@@ -129,6 +130,7 @@ def test_no_block_of_any_world_holds_a_small_cell(seed: int) -> None:
             assert unnested(after) == []
             if before is not None:
                 assert divided(before, after) == []
+                assert given_away(before, after) == []
             if number % 6 == 5:
                 assert small_cells(site.engine, after, K) == []
             before = after
@@ -164,6 +166,7 @@ def test_new_maps_every_week_make_unions_of_the_old_blocks() -> None:
             after = site.kept()
             if before is not None:
                 assert divided(before, after) == []
+                assert given_away(before, after) == []
                 if after.marks["maps_week"] != before.marks.get("maps_week"):
                     made.append(after.marks["decisions"])
             before = after
@@ -219,6 +222,8 @@ def change_midway(world: World, before: str, after: str) -> tuple[Kept, Kept, li
             site.until(now)
         new = site.kept()
         assert divided(at_once, new) == []
+        assert given_away(old, at_once) == []
+        assert given_away(at_once, new) == []
         assert unnested(new) == []
         return old, new, small + small_cells(site.engine, new, site.settings.use_case[0].k)
 
