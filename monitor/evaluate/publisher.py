@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
 
 from monitor.core.blocks import Span, newest_span, on_the_hour, without
 from monitor.core.build import BlockCounts, Builder
@@ -20,6 +21,7 @@ from monitor.evaluate.release import Release
 from monitor.evaluate.windows import Sums
 from monitor.store.fold import EvaluatorStore
 
+_Table = TypeVar("_Table", GroupTable, WindowTable)
 Contracts = Sequence[tuple[Contract, Sequence[WindowKind]]]
 
 
@@ -46,7 +48,8 @@ class Publisher:
         excluded: event time whose data are known to be bad.
         revision: changes whenever closed panes do.
         labelled: counts of the total in the longest labelled window.
-        tables: those of the last Snapshot, by contract, group-by and window.
+        tables: those of the last Snapshot, by contract, group-by and window; the total's without
+            its groups.
     """
 
     contracts: Contracts
@@ -55,7 +58,9 @@ class Publisher:
     excluded: tuple[Span, ...] = ()
     revision: int = 0
     labelled: Counts = field(default_factory=Counts.empty)
-    tables: dict[tuple[str, str, str], tuple[Shown, GroupTable]] = field(default_factory=dict)
+    tables: dict[tuple[str, str, str], tuple[Shown, GroupTable | WindowTable]] = field(
+        default_factory=dict
+    )
     # Apart: labels of hours that are closed to decisions may still come.
     _decided: Sums = field(default_factory=Sums)
     _labelled: Sums = field(default_factory=Sums)
@@ -156,30 +161,42 @@ class _Maker:
     builder: Builder
 
     def group(self, release: Release, kind: WindowKind, group: GroupBy) -> GroupTable:
-        state = release.families[_family_name(self.builder.contract, group.attributes)]
-        shown = self.publisher.shown(state, kind, release)
-        counts = self.publisher.counts(self.store, self.index, kind, shown)
-        key = (self.builder.contract.name, group.name, kind.name)
-        known = self.publisher.tables.get(key)
-        if known is None or known[0] != shown:
-            known = (shown, self.builder.group(group, counts, state.pooling, state.left_out_share))
-            self.publisher.tables[key] = known
-        return known[1]
+        state, shown, counts = self._counted(release, kind, group.attributes)
+
+        def make() -> GroupTable:
+            return self.builder.group(group, counts, state.pooling, state.left_out_share)
+
+        return self._kept((self.builder.contract.name, group.name, kind.name), shown, make)
 
     def window(
         self, release: Release, kind: WindowKind, groups: Sequence[GroupTable]
     ) -> WindowTable:
-        state = release.families[_family_name(self.builder.contract, ())]
-        shown = self.publisher.shown(state, kind, release)
-        counts = self.publisher.counts(self.store, self.index, kind, shown)
+        _, shown, counts = self._counted(release, kind, ())
         if kind.labelled:
             self.publisher.labelled = counts.labelled
-        return self.builder.window(kind.name, counts, groups)
+
+        def make() -> WindowTable:
+            return self.builder.window(kind.name, counts, ())
+
+        table = self._kept((self.builder.contract.name, "", kind.name), shown, make)
+        return replace(table, groups=tuple(groups))
+
+    def _counted(
+        self, release: Release, kind: WindowKind, attributes: tuple[str, ...]
+    ) -> tuple[FamilyState, Shown, BlockCounts]:
+        state = release.families[Family(self.builder.contract.name, attributes).name]
+        shown = self.publisher.shown(state, kind, release)
+        return state, shown, self.publisher.counts(self.store, self.index, kind, shown)
+
+    def _kept(self, key: tuple[str, str, str], shown: Shown, make: Callable[[], _Table]) -> _Table:
+        """The last Snapshot's table where it is of the same blocks."""
+        known = self.publisher.tables.get(key)
+        if known is not None and known[0] == shown:
+            return cast(_Table, known[1])
+        table = make()
+        self.publisher.tables[key] = (shown, table)
+        return table
 
 
 def _on_the_hour(span: Span) -> bool:
     return span.start % HOUR == 0 and span.end % HOUR == 0
-
-
-def _family_name(contract: Contract, attributes: tuple[str, ...]) -> str:
-    return Family(contract.name, attributes).name
