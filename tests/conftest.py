@@ -13,13 +13,17 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from brokers import Broker, TansuBroker
 from certificates import make_certificates
 from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
 from postgres import PostgresServer, has_postgres
 from secured_kafka import SecuredKafka
+
+from monitor.store import database
 
 BROKER_FIXTURES = {"kafka", "apache", "own_kafka", "secured_kafka", "tansu"}
 
@@ -154,6 +158,24 @@ def postgres_url(postgres: PostgresServer) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex[:12]}"
     yield postgres.create_database(name)
     postgres.drop_database(name)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind: what runs on one must run on the other."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    server: str = request.getfixturevalue("postgres_url")
+    return server
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[sa.Engine]:
+    """The same with all tables."""
+    engine = database.create_engine(url)
+    database.migrate(engine)
+    yield engine
+    engine.dispose()
 
 
 def _postgres_process() -> Iterator[PostgresServer]:

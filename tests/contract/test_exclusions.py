@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -28,16 +26,6 @@ from monitor.store.schema import COUNTER_COLUMNS, cell, released, version
 T0 = 480_000 * HOUR
 NOW = T0 + 30 * HOUR
 GOOD, BAD = "judge=1,threshold=0.7", "judge=2,threshold=0.7"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
-    server = request.param == "postgresql"
-    url = request.getfixturevalue("postgres_url") if server else f"sqlite:///{tmp_path}/store.db"
-    engine = db.create_engine(url)
-    db.migrate(engine)
-    yield engine
-    engine.dispose()
 
 
 def declare(
@@ -171,7 +159,7 @@ def test_two_who_declare_at_once_both_get_an_id(engine: sa.Engine) -> None:
     }
 
 
-@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)  # SQLite's readers never wait
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)  # SQLite's readers never wait
 def test_who_evaluates_is_not_held_up(engine: sa.Engine) -> None:
     with db.writing(engine) as connection:
         connection.execute(sa.text("LOCK TABLE exclusion IN SHARE ROW EXCLUSIVE MODE"))

@@ -6,7 +6,7 @@ The fixture ``url`` is the list of databases: another one joins by a parameter.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -44,21 +44,10 @@ class Time:
         return TODAY / 1e6
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgresql":
-        server: str = request.getfixturevalue("postgres_url")
-        return server
-    return f"sqlite:///{tmp_path}/store.db"
-
-
 @pytest.fixture
-def engine(url: str) -> Iterator[sa.Engine]:
-    engine = db.create_engine(url)
-    db.migrate(engine)
+def engine(engine: sa.Engine) -> sa.Engine:
     IngestStore(engine, "decisions", Time()).register([D0, L0])
-    yield engine
-    engine.dispose()
+    return engine
 
 
 def keep(engine: sa.Engine, *wanted: IdKey) -> tuple[IdKey, ...]:

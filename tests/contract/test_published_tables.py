@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Counted
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -25,16 +25,6 @@ from monitor.store.schema import PUBLISHED, metadata, snapshot
 
 TODAY = date(2024, 10, 4)
 SOURCES = Path(published_tables.__file__).parents[2]
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
-    server = request.param == "postgresql"
-    url = request.getfixturevalue("postgres_url") if server else f"sqlite:///{tmp_path}/store.db"
-    engine = db.create_engine(url)
-    db.migrate(engine)
-    yield engine
-    engine.dispose()
 
 
 def publish(engine: sa.Engine, snapshot: Snapshot) -> None:

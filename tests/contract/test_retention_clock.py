@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 import sqlalchemy as sa
 from published_lesson import BOTH, T0, lesson
 
@@ -100,16 +98,6 @@ OF_NO_EVENT = {
     "id_key",  # fingerprints, as long as the settings have the key; the store's own key goes
     "meta",
 }
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
-    server = request.param == "postgresql"
-    url = request.getfixturevalue("postgres_url") if server else f"sqlite:///{tmp_path}/store.db"
-    engine = db.create_engine(url)
-    db.migrate(engine)
-    yield engine
-    engine.dispose()
 
 
 def insert(connection: sa.Connection, table: str, **values: Any) -> None:

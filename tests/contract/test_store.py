@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter as Counted
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,22 +65,6 @@ class Time:
 
     def monotonic(self) -> float:
         return self.at / 1e6
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgresql":
-        server: str = request.getfixturevalue("postgres_url")
-        return server
-    return f"sqlite:///{tmp_path}/store.db"
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[sa.Engine]:
-    engine = db.create_engine(url)
-    db.migrate(engine)
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -12,7 +10,6 @@ import sqlalchemy as sa
 from monitor.core.time import DAY, HOUR
 from monitor.errors import FencedError
 from monitor.ports import Claim, DeadLetter, Dictionary, Shard, ShardFlush, Tallies
-from monitor.store import database as db
 from monitor.store import dead_letters, ingest, retention
 from monitor.store.ingest import IngestStore, read_statuses
 from monitor.store.records import Records
@@ -33,16 +30,6 @@ class Time:
 
     def monotonic(self) -> float:
         return self.at / 1e6
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
-    at_server = request.param == "postgresql"
-    url = request.getfixturevalue("postgres_url") if at_server else f"sqlite:///{tmp_path}/s.db"
-    engine = db.create_engine(url)
-    db.migrate(engine)
-    yield engine
-    engine.dispose()
 
 
 class Worker:

@@ -42,15 +42,6 @@ from monitor.store.shards import read_statuses
 SECONDS = 120
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/old.db"
-    found: str = request.getfixturevalue("postgres_url")
-    return found
-
-
 @pytest.fixture
 def engine(url: str) -> Iterator[sa.Engine]:
     engine = database.create_engine(url)

@@ -33,14 +33,6 @@ FROM, TO = "2026-06-01T08:00:00Z", "2026-06-01T14:00:00+02:00"
 DECLARED = ("--from", FROM, "--to", TO, "--reason", "test traffic", "--owner", "triage team")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/store.db"
-    server: str = request.getfixturevalue("postgres_url")
-    return server
-
-
 @pytest.fixture
 def pipeline(tmp_path: Path, url: str) -> Iterator[Pipeline]:
     with Pipeline(tmp_path, store__url=url) as pipeline:

@@ -78,14 +78,6 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "slicewatch")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgresql":
-        server: str = request.getfixturevalue("postgres_url")
-        return server
-    return f"sqlite:///{tmp_path}/store.db"
-
-
 class Site(Pipeline):
     """A pipeline whose settings change; what runs keeps those it was started with."""
 
