@@ -11,6 +11,7 @@ import click
 
 from alerts.catalogue import CATALOGUE
 from monitor.commands.db import command as db
+from monitor.store.dead_letters import MAX_DEAD_LETTERS
 from monitor.store.status_report import ShardReport, StoreStatus, TableReport
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
@@ -52,3 +53,7 @@ def test_every_metric_named_is_in_the_catalogue() -> None:
     named = set(re.findall(r"`(slicewatch_[a-z_]+)", SECTION))
     assert named
     assert named <= names
+
+
+def test_the_limit_of_dead_letters_is_that_of_the_store() -> None:
+    assert f"Of each partition {MAX_DEAD_LETTERS:,} a day are kept" in SECTION
