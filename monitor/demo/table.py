@@ -32,7 +32,7 @@ _REMOTE_FONT = re.compile(r",\s*url\([^)]*\) format\([^)]*\)")
 
 _NOTES = """
 truth: what the generator knows; labelled: over labelled rows only. kiosk has
-fewer than k = 11 decisions a day: it is left out of every table."""
+fewer than k = 11 decisions a day: it is in no number that is shown."""
 
 _COLOURS = {
     State.SUPPRESSED: "dim",
