@@ -1,0 +1,1 @@
+"""Sequential tests and drift detectors: state in arrays, event time passed in, no I/O."""

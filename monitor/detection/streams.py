@@ -1,0 +1,77 @@
+"""Streams: what the sequential tests watch, and the share of the error budget each may spend.
+
+A stream is one direction of one declared comparison of a contract (a gap), or one level. All of
+them are declared by the settings, ``__other__`` included, before any data is seen. Together they
+may page falsely once in :data:`BUDGET_DAYS` event days on average: their weights sum to at most 1,
+and are never normalised again.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from fractions import Fraction
+
+from monitor.core.contract import Metric
+
+BUDGET_DAYS = 90.0
+"""E[false pages up to day t] <= t / BUDGET_DAYS, over the whole fleet."""
+
+
+class Direction(enum.StrEnum):
+    """Who is worse off, by the contract's orientation (a lower TPR, a higher FPR or blocked)."""
+
+    SLICE_WORSE = "slice_worse"
+    REFERENCE_WORSE = "reference_worse"
+
+
+class Kind(enum.StrEnum):
+    """What a stream compares."""
+
+    GAP = "gap"  # a slice with its reference
+    LEVEL = "level"  # a slice with a number of the contract
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stream:
+    """One monitored comparison; equal ones continue each other over restarts and settings.
+
+    Attributes:
+        contract: name.
+        group_by: attribute names joined by ``+``.
+        metric: TPR, FPR or BLOCKED.
+        kind: a gap or a level.
+        slice: slice text.
+        reference: slice text or ``complement``; empty for a level.
+        direction: who would be worse off; SLICE_WORSE for a level.
+        limit: of the contract, inclusive.
+    """
+
+    contract: str
+    group_by: str
+    metric: Metric
+    kind: Kind
+    slice: str
+    reference: str
+    direction: Direction
+    limit: Fraction
+
+    @property
+    def depth(self) -> int:
+        """Number of attributes: 1 is a marginal."""
+        return self.group_by.count("+") + 1
+
+    @property
+    def key(self) -> str:
+        """Unique text that all of it can be read from."""
+        parts = (
+            self.contract,
+            self.group_by,
+            self.metric.value,
+            self.kind.value,
+            self.slice,
+            self.reference,
+            self.direction.value,
+            str(self.limit),
+        )
+        return "|".join(parts)
