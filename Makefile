@@ -28,7 +28,7 @@ demo: $(VENV)/.installed-demo
 
 test: lint
 	@echo "== tests, the built wheel's own among them"
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/.installed-test
 	@echo "== ruff"

@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,16 @@ from monitor.store import database
 BROKER_FIXTURES = {"kafka", "apache", "own_kafka", "secured_kafka", "tansu"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Files with slow tests first, or one worker ends with them while the others have nothing."""
+    _mark_brokers(items)
+    yield
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
+def _mark_brokers(items: list[pytest.Item]) -> None:
     """Mark the tests that use a broker, so that ``-m "not broker"`` leaves them out.
 
     A fixture that is parametrized by the names of brokers asks for them only later: its
