@@ -1,0 +1,53 @@
+"""State of detectors as bytes: named arrays, exact to the bit."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+VERSION = 1
+"""Changes when bytes of an older version cannot be read any more."""
+
+
+def encode(arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, object]) -> bytes:
+    """Arrays and facts (as JSON has them) in one; equal ones give equal bytes.
+
+    Example:
+        >>> body = encode({"log_r": np.array([0.1, -np.inf])}, {"day": 3})
+        >>> arrays, facts = decode(body)
+        >>> arrays["log_r"].tolist(), facts
+        ([0.1, -inf], {'day': 3})
+    """
+    names = sorted(arrays)
+    shapes = [[name, arrays[name].dtype.str, list(arrays[name].shape)] for name in names]
+    head = json.dumps({"version": VERSION, "arrays": shapes, "facts": facts}, sort_keys=True)
+    raw = b"".join(np.ascontiguousarray(arrays[name]).tobytes() for name in names)
+    text = head.encode()
+    return zlib.compress(len(text).to_bytes(4, "little") + text + raw, 1)
+
+
+def decode(body: bytes) -> tuple[Arrays, dict[str, Any]]:
+    """What :func:`encode` was given.
+
+    Raises:
+        ValueError: if the bytes are of another version.
+    """
+    data = zlib.decompress(body)
+    start = 4 + int.from_bytes(data[:4], "little")
+    head = json.loads(data[4:start])
+    if head["version"] != VERSION:
+        raise ValueError(f"detector state of version {head['version']}, not {VERSION}")
+    arrays: Arrays = {}
+    for name, kind, shape in head["arrays"]:
+        dtype = np.dtype(kind)
+        size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        arrays[name] = np.frombuffer(data[start : start + size], dtype).reshape(shape).copy()
+        start += size
+    return arrays, head["facts"]

@@ -1,0 +1,76 @@
+"""What the settings declare before any data is seen."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from monitor.core.coding import Attribute, Coding
+from monitor.core.contract import Contract, GroupBy, Limits, Metric, PrimaryMetric
+from monitor.detection.declared import all_streams, comparisons, declared_slices
+from monitor.detection.streams import Direction, Kind
+
+CODING = Coding((Attribute("channel", ("chat", "email")), Attribute("tone", ("formal",))))
+
+
+def contract(*groups: GroupBy, blocked: str | None = None, min_tpr: str | None = None) -> Contract:
+    limits = Limits(
+        max_tpr_gap=Fraction("0.10"),
+        max_fpr_gap=Fraction("0.08"),
+        max_blocked_gap=Fraction(blocked) if blocked else None,
+        min_tpr=Fraction(min_tpr) if min_tpr else None,
+        max_fpr=None,
+        min_positives=50,
+        min_negatives=30,
+    )
+    return Contract(
+        "replies", "1", "owner", PrimaryMetric.EQUAL_OPPORTUNITY, limits, "7d", groups, False, 11
+    )
+
+
+def test_other_and_missing_are_slices_like_any() -> None:
+    assert declared_slices(GroupBy(("channel",)), CODING) == (
+        "channel=__missing__",
+        "channel=__other__",
+        "channel=chat",
+        "channel=email",
+    )
+    assert len(declared_slices(GroupBy(("channel", "tone")), CODING)) == 4 * 3
+
+
+def test_every_slice_is_compared_with_the_rest_in_both_directions() -> None:
+    group = GroupBy(("channel",))
+    found = comparisons(contract(group), group, Metric.TPR, Kind.GAP, CODING)
+    slices = declared_slices(group, CODING)
+    assert [stream.slice for stream in found.streams] == [slices[row] for row in found.rows]
+    assert {stream.slice for stream in found.streams} == {*slices} - {"channel=__missing__"}
+    assert all(stream.limit == Fraction("0.10") for stream in found.streams)
+    flags = [stream.direction is Direction.REFERENCE_WORSE for stream in found.streams]
+    assert [*found.reversed] == flags == [False, True] * 3
+
+
+def test_a_named_reference_is_not_compared_with_itself() -> None:
+    group = GroupBy(("channel",), "channel=chat")
+    found = comparisons(contract(group), group, Metric.FPR, Kind.GAP, CODING)
+    assert {stream.slice for stream in found.streams} == {"channel=email", "channel=__other__"}
+    assert {stream.reference for stream in found.streams} == {"channel=chat"}
+
+
+def test_what_has_no_limit_has_no_stream() -> None:
+    group = GroupBy(("channel",))
+    limited = contract(group, blocked="0.1", min_tpr="0.8")
+    for metric, kind, wanted in [
+        (Metric.BLOCKED, Kind.GAP, 6),
+        (Metric.TPR, Kind.LEVEL, 3),
+        (Metric.FPR, Kind.LEVEL, 0),
+        (Metric.SELECTION, Kind.GAP, 0),
+    ]:
+        assert len(comparisons(limited, group, metric, kind, CODING).streams) == wanted
+    gone = GroupBy(("channel",), "channel=fax")
+    assert comparisons(limited, gone, Metric.TPR, Kind.GAP, CODING).streams == ()
+
+
+def test_all_of_them_have_keys_of_their_own() -> None:
+    groups = (GroupBy(("channel",)), GroupBy(("channel", "tone")))
+    streams = all_streams([contract(*groups, min_tpr="0.8")], CODING)
+    assert len({stream.key for stream in streams}) == len(streams) == len({*streams})
+    assert {stream.depth for stream in streams} == {1, 2}
