@@ -7,6 +7,7 @@ from monitor.settings.model import Settings
 from monitor.settings.render import contract_numbers, contract_record, resolved
 from monitor.settings.sections import (
     Dedupe,
+    Detection,
     Evaluate,
     IdKeySettings,
     Ingest,
@@ -32,6 +33,7 @@ __all__ = [
     "AttributeSettings",
     "ContractSettings",
     "Dedupe",
+    "Detection",
     "Duration",
     "Evaluate",
     "GroupBySettings",

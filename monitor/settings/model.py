@@ -8,6 +8,7 @@ from monitor.core.coding import Coding
 from monitor.core.contract import Contract
 from monitor.settings.sections import (
     Dedupe,
+    Detection,
     Evaluate,
     Ingest,
     Pending,
@@ -30,6 +31,7 @@ class Settings(Section, frozen=True, kw_only=True):
     pending: Pending = field(default_factory=Pending)
     ingest: Ingest = field(default_factory=Ingest)
     evaluate: Evaluate = field(default_factory=Evaluate)
+    detection: Detection = field(default_factory=Detection)
     privacy: Privacy = field(default_factory=Privacy)
     retention: Retention = field(default_factory=Retention)
     server: Server = field(default_factory=Server)

@@ -135,6 +135,12 @@ class Evaluate(Section, frozen=True, kw_only=True):
     max_group_by_attributes: AttributeCount = 2
 
 
+class Detection(Section, frozen=True, kw_only=True):
+    """What the sequential tests must be told of the data."""
+
+    cluster_size: SmallCount = 1
+
+
 class IdKeySettings(Section, frozen=True, kw_only=True):
     """One of several id keys: its name, and the UTC day from which decisions are hashed with it."""
 
