@@ -1,0 +1,640 @@
+"""What the sequential tests must compute: slow, scalar, from the formulas alone.
+
+Nothing is shared with :mod:`monitor.detection` but the type of a stream. Every function works on
+floats, and those that only multiply work on Fractions too, so that expectations can be exact.
+Rates are always those of "the event y": ready for a TPR, not ready for an FPR.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+
+from monitor.core.contract import Metric
+from monitor.detection.streams import Kind, Stream
+
+Number = Fraction | float
+
+BELOW, ABOVE = -1, 1
+"""The direction of the evidence: the rate is below, or above, the boundary."""
+
+FRACTIONS = (0.02, 0.05, 0.12, 0.25, 0.5, 0.9)
+"""Bets of a level, as fractions of the largest one that cannot lose everything."""
+
+GAPS_BEYOND = (0.03, 0.06, 0.12, 0.25, 0.45)
+"""Alternatives of a gap, beyond the limit."""
+
+UNLABELLED, HIT, MISS = "unlabelled", "y", "not y"
+
+
+# --- One sample: the augmented bet --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Decisions that are alike: ``guess`` is f, what is believed of P(y); ``audit`` is pi."""
+
+    auto: bool
+    guess: Number
+    audit: Number
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        return (HIT, MISS) if self.audit == 1 else (UNLABELLED, HIT, MISS)
+
+    def estimate(self, outcome: str) -> Number:
+        """g: unbiased for P(y), if the guess or the audit rate is right."""
+        f, pi = self.guess, self.audit
+        return {UNLABELLED: f, HIT: f + (1 - f) / pi, MISS: f - f / pi}[outcome]
+
+    def z(self, outcome: str, boundary: Number) -> Number:
+        return (int(self.auto) - boundary) * self.estimate(outcome)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Decisions of a stratum, the labelled ones, and those of them with y."""
+
+    decisions: int
+    labelled: int
+    hits: int
+
+    def by_outcome(self) -> dict[str, int]:
+        return {
+            UNLABELLED: self.decisions - self.labelled,
+            HIT: self.hits,
+            MISS: self.labelled - self.hits,
+        }
+
+
+Cohort = Sequence[tuple[Stratum, Counted]]
+
+
+def largest_lam(strata: Iterable[Stratum], boundary: Number, side: int) -> Number:
+    """The bet that loses everything in the worst possible outcome; 0 where nothing can be lost."""
+    worst = max(-side * s.z(o, boundary) for s in strata for o in s.outcomes)
+    return 1 / worst if worst > 0 else 0
+
+
+def level_lams(strata: Sequence[Stratum], boundary: float, side: int) -> list[float]:
+    return [part * float(largest_lam(strata, boundary, side)) for part in FRACTIONS]
+
+
+def level_e(cohort: Cohort, boundary: Number, lam: Number, side: int) -> Number:
+    """The product over decisions of 1 + side * lam * z."""
+    e: Number = 1
+    for stratum, counted in cohort:
+        for outcome, count in counted.by_outcome().items():
+            for _ in range(count):
+                e = e * (1 + side * lam * stratum.z(outcome, boundary))
+    return e
+
+
+def level_log_e(cohort: Cohort, boundary: Number, lam: Number, side: int) -> float:
+    total = 0.0
+    for stratum, counted in cohort:
+        for outcome, count in counted.by_outcome().items():
+            if count:
+                factor = float(1 + side * lam * stratum.z(outcome, boundary))
+                total += count * safe_log(factor)
+    return total
+
+
+def safe_log(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf
+
+
+# --- One sample without sampling: likelihood ratios ---------------------------------------------
+
+
+def alternatives(boundary: float, side: int) -> list[float]:
+    low, high = min(0.01, boundary / 2), max(0.99, (1 + boundary) / 2)
+    return [
+        min(max(boundary + side * step, low), high)
+        for step in (0.02, 0.035, 0.06, 0.10, 0.17, 0.30)
+    ]
+
+
+def log_likelihood_ratio(trials: int, hits: int, null: float, alternative: float) -> float:
+    total = 0.0
+    if hits:
+        total += hits * math.log(alternative / null)
+    if trials - hits:
+        total += (trials - hits) * math.log((1 - alternative) / (1 - null))
+    return total
+
+
+# --- Two samples: the augmented bet -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One interval of the grid: evidence that a is above one level and b below another."""
+
+    above: Number
+    lam_above: Number
+    below: Number
+    lam_below: Number
+
+
+def gap_log_es(a: Cohort, b: Cohort, rungs: Sequence[Rung]) -> list[float]:
+    return [
+        level_log_e(a, rung.above, rung.lam_above, ABOVE)
+        + level_log_e(b, rung.below, rung.lam_below, BELOW)
+        for rung in rungs
+    ]
+
+
+def gap_log_e(a: Cohort, b: Cohort, rungs: Sequence[Rung]) -> float:
+    """Evidence that a exceeds b by more than the limit: that of the least convinced rung."""
+    return min(gap_log_es(a, b, rungs))
+
+
+def gap_e(a: Cohort, b: Cohort, rungs: Sequence[Rung]) -> Number:
+    """The same without logarithms."""
+    return min(
+        level_e(a, rung.above, rung.lam_above, ABOVE)
+        * level_e(b, rung.below, rung.lam_below, BELOW)
+        for rung in rungs
+    )
+
+
+def covered(rungs: Sequence[Rung], a: float, b: float) -> bool:
+    """Whether some rung has both of its nulls true for this pair of rates."""
+    return any(
+        (rung.lam_above == 0 or a <= rung.above + 1e-12)
+        and (rung.lam_below == 0 or b >= rung.below - 1e-12)
+        for rung in rungs
+    )
+
+
+def uncovered(rungs: Sequence[Rung], limit: float, steps: int = 200) -> list[tuple[float, float]]:
+    """Pairs within the limit that no rung is valid for: must be none for E[e] <= 1."""
+    missing = []
+    for i in range(steps + 1):
+        b = i / steps
+        for a in {min(1.0, b + limit), b, 0.0}:
+            if not covered(rungs, a, b):
+                missing.append((a, b))
+    return missing
+
+
+def cell_shares(rate: float, base: float, other: float) -> dict[bool, tuple[float, float]]:
+    """By auto or not: share of decisions and P(y | route), for an arm with this rate.
+
+    Args:
+        rate: P(auto | y).
+        base: P(y).
+        other: P(auto | not y).
+    """
+    auto = base * rate + (1 - base) * other
+    return {True: (auto, base * rate / auto), False: (1 - auto, base * (1 - rate) / (1 - auto))}
+
+
+Cells = list[tuple[Number, Stratum, str]]
+"""The distribution of one decision: probability, stratum, outcome."""
+
+
+def truth(
+    strata: Sequence[Stratum],
+    shares: Sequence[Number],
+    hit_rates: Sequence[Number],
+    audits: Sequence[Number] | None = None,
+) -> Cells:
+    """The distribution of one decision, when the strata have these shares and these P(y).
+
+    Args:
+        strata: with what is believed.
+        shares: P(stratum).
+        hit_rates: P(y | stratum) as it is.
+        audits: rates of labels as they are; those of the strata where None.
+    """
+    cells: Cells = []
+    real = [stratum.audit for stratum in strata] if audits is None else audits
+    for stratum, share, rate, audit in zip(strata, shares, hit_rates, real, strict=True):
+        for outcome in stratum.outcomes:
+            chance = {UNLABELLED: 1 - audit, HIT: audit * rate, MISS: audit * (1 - rate)}[outcome]
+            cells.append((share * chance, stratum, outcome))
+    return cells
+
+
+def growth(cells: Cells, boundary: float, lam: float, side: int) -> float:
+    """E[log e] of one decision."""
+    return sum(
+        float(p) * safe_log(1 + side * lam * float(stratum.z(outcome, boundary)))
+        for p, stratum, outcome in cells
+        if p > 0
+    )
+
+
+def growth_optimal_lam(cells: Cells, boundary: float, side: int) -> float:
+    """The bet with the largest E[log e]; 0 where the distribution is on the null's side."""
+    drift = sum(float(p) * side * float(stratum.z(o, boundary)) for p, stratum, o in cells)
+    if drift <= 0:
+        return 0.0
+    most = float(largest_lam([stratum for _, stratum, _ in cells], boundary, side))
+    found = minimize_scalar(
+        lambda lam: -growth(cells, boundary, lam, side),
+        bounds=(0.0, most * (1 - 1e-9)),
+        method="bounded",
+        options={"xatol": 1e-12},
+    )
+    return float(found.x)
+
+
+def optimal_rungs(
+    grid: Sequence[float], limit: float, cells_a: Cells, cells_b: Cells, step: float
+) -> list[Rung]:
+    """Rungs of a grid of levels: b between a level and the next, a at most the limit above."""
+    rungs = []
+    for level in grid:
+        above = min(1.0, level + step + limit)
+        lam_above = growth_optimal_lam(cells_a, above, ABOVE) if above < 1 else 0.0
+        lam_below = growth_optimal_lam(cells_b, level, BELOW) if level > 0 else 0.0
+        rungs.append(Rung(above, lam_above, level, lam_below))
+    return rungs
+
+
+# --- Two samples without sampling: the projection -----------------------------------------------
+
+
+def gap_alternative(level: float, n_a: float, n_b: float, gap: float) -> tuple[float, float]:
+    a1 = min(level + gap * n_b / (n_a + n_b), 0.995)
+    b1 = max(a1 - gap, 0.005)
+    return min(b1 + gap, 0.995), b1
+
+
+def projection(a1: float, b1: float, n_a: float, n_b: float, limit: float) -> tuple[float, float]:
+    """The point of the null's boundary nearest to the alternative; the alternative if inside."""
+    if a1 - b1 <= limit:
+        return a1, b1
+
+    def slope(b0: float) -> float:
+        a0 = b0 + limit
+        return n_a * (a1 - a0) / (a0 * (1 - a0)) - n_b * (b0 - b1) / (b0 * (1 - b0))
+
+    b0 = float(brentq(slope, b1, a1 - limit, xtol=1e-15, rtol=1e-14))
+    return b0 + limit, b0
+
+
+def nearest_by_divergence(
+    a1: float, b1: float, n_a: float, n_b: float, limit: float
+) -> tuple[float, float]:
+    """The same point, as what minimises n_a KL(a1 | a) + n_b KL(b1 | b) on the boundary."""
+    found = minimize_scalar(
+        lambda b: n_a * divergence(a1, b + limit) + n_b * divergence(b1, b),
+        bounds=(b1, a1 - limit),
+        method="bounded",
+        options={"xatol": 1e-12},
+    )
+    return float(found.x) + limit, float(found.x)
+
+
+def divergence(p: float, q: float) -> float:
+    return p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Trials and hits of the two arms of a gap."""
+
+    n_a: int
+    k_a: int
+    n_b: int
+    k_b: int
+
+
+def projection_log_e(pair: Pair, a1: float, b1: float, limit: float) -> float:
+    a0, b0 = projection(a1, b1, pair.n_a, pair.n_b, limit)
+    first = log_likelihood_ratio(pair.n_a, pair.k_a, a0, a1)
+    return first + log_likelihood_ratio(pair.n_b, pair.k_b, b0, b1)
+
+
+def projection_log_es(pair: Pair, level: float, limit: float) -> list[float]:
+    """One for each of the gaps beyond the limit."""
+    return [
+        projection_log_e(pair, *gap_alternative(level, pair.n_a, pair.n_b, limit + beyond), limit)
+        for beyond in GAPS_BEYOND
+    ]
+
+
+@dataclass
+class Level:
+    """The pooled rate that alternatives are built around: half its weight gone after 1,000."""
+
+    trials: float = 20.0
+    hits: float = 20.0 * 0.85
+
+    @property
+    def rate(self) -> float:
+        return self.hits / self.trials
+
+    def learn(self, pair: Pair) -> None:
+        kept = 2 ** (-(pair.n_a + pair.n_b) / 1000)
+        self.trials = kept * self.trials + pair.n_a + pair.n_b
+        self.hits = kept * self.hits + pair.k_a + pair.k_b
+
+
+# --- The mixture over starting times and alternatives -------------------------------------------
+
+
+@dataclass
+class Mixture:
+    """Shiryaev-Roberts by its definition: the sum over all starting times since the last reset."""
+
+    weights: Sequence[float]
+    pending: float = 0.0
+    bets: list[tuple[float, Sequence[float]]] = field(default_factory=list)
+
+    def advance(self, clock: float) -> None:
+        self.pending += clock
+
+    def bet(self, log_es: Sequence[float], cluster_size: float = 1.0) -> None:
+        self.bets.append((self.pending, [log_e / cluster_size for log_e in log_es]))
+        self.pending = 0.0
+
+    def reset(self) -> None:
+        self.bets, self.pending = [], 0.0
+
+    @property
+    def statistic(self) -> float:
+        """log of sum over starts s and alternatives m of mass_s w_m prod over t >= s of e_mt."""
+        terms = [
+            math.log(mass * weight) + sum(later[m] for _, later in self.bets[start:])
+            for start, (mass, _) in enumerate(self.bets)
+            for m, weight in enumerate(self.weights)
+            if mass * weight > 0
+        ]
+        return log_sum_exp(terms)
+
+
+@dataclass
+class RunningMixture:
+    """The same by recursion, for long simulations."""
+
+    weights: Sequence[float]
+    pending: float = 0.0
+    log_r: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.reset()
+
+    def advance(self, clock: float) -> None:
+        self.pending += clock
+
+    def bet(self, log_es: Sequence[float], cluster_size: float = 1.0) -> None:
+        for m, (weight, log_e) in enumerate(zip(self.weights, log_es, strict=True)):
+            started = log_sum_exp([self.log_r[m], safe_log(self.pending * weight)])
+            self.log_r[m] = started + log_e / cluster_size
+        self.pending = 0.0
+
+    def reset(self) -> None:
+        self.pending, self.log_r = 0.0, [-math.inf] * len(self.weights)
+
+    @property
+    def statistic(self) -> float:
+        return log_sum_exp(self.log_r)
+
+
+def log_sum_exp(terms: Sequence[float]) -> float:
+    most = max(terms, default=-math.inf)
+    if most == -math.inf:
+        return most
+    return most + math.log(math.fsum(math.exp(term - most) for term in terms))
+
+
+# --- The budget, pages, tickets -----------------------------------------------------------------
+
+
+def share_of_kind(stream: Stream) -> Fraction:
+    if stream.kind == Kind.LEVEL:
+        return Fraction(20, 100)
+    shares = {Metric.TPR: 40, Metric.FPR: 20, Metric.BLOCKED: 20}
+    return Fraction(shares[stream.metric], 100)
+
+
+def share_of_depth(stream: Stream) -> Fraction:
+    return Fraction({1: 70, 2: 25}.get(stream.group_by.count("+") + 1, 5), 100)
+
+
+def budget_class(stream: Stream) -> tuple[str, int]:
+    kind = "level" if stream.kind == Kind.LEVEL else stream.metric.value
+    return kind, min(3, stream.group_by.count("+") + 1)
+
+
+def budget(first: Sequence[Stream], later: Sequence[Stream]) -> dict[Stream, float]:
+    """Weights of streams declared by the first settings, and of those added since, in order."""
+    weights: dict[Stream, float] = {}
+    for stream in first:
+        alike = len({s for s in first if budget_class(s) == budget_class(stream)})
+        weights[stream] = float(share_of_kind(stream) * share_of_depth(stream) / 2 / alike)
+    added: dict[tuple[str, int], int] = {}
+    for stream in later:
+        if stream in weights:
+            continue
+        i = added[budget_class(stream)] = added.get(budget_class(stream), 0) + 1
+        half = float(share_of_kind(stream) * share_of_depth(stream) / 2)
+        weights[stream] = half * 6 / (math.pi**2 * i**2)
+    return weights
+
+
+def pages(statistic: float, weight: float, budget_days: float = 90.0) -> bool:
+    return weight > 0 and statistic + math.log(weight) >= math.log(budget_days)
+
+
+def pages_of(
+    cohorts: Iterable[tuple[float, Mapping[str, Sequence[float]]]],
+    weights: Mapping[str, float],
+    mixture: Sequence[float],
+    budget_days: float = 90.0,
+) -> list[tuple[int, str]]:
+    """Which stream pages at which cohort; a stream that has paged starts again from nothing.
+
+    Args:
+        cohorts: days since the one before, and the log e-values of the streams that bet.
+        weights: of the streams.
+        mixture: weights of the alternatives.
+        budget_days: event days per expected false page.
+    """
+    running = {name: Mixture(mixture) for name in weights}
+    found = []
+    for at, (days, bets) in enumerate(cohorts):
+        for name, stream in running.items():
+            stream.advance(days)
+            if name in bets:
+                stream.bet(bets[name])
+            if pages(stream.statistic, weights[name], budget_days):
+                found.append((at, name))
+                stream.reset()
+    return found
+
+
+def iso_week(hour: int) -> tuple[int, int]:
+    """ISO year and week of an hour since 1970."""
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=hour)
+    return at.isocalendar()[:2]
+
+
+def weekly_log_es(
+    panes: Iterable[tuple[int, Sequence[float] | None]], mixture: Sequence[float]
+) -> dict[tuple[int, int], float]:
+    """The e-value of every ISO week: a mixture started empty, with clock increments in weeks.
+
+    Args:
+        panes: hours since 1970, increasing, each an hour long; log e-values, None without a bet.
+        mixture: weights of the alternatives.
+    """
+    weeks: dict[tuple[int, int], Mixture] = {}
+    for hour, log_es in panes:
+        week = weeks.setdefault(iso_week(hour), Mixture(mixture))
+        week.advance(1 / (7 * 24))
+        if log_es is not None:
+            week.bet(log_es)
+    return {name: week.statistic for name, week in weeks.items()}
+
+
+def e_bh(log_es: Sequence[float], log_weights: Sequence[float], alpha: float) -> list[bool]:
+    """Weighted e-BH: the k best, for the largest k whose k-th is at least 1 / (alpha k)."""
+    scores = [e + w for e, w in zip(log_es, log_weights, strict=True)]
+    best = 0
+    for k in range(1, len(scores) + 1):
+        if sorted(scores, reverse=True)[k - 1] >= -math.log(alpha) - math.log(k):
+            best = k
+    if best == 0:
+        return [False] * len(scores)
+    return [score >= -math.log(alpha) - math.log(best) for score in scores]
+
+
+def e_bh_by_subsets(
+    log_es: Sequence[float], log_weights: Sequence[float], alpha: float
+) -> list[bool]:
+    """The largest self-consistent set: every member's weighted e-value is >= 1 / (alpha size)."""
+    scores = [e + w for e, w in zip(log_es, log_weights, strict=True)]
+    everything = range(len(scores))
+    for size in reversed(everything):
+        bar = -math.log(alpha) - math.log(size + 1)
+        for members in itertools.combinations(everything, size + 1):
+            if all(scores[i] >= bar for i in members):
+                return [i in members for i in everything]
+    return [False] * len(scores)
+
+
+# --- Expectations by enumeration ----------------------------------------------------------------
+
+
+def expected_e(cells: Cells, decisions: int, e: Callable[[Cohort], Number]) -> Number:
+    """E[e] over everything that can happen to a few decisions; exact for Fractions."""
+    return sum(
+        (chance * e(cohort) for chance, cohort in possible_cohorts(cells, decisions)), Fraction(0)
+    )
+
+
+def expected_gap_e(
+    a: tuple[Cells, int], b: tuple[Cells, int], e: Callable[[Cohort, Cohort], Number]
+) -> Number:
+    """E[e] over both arms."""
+    total: Number = Fraction(0)
+    for chance_a, cohort_a in possible_cohorts(*a):
+        for chance_b, cohort_b in possible_cohorts(*b):
+            total += chance_a * chance_b * e(cohort_a, cohort_b)
+    return total
+
+
+def possible_cohorts(cells: Cells, decisions: int) -> Iterator[tuple[Number, Cohort]]:
+    """All counts that so many decisions can have, each with its multinomial probability."""
+    strata = list(dict.fromkeys(stratum for _, stratum, _ in cells))
+    for counts in compositions(decisions, len(cells)):
+        chance: Number = math.factorial(decisions)
+        seen = {stratum: Counted(0, 0, 0) for stratum in strata}
+        for (p, stratum, outcome), count in zip(cells, counts, strict=True):
+            chance = chance * p**count / math.factorial(count)
+            seen[stratum] = add(seen[stratum], outcome, count)
+        if chance:
+            yield chance, list(seen.items())
+
+
+def add(counted: Counted, outcome: str, count: int) -> Counted:
+    return replace(
+        counted,
+        decisions=counted.decisions + count,
+        labelled=counted.labelled + count * (outcome != UNLABELLED),
+        hits=counted.hits + count * (outcome == HIT),
+    )
+
+
+def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    if parts == 1:
+        yield (total,)
+        return
+    for first in range(total + 1):
+        for rest in compositions(total - first, parts - 1):
+            yield (first, *rest)
+
+
+def expected_pair_e(
+    a: tuple[float, int], b: tuple[float, int], e: Callable[[Pair], float]
+) -> float:
+    """E[e] for two binomial arms, each a rate and a number of trials."""
+    total = 0.0
+    for k_a in range(a[1] + 1):
+        for k_b in range(b[1] + 1):
+            chance = binomial(k_a, a[1], a[0]) * binomial(k_b, b[1], b[0])
+            total += chance * e(Pair(a[1], k_a, b[1], k_b))
+    return total
+
+
+def binomial(hits: int, trials: int, rate: float) -> float:
+    return math.comb(trials, hits) * rate**hits * (1 - rate) ** (trials - hits)
+
+
+# --- Simulation at the boundary -----------------------------------------------------------------
+
+
+def draw_cohort(cells: Cells, decisions: int, rng: np.random.Generator) -> Cohort:
+    seen = {stratum: Counted(0, 0, 0) for _, stratum, _ in cells}
+    counts = rng.multinomial(decisions, [float(p) for p, _, _ in cells])
+    for (_, stratum, outcome), count in zip(cells, counts, strict=True):
+        seen[stratum] = add(seen[stratum], outcome, int(count))
+    return list(seen.items())
+
+
+def simulated_pages(
+    days: int,
+    runs: int,
+    log_es_of: Callable[[int, np.random.Generator], Sequence[float]],
+    mixture: Sequence[float],
+    seed: int,
+) -> int:
+    """Pages of one stream that has the whole budget, over many runs of so many days.
+
+    Args:
+        days: of one run; one cohort a day.
+        runs: repetitions.
+        log_es_of: log e-values of a day, drawn at the boundary of the null.
+        mixture: weights of the alternatives.
+        seed: of everything drawn.
+    """
+    rng = np.random.default_rng(seed)
+    found = 0
+    for _ in range(runs):
+        stream = RunningMixture(mixture)
+        for day in range(days):
+            stream.advance(1.0)
+            stream.bet(log_es_of(day, rng))
+            if pages(stream.statistic, 1.0):
+                found += 1
+                stream.reset()
+    return found
+
+
+def most_pages(days: int, runs: int, budget_days: float = 90.0, sigmas: float = 3.0) -> float:
+    """What pages at the bound would hardly exceed: their mean and the Poisson spread."""
+    mean = runs * days / budget_days
+    return mean + sigmas * math.sqrt(mean)
