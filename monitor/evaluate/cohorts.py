@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from monitor.core.cells import Int64s, Route, decode_strata
-from monitor.core.completeness import mature
-from monitor.core.time import Grain, pane_of, pane_start
+from monitor.core.completeness import MAX_JOINED_HOURS, CohortState, mature, mature_in_order
+from monitor.core.time import HOUR, Grain, pane_of, pane_start
 
 _LABELLED_ROUTES = (Route.AUTO_SERVE, Route.HUMAN_REVIEW)
 _RATES = 64
+_FIRST = -(1 << 62)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Flags of hours that were judged in their order, and what they were judged by."""
+
+    hours: range
+    flags: npt.NDArray[np.bool_]
+    by: tuple[int, int, Fraction]
 
 
 class Cohorts:
@@ -20,9 +31,15 @@ class Cohorts:
 
     def __init__(self) -> None:
         self._hours: dict[int, Int64s] = {}
+        self._begin: int | None = None
+        self._kept = _FIRST
+        self._judged: _Judged | None = None
 
     def add(self, hours: Int64s, strata: Int64s, requested: Int64s, received: Int64s) -> None:
         """Add rows; strata outside the labelled metrics do not count."""
+        if len(hours):
+            first = int(hours.min())
+            self._begin = first if self._begin is None else min(self._begin, first)
         parts = decode_strata(strata)
         inside = parts.evidence_passed & ~parts.probe & np.isin(parts.route, _LABELLED_ROUTES)
         column = parts.route * _RATES + parts.rate
@@ -30,11 +47,14 @@ class Cohorts:
             table = self._hours.setdefault(int(hours[row]), np.zeros((2, 2 * _RATES), np.int64))
             table[0, column[row]] += requested[row]
             table[1, column[row]] += received[row]
+            self._judged = None
 
     def forget(self, before: int) -> None:
         """Drop hours before a pane index."""
+        self._kept = max(self._kept, before)
         for hour in [hour for hour in self._hours if hour < before]:
             del self._hours[hour]
+            self._judged = None
 
     def frontier(self, watermark: int, horizon: int, threshold: Fraction) -> int:
         """The instant that labelled windows may run to.
@@ -46,19 +66,64 @@ class Cohorts:
         first = min((hour for hour in self._hours if hour < end), default=end)
         if first == end:
             return pane_start(end, Grain.HOUR)
-        ready = self._mature(first, end, threshold)
+        ready = mature(*self._labels(first, end), threshold)
         ready[: max(pane_of(watermark - horizon, Grain.HOUR) - first, 0)] = True
         found = np.flatnonzero(ready)
         newest = first + int(found[-1]) + 1 if len(found) else first
         return pane_start(newest, Grain.HOUR)
 
-    def _mature(self, first: int, end: int, threshold: Fraction) -> npt.NDArray[np.bool_]:
-        """One flag for every hour from ``first`` to ``end``, hours without requests included."""
+    def next_cohort(
+        self, after: int | None, watermark: int, horizon: int, threshold: Fraction
+    ) -> tuple[int, CohortState] | None:
+        """The hour whose cohort comes next, and what is to become of it.
+
+        Every hour has its turn, also one in which nothing was requested (it is mature as soon
+        as it is complete); none is passed over for a later one.
+
+        Args:
+            after: the hour before; None at the very beginning, which is the first hour known.
+            watermark: event time that decisions are complete to.
+            horizon: microseconds after which a label is not waited for.
+            threshold: smallest completeness of a mature cohort.
+
+        Returns:
+            Hour and CONSUMED or INCOMPLETE; None while the hour must be waited for.
+        """
+        end = pane_of(watermark, Grain.HOUR)
+        hour = self._beginning if after is None else after + 1
+        if hour is None or hour >= end:
+            return None
+        if hour < self._kept:  # nobody knows any more what was requested
+            return hour, CohortState.INCOMPLETE
+        if self._is_mature(hour, end, horizon, threshold):
+            return hour, CohortState.CONSUMED
+        passed = hour < pane_of(watermark - horizon, Grain.HOUR)
+        return (hour, CohortState.INCOMPLETE) if passed else None
+
+    @property
+    def _beginning(self) -> int | None:
+        return None if self._begin is None else max(self._begin, self._kept)
+
+    def _is_mature(self, hour: int, end: int, horizon: int, threshold: Fraction) -> bool:
+        """Whether an hour is mature in its order; asked for successive hours, all are judged once.
+
+        However much is waiting, as much is looked at as two horizons hold.
+        """
+        ahead = horizon // HOUR  # what comes later is too late for the hour itself
+        known, by = self._judged, (end, horizon, threshold)
+        if known is None or known.by != by or hour not in known.hours:
+            first, stop = hour + 1 - MAX_JOINED_HOURS, min(end, hour + 2 * ahead + 1)
+            flags = mature_in_order(*self._labels(first, stop), ahead, threshold)
+            hours = range(hour, stop if stop == end else stop - ahead)
+            known = self._judged = _Judged(hours, flags[hour - first :], by)
+        return bool(known.flags[hour - known.hours.start])
+
+    def _labels(self, first: int, end: int) -> tuple[Int64s, Int64s]:
+        """Received and requested from ``first`` to ``end``, hours without requests included."""
         table = np.zeros((end - first, 2, 2 * _RATES), np.int64)
         for hour, counts in self._hours.items():
             if first <= hour < end:
                 table[hour - first] = counts
         used = table.any(axis=(0, 1))
         requested = table[:, 0, used]
-        received = np.minimum(table[:, 1, used], requested)
-        return mature(received, requested, threshold)
+        return np.minimum(table[:, 1, used], requested), requested

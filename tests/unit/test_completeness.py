@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
-from monitor.core.completeness import by_stratum, completeness, is_mature, mature
+from monitor.core.completeness import (
+    by_stratum,
+    completeness,
+    is_mature,
+    mature,
+    mature_in_order,
+)
 
 
 def test_the_minimum_counts_and_not_the_pooled_figure() -> None:
@@ -101,3 +107,79 @@ def test_an_hour_without_requests_waits_for_the_day_before_and_no_longer() -> No
     flags = mature(np.zeros_like(requested), requested).tolist()
     assert flags == [False] * 24 + [True] * 6
     assert all(mature(requested, requested))
+
+
+# In order
+
+
+def naive_in_order(received: list[list[int]], requested: list[list[int]], ahead: int) -> list[bool]:
+    """Every hour by itself: back to 50 requests, then on and on until it is complete enough."""
+    flags = []
+    for hour in range(len(requested)):
+        flag = True
+        for stratum in range(len(requested[hour])):
+            got, asked, back = 0, 0, hour
+            while back > max(hour - 24, -1) and (back == hour or asked < 50):
+                got += received[back][stratum]
+                asked += requested[back][stratum]
+                back -= 1
+            on = hour
+            while got * 20 < asked * 19 and on < min(hour + ahead, len(requested) - 1):
+                on += 1
+                got += received[on][stratum]
+                asked += requested[on][stratum]
+            flag = flag and got * 20 >= asked * 19
+        flags.append(flag)
+    return flags
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 7, 24, 150, 720])
+@pytest.mark.parametrize("seed", range(3))
+def test_cohorts_in_order_against_walking_on(seed: int, ahead: int) -> None:
+    rng = np.random.default_rng(seed)
+    requested = rng.poisson(rng.choice([0, 0.5, 5, 30, 80], (1, 4)), (200, 4))
+    received = rng.binomial(requested, rng.choice([0.9, 0.95, 0.97, 1], (200, 1)))
+    expected = naive_in_order(received.tolist(), requested.tolist(), ahead)
+    assert mature_in_order(received, requested, ahead).tolist() == expected
+    assert len(set(expected)) == 2
+
+
+def test_the_farther_a_cohort_may_be_joined_the_more_are_mature() -> None:
+    rng = np.random.default_rng(8)
+    requested = rng.poisson(5, (300, 30))
+    received = rng.binomial(requested, 0.98)
+    mature_ones = [set(np.flatnonzero(mature_in_order(received, requested, ahead)).tolist())
+                   for ahead in (0, 24, 72, 300)]  # fmt: skip
+    assert mature_ones[0] == set(np.flatnonzero(mature(received, requested)).tolist())
+    assert mature_ones[0] < mature_ones[1] < mature_ones[2] <= mature_ones[3]
+    assert len(mature_ones[0]) < 60
+    assert set(range(200)) <= mature_ones[3], "2 % of labels that never come hold nothing back"
+
+
+def test_younger_hours_only_pull_the_share_down() -> None:
+    """No hour is mature by hours that are no more complete than it is itself."""
+    requested = np.full((100, 1), 50)
+    for tenths in (9, 8, 5):
+        received = requested * tenths // 10
+        received[50:] = np.linspace(received[0, 0], 0, 50, dtype=np.int64)[:, None]
+        assert not mature_in_order(received, requested, 100).any()
+
+
+def test_one_lost_hour_is_carried_by_the_complete_ones_that_follow() -> None:
+    requested = np.full((60, 1), 100)
+    received = requested.copy()
+    received[10] = 0  # 19 complete hours for each that is lost
+    assert mature_in_order(received, requested, 19).all()
+    assert np.flatnonzero(~mature_in_order(received, requested, 18)).tolist() == [10]
+
+
+def test_a_stratum_that_lacks_its_labels_for_good_is_never_mature() -> None:
+    requested = np.full((720, 2), 100)
+    received = requested - np.array([2, 10])
+    assert not mature_in_order(received, requested, 720).any()
+    assert mature_in_order(received[:, :1], requested[:, :1], 720).all()
+
+
+def test_no_hours_in_order() -> None:
+    nothing = np.zeros((0, 2), np.int64)
+    assert mature_in_order(nothing, nothing, 24).shape == (0,)
