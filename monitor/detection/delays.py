@@ -1,0 +1,144 @@
+"""Whether the labels of a slice come later than those of its reference.
+
+Delays depend on the route and on the hour (nobody reviews at night), and slices differ in both. So
+a slice is compared with its reference inside each cohort (hour of decisions) and route, where the
+delays are fixed and only who has them is left to chance: with x the delay bucket of a label,
+
+    U = sum over cohorts and routes of n_slice (mean of x in the slice - mean of x in both)
+
+has expectation 0 under equal delays, and the variance of drawing n_slice of n labels without
+replacement, however the delays of an hour depend on each other. Requested labels that have not
+come when the cohort is consumed stand above the last bucket. Tallies of a week are added up
+and tested once, at a stated error; slices whose labels come in clusters need ``cluster_size``.
+
+Source: Mantel (1963), JASA 58 (mean score test with strata).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.core.cells import DELAY_EDGES_HOURS, Counter, Int64s, decode_strata
+from monitor.core.gaps import simultaneous_z
+from monitor.core.intervals import Floats, divide
+from monitor.core.rollup import SliceCounts
+from monitor.core.strata import REVIEWED_ROUTES, reviewed
+
+CONFIDENCE = 0.99
+"""P(no false difference in a group-by's week): one in two years for each group-by."""
+
+SMALLEST = 0.5
+"""Buckets: a mean difference below half of one helps nobody, however sure it is."""
+
+MIN_PAIRS = 10
+"""Labels, as if slice and reference had this many each: fewer make no normal distribution."""
+
+BUCKETS = len(DELAY_EDGES_HOURS) + 2
+"""Delay buckets, and the one of requested labels that have not come."""
+
+
+class Timing(enum.StrEnum):
+    """How a slice's labels come, compared with its reference's."""
+
+    LATER = "later"
+    EARLIER = "earlier"
+
+
+@dataclass(frozen=True, slots=True)
+class DelayDifference:
+    """A difference that is sure and large enough to be told.
+
+    Attributes:
+        timing: of the slice.
+        buckets: mean difference in whole buckets, at least 1 (edges: ``DELAY_EDGES_HOURS``).
+    """
+
+    timing: Timing
+    buckets: int
+
+
+@dataclass(frozen=True, slots=True)
+class DelayTally:
+    """Sums over cohorts and routes, arrays of shape (S,); they add up over a week.
+
+    Attributes:
+        excess: U, in buckets x labels; positive where the slice is later.
+        variance: of U under equal delays.
+        pairs: sum of n_slice n_reference / n, so that excess / pairs is a mean difference.
+    """
+
+    excess: Floats
+    variance: Floats
+    pairs: Floats
+
+    @classmethod
+    def empty(cls, slices: int) -> DelayTally:
+        """The tally that adds nothing."""
+        return cls(*(np.zeros(slices) for _ in range(3)))
+
+    @classmethod
+    def of(cls, slices: Int64s, references: Int64s) -> DelayTally:
+        """The tally of one cohort.
+
+        Args:
+            slices: labels by (slice, route, bucket), as :func:`delay_counts` gives them.
+            references: the same of what each slice is compared with, disjoint from it.
+        """
+        both = slices + references
+        n, n_slice = both.sum(axis=2), slices.sum(axis=2)
+        bucket = np.arange(both.shape[2])
+        mean = divide(both @ bucket, n, empty=0)
+        spread = np.maximum(divide(both @ bucket**2, n, empty=0) - mean**2, 0)
+        pairs = divide(n_slice * (n - n_slice), n, empty=0)
+        variance = pairs * spread * divide(n, n - 1, empty=0)
+        excess = slices @ bucket - n_slice * mean
+        return cls(*(x.sum(axis=1) for x in (excess, variance, pairs)))
+
+    def __add__(self, other: DelayTally) -> DelayTally:
+        return DelayTally(
+            self.excess + other.excess, self.variance + other.variance, self.pairs + other.pairs
+        )
+
+    def differences(
+        self, comparisons: int, cluster_size: float = 1.0
+    ) -> list[DelayDifference | None]:
+        """What a week's tally tells of every slice; None where nothing is sure, or large enough.
+
+        Args:
+            comparisons: declared in the group-by; they hold together.
+            cluster_size: largest number of decisions whose slice and delay go together.
+        """
+        size = divide(self.excess, self.pairs, empty=0)
+        least = simultaneous_z(comparisons, CONFIDENCE) * np.sqrt(self.variance * cluster_size)
+        sure = (np.abs(self.excess) > least) & (self.pairs >= MIN_PAIRS / 2)
+        told = sure & (np.abs(size) >= SMALLEST)
+        return [
+            _difference(by) if tell else None
+            for by, tell in zip(size.tolist(), told.tolist(), strict=True)
+        ]
+
+
+def delay_counts(counts: SliceCounts) -> Int64s:
+    """Labels of one cohort by delay, shape (S, route, BUCKETS); the last bucket has not come.
+
+    Of the strata that labelled rates rest on. A label that the reviewer could not decide has come,
+    but its delay is not counted: it is in no bucket.
+    """
+    columns = np.flatnonzero(reviewed(counts))
+    values = counts.values[:, columns]
+    came = values[:, :, [Counter.LABELLED, Counter.UNDECIDABLE]].sum(axis=2)
+    waiting = np.maximum(values[:, :, Counter.Q] - came, 0)
+    delays = np.maximum(values[:, :, Counter.DELAY_0 : Counter.DELAY_7 + 1], 0)
+    buckets = np.concatenate([delays, waiting[:, :, None]], axis=2)
+    routes = decode_strata(counts.strata[columns]).route
+    by_route = [buckets[:, routes == route].sum(axis=1) for route in REVIEWED_ROUTES]
+    table: Int64s = np.stack(by_route, axis=1)
+    return table
+
+
+def _difference(buckets: float) -> DelayDifference:
+    timing = Timing.LATER if buckets > 0 else Timing.EARLIER
+    return DelayDifference(timing, max(int(abs(buckets) + 0.5), 1))
