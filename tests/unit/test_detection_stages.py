@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+from collections import Counter as Tally
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from slice_tables import auto, blocked, counted, review, slice_counts
+
+from monitor.core.cells import Stratum
+from monitor.detection.stages import (
+    Divergence,
+    Passage,
+    Share,
+    Stage,
+    diverging_stage,
+    stage_counts,
+)
+
+BANDS = 4
+
+
+@dataclass(frozen=True)
+class World:
+    """A router: P(ready), P(passes the gate), mean scores, P(auto_serve | band)."""
+
+    ready: float = 0.6
+    gate: float = 0.92
+    score: float = 0.82
+    serve: tuple[float, ...] = (0.02, 0.1, 0.9, 0.98)
+
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
+        ready = rng.random(n) < self.ready
+        passed = rng.random(n) < self.gate
+        score = np.where(ready, self.score, 0.54) + 0.12 * rng.standard_normal(n)
+        band = np.digitize(score, [0.6, 0.7, 0.9])
+        served = rng.random(n) < np.array(self.serve)[band]
+        return ready, passed, band, served
+
+    def decisions(self, rng: np.random.Generator, n: int) -> Passage:
+        _, passed, band, served = self.draw(rng, n)
+        through = np.zeros((2, BANDS), np.int64)
+        np.add.at(through, ((~served)[passed].astype(int), band[passed]), 1)
+        return Passage.of_decisions(through, [0, 0, (~passed).sum()])
+
+    def ready_ones(self, rng: np.random.Generator, n: int, audit: float) -> Passage:
+        """All of human_review labelled, and a sample of auto_serve."""
+        ready, passed, band, served = self.draw(rng, n)
+        labelled = ~served | (rng.random(n) < audit)
+        tables = []
+        for counted_ in (passed, passed & labelled, passed & labelled & ready):
+            table = np.zeros((2, 1, BANDS), np.int64)
+            np.add.at(table, ((~served)[counted_].astype(int), 0, band[counted_]), 1)
+            tables.append(table)
+        return Passage.of_ready(*tables)
+
+
+USUAL = World()
+CAUSES = {
+    Stage.EVIDENCE: replace(USUAL, gate=0.86),
+    Stage.SCORE: replace(USUAL, score=0.76),
+    Stage.THRESHOLD: replace(USUAL, serve=(0.02, 0.1, 0.75, 0.98)),
+}
+
+
+@pytest.mark.parametrize("stage", list(CAUSES))
+def test_a_planted_cause_is_named(stage: Stage) -> None:
+    found: Tally[Stage] = Tally()
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        one, other = CAUSES[stage].decisions(rng, 2000), USUAL.decisions(rng, 6000)
+        found[diverging_stage(one, other).stage] += 1
+    assert found[stage] >= 95
+
+
+def test_without_a_cause_nothing_is_named() -> None:
+    """At 95 %, for slices of any size."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(50, 5000, 1000).tolist()
+    found = Tally(
+        diverging_stage(USUAL.decisions(rng, n), USUAL.decisions(rng, 3 * n)).stage for n in sizes
+    )
+    assert found[Stage.NONE] >= 940
+
+
+@pytest.mark.parametrize("stage", [Stage.SCORE, Stage.THRESHOLD])
+def test_a_planted_cause_of_a_tpr_gap_is_named(stage: Stage) -> None:
+    found: Tally[Stage] = Tally()
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        one = CAUSES[stage].ready_ones(rng, 5000, 0.05)
+        found[diverging_stage(one, USUAL.ready_ones(rng, 10_000, 0.05)).stage] += 1
+    assert found[stage] >= 95
+
+
+@pytest.mark.parametrize("world", [USUAL, replace(USUAL, ready=0.5), CAUSES[Stage.EVIDENCE]])
+def test_other_requests_and_the_gate_make_no_tpr_gap(world: World) -> None:
+    """With fewer ready requests the selection differs by the scores, and the TPR does not."""
+    rng = np.random.default_rng(1)
+    found = Tally(
+        diverging_stage(
+            world.ready_ones(rng, 5000, 0.05), USUAL.ready_ones(rng, 10_000, 0.05)
+        ).stage
+        for _ in range(300)
+    )
+    assert found[Stage.NONE] >= 300 * 0.93
+
+
+def test_fewer_ready_requests_are_a_difference_of_scores_in_all_decisions() -> None:
+    rng = np.random.default_rng(2)
+    fewer = replace(USUAL, ready=0.5).decisions(rng, 20_000)
+    assert diverging_stage(fewer, USUAL.decisions(rng, 20_000)).stage is Stage.SCORE
+
+
+def random_passage(rng: np.random.Generator) -> Passage:
+    through = rng.integers(0, 60, (2, BANDS)) * (rng.random((2, BANDS)) < 0.7)
+    return Passage.of_decisions(through, rng.integers(0, 9, 3))
+
+
+def selection(side: Passage) -> float:
+    return float(
+        (side.through[0].sum() + side.stopped[0]) / (side.bands.sum() + side.stopped.sum())
+    )
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_parts_add_up_to_the_difference(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    one, other = random_passage(rng), random_passage(rng)
+    assert sum(diverging_stage(one, other).parts) == pytest.approx(
+        selection(one) - selection(other)
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_swapping_and_scaling(seed: int) -> None:
+    """The order of bands is nothing, more of the same makes the errors smaller."""
+    rng = np.random.default_rng(seed)
+    one, other = random_passage(rng), random_passage(rng)
+    plain = diverging_stage(one, other)
+    order = rng.permutation(BANDS)
+    turned = diverging_stage(*(replace(x, through=x.through[:, order]) for x in (one, other)))
+    assert turned.parts == pytest.approx(plain.parts)
+    assert turned.errors == pytest.approx(plain.errors)
+    larger = diverging_stage(
+        *(replace(x, through=4 * x.through, stopped=4 * x.stopped) for x in (one, other))
+    )
+    assert larger.parts == pytest.approx(plain.parts)
+    assert larger.errors == pytest.approx([error / 2 for error in plain.errors])
+
+
+def test_parts_by_hand() -> None:
+    one = Passage.of_decisions([[0, 40], [40, 0]], [0, 0, 20])
+    other = Passage.of_decisions([[10, 40], [40, 10]], [0, 0, 0])
+    found = diverging_stage(one, other)
+    # .8 x .5 - .5; the score bands are alike; .8 x (.5 x (0 - .2) + .5 x (1 - .8)).
+    assert found.parts == pytest.approx((-0.1, 0, 0))
+    assert found.stage is Stage.EVIDENCE
+    assert found.share is Share.MOST
+
+
+def test_the_errors_are_those_of_chance() -> None:
+    """Simulated under equal worlds; labels of 10 % of what is served."""
+    rng = np.random.default_rng(3)
+    for draw in (
+        lambda n: USUAL.decisions(rng, n),
+        lambda n: USUAL.ready_ones(rng, n, 0.1),
+    ):
+        found = [diverging_stage(draw(3000), draw(5000)) for _ in range(400)]
+        spread = np.std([divergence.parts for divergence in found], axis=0)
+        errors = np.mean([divergence.errors for divergence in found], axis=0)
+        assert spread == pytest.approx(errors, rel=0.15)
+
+
+def test_audits_of_everything_count_like_decisions() -> None:
+    decisions = np.array([[[5, 60, 9]], [[30, 20, 1]]])
+    ready = np.array([[[3, 55, 9]], [[10, 12, 1]]])
+    complete = Passage.of_ready(decisions, decisions, ready)
+    assert complete.through == pytest.approx(ready.sum(axis=1))
+    assert complete.dispersion == pytest.approx(1)
+    assert complete.stopped.tolist() == [0, 0, 0]
+
+
+def test_a_band_without_labels_takes_the_rate_of_its_route() -> None:
+    decisions = np.array([[[40, 100]], [[10, 10]]])
+    labelled = np.array([[[0, 10]], [[10, 10]]])
+    ready = np.array([[[0, 8]], [[4, 5]]])
+    assert Passage.of_ready(decisions, labelled, ready).through.tolist() == [[32, 80], [4, 5]]
+
+
+EMPTY = Passage.of_decisions(np.zeros((2, BANDS)), np.zeros(3))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    "other", [EMPTY, USUAL.decisions(np.random.default_rng(0), 900)], ids=["empty", "full"]
+)
+def test_no_decisions_no_difference(other: Passage, turned: bool) -> None:
+    pair = (other, EMPTY) if turned else (EMPTY, other)
+    assert diverging_stage(*pair) == Divergence(Stage.NONE, None, (0, 0, 0), (0, 0, 0))
+
+
+def test_a_gate_that_stops_everything_is_the_gate() -> None:
+    found = diverging_stage(
+        Passage.of_decisions(np.zeros((2, 2)), [0, 0, 100]),
+        Passage.of_decisions([[20, 40], [30, 10]], [0, 0, 0]),
+    )
+    assert found.stage is Stage.EVIDENCE
+    assert found.parts == pytest.approx((-0.6, 0, 0))
+
+
+def test_serving_without_evidence_is_the_threshold() -> None:
+    """Whatever chooses the route did not heed the gate."""
+    found = diverging_stage(
+        Passage.of_decisions([[0, 0], [300, 0]], [200, 0, 0]),
+        Passage.of_decisions([[0, 0], [300, 0]], [0, 0, 200]),
+    )
+    assert found.stage is Stage.THRESHOLD
+    assert found.parts == pytest.approx((0, 0, 0.4))
+
+
+def test_sure_but_small_is_not_named() -> None:
+    through = np.array([[500_000, 0], [500_000, 0]])
+    shifted = through + np.array([[9_000, 0], [-9_000, 0]])
+    found = diverging_stage(
+        Passage.of_decisions(shifted, np.zeros(3)), Passage.of_decisions(through, np.zeros(3))
+    )
+    assert found.parts[2] > 10 * found.errors[2]
+    assert found.stage is Stage.NONE
+
+
+def test_counts_by_stage() -> None:
+    counts = slice_counts(
+        {
+            "a": {
+                auto(2): counted(50),
+                auto(2, 3): counted(5),
+                review(0): counted(30),
+                blocked(): counted(7),
+                blocked(1, evidence_passed=True): counted(2),
+                Stratum(review().route, 0, 0, evidence_passed=False): counted(4),
+                Stratum(auto().route, 0, 0, probe=True): counted(99),
+            },
+            "b": {auto(0): counted(1)},
+        }
+    )
+    through, stopped = stage_counts(counts, 3)
+    assert through.tolist() == [[[0, 0, 55], [30, 0, 0]], [[1, 0, 0], [0, 0, 0]]]
+    assert stopped.tolist() == [[0, 4, 9], [0, 0, 0]]
