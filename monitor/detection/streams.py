@@ -75,3 +75,12 @@ class Stream:
             str(self.limit),
         )
         return "|".join(parts)
+
+    @classmethod
+    def parse(cls, key: str) -> Stream:
+        """The stream that :attr:`key` is of; no name or value has a bar in it."""
+        contract, group_by, metric, kind, of, reference, direction, limit = key.split("|")
+        whose = Direction(direction)
+        return cls(
+            contract, group_by, Metric(metric), Kind(kind), of, reference, whose, Fraction(limit)
+        )

@@ -23,13 +23,15 @@ from monitor.store.codings import fence_all, lock_eras, read_eras, refuse_fixed,
 from monitor.store.counts import SUMS, adding_to
 from monitor.store.database import writing
 from monitor.store.deltas import summed
+from monitor.store.detection import forget_detection
 from monitor.store.dictionary import write_dictionary
-from monitor.store.published import forget_published
+from monitor.store.published import Forgotten, forget_published
 from monitor.store.releases import forget_release
 from monitor.store.schema import (
     COUNTER_COLUMNS,
     atom,
     cell,
+    cohort,
     counts,
     delta,
     held_back,
@@ -62,8 +64,10 @@ def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
         _recode_units(connection, atoms)
         _recode_pending(connection, recoded)
         _recode_deltas(connection, recoded)
+        _recode_cohorts(connection, recoded)
         listed = stored.newest.listed - coding.listed
         forget_published(connection, listed)
+        forget_detection(connection, Forgotten(listed))
         forget_release(connection, {name for name, value in listed if value is None})
     return gone
 
@@ -156,18 +160,39 @@ def _for_each(connection: sa.Connection, recoded: Recoded, statement: str) -> No
 
 
 def _recode_deltas(connection: sa.Connection, recoded: Recoded) -> None:
-    old = np.array(sorted(recoded), np.int64)
-    new = np.array([recoded[key] for key in old.tolist()], np.int64)
+    columns = _columns(recoded)
     for row in _payloads(connection):
-        body = payload.decode(row.payload)
-        if not np.isin(body.cells, old).any():
-            continue
-        body = summed(replace(body, cells=_mapped(body.cells, old, new)))
-        connection.execute(
-            sa.update(delta)
-            .where(delta.c.topic == row.topic, delta.c.part == row.part, delta.c.seq == row.seq)
-            .values(payload=payload.encode(body))
-        )
+        if (body := _recode_payload(row.payload, *columns)) is not None:
+            connection.execute(
+                sa.update(delta)
+                .where(delta.c.topic == row.topic, delta.c.part == row.part, delta.c.seq == row.seq)
+                .values(payload=body)
+            )
+
+
+def _recode_cohorts(connection: sa.Connection, recoded: Recoded) -> None:
+    columns = _columns(recoded)
+    for hour in connection.execute(sa.select(cohort.c.hour)).scalars().all():
+        one = cohort.c.hour == hour
+        found = connection.execute(sa.select(cohort.c.payload).where(one)).scalar()
+        if found is None:
+            continue  # retention has deleted it meanwhile
+        if (body := _recode_payload(found, *columns)) is not None:
+            connection.execute(sa.update(cohort).where(one).values(payload=body))
+
+
+def _columns(recoded: Recoded) -> tuple[Int64s, Int64s]:
+    """Old ids, increasing, and the new one of each."""
+    old = sorted(recoded)
+    return np.array(old, np.int64), np.array([recoded[key] for key in old], np.int64)
+
+
+def _recode_payload(data: bytes, old: Int64s, new: Int64s) -> bytes | None:
+    """The payload with the new cells; None where nothing changes."""
+    body = payload.decode(data)
+    if not np.isin(body.cells, old).any():
+        return None
+    return payload.encode(summed(replace(body, cells=_mapped(body.cells, old, new))))
 
 
 def _mapped(cells: Int64s, old: Int64s, new: Int64s) -> Int64s:

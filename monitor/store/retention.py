@@ -14,7 +14,9 @@ from monitor.store.database import reading, writing
 from monitor.store.forget import expire_waiting
 from monitor.store.id_keys import expire_own_key
 from monitor.store.schema import (
+    cohort,
     counts,
+    crossing,
     dead_letter,
     held_back,
     label_state,
@@ -63,6 +65,7 @@ def apply(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: 
         expire_own_key(engine, policy.horizon)
         _drop_counts(engine, policy, slowest)
         _drop_closed(engine, policy, slowest)
+        _drop_detection(engine, policy, slowest)
         published_tables.delete_before(engine, slowest - policy.snapshots)
     while _drop_deltas(engine, policy, slowest) == _PORTION:
         pass
@@ -117,6 +120,22 @@ def _drop_edges(engine: sa.Engine, oldest: int) -> None:
     edge, later = release_edge.c, release_edge.alias().c
     same = (later.family == edge.family, later.labels == edge.labels)
     _drop(engine, release_edge, edge.at < oldest, sa.exists().where(*same, later.at > edge.at))
+
+
+def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
+    """Delete cohorts with the counts of their hour, and crossings long after they were resolved.
+
+    The newest of both stay: after them the next cohort, and the next id, come.
+    """
+    oldest = slowest - policy.horizon - HOURS_KEPT_AFTER_HORIZON
+    _drop_before(engine, cohort.c.hour, pane_of(oldest, Grain.HOUR), 1, _has_later(cohort.c.hour))
+    before = slowest - policy.aggregates
+    _drop_before(engine, crossing.c.resolved_at, before, HOUR, _has_later(crossing.c.id))
+
+
+def _has_later(column: sa.Column[int]) -> sa.ColumnElement[bool]:
+    later = column.table.alias()
+    return sa.exists().where(later.c[column.name] > column)
 
 
 def _drop_panes(engine: sa.Engine, table: sa.Table, grain: Grain, before: int) -> None:

@@ -237,6 +237,45 @@ release_map = Table(
     comment="Which values of a family keep their name this week, and under which condition.",
 )
 
+cohort = Table(
+    "cohort",
+    metadata,
+    _id("hour"),
+    Column("state", Text, nullable=False),
+    Column("live", Boolean, nullable=False),
+    Column("consumed_at", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    comment="What became of the cohort of every hour, and the counts that the detectors consumed.",
+)
+
+detector = Table(
+    "detector",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+    comment="State of the detectors after the newest cohort, in named parts.",
+)
+
+crossing = Table(
+    "crossing",
+    metadata,
+    _id("id"),
+    Column("stream", Text, nullable=False),
+    Column("hour", BigInteger, nullable=False),
+    Column("live", Boolean, nullable=False),
+    Column("crossed_at", BigInteger, nullable=False),
+    Column("latest", BigInteger, nullable=False),
+    Column("resolved_at", BigInteger),
+    comment="Streams that crossed their limit, by event time; id is gap-free.",
+)
+Index(
+    "crossing_standing",
+    crossing.c.stream,
+    unique=True,
+    sqlite_where=crossing.c.resolved_at.is_(None),
+    postgresql_where=crossing.c.resolved_at.is_(None),
+)
+
 exclusion = Table(
     "exclusion",
     metadata,

@@ -69,6 +69,8 @@ CLOCKS = {
     "delta": Clock("arrived", HORIZON + MINUTE, lambda minute: int(minute) * MINUTE),
     "dead_letter": Clock("seen_at", 7 * DAY),
     "held_back": Clock("pane", BLOCKS + HOUR, hours),
+    "cohort": Clock("hour", HORIZON + 8 * DAY + HOUR, hours),
+    "crossing": Clock("resolved_at", 395 * DAY),
     "release_edge": Clock("at", BLOCKS + HOUR),
     "snapshot": Clock("stored_at", 395 * DAY),
     **dict.fromkeys(
@@ -95,6 +97,7 @@ OF_NO_EVENT = {
     *("atom", "version", "cell"),  # names from the allow-lists and of the router's versions
     *("release_map", "coding", "contract"),  # settings, and what is made of the last 28 days
     *("exclusion", "resumption"),  # what people declared
+    "detector",  # where the detectors stand; their evidence is of sums
     "id_key",  # fingerprints, as long as the settings have the key; the store's own key goes
     "meta",
 }
@@ -142,6 +145,8 @@ def fill(engine: sa.Engine) -> None:
                 if table in metadata.tables and (table, grain) != ("counts", Grain.MINUTES5):
                     insert(connection, table, grain=int(grain), pane=pane_of(moment, grain))
             insert(connection, "held_back", pane=hour)
+            insert(connection, "cohort", hour=hour)
+            insert(connection, "crossing", id=number + 1, stream=str(number), resolved_at=moment)
             for family in ("total", "channel"):
                 for labels in (True, False):
                     edge = {"family": family, "labels": labels, "at": moment - moment % HOUR}
@@ -154,6 +159,7 @@ def fill(engine: sa.Engine) -> None:
         insert(connection, "meta", name="id_key", value="00" * 32)
         for table in ("exclusion", "contract", "coding", "release_map", "resumption"):
             insert(connection, table)
+        insert(connection, "detector")
 
 
 def rows(engine: sa.Engine, table: str) -> list[dict[str, Any]]:

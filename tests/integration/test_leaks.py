@@ -287,7 +287,10 @@ def read_store(site: Site) -> None:
         site.read[f"file {path.name}"] = path.read_bytes()
 
 
-NOT_FILLED = {"resumption", "exclusion", "meta", "unit_share", "waiting_label", "held_back"}
+NOT_FILLED = {
+    *("resumption", "exclusion", "meta", "unit_share", "waiting_label", "held_back"),
+    *("cohort", "detector", "crossing"),
+}
 """Tables that this run need not use; the others must have rows, or their silence says nothing."""
 
 
