@@ -261,6 +261,8 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
         completeness=settings.evaluate.completeness,
         eras=Codings(engine).eras(settings.coding),
         contracts=[(contract, windows[contract.name]) for contract in settings.contracts],
+        live=stream.clock == "live",
+        cluster_size=settings.detection.cluster_size,
     )
     store = EvaluatorStore(engine, stream.decisions_topic)
     return Evaluator(store, policy, clock)

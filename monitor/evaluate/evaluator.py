@@ -24,6 +24,7 @@ from monitor.core.snapshot import encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
 from monitor.evaluate.cohorts import Cohorts
+from monitor.evaluate.detect import Detection, DetectionPolicy, Inputs
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.gate import Gate
 from monitor.evaluate.losses import LostSpans
@@ -58,6 +59,8 @@ class EvaluatorPolicy:
         completeness: share of requested labels that makes a cohort mature.
         eras: how decisions were coded, by event time.
         contracts: with the windows of each.
+        live: whether what is consumed may page; what is loaded in bulk never does.
+        cluster_size: largest number of decisions that hang together.
     """
 
     owner: str
@@ -67,6 +70,20 @@ class EvaluatorPolicy:
     completeness: Fraction
     eras: Eras
     contracts: Sequence[tuple[Contract, Sequence[WindowKind]]]
+    live: bool = True
+    cluster_size: int = 1
+
+    @property
+    def detection(self) -> DetectionPolicy:
+        """What is detected."""
+        return DetectionPolicy(
+            contracts=[contract for contract, _ in self.contracts],
+            coding=self.eras.newest,
+            horizon=self.horizon,
+            completeness=self.completeness,
+            live=self.live,
+            cluster_size=self.cluster_size,
+        )
 
 
 @dataclass(slots=True)
@@ -78,6 +95,7 @@ class _Memory:
     cohorts: Cohorts
     release: Release
     publisher: Publisher
+    detection: Detection
     snapshot: bytes | None = None
     shown: tuple[LostSpans, tuple[Span, ...]] | None = None
 
@@ -178,8 +196,21 @@ class Evaluator:
             topic = self._store.decisions_topic
             memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
             memory.publisher.excluded = self._store.excluded()
+            behind = self._detect(epoch, memory, watermark)
             self._publish(epoch, memory, watermark)
         return behind
+
+    def _detect(self, epoch: int, memory: _Memory, watermark: int | None) -> bool:
+        """Consume mature cohorts; returns whether more may wait."""
+        if watermark is None:
+            return False
+        inputs = Inputs(self._store, memory.dictionary.index, memory.publisher.excluded)
+        change = memory.detection.step(inputs, memory.cohorts, watermark)
+        if change is None:
+            return False
+        cycle = Cycle(folded=memory.cursors, detection=change)
+        self._store.commit(epoch, cycle, self._clock.now())
+        return True
 
     def _fold(
         self, epoch: int, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
@@ -250,6 +281,7 @@ class Evaluator:
             cohorts=Cohorts(),
             release=Release.load(self._store, families, dictionary.index, kept),
             publisher=Publisher(policy.contracts, policy.eras),
+            detection=Detection.load(self._store, policy.detection),
             snapshot=self._store.snapshot(),
         )
         watermark = self._store.watermark()
@@ -258,6 +290,7 @@ class Evaluator:
         memory.dictionary.learn(rows[:, 1])
         strata = memory.dictionary.strata(rows[:, 1])
         memory.cohorts.add(rows[:, 0], strata, rows[:, 2], rows[:, 3])
+        memory.cohorts.forget(first)
         return memory
 
     def _oldest_cohort(self, watermark: int) -> int:

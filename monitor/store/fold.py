@@ -23,6 +23,15 @@ from monitor.store import bulk, payload
 from monitor.store.codings import require_eras
 from monitor.store.counts import add_counts
 from monitor.store.database import reading, writing
+from monitor.store.detection import (
+    DetectionChange,
+    FrozenCohort,
+    StoredDetection,
+    counted_cohort,
+    read_cohorts,
+    read_detection,
+    write_detection,
+)
 from monitor.store.dictionary import write_cells
 from monitor.store.exclusions import excluded_spans
 from monitor.store.losses import read_losses
@@ -66,6 +75,7 @@ class Cycle:
         increments: counts to add, by grain and pane.
         release: what changes of what may be published.
         cells: coarse cells of the 5-minute grain, id -> (atom, version, stratum).
+        detection: what the detectors consumed, and where it moved them.
         snapshot: to be stored and shown, or None when nothing changed.
     """
 
@@ -74,6 +84,7 @@ class Cycle:
     increments: Sequence[PaneCounts] = ()
     release: ReleaseChange = field(default_factory=ReleaseChange)
     cells: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
+    detection: DetectionChange = field(default_factory=DetectionChange)
     snapshot: Snapshot | None = None
 
 
@@ -223,6 +234,21 @@ class EvaluatorStore:
         with reading(self._engine) as connection:
             return first_released(connection)
 
+    def detection_state(self) -> StoredDetection:
+        """Where the detectors stand."""
+        with reading(self._engine) as connection:
+            return read_detection(connection)
+
+    def counted_cohort(self, hour: int, *, live: bool) -> FrozenCohort:
+        """The cohort of an hour as it is counted now."""
+        with reading(self._engine) as connection:
+            return counted_cohort(connection, hour, live=live)
+
+    def frozen_cohorts(self, first: int, end: int) -> list[FrozenCohort]:
+        """What the detectors consumed of the hours ``first`` to ``end`` (exclusive)."""
+        with reading(self._engine) as connection:
+            return list(read_cohorts(connection, first, end))
+
     def cohorts(self, first: int) -> Iterable[tuple[int, int, int, int]]:
         """(hour, cell, requested, received) of every hour from ``first`` on."""
         query = (
@@ -284,6 +310,7 @@ class EvaluatorStore:
             add_counts(connection, cycle.increments)
             write_release(connection, cycle.release)
             _move_cursors(connection, cycle.cursors)
+            write_detection(connection, cycle.detection, stored_at)
             if cycle.snapshot is not None:
                 _store_snapshot(connection, cycle.snapshot, stored_at)
                 write_published(connection, cycle.snapshot)

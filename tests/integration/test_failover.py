@@ -51,11 +51,20 @@ def replica(one: Releasing, owner: str) -> Evaluator:
     return evaluator
 
 
-def alone(folder: Path) -> tuple[list[bytes], Kept]:
+Found = tuple[list[bytes], Kept, dict[str, list[tuple[object, ...]]]]
+
+
+def found_in(one: Releasing) -> Found:
+    return one.snapshots(), one.kept(), one.detection()
+
+
+def alone(folder: Path) -> Found:
     with site(folder) as one:
         for now in MOMENTS:
             one.until(now)
-        return one.snapshots(), one.kept()
+        found = found_in(one)
+    assert len(found[2]["cohort"]) > 24, "nothing was consumed"
+    return found
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -72,11 +81,11 @@ def test_whoever_holds_the_lease_goes_on_where_the_other_was(
             pick.shuffle(both)
             assert both[0].cycle()
             assert not both[1].cycle(), "the lease is held"
-        found = two.snapshots(), two.kept()
+        found = found_in(two)
     assert found == alone(tmp_path / "one")
 
 
-@pytest.mark.parametrize("moment", ["_close", "_let_go", "_fold"])
+@pytest.mark.parametrize("moment", ["_close", "_let_go", "_fold", "_detect"])
 def test_a_takeover_in_the_middle_of_a_cycle(
     moment: str, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,5 +116,5 @@ def test_a_takeover_in_the_middle_of_a_cycle(
             elif slow.cycle():
                 assert not taken, "it must have been fenced out"
             taken.clear()
-        found = two.snapshots(), two.kept()
+        found = found_in(two)
     assert found == alone(tmp_path / "one")

@@ -124,6 +124,19 @@ class Releasing:
             rows = connection.exec_driver_sql("SELECT body FROM snapshot ORDER BY id").all()
         return [row[0] for row in rows]
 
+    def detection(self) -> dict[str, list[tuple[object, ...]]]:
+        """What the detectors consumed, where they stand and what crossed, row by row."""
+        queries = {
+            "cohort": "SELECT hour, state, live, payload FROM cohort ORDER BY hour",
+            "detector": "SELECT name, body FROM detector ORDER BY name",
+            "crossing": "SELECT * FROM crossing ORDER BY id",
+        }
+        with self.engine.connect() as connection:
+            return {
+                table: [tuple(row) for row in connection.exec_driver_sql(query)]
+                for table, query in queries.items()
+            }
+
     def kept(self) -> Kept:
         edges: dict[tuple[str, bool], dict[int, bool]] = defaultdict(dict)
         with self.engine.connect() as connection:

@@ -1,0 +1,205 @@
+"""Detection between cycles: which cohort comes next, what it moves, and which pages end.
+
+Cohorts are consumed strictly in order. What was consumed is frozen and committed with the state
+that it moved the detectors to, so a restart or another evaluator goes on to the same decisions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from monitor.core.blocks import Span
+from monitor.core.cells import Counts, merge
+from monitor.core.coding import Coding
+from monitor.core.completeness import CohortState
+from monitor.core.contract import Contract
+from monitor.core.rollup import CellIndex, roll_up
+from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
+from monitor.detection.fleet import Fleet, scoped
+from monitor.detection.resolve import resolved
+from monitor.detection.streams import Stream
+from monitor.evaluate.cohorts import Cohorts
+from monitor.store.detection import Crossing, DetectionChange, FrozenCohort
+from monitor.store.fold import EvaluatorStore
+
+log = logging.getLogger("slicewatch.evaluate")
+
+RESOLVE_SPAN = 7 * DAY
+"""Cohorts since the last crossing that a page is resolved by: what is older says little of now."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionPolicy:
+    """What is detected, and from what.
+
+    Attributes:
+        contracts: of all use cases.
+        coding: of now.
+        horizon: microseconds after which a label is not waited for.
+        completeness: share of requested labels that makes a cohort mature.
+        live: whether cohorts may page; what is loaded in bulk never does.
+        cluster_size: largest number of decisions that hang together.
+    """
+
+    contracts: Sequence[Contract]
+    coding: Coding
+    horizon: int
+    completeness: Fraction
+    live: bool
+    cluster_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What cohorts are made of.
+
+    Attributes:
+        store: holds the counts.
+        index: what all cells mean.
+        excluded: event time whose data are known to be bad: it moves no detector.
+    """
+
+    store: EvaluatorStore
+    index: CellIndex
+    excluded: Sequence[Span] = ()
+
+
+@dataclass(slots=True)
+class Detection:
+    """The detectors; always equal to what the store holds.
+
+    Attributes:
+        policy: what is detected.
+        fleet: all streams.
+        consumed: the newest hour whose turn has come; None before the first.
+        standing: crossings that are not resolved, by stream key.
+        next_id: of the next crossing.
+    """
+
+    policy: DetectionPolicy
+    fleet: Fleet
+    consumed: int | None = None
+    standing: dict[str, Crossing] = field(default_factory=dict)
+    next_id: int = 1
+
+    @classmethod
+    def load(cls, store: EvaluatorStore, policy: DetectionPolicy) -> Detection:
+        """As it was committed last."""
+        stored = store.detection_state()
+        fleet = _fleet(policy, stored.parts)
+        return cls(policy, fleet, stored.consumed, stored.standing, stored.next_id)
+
+    def step(self, inputs: Inputs, cohorts: Cohorts, watermark: int) -> DetectionChange | None:
+        """Consume the cohorts whose turn has come, of one UTC day at most.
+
+        Returns:
+            What has changed; None where every cohort must be waited for.
+        """
+        change = _Changing()
+        while True:
+            found = cohorts.next_cohort(
+                self.consumed, watermark, self.policy.horizon, self.policy.completeness
+            )
+            if found is None or (change.cohorts and _day(found[0]) != _day(change.cohorts[0].hour)):
+                break
+            hour, state = found
+            if not change.cohorts and self.standing and self._new_day(hour):
+                self._resolve(inputs, hour, change)
+            self._consume(inputs, hour, state, change)
+        if not change.cohorts:
+            return None
+        return DetectionChange(
+            parts=self.fleet.parts(),
+            cohorts=change.cohorts,
+            resolved=change.resolved,
+            refreshed=change.refreshed,
+            opened=list(change.opened.values()),
+        )
+
+    def _new_day(self, hour: int) -> bool:
+        return self.consumed is None or _day(hour) != _day(self.consumed)
+
+    def _consume(self, inputs: Inputs, hour: int, state: CohortState, change: _Changing) -> None:
+        start = pane_start(hour, Grain.HOUR)
+        live = self.policy.live
+        if any(span.start < start + HOUR and start < span.end for span in inputs.excluded):
+            state = CohortState.EXCLUDED
+        if state is CohortState.CONSUMED:
+            cohort = inputs.store.counted_cohort(hour, live=live)
+            advance = self.fleet.advance(hour, cohort.counts, inputs.index)
+            for stream in advance.crossed:
+                self._cross(stream, hour, change)
+        else:
+            cohort = FrozenCohort(hour, state, live)
+        change.cohorts.append(cohort)
+        self.consumed = hour
+
+    def _cross(self, stream: Stream, hour: int, change: _Changing) -> None:
+        """Open a crossing, or note that one that stands has crossed again."""
+        at = pane_start(hour + 1, Grain.HOUR)
+        if (known := self.standing.get(stream.key)) is not None:
+            change.refresh(known, at)
+            self.standing[stream.key] = _latest(known, at)
+            return
+        ended = None if self.policy.live else at
+        one = Crossing(self.next_id, stream.key, hour, self.policy.live, at, at, ended)
+        self.next_id += 1
+        change.opened[one.id] = one
+        if ended is None:
+            self.standing[stream.key] = one
+            log.warning("a contract stream has crossed its limit", extra={"crossing": one.id})
+
+    def _resolve(self, inputs: Inputs, hour: int, change: _Changing) -> None:
+        """Look at every crossing that stands, by the cohorts since it last crossed."""
+        now = pane_start(hour, Grain.HOUR)
+        frozen = inputs.store.frozen_cohorts(pane_of(now - RESOLVE_SPAN, Grain.HOUR), hour)
+        declared = {stream.key: stream for stream in self.fleet.streams}
+        for key, one in list(self.standing.items()):
+            since = [c.counts for c in frozen if pane_start(c.hour, Grain.HOUR) >= one.latest]
+            stream = declared.get(key)
+            if stream is None or self._is_over(stream, merge(since), inputs.index):
+                change.resolved[one.id] = now
+                del self.standing[key]
+                log.warning("a crossing is resolved", extra={"crossing": one.id})
+
+    def _is_over(self, stream: Stream, counts: Counts, index: CellIndex) -> bool:
+        contract = next(c for c in self.policy.contracts if c.name == stream.contract)
+        rolled = roll_up(scoped(contract, counts, index), index, stream.group_by.split("+"))
+        return resolved(stream, rolled, self.policy.coding, contract.limits, contract.k)
+
+
+@dataclass(slots=True)
+class _Changing:
+    """What a step has changed so far."""
+
+    cohorts: list[FrozenCohort] = field(default_factory=list)
+    resolved: dict[int, int] = field(default_factory=dict)
+    refreshed: dict[int, int] = field(default_factory=dict)
+    opened: dict[int, Crossing] = field(default_factory=dict)
+
+    def refresh(self, one: Crossing, at: int) -> None:
+        """A crossing that was opened in this step is not in the store yet."""
+        if one.id in self.opened:
+            self.opened[one.id] = _latest(one, at)
+        else:
+            self.refreshed[one.id] = at
+
+
+def _latest(one: Crossing, at: int) -> Crossing:
+    return Crossing(one.id, one.stream, one.hour, one.live, one.crossed_at, at, one.resolved_at)
+
+
+def _day(hour: int) -> int:
+    return pane_of(pane_start(hour, Grain.HOUR), Grain.DAY)
+
+
+def _fleet(policy: DetectionPolicy, parts: Mapping[str, bytes]) -> Fleet:
+    settings = (policy.contracts, policy.coding, policy.cluster_size)
+    try:
+        return Fleet.start(*settings, parts)
+    except ValueError:
+        log.warning("the detectors begin anew: their stored state is of another version")
+        return Fleet.start(*settings)
