@@ -1,0 +1,276 @@
+"""Worlds for the detection benchmark: hourly cohorts of one group-by, drawn from known rates.
+
+A slice is a mixture of classes of requests; each class has a ready rate, a TPR, an FPR and score
+bands of its own. Counts are Poisson in every cell, so that hours, slices and cells are independent
+and what is drawn follows the rates exactly. ``catalogue()`` lists the worlds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from monitor.core.cells import Int64s
+from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.gaps import HARMED_BY_LESS, Bools
+from monitor.core.intervals import Floats
+from monitor.detection.cohort import Layout, SliceCohort
+from monitor.detection.streams import Direction, Kind, Stream
+
+HOURS = 24
+CONTRACT, GROUP_BY = "bench", "slice"
+FLOOR, CEILING, GAP = Fraction("0.80"), Fraction("0.20"), Fraction("0.10")
+"""Limits of the contract: smallest TPR, largest FPR, largest gap of each metric."""
+
+_SLACK = 1e-9
+"""A rate that equals its limit but for rounding holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A family of streams: the same comparison of every slice.
+
+    Attributes:
+        metric: TPR, FPR or BLOCKED.
+        kind: a gap to the reference, or a level.
+        limit: inclusive.
+        direction: who would be worse off; SLICE_WORSE for a level.
+    """
+
+    metric: Metric
+    kind: Kind
+    limit: Fraction
+    direction: Direction = Direction.SLICE_WORSE
+
+
+def gaps(*metrics: Metric) -> tuple[Watch, ...]:
+    """Both directions of the gaps of these metrics."""
+    return tuple(Watch(metric, Kind.GAP, GAP, way) for metric in metrics for way in Direction)
+
+
+LEVELS = (Watch(Metric.TPR, Kind.LEVEL, FLOOR), Watch(Metric.FPR, Kind.LEVEL, CEILING))
+EVERYTHING = (*gaps(Metric.TPR, Metric.FPR, Metric.BLOCKED), *LEVELS)
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Who asks and what the router does with it, at T instants.
+
+    Attributes:
+        share: of the classes in each slice, shape (T, S, C), sums to 1 over C.
+        ready: P(ready), the same shape.
+        tpr: P(auto_serve | ready), the same shape.
+        fpr: P(auto_serve | not ready), the same shape.
+        blocked: P(blocked_by_evidence), shape (T, S).
+    """
+
+    share: Floats
+    ready: Floats
+    tpr: Floats
+    fpr: Floats
+    blocked: Floats
+
+    def cells(self, profile: Floats) -> Floats:
+        """P(route, band, ready) of a reviewed decision, shape (T, S, 2, B, 2).
+
+        Args:
+            profile: P(band | class, ready), shape (C, 2, B).
+        """
+        outcome = np.stack([1 - self.ready, self.ready], axis=-1) * self.share[..., None]
+        auto = np.stack([self.fpr, self.tpr], axis=-1)
+        routed = np.stack([outcome * auto, outcome * (1 - auto)])
+        cells: Floats = np.einsum("rtscy,cyb->tsrby", routed, profile)
+        return cells
+
+
+Path = Callable[[Floats], Population]
+"""Days since the start, shape (T,), to the population then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audits:
+    """Which decisions get a label.
+
+    Attributes:
+        rates: audit rates, decreasing, shape (R,).
+        mix: share of a route's decisions at each rate, shape (S, 2, R).
+        present: share of the labels asked for that are in when the cohort is released, (S, 2).
+    """
+
+    rates: Floats
+    mix: Floats
+    present: Floats
+
+    @classmethod
+    def of(cls, slices: int, auto: float = 1.0, review: float = 1.0) -> Audits:
+        """One rate for each route, everything in at release."""
+        rates = np.array(sorted({auto, review}, reverse=True))
+        mix = np.array([rates == auto, rates == review], np.float64)
+        return cls(rates, np.tile(mix, (slices, 1, 1)), np.ones((slices, 2)))
+
+    def late(self, share: float, rows: slice) -> Audits:
+        """A share of the audits of auto_serve in some slices is missing at release."""
+        present = self.present.copy()
+        present[rows, 0] = 1 - share
+        return replace(self, present=present)
+
+
+@dataclass(frozen=True, slots=True)
+class WorldCohort:
+    """The decisions of one hour, as they are released.
+
+    Attributes:
+        hour: of the decisions, from 0.
+        counts: what the labels said.
+        new_version: a change of version is annotated at this hour.
+    """
+
+    hour: int
+    counts: SliceCohort
+    new_version: bool
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One world: a contract, and what happens under it.
+
+    Attributes:
+        name: as printed.
+        days: how long it lasts.
+        path: the population over time.
+        hourly: reviewed decisions an hour, shape (S,).
+        audits: which are labelled.
+        watches: the streams.
+        reference: row of the reference slice; None is the complement.
+        profile: P(band | class, ready), shape (C, 2, B).
+        change: day from which something is in breach; None where nothing ever is.
+        version_days: a version change is annotated so often; 0 is never.
+        seed: of the draws.
+    """
+
+    name: str
+    days: int
+    path: Path
+    hourly: Floats
+    audits: Audits
+    watches: tuple[Watch, ...]
+    reference: int | None
+    profile: Floats
+    change: int | None = None
+    version_days: int = 0
+    seed: tuple[int, ...] = (0,)
+
+    @property
+    def size(self) -> int:
+        """Number of slices."""
+        return len(self.hourly)
+
+    @property
+    def layout(self) -> Layout:
+        """The axes of the cohorts."""
+        rates = self.audits.rates
+        return Layout(tuple(range(len(rates))), rates, self.profile.shape[2])
+
+    @property
+    def slices(self) -> tuple[str, ...]:
+        """Texts of the rows, sorted."""
+        return tuple(f"{GROUP_BY}={row:04d}" for row in range(self.size))
+
+    def rows(self, watch: Watch) -> list[int]:
+        """Rows that have a stream: a named reference is not compared with itself."""
+        named = watch.kind is Kind.GAP and self.reference is not None
+        return [row for row in range(self.size) if not (named and row == self.reference)]
+
+    def stream(self, watch: Watch, row: int) -> Stream:
+        """One declared stream."""
+        reference = COMPLEMENT if self.reference is None else self.slices[self.reference]
+        return Stream(
+            contract=CONTRACT,
+            group_by=GROUP_BY,
+            metric=watch.metric,
+            kind=watch.kind,
+            slice=self.slices[row],
+            reference=reference if watch.kind is Kind.GAP else "",
+            direction=watch.direction,
+            limit=watch.limit,
+        )
+
+    def cohorts(self) -> Iterator[WorldCohort]:
+        """Every hour in order; the same draws each time."""
+        rng = np.random.default_rng(self.seed)
+        for day in range(self.days):
+            drawn, blocked = self._draw(rng, day + np.arange(HOURS) / HOURS)
+            for i in range(HOURS):
+                hour = day * HOURS + i
+                counts = _cohort(drawn[i], blocked[i])
+                yield WorldCohort(hour, counts, self._changes_version(hour))
+
+    def harm(self, metric: Metric) -> tuple[Floats, Floats]:
+        """True rate of every hour and slice, and of its reference, higher is worse, (H, S)."""
+        population = self.path(np.arange(self.days * HOURS) / HOURS)
+        hits, trials = _expected(population, metric)
+        weight = trials * self.hourly
+        if self.reference is not None:
+            row = slice(self.reference, self.reference + 1)
+            return hits / trials, np.broadcast_to((hits / trials)[:, row], hits.shape)
+        others = weight.sum(axis=1, keepdims=True) - weight
+        total = hits * self.hourly
+        rest = total.sum(axis=1, keepdims=True) - total
+        return hits / trials, rest / np.where(others > 0, others, np.nan)
+
+    def breaches(self, watch: Watch) -> Bools:
+        """Where the contract does not hold, by hour and slice, (H, S)."""
+        mine, theirs = self.harm(watch.metric)
+        if watch.kind is Kind.LEVEL:
+            return mine > harm_limit(watch) + _SLACK
+        gap = mine - theirs if watch.direction is Direction.SLICE_WORSE else theirs - mine
+        beyond = gap > harm_limit(watch) + _SLACK
+        beyond[:, np.setdiff1d(np.arange(self.size), self.rows(watch))] = False
+        return beyond
+
+    def _changes_version(self, hour: int) -> bool:
+        return bool(self.version_days and hour and hour % (self.version_days * HOURS) == 0)
+
+    def _draw(self, rng: np.random.Generator, days: Floats) -> tuple[Int64s, Int64s]:
+        """Counts of (T, S, route, rate, band, ready, labelled), and blocked (T, S)."""
+        population = self.path(days)
+        asked = self.audits.rates * self.audits.present[:, :, None]
+        labelled = np.stack([1 - asked, asked], axis=-1)
+        mean = np.einsum(
+            "s,tsrby,srq,srql->tsrqbyl",
+            *(self.hourly, population.cells(self.profile), self.audits.mix, labelled),
+            optimize=True,
+        )
+        odds = population.blocked / (1 - population.blocked)
+        return rng.poisson(mean), rng.poisson(self.hourly * odds)
+
+
+def harm_limit(watch: Watch) -> float:
+    """The limit of a rate that counts harm: a floor c of the TPR is a ceiling 1 - c of misses."""
+    level = watch.kind is Kind.LEVEL and watch.metric in HARMED_BY_LESS
+    return float(1 - watch.limit if level else watch.limit)
+
+
+def _cohort(drawn: Int64s, blocked: Int64s) -> SliceCohort:
+    decisions = drawn.sum(axis=(-1, -2))
+    by_route = decisions.sum(axis=(-1, -2))
+    return SliceCohort(
+        decisions=decisions,
+        labelled=drawn[..., 1].sum(axis=-1),
+        ready=drawn[..., 1, 1],
+        routed=np.concatenate([by_route, blocked[:, None]], axis=1),
+    )
+
+
+def _expected(population: Population, metric: Metric) -> tuple[Floats, Floats]:
+    """Expected harmed ones, and trials, of one reviewed decision: (T, S) each."""
+    if metric is Metric.BLOCKED:
+        reviewed = 1 - population.blocked
+        return population.blocked / reviewed, 1 / reviewed
+    tpr = metric is Metric.TPR
+    trials = population.share * (population.ready if tpr else 1 - population.ready)
+    harmed = 1 - population.tpr if tpr else population.fpr
+    return (trials * harmed).sum(axis=-1), trials.sum(axis=-1)
