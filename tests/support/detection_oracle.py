@@ -111,6 +111,27 @@ def safe_log(x: float) -> float:
     return math.log(x) if x > 0 else -math.inf
 
 
+Labels = dict[tuple[int, ...], tuple[float, float]]
+"""Labelled and ready, by slice, route, audit rate and band."""
+
+
+def remembered(labels: Labels, days: float) -> Labels:
+    kept = 0.5 ** (days / 14)
+    return {at: (kept * labelled, kept * ready) for at, (labelled, ready) in labels.items()}
+
+
+def forecast_ready(labels: Labels, at: tuple[int, ...]) -> float:
+    """P(ready) of a stratum of a slice, shrunk to all slices, to the route, and to one half."""
+    _, route, rate, band = at
+    of_route = [counts for (_, r, _, _), counts in labels.items() if r == route]
+    of_all = [counts for key, counts in labels.items() if key[1:] == (route, rate, band)]
+    guess = 0.5
+    for counts, strength in ((of_route, 2), (of_all, 20), ([labels.get(at, (0, 0))], 20)):
+        labelled, ready = (sum(column) for column in zip((0, 0), *counts, strict=True))
+        guess = (ready + strength * guess) / (labelled + strength)
+    return guess
+
+
 # --- One sample without sampling: likelihood ratios ---------------------------------------------
 
 
@@ -176,14 +197,19 @@ def covered(rungs: Sequence[Rung], a: float, b: float) -> bool:
 
 
 def uncovered(rungs: Sequence[Rung], limit: float, steps: int = 200) -> list[tuple[float, float]]:
-    """Pairs within the limit that no rung is valid for: must be none for E[e] <= 1."""
-    missing = []
-    for i in range(steps + 1):
-        b = i / steps
-        for a in {min(1.0, b + limit), b, 0.0}:
-            if not covered(rungs, a, b):
-                missing.append((a, b))
-    return missing
+    """Pairs within the limit that no rung is valid for: must be none for E[e] <= 1.
+
+    Looked for on an even grid and close to where a rung stops being valid.
+    """
+    edges = {float(rung.below) for rung in rungs} | {float(rung.above) - limit for rung in rungs}
+    near = {edge + shift for edge in edges for shift in (-1e-9, 0.0, 1e-9)}
+    lower = {i / steps for i in range(steps + 1)} | {b for b in near if 0 <= b <= 1}
+    return [
+        (a, b)
+        for b in sorted(lower)
+        for a in (min(1.0, b + limit), b, 0.0)
+        if not covered(rungs, a, b)
+    ]
 
 
 def cell_shares(rate: float, base: float, other: float) -> dict[bool, tuple[float, float]]:
