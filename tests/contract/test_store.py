@@ -1,6 +1,6 @@
 """What ingest and the evaluator may rely on, whatever the database.
 
-The fixture ``database`` is the list of databases: another one joins by a parameter.
+The fixture ``url`` is the list of databases: another one joins by a parameter.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from alembic.runtime.migration import MigrationContext
 from stored import sum_counts
 
 from monitor.core.cells import Counter, Route, Stratum
+from monitor.core.completeness import CohortState
 from monitor.core.labels import LabelColumns
 from monitor.core.snapshot import Snapshot, encode
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
@@ -38,6 +39,7 @@ from monitor.ports import (
 from monitor.store import database as db
 from monitor.store import ingest, join, published, recode, retention
 from monitor.store.codings import fence_all
+from monitor.store.detection import Crossing, DetectionChange, FrozenCohort
 from monitor.store.fold import Cycle, EvaluatorStore
 from monitor.store.forget import forget
 from monitor.store.ingest import IngestStore, read_statuses
@@ -171,7 +173,14 @@ def complete(cycle: Cycle) -> Cycle:
         released=cycle.increments,
         held_back=cycle.increments,
     )
-    return replace(cycle, snapshot=SNAPSHOT, cells={5: (1, 2, 3)}, release=release)
+    detection = DetectionChange(
+        parts={"a": b"state"},
+        cohorts=[FrozenCohort(T0 // HOUR, CohortState.CONSUMED, True)],
+        opened=[Crossing(1, "a stream", T0 // HOUR, True, T0, T0)],
+    )
+    return replace(
+        cycle, snapshot=SNAPSHOT, cells={5: (1, 2, 3)}, release=release, detection=detection
+    )
 
 
 def counted(evaluator: EvaluatorStore) -> dict[str, int]:
