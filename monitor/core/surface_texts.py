@@ -182,6 +182,15 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.core.gaps": {
         Argument.WORD: ("reference.metric", "slices.metric"),
     },
+    "monitor.detection.arrays": {
+        Argument.WORD: ("VERSION", "head['version']"),
+    },
+    "monitor.detection.budget": {
+        Argument.WORD: ("stream.metric",),
+    },
+    "monitor.detection.projection": {
+        Argument.WORD: ("metric",),
+    },
     "monitor.demo.broker": {
         Argument.CAUSE: ("error", "said"),
     },

@@ -30,6 +30,10 @@ class Rule(enum.Enum):
         "A function of released blocks: it moves when a block closes, and there is one hidden state"
         " whatever the reason."
     )
+    PAGE = (
+        "The one thing that does not wait for a block: it comes with the cohort that crosses, and"
+        " without slice and number."
+    )
     PERIOD = "An instant on an edge of five minutes or of a release block, never that of an event."
     DECLARED = "As declared in the settings or by a command; it knows no data."
     LISTED = "A name from a closed list: the settings' allow-lists, or the program's own words."
@@ -404,10 +408,15 @@ def _logs(rule: Rule, why: str, *events: str) -> tuple[Row, ...]:
 
 _LOGS = (
     *_logs(
+        Rule.PAGE, "the number of a crossing, by which an operator finds it in the database",
+        "a contract stream has crossed its limit; crossing", "a crossing is resolved; crossing",
+    ),
+    *_logs(
         Rule.PROCESS, "what the process does; arguments are names of its parts and ports",
         "a part of the service has failed", "connection was closed already",
         "did not stop in time and is abandoned; part", "evaluation goes on",
         "another evaluator has taken over, or the database has gone back in time",
+        "the detectors begin anew: their stored state is of another version",
         "metrics are served to others without TLS and credentials (insecure)",
         "readiness changed: %s", "serving; operations_port port", "consumer is %s; why",
     ),
