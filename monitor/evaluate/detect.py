@@ -150,7 +150,6 @@ class Detection:
         change.opened[one.id] = one
         if ended is None:
             self.standing[stream.key] = one
-            log.warning("a contract stream has crossed its limit", extra={"crossing": one.id})
 
     def _resolve(self, inputs: Inputs, hour: int, change: _Changing) -> None:
         """Look at every crossing that stands, by the cohorts since it last crossed."""
@@ -163,12 +162,20 @@ class Detection:
             if stream is None or self._is_over(stream, merge(since), inputs.index):
                 change.resolved[one.id] = now
                 del self.standing[key]
-                log.warning("a crossing is resolved", extra={"crossing": one.id})
 
     def _is_over(self, stream: Stream, counts: Counts, index: CellIndex) -> bool:
         contract = next(c for c in self.policy.contracts if c.name == stream.contract)
         rolled = roll_up(scoped(contract, counts, index), index, stream.group_by.split("+"))
         return resolved(stream, rolled, self.policy.coding, contract.limits, contract.k)
+
+
+def tell(change: DetectionChange) -> None:
+    """Log what has been committed: without slices and numbers."""
+    for one in change.opened:
+        if one.resolved_at is None:
+            log.warning("a contract stream has crossed its limit", extra={"crossing": one.id})
+    for number in change.resolved:
+        log.warning("a crossing is resolved", extra={"crossing": number})
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from monitor.core.snapshot import encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
 from monitor.evaluate.cohorts import Cohorts
-from monitor.evaluate.detect import Detection, DetectionPolicy, Inputs
+from monitor.evaluate.detect import Detection, DetectionPolicy, Inputs, tell
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.gate import Gate
 from monitor.evaluate.losses import LostSpans
@@ -210,6 +210,7 @@ class Evaluator:
             return False
         cycle = Cycle(folded=memory.cursors, detection=change)
         self._store.commit(epoch, cycle, self._clock.now())
+        tell(change)
         return True
 
     def _fold(
