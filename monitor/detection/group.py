@@ -146,7 +146,8 @@ class GroupTests:
     def _enter_day(self, day: int, layout: Layout) -> None:
         if self.day is not None and self.today is not None and day != self.day:
             self._require_plans()
-            self._bet_gaps(np.any(self._decided() > 0, axis=0))
+            self._bet_gaps(np.all(self._decided() > 0, axis=0))
+            self.binned[:] = 0  # columns change; one arm alone is no evidence of a gap
             self.ready.learn(self.today, days=day - self.day)
         if day != self.day:
             self.day, self.today, self._plans = day, None, None
