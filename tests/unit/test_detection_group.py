@@ -1,0 +1,188 @@
+"""The tests of one group-by: when they bet, on what, and what settings that change leave of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
+
+from monitor.core.cells import Counts
+from monitor.core.coding import Coding
+from monitor.core.contract import Contract, GroupBy
+from monitor.detection.fleet import Fleet
+from monitor.detection.group import BATCH, GroupTests
+from monitor.detection.watch import COHORT_DAYS
+
+CODING = coding(a="uvw")
+LEVELS = limits(floor="0.70", ceiling="0.30")
+BY_A = GroupBy(("a",))
+ALL = Cells(("a=u", "a=v", "a=w"))
+TWO = Cells(("a=u", "a=v"))
+LABELLED_GAPS = ("gap.tpr", "gap.fpr")
+DAY = 24
+
+
+def start(
+    contract_: Contract | None = None, coding_: Coding = CODING, cluster_size: int = 1
+) -> Fleet:
+    return Fleet.start([contract_ or contract(BY_A, of=LEVELS)], coding_, cluster_size)
+
+
+def play(
+    fleet: Fleet, hours: range, traffic: Traffic | None = None, cells: Cells = ALL, seed: int = 0
+) -> GroupTests:
+    """Hours have their own seeds, so that the same hours bring the same decisions."""
+    for hour in hours:
+        rng = np.random.default_rng((seed, hour))
+        fleet.advance(MONDAY + hour, cells.hour(rng, traffic or Traffic()), cells.index)
+    (group,) = fleet.groups.values()
+    return group
+
+
+def test_a_slice_without_decisions_stays_without_evidence_and_keeps_its_clock() -> None:
+    group = play(start(), range(3 * DAY), cells=TWO)
+    for name, watch in group.watches.items():
+        silent = np.array([one.slice in ("a=w", "a=__other__") for one in watch.streams])
+        assert np.isneginf(watch.mixture.statistic()[silent]).all(), name
+        assert watch.mixture.pending[silent] == pytest.approx(3), name
+        assert np.isfinite(watch.mixture.statistic()[~silent]).all(), name
+
+
+def test_without_decisions_of_the_reference_no_gap_is_bet_on_and_levels_are() -> None:
+    fleet = start(contract(GroupBy(("a",), "a=w"), of=LEVELS))
+    group = play(fleet, range(3 * DAY), cells=TWO)
+    for name, watch in group.watches.items():
+        if name.startswith("gap."):
+            assert np.isneginf(watch.mixture.log_r).all(), name
+            assert watch.mixture.pending == pytest.approx(3), name
+    assert np.isfinite(group.levels["tpr"].mixture.statistic()).sum() == 2
+
+
+def test_what_was_without_decisions_begins_with_all_its_clock_once_it_has_some() -> None:
+    fleet = start()
+    play(fleet, range(3 * DAY), cells=TWO)
+    group = play(fleet, range(3 * DAY, 5 * DAY + 1))
+    for watch in group.watches.values():
+        rows = [row for row, one in enumerate(watch.streams) if one.slice == "a=w"]
+        assert (watch.mixture.pending[rows] < 1 + 2 * COHORT_DAYS).all()
+        assert np.isfinite(watch.mixture.statistic()[rows]).all()
+
+
+@pytest.mark.parametrize(("hourly", "batched"), [(BATCH / 3 / DAY, False), (BATCH / 3, True)])
+def test_gaps_under_sampled_labels_are_bet_on_by_the_thousand_or_at_the_days_end(
+    hourly: float, batched: bool
+) -> None:
+    fleet = start()
+    group = play(fleet, range(DAY), Traffic(hourly=hourly))
+    rows = slice(2, None)  # without __other__
+    for name in LABELLED_GAPS:
+        some = np.isfinite(group.watches[name].mixture.statistic()[rows])
+        assert some.all() == some.any() == batched, name
+    for name in ("gap.blocked", "level.tpr", "level.fpr"):
+        assert group.watches[name].mixture.pending[rows] == pytest.approx(0), name
+    play(fleet, range(DAY, DAY + 1), Traffic(hourly=hourly))
+    for name in LABELLED_GAPS:
+        mixture = group.watches[name].mixture
+        assert np.isfinite(mixture.statistic()[rows]).all()
+        assert mixture.pending[rows] == pytest.approx(COHORT_DAYS), "the new day's first hour"
+
+
+def test_what_bets_use_is_learnt_once_a_day_from_the_days_before() -> None:
+    fleet = start()
+    group = play(fleet, range(DAY + 1))
+    known = group.ready.to_arrays()
+    assert known["labelled"].sum() > 0
+    play(fleet, range(DAY + 1, 2 * DAY), Traffic(tpr=0.2, ready=0.1))
+    same = group.ready.to_arrays()
+    assert all((known[name] == same[name]).all() for name in known)
+    play(fleet, range(2 * DAY, 2 * DAY + 1))
+    assert group.ready.labelled.sum() > known["labelled"].sum()
+
+
+@pytest.mark.parametrize("size", [2, 7])
+def test_evidence_is_divided_by_the_largest_number_of_decisions_that_hang_together(
+    size: int,
+) -> None:
+    """Seen in the first bet of all: later mixtures add starting times up."""
+    one, many = (play(start(cluster_size=m), range(DAY + 1)) for m in (1, size))
+    for name in LABELLED_GAPS:
+        mixtures = [group.watches[name].mixture for group in (one, many)]
+        begun = [np.isfinite(mixture.log_r) for mixture in mixtures]
+        assert (begun[0] == begun[1]).all()
+        assert begun[0].any()
+        mass = np.log(1 / mixtures[0].log_r.shape[1])  # one day over all alternatives
+        log_e = [mixture.log_r[begun[0]] - mass for mixture in mixtures]
+        assert log_e[1] == pytest.approx(log_e[0] / size, abs=1e-9)
+        assert np.abs(log_e[0]).max() > 0.1
+
+
+CHANGES = {
+    "reference": contract(GroupBy(("a",), "a=w"), of=LEVELS),
+    "limit": contract(BY_A, of=limits("0.05", "0.70", "0.30")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_new_stream_is_not_bet_on_what_came_before_it_was_declared(change: str) -> None:
+    """Declared at noon: what the morning brought may differ, the new streams do not."""
+    found = []
+    for seed, tpr in ((1, 0.95), (2, np.array([0.95, 0.2, 0.6]))):
+        fleet = start()
+        play(fleet, range(DAY))
+        play(fleet, range(DAY, DAY + 12), Traffic(tpr=tpr), seed=seed)
+        old = set(fleet.streams)
+        fleet = Fleet.start([CHANGES[change]], CODING, parts=fleet.parts())
+        group = play(fleet, range(DAY + 12, 2 * DAY + 1))
+        for name in LABELLED_GAPS:
+            watch = group.watches[name]
+            assert not old & set(watch.streams)
+            assert np.isfinite(watch.mixture.log_r).any()
+            found.append(watch.mixture.log_r)
+    for first, second in zip(found[:2], found[2:], strict=True):
+        assert (first == second).all()
+
+
+def test_a_value_that_is_listed_later_leaves_the_evidence_of_the_others() -> None:
+    fleet = start(coding_=coding(a="uv"))
+    group = play(fleet, range(2 * DAY + 12), cells=TWO)
+    before = {
+        one: watch.mixture.log_r[row]
+        for watch in group.watches.values()
+        for row, one in enumerate(watch.streams)
+    }
+    parts = fleet.parts()
+    fleet = Fleet.start(fleet.contracts, CODING, parts=parts)
+    (after,) = fleet.groups.values()
+    for watch in after.watches.values():
+        for row, one in enumerate(watch.streams):
+            kept = before.get(one)
+            assert (one.slice == "a=w") == (kept is None)
+            expected = np.full(watch.mixture.log_r.shape[1], -np.inf) if kept is None else kept
+            assert (watch.mixture.log_r[row] == expected).all()
+    learnt = dict(zip(group.slices, group.ready.labelled.sum(axis=(1, 2, 3)), strict=True))
+    for text, labelled in zip(after.slices, after.ready.labelled.sum(axis=(1, 2, 3)), strict=True):
+        assert labelled == learnt.get(text, 0)
+    play(fleet, range(2 * DAY + 12, 4 * DAY))
+
+
+def test_an_hour_without_anything_moves_the_clock_alone() -> None:
+    fleet = start()
+    group = play(fleet, range(DAY + 12))
+    before = {name: watch.mixture.to_arrays() for name, watch in group.watches.items()}
+    fleet.advance(MONDAY + DAY + 12, Counts.empty(), ALL.index)
+    for name, watch in group.watches.items():
+        assert (watch.mixture.log_r == before[name]["log_r"]).all()
+        assert watch.mixture.pending == pytest.approx(before[name]["pending"] + COHORT_DAYS)
+
+
+def test_a_breach_of_a_level_is_found_where_it_is() -> None:
+    fleet = start(contract(BY_A, of=replace(LEVELS, max_blocked_gap=None)))
+    crossed = []
+    for hour in range(10 * DAY):
+        rng = np.random.default_rng((5, hour))
+        traffic = Traffic(tpr=np.array([0.75, 0.5, 0.75]), fpr=np.array([0.15, 0.15, 0.5]))
+        crossed += fleet.advance(MONDAY + hour, ALL.hour(rng, traffic), ALL.index).crossed
+    levels = {(one.metric, one.slice) for one in crossed if one.kind == "level"}
+    assert levels == {("tpr", "a=v"), ("fpr", "a=w")}
