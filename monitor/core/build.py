@@ -31,6 +31,7 @@ from monitor.core.cells import Counts, Int64s
 from monitor.core.coding import Coding, Listed
 from monitor.core.compared import Policy, Rolled
 from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.findings import Findings, with_findings
 from monitor.core.guards import opened
 from monitor.core.pooling import MergeMap, aligned, merge_map
 from monitor.core.rollup import CellIndex, SliceCounts, roll_up
@@ -127,8 +128,16 @@ class Builder:
         counts: BlockCounts,
         pooling: MergeMap | None,
         left_out: float | None = None,
+        findings: Findings | None = None,
     ) -> GroupTable:
         """One group-by in one window; without a merge map nothing above k = 1 keeps its name.
+
+        Args:
+            group: which.
+            counts: of the window.
+            pooling: its merge map.
+            left_out: at most this share of decisions is in no table.
+            findings: of the sequential tests; None where the window does not decide.
 
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
@@ -136,11 +145,14 @@ class Builder:
         late = self._late(counts)
         scoped = self._scoped(counts)
         pooling = pooling or self._no_map(group, scoped)
-        rolled = _rolled(scoped, group.attributes, pooling.without(late))
+        pooling = pooling.without(late)
+        rolled = _rolled(scoped, group.attributes, pooling)
         guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
         names = ((name, None) in late for name in group.attributes)
         closed = any(names) or _no_data_before(late, self.contract.where) is not None
         rows, spreads = build_rows(self._policy, rolled, guard.unless(closed), group.reference)
+        if findings is not None:
+            rows = tuple(with_findings(row, findings, pooling) for row in rows)
         rows += self._pooled_away(group, rolled, rows)
         since = {row.slice: _no_data_before(late, parse_atom(row.slice).items()) for row in rows}
         return GroupTable(

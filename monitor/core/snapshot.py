@@ -83,6 +83,13 @@ class SliceRow:
         calibration: by score band.
         completeness: labels received / labels requested, the minimum over route x audit rate,
             two decimals; None when withheld or when nothing was requested.
+        evidence: how far the sequential tests are on the way to a page, in five steps: below 25,
+            50, 75 and 100 % of what a crossing needs (0 to 3), and 4 while a crossing stands. Of
+            the contract's window alone, and only of what is shown.
+        breach_since: of the metrics in breach, the end of the release block that first showed it
+            (microseconds).
+        detectable_gaps: the smallest gap beyond the limit that four weeks of labels would find at
+            their present rate; absent where none would be found.
     """
 
     slice: str
@@ -92,6 +99,9 @@ class SliceRow:
     as_labelled: Mapping[Metric, float] = field(default_factory=dict)
     calibration: tuple[CalibrationCell, ...] = ()
     completeness: float | None = None
+    evidence: Mapping[Metric, int] = field(default_factory=dict)
+    breach_since: Mapping[Metric, int] = field(default_factory=dict)
+    detectable_gaps: Mapping[Metric, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +148,9 @@ class GroupTable:
             without labels.
         left_out: at most this share of decisions is in no table, because their values are too
             rare even together; None where nothing is left out.
+        label_needs: weeks of labels, at their present rate, until a gap of the limit + 0.05 would
+            be found in the slice that takes longest: 0 (less than one), 1 (one to four) or 4
+            (more than four). Of the contract's window alone.
     """
 
     group_by: str
@@ -147,6 +160,7 @@ class GroupTable:
     decisions: Period | None = None
     labelled: Period | None = None
     left_out: float | None = None
+    label_needs: Mapping[Metric, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

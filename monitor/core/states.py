@@ -15,15 +15,33 @@ inconclusive           support, but the bounds straddle a limit; or there is no 
 =====================  =============================================================
 
 What has no limit is never green: selection and ready rates, the total, and the named reference
-(whose gaps are the other rows' gaps) unless it has a level to keep. ``breach`` is the page's.
+(whose gaps are the other rows' gaps) unless it has a level to keep.
+
+``breach`` takes the place of the last three while the sequential test has crossed and the crossing
+is not resolved: what this window's bounds say ends no breach. It takes the place of no other: that
+support is lost, or labels are out, is not a recovery, and must be seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.guards import Bools
+
+VERDICT_OF: Mapping[State, Verdict] = {
+    State.SUPPRESSED: Verdict.INSUFFICIENT_SUPPORT,
+    State.INSUFFICIENT_SUPPORT: Verdict.INSUFFICIENT_SUPPORT,
+    State.MATURING: Verdict.INSUFFICIENT_SUPPORT,
+    State.INCONCLUSIVE: Verdict.INSUFFICIENT_SUPPORT,
+    State.WITHIN_CONTRACT: Verdict.PASS,
+    State.SUSPECTED: Verdict.FAIL,
+    State.BREACH: Verdict.FAIL,
+}
+"""What a state says of the contract: the one table."""
+
+_BY_BOUNDS = (State.INCONCLUSIVE, State.WITHIN_CONTRACT, State.SUSPECTED)
+_JUDGED = {VERDICT_OF[state]: state for state in _BY_BOUNDS}
 
 
 def state(
@@ -61,6 +79,16 @@ def states(
     ]
 
 
+def with_crossing(state: State) -> State:
+    """The state of a slice x metric of which a crossing stands.
+
+    Example:
+        >>> with_crossing(State.WITHIN_CONTRACT).value, with_crossing(State.MATURING).value
+        ('breach', 'maturing')
+    """
+    return State.BREACH if state in _BY_BOUNDS else state
+
+
 def hidden(metrics: Iterable[Metric]) -> dict[Metric, State]:
     """The states of a row that is hidden."""
     return dict.fromkeys(metrics, State.SUPPRESSED)
@@ -68,7 +96,6 @@ def hidden(metrics: Iterable[Metric]) -> dict[Metric, State]:
 
 def _judged(verdicts: list[Verdict]) -> State:
     if Verdict.FAIL in verdicts:
-        return State.SUSPECTED
-    if verdicts and all(verdict is Verdict.PASS for verdict in verdicts):
-        return State.WITHIN_CONTRACT
-    return State.INCONCLUSIVE
+        return _JUDGED[Verdict.FAIL]
+    kept = bool(verdicts) and all(verdict is Verdict.PASS for verdict in verdicts)
+    return _JUDGED[Verdict.PASS if kept else Verdict.INSUFFICIENT_SUPPORT]

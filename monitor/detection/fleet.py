@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from monitor.core.atoms import parse_atom
-from monitor.core.cells import Counts, decode_strata
+from monitor.core.cells import Counts, Int64s, decode_strata
 from monitor.core.coding import Coding
 from monitor.core.contract import Contract
 from monitor.core.intervals import Floats
@@ -24,11 +24,12 @@ from monitor.detection.budget import Budget
 from monitor.detection.cohort import Layout, SliceCohort, rates_of
 from monitor.detection.declared import all_streams
 from monitor.detection.group import GroupTests
+from monitor.detection.history import EvidenceHistory
 from monitor.detection.projection import thin_labels
 from monitor.detection.streams import Stream
 from monitor.detection.tickets import ebh
 
-_BUDGET = "budget"
+_BUDGET, _HISTORY = "budget", "history"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Fleet:
         coding: what the strata mean.
         budget: weights of all streams ever declared.
         groups: by name of their part of the state.
+        history: how the evidence of all streams went.
         rates: indices of the audit rates seen, by contract.
     """
 
@@ -60,6 +62,7 @@ class Fleet:
     coding: Coding
     budget: Budget
     groups: dict[str, GroupTests]
+    history: EvidenceHistory
     rates: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -84,6 +87,7 @@ class Fleet:
         """
         kept = {name: arrays.decode(body) for name, body in (parts or {}).items()}
         known = kept.pop(_BUDGET, ({}, {"weights": {}, "later": {}, "rates": {}}))[1]
+        past = kept.pop(_HISTORY, None)
         budget = Budget(known["weights"], known["later"])
         budget = budget.declare(all_streams(contracts, coding))
         groups = {
@@ -97,7 +101,10 @@ class Fleet:
             if name in groups:
                 groups[name].restore(*state)
         rates = {name: tuple(seen) for name, seen in known["rates"].items()}
-        return cls(contracts, coding, budget, groups, rates)
+        history = EvidenceHistory.start([stream.key for stream in _streams(groups)])
+        if past is not None:
+            history.restore(*past)
+        return cls(contracts, coding, budget, groups, history, rates)
 
     def advance(self, hour: int, counts: Counts, index: CellIndex) -> Advance:
         """Consume the cohort of one hour.
@@ -113,13 +120,13 @@ class Fleet:
         crossed: list[Stream] = []
         for contract in self.contracts:
             crossed += self._contract(contract, hour, scoped(contract, counts, index), index)
+        self.history.note(hour, self._steps())
         return Advance(tuple(crossed), self._listed())
 
     @property
     def streams(self) -> list[Stream]:
-        """All that is declared."""
-        watches = (watch for group in self.groups.values() for watch in group.watches.values())
-        return [stream for watch in watches for stream in watch.streams]
+        """All that is declared, in the order of the history."""
+        return _streams(self.groups)
 
     def parts(self) -> dict[str, bytes]:
         """The whole state, to be kept with the cohort that was consumed last."""
@@ -128,16 +135,17 @@ class Fleet:
             name: arrays.encode(group.to_arrays(), group.facts())
             for name, group in self.groups.items()
         }
-        return bodies | {_BUDGET: arrays.encode({}, known)}
+        past = arrays.encode(self.history.to_arrays(), self.history.facts())
+        return bodies | {_BUDGET: arrays.encode({}, known), _HISTORY: past}
 
     def evidence(self) -> dict[Stream, int]:
         """How far every stream is on the way to a page, in five steps."""
-        return {
-            stream: step
-            for group in self.groups.values()
-            for watch in group.watches.values()
-            for stream, step in zip(watch.streams, watch.evidence().tolist(), strict=True)
-        }
+        return dict(zip(self.streams, self._steps().tolist(), strict=True))
+
+    def _steps(self) -> Int64s:
+        watches = [watch for group in self.groups.values() for watch in group.watches.values()]
+        none = np.zeros(0, np.int64)
+        return np.concatenate([none, *(watch.evidence() for watch in watches)])
 
     def _contract(
         self, contract: Contract, hour: int, counts: Counts, index: CellIndex
@@ -202,3 +210,8 @@ def scoped(contract: Contract, counts: Counts, index: CellIndex) -> Counts:
     rows = np.searchsorted(index.cells, counts.keys)
     inside = np.isin(index.atoms[rows], np.array(atoms, np.int64))
     return Counts(counts.keys[inside], counts.values[inside])
+
+
+def _streams(groups: Mapping[str, GroupTests]) -> list[Stream]:
+    watches = (watch for group in groups.values() for watch in group.watches.values())
+    return [stream for watch in watches for stream in watch.streams]

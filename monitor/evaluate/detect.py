@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from monitor.core.blocks import Span
@@ -76,6 +76,7 @@ class Detection:
         fleet: all streams.
         consumed: the newest hour whose turn has come; None before the first.
         standing: crossings that are not resolved, by stream key.
+        ended: those that are.
         next_id: of the next crossing.
     """
 
@@ -83,6 +84,7 @@ class Detection:
     fleet: Fleet
     consumed: int | None = None
     standing: dict[str, Crossing] = field(default_factory=dict)
+    ended: list[Crossing] = field(default_factory=list)
     next_id: int = 1
 
     @classmethod
@@ -90,7 +92,17 @@ class Detection:
         """As it was committed last."""
         stored = store.detection_state()
         fleet = _fleet(policy, stored.parts)
-        return cls(policy, fleet, stored.consumed, stored.standing, stored.next_id)
+        ended = [one for one in stored.crossings if one.resolved_at is not None]
+        return cls(policy, fleet, stored.consumed, stored.standing, ended, stored.next_id)
+
+    @property
+    def until(self) -> int | None:
+        """End of the newest hour whose turn has come (microseconds)."""
+        return None if self.consumed is None else pane_start(self.consumed + 1, Grain.HOUR)
+
+    def stood(self, at: int) -> list[Crossing]:
+        """The crossings that stood after the cohorts up to an instant, which all had their turn."""
+        return [one for one in (*self.ended, *self.standing.values()) if one.stood(at)]
 
     def step(self, inputs: Inputs, cohorts: Cohorts, watermark: int) -> DetectionChange | None:
         """Consume the cohorts whose turn has come, of one UTC day at most.
@@ -161,6 +173,7 @@ class Detection:
             stream = declared.get(key)
             if stream is None or self._is_over(stream, merge(since), inputs.index):
                 change.resolved[one.id] = now
+                self.ended.append(replace(one, resolved_at=now))
                 del self.standing[key]
 
     def _is_over(self, stream: Stream, counts: Counts, index: CellIndex) -> bool:

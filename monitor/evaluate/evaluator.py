@@ -20,12 +20,13 @@ from monitor.core.cells import COUNTERS, Counter, Int64s
 from monitor.core.coding import Eras
 from monitor.core.contract import Contract
 from monitor.core.families import of_contracts
-from monitor.core.snapshot import encode
+from monitor.core.snapshot import decode, encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect import Detection, DetectionPolicy, Inputs, tell
 from monitor.evaluate.dictionary import CellDictionary
+from monitor.evaluate.findings import Found
 from monitor.evaluate.gate import Gate
 from monitor.evaluate.losses import LostSpans
 from monitor.evaluate.publisher import Publisher
@@ -276,14 +277,16 @@ class Evaluator:
         dictionary = CellDictionary(self._store)
         families = of_contracts(contract for contract, _ in policy.contracts)
         kept = blocks_kept(policy.horizon)
+        detection, snapshot = Detection.load(self._store, policy.detection), self._store.snapshot()
+        found = Found.start(detection, decode(snapshot) if snapshot else None)
         memory = _Memory(
             cursors=self._store.cursors(),
             dictionary=dictionary,
             cohorts=Cohorts(),
             release=Release.load(self._store, families, dictionary.index, kept),
-            publisher=Publisher(policy.contracts, policy.eras),
-            detection=Detection.load(self._store, policy.detection),
-            snapshot=self._store.snapshot(),
+            publisher=Publisher(policy.contracts, policy.eras, found),
+            detection=detection,
+            snapshot=snapshot,
         )
         watermark = self._store.watermark()
         first = _FIRST if watermark is None else self._oldest_cohort(watermark)

@@ -12,10 +12,13 @@ from monitor.core.cells import Counts
 from monitor.core.coding import Eras
 from monitor.core.contract import Contract, GroupBy
 from monitor.core.families import Family
+from monitor.core.findings import Findings
 from monitor.core.rollup import CellIndex
 from monitor.core.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
 from monitor.core.time import DAY, HOUR, Grain, WindowKind
 from monitor.evaluate.family_state import FamilyState
+from monitor.evaluate.findings import Found
+from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.losses import LostSpans
 from monitor.evaluate.release import Release
 from monitor.evaluate.windows import Sums
@@ -27,7 +30,7 @@ Contracts = Sequence[tuple[Contract, Sequence[WindowKind]]]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Which blocks one table is made of; equal ones give equal tables."""
+    """Which blocks one table is made of, and what the tests found; equal ones give equal tables."""
 
     decided: Period | None
     decided_in: tuple[Span, ...]
@@ -35,6 +38,7 @@ class Shown:
     labelled_in: tuple[Span, ...]
     pooling: str | None
     revision: int
+    findings: Findings | None = None
 
 
 @dataclass(slots=True)
@@ -44,6 +48,7 @@ class Publisher:
     Attributes:
         contracts: with the windows of each.
         eras: how decisions were coded, by event time.
+        found: what the sequential tests have found.
         lost: what was lost before it could be read.
         excluded: event time whose data are known to be bad.
         revision: changes whenever closed panes do.
@@ -54,6 +59,7 @@ class Publisher:
 
     contracts: Contracts
     eras: Eras
+    found: Found
     lost: LostSpans = field(default_factory=LostSpans)
     excluded: tuple[Span, ...] = ()
     revision: int = 0
@@ -161,12 +167,21 @@ class _Maker:
     builder: Builder
 
     def group(self, release: Release, kind: WindowKind, group: GroupBy) -> GroupTable:
+        contract = self.builder.contract
         state, shown, counts = self._counted(release, kind, group.attributes)
+        decides = kind.name == contract.window
+        if decides:
+            shown = replace(shown, findings=self.publisher.found.of(contract, group, state))
 
         def make() -> GroupTable:
-            return self.builder.group(group, counts, state.pooling, state.left_out_share)
+            out = state.left_out_share
+            table = self.builder.group(group, counts, state.pooling, out, shown.findings)
+            return with_label_needs(contract, group, table) if decides else table
 
-        return self._kept((self.builder.contract.name, group.name, kind.name), shown, make)
+        table = self._kept((contract.name, group.name, kind.name), shown, make)
+        if decides:
+            self.publisher.found.told(contract.name, table)
+        return table
 
     def window(
         self, release: Release, kind: WindowKind, groups: Sequence[GroupTable]

@@ -76,6 +76,11 @@ class Crossing:
     latest: int
     resolved_at: int | None = None
 
+    def stood(self, at: int) -> bool:
+        """Whether it stood after the cohorts up to an instant; only a later one could end it."""
+        resolved = self.resolved_at is not None and self.resolved_at < at
+        return self.live and self.crossed_at <= at and not resolved
+
 
 @dataclass(frozen=True, slots=True)
 class StoredDetection:

@@ -1,0 +1,75 @@
+"""What is missing until labels can decide, from what is published of a group-by alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
+from monitor.core.gaps import comparisons, simultaneous_z
+from monitor.core.intervals import Floats, divide
+from monitor.core.snapshot import GroupTable, ShownRate, SliceRow
+from monitor.core.time import DAY
+from monitor.detection.needs import Arms, LabelNeed, detectable_gaps, label_needs, worst
+
+WEEK = 7 * DAY
+
+AT_LEAST: Mapping[LabelNeed, int] = {
+    LabelNeed.LESS_THAN_ONE_WEEK: 0,
+    LabelNeed.ONE_TO_FOUR_WEEKS: 1,
+    LabelNeed.MORE_THAN_FOUR_WEEKS: 4,
+}
+"""Weeks that each class stands for: at least so many."""
+
+
+def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> GroupTable:
+    """The table with the needs and the detectable gaps of its labelled metrics."""
+    if table.labelled is None:
+        return table
+    weeks = (table.labelled.end - table.labelled.start) / WEEK
+    shown = sum(bool(row.rates) for row in table.rows)
+    z = simultaneous_z(comparisons(shown, group.reference))
+    needs: dict[Metric, int] = {}
+    gaps: list[dict[Metric, float]] = [{} for _ in table.rows]
+    for metric in Metric:
+        limit = contract.limits.max_gap(metric)
+        if limit is None or not metric.labelled:
+            continue
+        arms = _arms(metric, table.rows, group.reference, weeks)
+        longest = worst(label_needs(arms, limit, z))
+        if longest is not None:
+            needs[metric] = AT_LEAST[longest]
+        for row, found in zip(gaps, detectable_gaps(arms, limit, z), strict=True):
+            if found is not None:
+                row[metric] = found
+    pairs = zip(table.rows, gaps, strict=True)
+    rows = tuple(replace(row, detectable_gaps=found) for row, found in pairs)
+    return replace(table, rows=rows, label_needs=needs)
+
+
+def _arms(metric: Metric, rows: Sequence[SliceRow], reference: str, weeks: float) -> Arms:
+    """Every row and what it is compared with, as far as both are shown.
+
+    What is shown of the rows is all that is known of a complement: their mean, weighted by support.
+    """
+    rates = [row.rates.get(metric) for row in rows]
+    points = np.array([_point(rate) for rate in rates])
+    supports = np.array([0 if rate is None else rate.support for rate in rates], np.float64)
+    supports[np.isnan(points)] = 0
+    mine, hits = supports, np.nan_to_num(points) * supports
+    if reference == COMPLEMENT:
+        others, hits = supports.sum() - supports, hits.sum() - hits
+    else:
+        named = np.array([row.slice == reference for row in rows], bool)
+        mine = np.where(named, 0, supports)
+        others, hits = (np.full(len(rows), x[named].sum()) for x in (supports, hits))
+    compared: Floats = divide(hits, others)
+    return Arms(metric, compared, mine / weeks, others / weeks)
+
+
+def _point(rate: ShownRate | None) -> float:
+    """The rounded rate, or the bound that stands in its place; NaN where there is neither."""
+    told = (rate.value, rate.at_least, rate.at_most) if rate is not None else ()
+    return next((x for x in told if x is not None), np.nan)
