@@ -161,6 +161,34 @@ STATE = _page(
     (*SLICE, "state"),
     "1 for the one state a slice and metric is in; always present, contract window only.",
 )
+BREACH_SINCE = _page(
+    "slice_breach_since_timestamp_seconds",
+    SLICE,
+    "Since when a slice and metric is in breach: the end of the release block that first showed"
+    " it. Absent otherwise; contract window only.",
+)
+EVIDENCE = _page(
+    "slice_evidence_level",
+    SLICE,
+    "How far the sequential test is on the way to a page: 0 to 3 are below 25, 50, 75 and 100 % of"
+    " what a crossing needs, 4 is a crossing that stands. Contract window only.",
+    5,
+)
+DETECTABLE = _page(
+    "slice_detectable_gap_ratio",
+    SLICE,
+    "Smallest gap beyond the limit that four weeks of labels, at their present rate, would show to"
+    " be beyond it, in 80 of 100 cases. Contract window only.",
+    2,
+)
+LABEL_NEED = _page(
+    "group_label_need_weeks",
+    ("contract", "metric", "group_by", "window"),
+    "Weeks of labels, at their present rate, until a gap of the limit + 0.05 would be found in the"
+    " slice that takes longest: 0 is less than one, 1 is one to four, 4 is more than four."
+    " Contract window only.",
+    2,
+)
 RATE = _interval("slice_rate", SLICE, "Rate of a slice; absent where withheld.", 6)
 AT_LEAST = _page(
     "slice_rate_at_least_ratio",
@@ -212,9 +240,9 @@ CALIBRATION_SUPPORT = _page(
 PAGE: tuple[Family, ...] = (
     *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT),
     *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, DATA_LOST, EXCLUDED),
-    *(LEFT_OUT, STATE, VERDICT),
+    *(LEFT_OUT, STATE, VERDICT, BREACH_SINCE, EVIDENCE),
     *(*RATE.families, AT_LEAST, AT_MOST, SUPPORT, COMPLETENESS),
-    *(*GAP.families, *RELATIVE.families, AS_LABELLED, SPREAD),
+    *(*GAP.families, *RELATIVE.families, AS_LABELLED, SPREAD, DETECTABLE, LABEL_NEED),
     *(*CALIBRATION.families, CALIBRATION_SUPPORT),
 )
 """What is rendered from the Snapshot, in the order of the page."""

@@ -166,6 +166,10 @@ class _Collected:
                     labels = (table.contract, spread.metric.value, group.group_by, window.window)
                     text = self.labels(catalogue.SPREAD.labels, *labels)
                     self.add(catalogue.SPREAD, text, spread.difference)
+                for metric, weeks in sorted(group.label_needs.items()):
+                    labels = (table.contract, metric.value, group.group_by, window.window)
+                    text = self.labels(catalogue.LABEL_NEED.labels, *labels)
+                    self.add(catalogue.LABEL_NEED, text, weeks)
 
     def _add_periods(self, where: tuple[str, str, str], table: WindowTable | GroupTable) -> None:
         for kind, period in (("decisions", table.decisions), ("labelled", table.labelled)):
@@ -180,6 +184,7 @@ class _Collected:
         if decides:
             for metric, state in sorted(row.states.items()):
                 self._add_one_of(catalogue.STATE, (contract, metric.value, *where), state)
+            self._add_findings(cell, row)
         for metric, rate in sorted(row.rates.items()):
             self._add_rate(self.labels(catalogue.SLICE, contract, metric.value, *where), rate)
         for metric, gap in sorted(row.gaps.items()):
@@ -195,6 +200,18 @@ class _Collected:
                 text = self.labels(catalogue.BAND, *cell, band.band)
                 self._add_interval(catalogue.CALIBRATION, text, band.rate)
                 self.add(catalogue.CALIBRATION_SUPPORT, text, band.rate.support)
+
+    def _add_findings(self, cell: tuple[str, str, str, str], row: SliceRow) -> None:
+        contract, *where = cell
+        since = {metric: _seconds(at) for metric, at in row.breach_since.items()}
+        for family, found in (
+            (catalogue.BREACH_SINCE, since),
+            (catalogue.EVIDENCE, row.evidence),
+            (catalogue.DETECTABLE, row.detectable_gaps),
+        ):
+            for metric, value in sorted(found.items()):
+                text = self.labels(catalogue.SLICE, contract, metric.value, *where)
+                self.add(family, text, value)
 
     def _add_one_of(self, family: Family, labels: tuple[str, ...], value: State | Verdict) -> None:
         for possible in type(value):

@@ -30,6 +30,10 @@ class Rule(enum.Enum):
         "A function of released blocks: it moves when a block closes, and there is one hidden state"
         " whatever the reason."
     )
+    CLASS = (
+        "One of a few classes, each of which stands for a wide range; like a state it moves from"
+        " the end of one release block to the end of another."
+    )
     PAGE = (
         "The one thing that does not wait for a block: it comes with the cohort that crosses, and"
         " without slice and number."
@@ -111,7 +115,25 @@ _METRICS = (
         Rule.WHOLE_STREAM, "of partitions, whatever was in them", "window_data_lost",
     ),
     *_metrics(Rule.DECLARED, "somebody declared a span of time to be bad", "window_excluded"),
-    *_metrics(Rule.STATE, "by the shown bounds; one hidden state", "slice_verdict slice_state"),
+    *_metrics(
+        Rule.STATE,
+        "by the shown bounds, and breach by the test as of the end of a block; one hidden state",
+        "slice_verdict slice_state",
+    ),
+    *_metrics(
+        Rule.CLASS, "five steps, as of the end of a block; absent where the rate is hidden",
+        "slice_evidence_level",
+    ),
+    *_metrics(
+        Rule.CLASS,
+        "weeks below 1, 1 to 4 and above 4, of the slice that takes longest, by shown rates and"
+        " bands alone",
+        "group_label_need_weeks",
+    ),
+    *_metrics(
+        Rule.PERIOD, "the end of the block that first showed it",
+        "slice_breach_since_timestamp_seconds",
+    ),
     *_metrics(
         Rule.RELEASED_RATE, "of the rounded rate of a released window",
         "slice_rate_ratio slice_gap_ratio slice_relative_rate_ratio slice_calibration_ratio",
@@ -122,6 +144,9 @@ _METRICS = (
         "slice_rate_lower_ratio slice_rate_upper_ratio slice_gap_lower_ratio slice_gap_upper_ratio",
         "slice_relative_rate_lower_ratio slice_relative_rate_upper_ratio",
         "slice_calibration_lower_ratio slice_calibration_upper_ratio",
+    ),
+    *_metrics(
+        Rule.BOUND, "of shown rates and bands alone, in whole points", "slice_detectable_gap_ratio",
     ),
     *_metrics(
         Rule.CODED, "none missed, or none was hit, is shown as 1 to k - 1 are",
@@ -249,6 +274,20 @@ _SNAPSHOT = (
     ),
     *_rows(
         Surface.SNAPSHOT, Rule.STATE, "of released blocks", "SliceRow.states ShownGap.verdict",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.CLASS, "five steps, as of the end of a block", "SliceRow.evidence",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.CLASS, "three classes, by what is shown", "GroupTable.label_needs",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.BOUND, "of shown rates and bands alone, in whole points",
+        "SliceRow.detectable_gaps",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.PERIOD, "the end of the block that first showed it",
+        "SliceRow.breach_since",
     ),
     *_rows(
         Surface.SNAPSHOT, Rule.STATE, "the two slices a shown difference is between",
@@ -453,10 +492,6 @@ def _later(name: str, why: str, rule: Rule = Rule.ANNOUNCED) -> Row:
 
 
 _LATER = (
-    _later("evidence", "five steps (below 25, 25, 50, 75 %, crossed), moved per release block"),
-    _later("label needs", "weeks (below 1, 1 to 4, above 4) of a group-by's worst slice; absent"
-           " where it is hidden"),
-    _later("detectable gap", "computed at the lower edge of the band; to 0.1 points at most"),
     _later("label budget", "computed at the lower edge of the band; to 0.1 points at most"),
     _later("excess share", "in words: most, about half, some"),
     _later("reviewer agreement (kappa)", "two decimals, of counts taken down to their bands"),

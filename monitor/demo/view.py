@@ -47,8 +47,9 @@ class SliceView:
 
     @property
     def suspected(self) -> list[str]:
-        """The metrics that are suspected."""
-        return sorted(m.value for m, state in self.row.states.items() if state is State.SUSPECTED)
+        """The metrics that are suspected, or in breach."""
+        bad = (State.SUSPECTED, State.BREACH)
+        return sorted(m.value for m, state in self.row.states.items() if state in bad)
 
 
 def contract_window(snapshot: Snapshot) -> WindowTable | None:

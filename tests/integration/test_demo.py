@@ -121,7 +121,7 @@ def _wait_until_suspected(demo: Demo) -> set[tuple[str, str]]:
             (sample.labels["slice"], sample.labels["metric"])
             for family in text_string_to_metric_families(demo.page())
             for sample in family.samples
-            if sample.labels.get("state") == "suspected" and sample.value == 1
+            if sample.labels.get("state") in ("suspected", "breach") and sample.value == 1
         }
         if suspected:
             return suspected

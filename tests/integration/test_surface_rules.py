@@ -102,7 +102,7 @@ def test_the_pages_have_what_the_rules_are_about(pages: list[Page]) -> None:
     rules = {rule_of(name) for name in shown}
     assert rules >= {
         *(Rule.RELEASED_RATE, Rule.BOUND, Rule.BAND, Rule.STATE, Rule.PERIOD, Rule.STEPS),
-        *(Rule.DECLARED, Rule.WHOLE_STREAM, Rule.PROCESS, Rule.ROUNDED_SHARE),
+        *(Rule.DECLARED, Rule.WHOLE_STREAM, Rule.PROCESS, Rule.ROUNDED_SHARE, Rule.CLASS),
     }
     missing = {family.name for family in CATALOGUE if family.name.startswith("slicewatch_slice")}
     assert {"slicewatch_slice_rate_ratio", "slicewatch_slice_support_band"} <= missing & shown
@@ -131,6 +131,7 @@ def test_totals_change_no_sooner_than_after_a_hundred_events(pages: list[Page]) 
 def test_what_is_released_changes_with_a_block_alone(pages: list[Page]) -> None:
     """Rates, bands and states are the same on two pages unless a period has moved on."""
     released = (Rule.RELEASED_RATE, Rule.BOUND, Rule.CODED, Rule.STATE, Rule.ROUNDED_SHARE)
+    released += (Rule.CLASS,)
     moved = 0
     for before, after in pairwise(pages):
         names = {n for n in changed(before, after, *released) if "exposition" not in n}

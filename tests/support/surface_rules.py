@@ -65,6 +65,7 @@ def broken(page: Page, k: int) -> Iterator[str]:
         Rule.ROUNDED_SHARE: lambda value: _two_decimals(value) and 0 <= value <= 1,
         Rule.BAND: _in_bands(k),
         Rule.STATE: lambda value: value in (0, 1),
+        Rule.CLASS: lambda value: value in range(5),
         Rule.PERIOD: lambda value: value % MINUTES5 == 0,
         Rule.STEPS: lambda value: value % STEP == 0,
     }

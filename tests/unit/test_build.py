@@ -149,6 +149,9 @@ def assert_hidden(rows: tuple[SliceRow, ...]) -> None:
             "as_labelled": {},
             "calibration": (),
             "completeness": None,
+            "evidence": {},
+            "breach_since": {},
+            "detectable_gaps": {},
         }
 
 

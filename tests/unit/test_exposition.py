@@ -55,6 +55,9 @@ def full_row(name: str) -> SliceRow:
         {Metric.TPR: 0.17},
         (CalibrationCell("below 0.70", TPR), CalibrationCell("no score", None)),
         0.98,
+        {Metric.TPR: 4, Metric.FPR: 0},
+        {Metric.TPR: AT},
+        {Metric.TPR: 0.16},
     )
 
 
@@ -66,7 +69,9 @@ def window(name: str, *rows: SliceRow, total: SliceRow | None = None) -> WindowT
     spreads = (Spread(Metric.TPR, "channel=a", "channel=b", 0.4),)
     later = {"decisions": Period(AT, AT + 3), "labelled": Period(AT, AT + 4, data_lost=True)}
     periods = {"decisions": Period(AT, AT + 1, excluded=True), "labelled": Period(AT, AT + 2)}
-    group = GroupTable("channel", rows, spreads, **later, left_out=0.05)
+    group = GroupTable(
+        "channel", rows, spreads, **later, left_out=0.05, label_needs={Metric.TPR: 4}
+    )
     return WindowTable(name, total or full_row(""), (group,), **periods)
 
 
@@ -157,6 +162,18 @@ def test_a_gap_names_its_reference_and_a_ratio_over_zero_is_absent(page: Page) -
     assert value(found, "slicewatch_slice_relative_rate_ratio", **fpr) is None
 
 
+def test_what_detection_knows_is_told_of_a_slice_and_its_group(page: Page) -> None:
+    found, tpr, fpr = samples(page), {**CHAT, "metric": "tpr"}, {**CHAT, "metric": "fpr"}
+    group = {name: text for name, text in tpr.items() if name != "slice"}
+
+    assert value(found, "slicewatch_slice_evidence_level", **tpr) == 4
+    assert value(found, "slicewatch_slice_evidence_level", **fpr) == 0
+    assert value(found, "slicewatch_slice_breach_since_timestamp_seconds", **tpr) == AT / 1e6
+    assert value(found, "slicewatch_slice_breach_since_timestamp_seconds", **fpr) is None
+    assert value(found, "slicewatch_slice_detectable_gap_ratio", **tpr) == 0.16
+    assert value(found, "slicewatch_group_label_need_weeks", **group) == 4
+
+
 def test_calibration_only_for_bands_that_have_a_rate(page: Page) -> None:
     bands = {dict(key[1])["band"] for key in samples(page) if "calibration" in key[0]}
 
@@ -176,7 +193,9 @@ def test_hidden_slices_show_their_state_and_nothing_else() -> None:
     hidden = window("7d", hidden_row("channel=chat"), total=hidden_row(""))
     found = samples(
         Renderer(10_000).render(
-            snapshot(replace(hidden, groups=(replace(hidden.groups[0], spreads=()),)))
+            snapshot(
+                replace(hidden, groups=(replace(hidden.groups[0], spreads=(), label_needs={}),))
+            )
         )
     )
 

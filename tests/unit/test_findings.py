@@ -1,0 +1,98 @@
+"""Which rows say what the sequential tests found: those that are the very slice, and are shown."""
+
+from __future__ import annotations
+
+import pytest
+from cubes import CODING, LIMITS, auto, contract, review, window
+
+from monitor.core.build import Builder
+from monitor.core.contract import GroupBy, Metric, State
+from monitor.core.findings import CROSSED, Finding, Findings, with_findings
+from monitor.core.pooling import MergeMap
+from monitor.core.snapshot import SliceRow
+from monitor.core.states import hidden
+
+KEPT = MergeMap({"channel": ("__other__", "chat", "email")})
+CHAT = "channel=chat"
+SINCE = 1_780_272_000_000_000
+TPR = Metric.TPR
+FOUND = {(CHAT, TPR): Finding(CROSSED, SINCE), (CHAT, Metric.FPR): Finding(2)}
+
+
+def row(state: State, text: str = CHAT) -> SliceRow:
+    return SliceRow(text, {TPR: state, Metric.FPR: State.INCONCLUSIVE})
+
+
+@pytest.mark.parametrize("one", [State.INCONCLUSIVE, State.WITHIN_CONTRACT, State.SUSPECTED])
+def test_a_crossing_that_stands_is_a_breach(one: State) -> None:
+    found = with_findings(row(one), FOUND, KEPT)
+    assert found.states == {TPR: State.BREACH, Metric.FPR: State.INCONCLUSIVE}
+    assert found.evidence == {TPR: CROSSED, Metric.FPR: 2}
+    assert found.breach_since == {TPR: SINCE}
+
+
+@pytest.mark.parametrize("one", [State.INSUFFICIENT_SUPPORT, State.MATURING])
+def test_lost_support_and_labels_that_are_out_stay_visible(one: State) -> None:
+    found = with_findings(row(one), FOUND, KEPT)
+    assert found.states[TPR] is one
+    assert found.evidence[TPR] == CROSSED
+    assert found.breach_since == {}
+
+
+def test_what_is_hidden_says_nothing() -> None:
+    plain = SliceRow(CHAT, hidden(Metric))
+    assert with_findings(plain, FOUND, KEPT) == plain
+
+
+def test_a_hidden_metric_of_a_row_that_is_shown_says_nothing() -> None:
+    found = with_findings(row(State.SUPPRESSED), FOUND, KEPT)
+    assert found.states[TPR] is State.SUPPRESSED
+    assert found.evidence == {Metric.FPR: 2}
+    assert found.breach_since == {}
+
+
+@pytest.mark.parametrize("text", ["channel=fax", "channel=__other__"])
+def test_a_row_of_another_set_than_the_stream_s_takes_nothing(text: str) -> None:
+    findings = {(text, TPR): Finding(CROSSED, SINCE)}
+    plain = row(State.SUSPECTED, text)
+    assert with_findings(plain, findings, KEPT) == plain
+
+
+def test_an_intersection_with_a_pooled_part_is_another_set() -> None:
+    pooling = MergeMap({"channel": ("__other__", "chat"), "region": ("__other__", "north")})
+    text, whole = "channel=chat,region=__other__", "channel=chat,region=north"
+    findings = {(name, TPR): Finding(CROSSED, SINCE) for name in (text, whole)}
+    assert with_findings(row(State.SUSPECTED, text), findings, pooling).evidence == {}
+    assert with_findings(row(State.SUSPECTED, whole), findings, pooling).evidence == {TPR: CROSSED}
+
+
+def table(findings: Findings | None, chat: int) -> dict[str, SliceRow]:
+    """Chat and email, alike; of chat so many decisions in each route."""
+    cells = [
+        make({"channel": name}, n, n, n * 6 // 10)
+        for name, n in (("chat", chat), ("email", 2_000), ("fax", 2_000))
+        for make in (auto, review)
+    ]
+    group = GroupBy(("channel",))
+    builder = Builder(contract(group, limits=LIMITS), CODING)
+    built = builder.group(group, window(cells).blocks, KEPT, None, findings)
+    return {row.slice: row for row in built.rows}
+
+
+def test_in_a_table_the_row_that_kept_its_name_takes_the_crossing() -> None:
+    findings = {
+        (f"channel={name}", TPR): Finding(CROSSED, SINCE)
+        for name in ("chat", "fax", "__other__", "__missing__")
+    }
+    before, after = table(None, 2_000), table(findings, 2_000)
+    assert before[CHAT].states[TPR] is State.WITHIN_CONTRACT
+    assert after[CHAT].states[TPR] is State.BREACH
+    assert {text for text, one in after.items() if one.breach_since} == {CHAT}
+    assert after["channel=__other__"].states == before["channel=__other__"].states
+    assert after[CHAT].rates == before[CHAT].rates
+
+
+def test_in_a_table_too_little_support_is_no_breach() -> None:
+    (few,) = (row for text, row in table(FOUND, 30).items() if text == CHAT)
+    assert few.states[TPR] is State.INSUFFICIENT_SUPPORT
+    assert few.evidence[TPR] == CROSSED
