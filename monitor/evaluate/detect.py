@@ -66,6 +66,11 @@ class Inputs:
     index: CellIndex
     excluded: Sequence[Span] = ()
 
+    def excludes(self, hour: int) -> bool:
+        """Whether any of an hour is known to be bad."""
+        start = pane_start(hour, Grain.HOUR)
+        return any(span.start < start + HOUR and start < span.end for span in self.excluded)
+
 
 @dataclass(slots=True)
 class Detection:
@@ -123,9 +128,8 @@ class Detection:
         return self.consumed is None or _day(hour) != _day(self.consumed)
 
     def _consume(self, inputs: Inputs, hour: int, state: CohortState, change: _Changing) -> None:
-        start = pane_start(hour, Grain.HOUR)
         live = self.policy.live
-        if any(span.start < start + HOUR and start < span.end for span in inputs.excluded):
+        if inputs.excludes(hour):
             state = CohortState.EXCLUDED
         if state is CohortState.CONSUMED:
             cohort = inputs.store.counted_cohort(hour, live=live)
@@ -155,9 +159,10 @@ class Detection:
         """Look at every crossing that stands, by the cohorts since it last crossed."""
         now = pane_start(hour, Grain.HOUR)
         frozen = inputs.store.frozen_cohorts(pane_of(now - RESOLVE_SPAN, Grain.HOUR), hour)
+        good = [c for c in frozen if not inputs.excludes(c.hour)]
         declared = {stream.key: stream for stream in self.fleet.streams}
         for key, one in list(self.standing.items()):
-            since = [c.counts for c in frozen if pane_start(c.hour, Grain.HOUR) >= one.latest]
+            since = [c.counts for c in good if pane_start(c.hour, Grain.HOUR) >= one.latest]
             stream = declared.get(key)
             if stream is None or self._is_over(stream, merge(since), inputs.index):
                 change.resolved[one.id] = now
