@@ -7,7 +7,7 @@ that it moved the detectors to, so a restart or another evaluator goes on to the
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -82,6 +82,7 @@ class Detection:
         consumed: the newest hour whose turn has come; None before the first.
         standing: crossings that are not resolved, by stream key.
         next_id: of the next crossing.
+        gone: names of stored parts that nothing declares any more.
     """
 
     policy: DetectionPolicy
@@ -89,13 +90,15 @@ class Detection:
     consumed: int | None = None
     standing: dict[str, Crossing] = field(default_factory=dict)
     next_id: int = 1
+    gone: Collection[str] = ()
 
     @classmethod
     def load(cls, store: EvaluatorStore, policy: DetectionPolicy) -> Detection:
         """As it was committed last."""
         stored = store.detection_state()
         fleet = _fleet(policy, stored.parts)
-        return cls(policy, fleet, stored.consumed, stored.standing, stored.next_id)
+        gone = stored.parts.keys() - fleet.parts().keys()
+        return cls(policy, fleet, stored.consumed, stored.standing, stored.next_id, gone)
 
     def step(self, inputs: Inputs, cohorts: Cohorts, watermark: int) -> DetectionChange | None:
         """Consume the cohorts whose turn has come, of one UTC day at most.
@@ -118,6 +121,7 @@ class Detection:
             return None
         return DetectionChange(
             parts=self.fleet.parts(),
+            dropped=self.gone,
             cohorts=change.cohorts,
             resolved=change.resolved,
             refreshed=change.refreshed,
