@@ -7,7 +7,7 @@ that it moved the detectors to, so a restart or another evaluator goes on to the
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -66,6 +66,11 @@ class Inputs:
     index: CellIndex
     excluded: Sequence[Span] = ()
 
+    def excludes(self, hour: int) -> bool:
+        """Whether any of an hour is known to be bad."""
+        start = pane_start(hour, Grain.HOUR)
+        return any(span.start < start + HOUR and start < span.end for span in self.excluded)
+
 
 @dataclass(slots=True)
 class Detection:
@@ -76,24 +81,27 @@ class Detection:
         fleet: all streams.
         consumed: the newest hour whose turn has come; None before the first.
         standing: crossings that are not resolved, by stream key.
-        ended: those that are.
         next_id: of the next crossing.
+        gone: names of stored parts that nothing declares any more.
+        ended: crossings that are resolved.
     """
 
     policy: DetectionPolicy
     fleet: Fleet
     consumed: int | None = None
     standing: dict[str, Crossing] = field(default_factory=dict)
-    ended: list[Crossing] = field(default_factory=list)
     next_id: int = 1
+    gone: Collection[str] = ()
+    ended: list[Crossing] = field(default_factory=list)
 
     @classmethod
     def load(cls, store: EvaluatorStore, policy: DetectionPolicy) -> Detection:
         """As it was committed last."""
         stored = store.detection_state()
         fleet = _fleet(policy, stored.parts)
+        gone = stored.parts.keys() - fleet.parts().keys()
         ended = [one for one in stored.crossings if one.resolved_at is not None]
-        return cls(policy, fleet, stored.consumed, stored.standing, ended, stored.next_id)
+        return cls(policy, fleet, stored.consumed, stored.standing, stored.next_id, gone, ended)
 
     @property
     def until(self) -> int | None:
@@ -125,6 +133,7 @@ class Detection:
             return None
         return DetectionChange(
             parts=self.fleet.parts(),
+            dropped=self.gone,
             cohorts=change.cohorts,
             resolved=change.resolved,
             refreshed=change.refreshed,
@@ -135,9 +144,8 @@ class Detection:
         return self.consumed is None or _day(hour) != _day(self.consumed)
 
     def _consume(self, inputs: Inputs, hour: int, state: CohortState, change: _Changing) -> None:
-        start = pane_start(hour, Grain.HOUR)
         live = self.policy.live
-        if any(span.start < start + HOUR and start < span.end for span in inputs.excluded):
+        if inputs.excludes(hour):
             state = CohortState.EXCLUDED
         if state is CohortState.CONSUMED:
             cohort = inputs.store.counted_cohort(hour, live=live)
@@ -167,9 +175,10 @@ class Detection:
         """Look at every crossing that stands, by the cohorts since it last crossed."""
         now = pane_start(hour, Grain.HOUR)
         frozen = inputs.store.frozen_cohorts(pane_of(now - RESOLVE_SPAN, Grain.HOUR), hour)
+        good = [c for c in frozen if not inputs.excludes(c.hour)]
         declared = {stream.key: stream for stream in self.fleet.streams}
         for key, one in list(self.standing.items()):
-            since = [c.counts for c in frozen if pane_start(c.hour, Grain.HOUR) >= one.latest]
+            since = [c.counts for c in good if pane_start(c.hour, Grain.HOUR) >= one.latest]
             stream = declared.get(key)
             if stream is None or self._is_over(stream, merge(since), inputs.index):
                 change.resolved[one.id] = now
