@@ -308,7 +308,8 @@ class Bench:
         length = mean(listed for listed, _ in lists)
         share = mean(false / max(listed, 1) for listed, false in lists)
         say(
-            f"\n{len(lists)} weekly ticket lists of {length:.1f} streams: {share:.3f} of a list false."
+            f"\n{len(lists)} weekly ticket lists of {length:.1f} streams:"
+            f" {share:.3f} of a list false."
         )
         held = length > 0 and share <= FALSE_DISCOVERIES
         return Aim(f"ticket lists: {share:.3f} false, at most {FALSE_DISCOVERIES:.2f}", held)
