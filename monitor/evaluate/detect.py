@@ -18,6 +18,7 @@ from monitor.core.completeness import CohortState
 from monitor.core.contract import Contract
 from monitor.core.rollup import CellIndex, roll_up
 from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
+from monitor.detection.advice import Advice
 from monitor.detection.fleet import Fleet, scoped
 from monitor.detection.resolve import resolved
 from monitor.detection.streams import Stream
@@ -74,6 +75,7 @@ class Detection:
     Attributes:
         policy: what is detected.
         fleet: all streams.
+        advice: what watches beside them.
         consumed: the newest hour whose turn has come; None before the first.
         standing: crossings that are not resolved, by stream key.
         next_id: of the next crossing.
@@ -81,6 +83,7 @@ class Detection:
 
     policy: DetectionPolicy
     fleet: Fleet
+    advice: Advice
     consumed: int | None = None
     standing: dict[str, Crossing] = field(default_factory=dict)
     next_id: int = 1
@@ -89,8 +92,8 @@ class Detection:
     def load(cls, store: EvaluatorStore, policy: DetectionPolicy) -> Detection:
         """As it was committed last."""
         stored = store.detection_state()
-        fleet = _fleet(policy, stored.parts)
-        return cls(policy, fleet, stored.consumed, stored.standing, stored.next_id)
+        fleet, advice = _fleet(policy, stored.parts), _advice(policy, stored.parts)
+        return cls(policy, fleet, advice, stored.consumed, stored.standing, stored.next_id)
 
     def step(self, inputs: Inputs, cohorts: Cohorts, watermark: int) -> DetectionChange | None:
         """Consume the cohorts whose turn has come, of one UTC day at most.
@@ -112,7 +115,7 @@ class Detection:
         if not change.cohorts:
             return None
         return DetectionChange(
-            parts=self.fleet.parts(),
+            parts=self.fleet.parts() | self.advice.parts(),
             cohorts=change.cohorts,
             resolved=change.resolved,
             refreshed=change.refreshed,
@@ -132,6 +135,7 @@ class Detection:
             advance = self.fleet.advance(hour, cohort.counts, inputs.index)
             for stream in advance.crossed:
                 self._cross(stream, hour, change)
+            self.advice.advance(hour, advance.seen, inputs.index)
         else:
             cohort = FrozenCohort(hour, state, live)
         change.cohorts.append(cohort)
@@ -210,3 +214,10 @@ def _fleet(policy: DetectionPolicy, parts: Mapping[str, bytes]) -> Fleet:
     except ValueError:
         log.warning("the detectors begin anew: their stored state is of another version")
         return Fleet.start(*settings)
+
+
+def _advice(policy: DetectionPolicy, parts: Mapping[str, bytes]) -> Advice:
+    advice = Advice.start(policy.contracts, policy.coding, policy.cluster_size, parts)
+    if advice.renewed:
+        log.warning("some advisory detectors begin anew: their stored state cannot be continued")
+    return advice
