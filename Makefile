@@ -2,6 +2,7 @@
 #   make demo [FOR=seconds]   a synthetic router on an embedded broker, watched live
 #   make test [WORKERS=2]     lint, types, layers, tests, and the built wheel's own test
 # Also: make lint | fuzz [FOR=seconds] | chaos [SEEDS=20] | soak | bench [FOR=ingest] | clean
+#       make bench-detection      false pages and delays, against other rules (ten minutes at most)
 #       make adversary [CUBES=300] [RULE=routes]   an attacker who reads all that is published
 # Another Python: make PYTHON=/path/to/python3.12 test
 
@@ -21,7 +22,7 @@ CUBES ?=
 RULE ?=
 ARGS ?=
 
-.PHONY: demo test lint fuzz chaos soak adversary bench clean
+.PHONY: demo test lint fuzz chaos soak adversary bench bench-detection clean
 
 demo: $(VENV)/.installed-demo
 	@exec $(BIN)/slicewatch demo $(if $(FOR),--for $(FOR)) $(ARGS)
@@ -55,6 +56,9 @@ adversary: $(VENV)/.installed-test
 bench: $(VENV)/.installed-test
 	@for one in $(or $(FOR),replay flush evaluate ingest scale guard); do \
 	  echo "== $$one"; $(BIN)/python "tests/bench/bench_$$one.py" $(ARGS); done
+
+bench-detection: $(VENV)/.installed-test
+	@$(BIN)/python tests/bench/bench_detection.py $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 clean:
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

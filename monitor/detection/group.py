@@ -216,6 +216,8 @@ class GroupTests:
         for metric in plans:
             gaps = self.gaps[metric]
             pairs = np.flatnonzero(due[gaps.hourly.rows])
+            if not len(pairs):  # due is the reference alone, which has no gap of its own
+                continue
             rows = gaps.hourly.rows[pairs]
             augmented = plans[metric].log_e(rows, self.binned[0, rows], self.binned[1, rows])
             by_pair = augmented.transpose(1, 0, 2)

@@ -7,7 +7,7 @@ that it moved the detectors to, so a restart or another evaluator goes on to the
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -67,6 +67,11 @@ class Inputs:
     index: CellIndex
     excluded: Sequence[Span] = ()
 
+    def excludes(self, hour: int) -> bool:
+        """Whether any of an hour is known to be bad."""
+        start = pane_start(hour, Grain.HOUR)
+        return any(span.start < start + HOUR and start < span.end for span in self.excluded)
+
 
 @dataclass(slots=True)
 class Detection:
@@ -79,6 +84,7 @@ class Detection:
         consumed: the newest hour whose turn has come; None before the first.
         standing: crossings that are not resolved, by stream key.
         next_id: of the next crossing.
+        gone: names of stored parts that nothing declares any more.
     """
 
     policy: DetectionPolicy
@@ -87,13 +93,16 @@ class Detection:
     consumed: int | None = None
     standing: dict[str, Crossing] = field(default_factory=dict)
     next_id: int = 1
+    gone: Collection[str] = ()
 
     @classmethod
     def load(cls, store: EvaluatorStore, policy: DetectionPolicy) -> Detection:
         """As it was committed last."""
         stored = store.detection_state()
         fleet, advice = _fleet(policy, stored.parts), _advice(policy, stored.parts)
-        return cls(policy, fleet, advice, stored.consumed, stored.standing, stored.next_id)
+        known = cls(policy, fleet, advice, stored.consumed, stored.standing, stored.next_id)
+        known.gone = stored.parts.keys() - known.parts().keys()
+        return known
 
     def step(self, inputs: Inputs, cohorts: Cohorts, watermark: int) -> DetectionChange | None:
         """Consume the cohorts whose turn has come, of one UTC day at most.
@@ -115,20 +124,24 @@ class Detection:
         if not change.cohorts:
             return None
         return DetectionChange(
-            parts=self.fleet.parts() | self.advice.parts(),
+            parts=self.parts(),
+            dropped=self.gone,
             cohorts=change.cohorts,
             resolved=change.resolved,
             refreshed=change.refreshed,
             opened=list(change.opened.values()),
         )
 
+    def parts(self) -> dict[str, bytes]:
+        """The state of all detectors, by name."""
+        return self.fleet.parts() | self.advice.parts()
+
     def _new_day(self, hour: int) -> bool:
         return self.consumed is None or _day(hour) != _day(self.consumed)
 
     def _consume(self, inputs: Inputs, hour: int, state: CohortState, change: _Changing) -> None:
-        start = pane_start(hour, Grain.HOUR)
         live = self.policy.live
-        if any(span.start < start + HOUR and start < span.end for span in inputs.excluded):
+        if inputs.excludes(hour):
             state = CohortState.EXCLUDED
         if state is CohortState.CONSUMED:
             cohort = inputs.store.counted_cohort(hour, live=live)
@@ -159,9 +172,10 @@ class Detection:
         """Look at every crossing that stands, by the cohorts since it last crossed."""
         now = pane_start(hour, Grain.HOUR)
         frozen = inputs.store.frozen_cohorts(pane_of(now - RESOLVE_SPAN, Grain.HOUR), hour)
+        good = [c for c in frozen if not inputs.excludes(c.hour)]
         declared = {stream.key: stream for stream in self.fleet.streams}
         for key, one in list(self.standing.items()):
-            since = [c.counts for c in frozen if pane_start(c.hour, Grain.HOUR) >= one.latest]
+            since = [c.counts for c in good if pane_start(c.hour, Grain.HOUR) >= one.latest]
             stream = declared.get(key)
             if stream is None or self._is_over(stream, merge(since), inputs.index):
                 change.resolved[one.id] = now

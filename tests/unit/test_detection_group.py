@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 
-from monitor.core.cells import Counts
+from monitor.core.cells import Counter, Counts
 from monitor.core.coding import Coding
-from monitor.core.contract import Contract, GroupBy
+from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.detection.fleet import Fleet
 from monitor.detection.group import BATCH, GroupTests
 from monitor.detection.watch import COHORT_DAYS
@@ -186,3 +186,62 @@ def test_a_breach_of_a_level_is_found_where_it_is() -> None:
         crossed += fleet.advance(MONDAY + hour, ALL.hour(rng, traffic), ALL.index).crossed
     levels = {(one.metric, one.slice) for one in crossed if one.kind == "level"}
     assert levels == {("tpr", "a=v"), ("fpr", "a=w")}
+
+
+def test_every_decision_is_bet_on_once() -> None:
+    """What waits grows by the hour, and is gone once it is bet on."""
+    fleet, waited, bets = start(), np.zeros(5), 0
+    for hour in range(2 * DAY):
+        counts = ALL.hour(np.random.default_rng(hour), Traffic(hourly=BATCH / 3))
+        fleet.advance(MONDAY + hour, counts, ALL.index)
+        (group,) = fleet.groups.values()
+        new = group.today.decisions.sum() if group.today else 0
+        waits = group.binned.sum(axis=2)
+        served = waits[0] > 0
+        if hour % DAY == 0:
+            assert waits[0].sum() == new, "a new day begins with its first hour"
+        else:
+            bets += int((waited[~served] > 0).sum())
+            assert (waits[0][served] > waited[served]).all()
+        assert not (waits >= BATCH).all(axis=0).any()
+        waited = waits[0]
+    assert bets > 20
+
+
+@pytest.mark.parametrize("first", [1, 2], ids=["a higher rate first", "a lower rate first"])
+def test_a_whole_day_is_learnt_also_if_a_new_audit_rate_came_in_it(first: int) -> None:
+    fleet, labelled = start(), 0
+    for hour in range(DAY):
+        rng = np.random.default_rng(hour)
+        counts = ALL.hour(rng, Traffic(audit=first if hour < 12 else 3 - first))
+        labelled += int(counts.values[:, Counter.LABELLED].sum())
+        fleet.advance(MONDAY + hour, counts, ALL.index)
+    group = play(fleet, range(DAY, DAY + 1))
+    assert group.ready.labelled.sum() == pytest.approx(labelled)
+    assert group.ready.labelled.sum(axis=(0, 1, 3)).all(), "of every rate"
+
+
+def test_what_is_known_fades_over_days_without_cohorts() -> None:
+    fleet = start()
+    group = play(fleet, range(DAY + 1))
+    before = group.ready.labelled.sum()
+    today = 0 if group.today is None else group.today.labelled.sum()
+    play(fleet, range(8 * DAY, 8 * DAY + 1))
+    assert group.ready.labelled.sum() == pytest.approx(before / 2 + today)
+
+
+def test_thinning_does_not_look_at_the_audit_rates_of_its_own_hour() -> None:
+    """A lower rate than any before: nothing is taken of its first hour."""
+    fleet = start()
+
+    def seen(hour: int, audit: int) -> float:
+        counts = ALL.hour(np.random.default_rng(hour), Traffic(audit=audit))
+        fleet.advance(MONDAY + hour, counts, ALL.index)
+        return float(fleet.groups["c/a"].gaps[Metric.TPR].hourly.level.trials.sum())
+
+    before = seen(0, 1)
+    assert before == 4 * 20, "nothing was known before the first hour"
+    after = seen(1, 1)
+    assert after > before
+    assert seen(2, 3) == after
+    assert seen(3, 3) > after

@@ -1,0 +1,231 @@
+"""E[R] of every stream of a group-by, by enumeration: at most the clock that has run.
+
+Days of a few decisions follow a day that is known, so that bets have forecasts; what is learnt
+from the first of them is bet on in the next. At its limit a level expects exactly the clock.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import detection_oracle as oracle
+import numpy as np
+import pytest
+
+from monitor.core.coding import Attribute, Coding
+from monitor.core.contract import Contract, GroupBy, Limits, Metric, PrimaryMetric
+from monitor.detection.budget import Budget
+from monitor.detection.cohort import Layout, SliceCohort
+from monitor.detection.declared import all_streams
+from monitor.detection.group import GroupTests
+from monitor.detection.streams import Direction, Kind, Stream
+
+CODING = Coding((Attribute("channel", ("chat", "email")),), score_bands=(), audit_rates=(1.0, 0.25))
+LAYOUT = Layout.of((0, 1), CODING)
+GROUP = GroupBy(("channel",))
+LIMITS = Limits(
+    max_tpr_gap=Fraction("0.10"),
+    max_fpr_gap=Fraction("0.10"),
+    max_blocked_gap=Fraction("0.10"),
+    min_tpr=Fraction("0.70"),
+    max_fpr=Fraction("0.30"),
+    min_positives=50,
+    min_negatives=50,
+)
+CONTRACT = Contract(
+    "replies", "1", "owner", PrimaryMetric.EQUAL_OPPORTUNITY, LIMITS, "7d", (GROUP,), False, 11
+)
+ROWS = {"channel=chat": 2, "channel=email": 3}
+MONDAY = 480_000 - (480_000 - 96) % 168
+"""First hour of an ISO week."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """How the decisions of a slice are: what the contract limits, and P(ready)."""
+
+    tpr: float
+    fpr: float
+    blocked: float
+    ready: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One outcome of one decision: auto or not, None if blocked, and its label."""
+
+    auto: bool | None
+    ready: bool | None = None
+    kept: bool = False
+
+
+def outcomes(truth: Slice) -> Iterator[tuple[float, Decision]]:
+    """Reviewed decisions are all labelled, of the others one in four; as many are kept."""
+    yield truth.blocked, Decision(None)
+    shares = oracle.cell_shares(truth.tpr, truth.ready, truth.fpr)
+    for auto, (share, rate) in shares.items():
+        audit = 0.25 if auto else 1.0
+        reviewed = (1 - truth.blocked) * share
+        if auto:
+            yield reviewed * (1 - audit), Decision(auto)
+        for ready, chance in ((True, rate), (False, 1 - rate)):
+            yield reviewed * chance * 0.25, Decision(auto, ready, True)
+            if not auto:
+                yield reviewed * chance * 0.75, Decision(auto, ready, False)
+
+
+def cohort_of(decisions: dict[int, Decision]) -> tuple[SliceCohort, SliceCohort]:
+    """All labels, and the kept ones."""
+    cells = np.zeros((2, 3, 4, *LAYOUT.shape), np.int64)
+    routed = np.zeros((4, 3), np.int64)
+    for row, decision in decisions.items():
+        if decision.auto is None:
+            routed[row, 2] += 1
+            continue
+        route, rate = (0, 1) if decision.auto else (1, 0)
+        routed[row, route] += 1
+        for version, label in enumerate((decision.ready is not None, decision.kept)):
+            cells[version, :, row, route, rate, 0] += [1, label, label and bool(decision.ready)]
+    full, thin = (SliceCohort(*version, routed) for version in cells)
+    return full, thin
+
+
+def known_day() -> SliceCohort:
+    """A day that everybody has seen: only forecasts come of it."""
+    cells = np.zeros((3, 4, *LAYOUT.shape), np.int64)
+    for row, (auto, review) in {2: (0.8, 0.5), 3: (0.6, 0.2)}.items():
+        cells[:, row, 0, 1, 0] = 400, 100, int(100 * auto)
+        cells[:, row, 1, 0, 0] = 300, 300, int(300 * review)
+    return SliceCohort(*cells, np.zeros((4, 3), np.int64))
+
+
+def begun(cluster_size: int = 1) -> GroupTests:
+    budget = Budget().declare(all_streams([CONTRACT], CODING))
+    tests = GroupTests.start(CONTRACT, GROUP, CODING, budget, cluster_size)
+    tests.advance(MONDAY, known_day(), None, LAYOUT)
+    return tests
+
+
+def futures(
+    tests: GroupTests, days: list[dict[str, Slice]], hour: int, chance: float = 1.0
+) -> Iterator[tuple[float, GroupTests]]:
+    """All that can come of one decision a day in each slice, and of a last hour without any."""
+    if not days:
+        yield chance, advanced(tests, hour, {})
+        return
+    rows = [ROWS[name] for name in days[0]]
+    for drawn in itertools.product(*(list(outcomes(truth)) for truth in days[0].values())):
+        both = math.prod(p for p, _ in drawn)
+        decisions = dict(zip(rows, (decision for _, decision in drawn), strict=True))
+        later = advanced(tests, hour, decisions)
+        yield from futures(later, days[1:], hour + 24, chance * both)
+
+
+def advanced(tests: GroupTests, hour: int, decisions: dict[int, Decision]) -> GroupTests:
+    """A copy that has consumed one more cohort."""
+    later = copy.deepcopy(tests)
+    later.advance(hour, *cohort_of(decisions), LAYOUT)
+    return later
+
+
+def expectations(
+    days: list[dict[str, Slice]], cluster_size: int = 1
+) -> dict[Stream, tuple[float, float]]:
+    """E[R + pending clock] of every stream, for pages (in days) and for tickets (in weeks)."""
+    total: dict[Stream, np.ndarray] = {}
+    for chance, tests in futures(begun(cluster_size), days, MONDAY + 24):
+        for watch in tests.watches.values():
+            for row, stream in enumerate(watch.streams):
+                values = np.array(
+                    [
+                        np.exp(mixture.statistic()[row]) + mixture.pending[row]
+                        for mixture in (watch.mixture, watch.week.mixture)
+                    ]
+                )
+                total[stream] = total.get(stream, 0) + chance * values
+    return {stream: tuple(values) for stream, values in total.items()}
+
+
+def innocent(days: list[dict[str, Slice]], stream: Stream) -> bool:
+    """Whether the stream's null holds on all days."""
+    return all(harm(day, stream) <= 1e-9 for day in days)
+
+
+def harm(day: dict[str, Slice], stream: Stream) -> float:
+    """How far beyond the limit; nobody is harmed where there is nobody."""
+    name = {Metric.TPR: "tpr", Metric.FPR: "fpr", Metric.BLOCKED: "blocked"}[stream.metric]
+    rates = {text: getattr(truth, name) for text, truth in day.items()}
+    sign = -1 if stream.metric is Metric.TPR else 1
+    if stream.kind is Kind.LEVEL:
+        return sign * (rates.get(stream.slice, stream.limit) - float(stream.limit))
+    if len(rates) == 1 or stream.slice not in rates:
+        return 0.0
+    own = rates.pop(stream.slice)
+    (other,) = rates.values()
+    worse = sign * (own - other)
+    return (worse if stream.direction is Direction.SLICE_WORSE else -worse) - float(stream.limit)
+
+
+AT_ALL_LIMITS = {
+    "channel=chat": Slice(tpr=0.7, fpr=0.3, blocked=0.15, ready=0.6),
+    "channel=email": Slice(tpr=0.8, fpr=0.2, blocked=0.05, ready=0.4),
+}
+MOVED = {
+    "channel=chat": Slice(tpr=0.7, fpr=0.3, blocked=0.4, ready=0.3),
+    "channel=email": Slice(tpr=0.8, fpr=0.4, blocked=0.5, ready=0.7),
+}
+
+
+GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED)
+
+
+def chat_only(day: dict[str, Slice]) -> dict[str, Slice]:
+    return {"channel=chat": day["channel=chat"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("day", "next_day", "cluster_size"),
+    [(AT_ALL_LIMITS, AT_ALL_LIMITS, 1), (AT_ALL_LIMITS, MOVED, 1), (MOVED, AT_ALL_LIMITS, 3)],
+    ids=["still", "moving", "clusters"],
+)
+def test_evidence_expects_at_most_the_clock(
+    day: dict[str, Slice], next_day: dict[str, Slice], cluster_size: int
+) -> None:
+    days = [chat_only(day), next_day]
+    found = expectations(days, cluster_size)
+    checked = [stream for stream in found if innocent(days, stream)]
+    gaps = {(s.metric, s.direction) for s in checked if s.kind is Kind.GAP}
+    assert gaps == set(itertools.product(GAPS, Direction))
+    hours = 2 + len(days)
+    for stream in checked:
+        in_days, in_weeks = found[stream]
+        assert in_days <= hours / 24 * (1 + 1e-9), stream
+        assert in_weeks <= hours / 168 * (1 + 1e-9), stream
+        if stream.kind is Kind.LEVEL and stream.slice in ROWS and cluster_size == 1:
+            at_limit = stream.slice == "channel=chat"
+            assert (in_days == pytest.approx(hours / 24)) == at_limit, stream
+
+
+@pytest.mark.slow
+def test_a_breach_expects_more() -> None:
+    """Of what one decision is enough for: levels, and blocked requests."""
+    breach = {
+        "channel=chat": Slice(tpr=0.3, fpr=0.6, blocked=0.6, ready=0.6),
+        "channel=email": Slice(tpr=0.9, fpr=0.1, blocked=0.05, ready=0.4),
+    }
+    found = expectations([chat_only(breach), breach])
+    worse = {
+        stream: in_days
+        for stream, (in_days, _) in found.items()
+        if stream.slice == "channel=chat"
+        and stream.direction is Direction.SLICE_WORSE
+        and (stream.kind is Kind.LEVEL or stream.metric is Metric.BLOCKED)
+    }
+    assert len(worse) == 3
+    assert min(worse.values()) > 4 / 24 * (1 + 1e-9)

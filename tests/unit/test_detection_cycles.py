@@ -1,0 +1,251 @@
+"""Detection between cycles: crossings that are opened, refreshed and resolved, and when."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import cast
+
+import numpy as np
+import pytest
+from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
+
+from monitor.core.blocks import Span
+from monitor.core.cells import Counts
+from monitor.core.completeness import CohortState
+from monitor.core.contract import Contract, GroupBy
+from monitor.core.time import DAY, HOUR
+from monitor.detection import arrays
+from monitor.evaluate.cohorts import Cohorts
+from monitor.evaluate.detect import RESOLVE_SPAN, Detection, DetectionPolicy, Inputs
+from monitor.store.detection import Crossing, DetectionChange, FrozenCohort, StoredDetection
+from monitor.store.fold import EvaluatorStore
+
+CODING = coding(a="uv", b="xy")
+CELLS = Cells(("a=u,b=x", "a=v,b=x"))
+BY_A = GroupBy(("a",))
+WATCHED = contract(BY_A, of=limits(floor="0.50"))
+BROKEN, MENDED, LAST = 2, 6, 13
+"""Days: between the first two, most of what is ready in the slice a=u is sent to review."""
+
+
+def counted(hour: int) -> Counts:
+    bad = BROKEN * 24 <= hour - MONDAY < MENDED * 24
+    served = np.array([0.1 if bad else 0.85, 0.85])
+    return CELLS.hour(np.random.default_rng(hour), Traffic(hourly=40, tpr=served, audit=1))
+
+
+@dataclass
+class Kept:
+    """What a store and the cohorts of the labels would tell, from the first day on.
+
+    Attributes:
+        policy: of the next start.
+        asked: hours up to which frozen cohorts were asked for.
+        hollow: hours whose labels never came.
+    """
+
+    policy: DetectionPolicy
+    state: StoredDetection = field(default_factory=StoredDetection)
+    cohorts: list[FrozenCohort] = field(default_factory=list)
+    asked: list[tuple[int, int]] = field(default_factory=list)
+    hollow: frozenset[int] = frozenset()
+    excluded: Sequence[Span] = ()
+
+    def detection_state(self) -> StoredDetection:
+        return self.state
+
+    def counted_cohort(self, hour: int, *, live: bool) -> FrozenCohort:
+        return FrozenCohort.of(hour, counted(hour), live=live)
+
+    def frozen_cohorts(self, first: int, end: int) -> list[FrozenCohort]:
+        self.asked.append((first - MONDAY, end - MONDAY))
+        return [one for one in self.cohorts if first <= one.hour < end]
+
+    def next_cohort(
+        self, after: int | None, watermark: int, horizon: int, threshold: Fraction
+    ) -> tuple[int, CohortState] | None:
+        hour = MONDAY if after is None else after + 1
+        if hour * HOUR >= watermark:
+            return None
+        return hour, CohortState.INCOMPLETE if hour in self.hollow else CohortState.CONSUMED
+
+    def run(self, hours: int) -> list[DetectionChange]:
+        """All that is mature by a new evaluator, each change committed."""
+        detection, changes = Detection.load(cast(EvaluatorStore, self), self.policy), []
+        inputs = Inputs(cast(EvaluatorStore, self), CELLS.index, self.excluded)
+        watermark = (MONDAY + hours) * HOUR
+        while (found := detection.step(inputs, cast(Cohorts, self), watermark)) is not None:
+            self.commit(found)
+            changes.append(found)
+        return changes
+
+    def commit(self, change: DetectionChange) -> None:
+        kept = {one.id: one for one in self.state.crossings}
+        for number, at in change.refreshed.items():
+            kept[number] = replace(kept[number], latest=at)
+        for number, at in change.resolved.items():
+            assert kept[number].resolved_at is None
+            kept[number] = replace(kept[number], resolved_at=at)
+        assert not kept.keys() & {one.id for one in change.opened}
+        kept |= {one.id: one for one in change.opened}
+        parts = {name: x for name, x in self.state.parts.items() if name not in change.dropped}
+        self.cohorts += change.cohorts
+        crossings = tuple(kept[number] for number in sorted(kept))
+        newest = change.cohorts[-1].hour
+        self.state = StoredDetection(parts | dict(change.parts), newest, crossings)
+        standing = [one.stream for one in crossings if one.resolved_at is None]
+        assert len(standing) == len(set(standing)), "one stands once"
+
+
+def policy(live: bool = True, *contracts: Contract) -> DetectionPolicy:
+    return DetectionPolicy(contracts or (WATCHED,), CODING, 7 * DAY, Fraction(1), live, 1)
+
+
+def kept(**changed: object) -> Kept:
+    return Kept(policy(), **changed)  # type: ignore[arg-type]
+
+
+def of_gap(one: Crossing) -> bool:
+    return "|tpr|gap|a=u|complement|slice_worse|" in one.stream
+
+
+@pytest.fixture(scope="module")
+def lived() -> tuple[Kept, list[DetectionChange]]:
+    """All days at once, a day a step."""
+    one = kept()
+    return one, one.run(LAST * 24)
+
+
+def test_a_crossing_that_stands_is_refreshed_and_not_opened_twice(
+    lived: tuple[Kept, list[DetectionChange]],
+) -> None:
+    one, changes = lived
+    found = [crossing for crossing in one.state.crossings if of_gap(crossing)]
+    assert len(found) == 1
+    assert [crossing.id for crossing in one.state.crossings] == [*range(1, one.state.next_id)]
+    assert sum(found[0].id in change.refreshed for change in changes) >= 2
+    assert found[0].crossed_at == (found[0].hour + 1) * HOUR
+    assert BROKEN * DAY < found[0].crossed_at - MONDAY * HOUR < found[0].latest - MONDAY * HOUR
+    assert found[0].latest - MONDAY * HOUR <= (MENDED + 1) * DAY
+
+
+def test_a_page_ends_after_it_is_mended_and_not_before(
+    lived: tuple[Kept, list[DetectionChange]],
+) -> None:
+    one, _ = lived
+    for crossing in one.state.crossings:
+        assert crossing.resolved_at is not None
+        since = crossing.resolved_at - MONDAY * HOUR
+        assert MENDED * DAY < since <= (MENDED + 7) * DAY
+        assert since % DAY == 0, "looked at when a day begins"
+
+
+def test_an_end_is_looked_for_once_a_day_in_the_days_before(
+    lived: tuple[Kept, list[DetectionChange]],
+) -> None:
+    one, _ = lived
+    ends = [end for _, end in one.asked]
+    assert len(ends) == len(set(ends)) >= 4
+    assert all(end % 24 == 0 for end in ends)
+    assert all(end - first == RESOLVE_SPAN // HOUR for first, end in one.asked)
+
+
+@pytest.mark.parametrize("pace", [5, 31])
+def test_pace_and_restarts_change_neither_states_nor_days_of_looking(
+    pace: int, lived: tuple[Kept, list[DetectionChange]]
+) -> None:
+    one = kept()
+    for hours in [*range(pace, 11 * 24, pace), LAST * 24]:
+        one.run(hours)
+    assert one.state == lived[0].state
+    assert one.asked == lived[0].asked
+
+
+def test_a_step_is_of_one_day(lived: tuple[Kept, list[DetectionChange]]) -> None:
+    days = [{cohort.hour // 24 for cohort in change.cohorts} for change in lived[1]]
+    assert [len(day) for day in days] == [1] * LAST
+    assert kept().run(0) == []
+
+
+def test_what_is_loaded_in_bulk_ends_as_it_begins_and_refreshes_nothing(
+    lived: tuple[Kept, list[DetectionChange]],
+) -> None:
+    one = Kept(policy(False))
+    one.run(MENDED * 24)
+    assert one.state.crossings
+    assert all(c.resolved_at == c.crossed_at == c.latest for c in one.state.crossings)
+    assert not any(c.live for c in one.state.crossings)
+    assert not one.asked
+    one.policy = policy(True)
+    one.run(LAST * 24)
+    assert one.state.parts == lived[0].state.parts
+
+
+def test_a_stream_that_is_no_longer_declared_is_closed_and_its_state_goes() -> None:
+    one = kept()
+    one.run(5 * 24)
+    standing = set(one.state.standing)
+    assert standing
+    other = contract(GroupBy(("b",)), of=limits(floor="0.50"))
+    one.policy = policy(True, other)
+    one.run(5 * 24 + 5)
+    assert {c.resolved_at for c in one.state.crossings if c.stream in standing} == {
+        (MONDAY + 5 * 24) * HOUR
+    }
+    advice = {"~found", "~requests/c", "~river/c", "~drift/c/b", "~delays/c/b"}
+    assert set(one.state.parts) == {"c/b", "budget"} | advice
+
+
+def test_a_limit_that_changed_closes_its_crossing_and_leaves_the_others() -> None:
+    one = kept()
+    one.run(5 * 24)
+    gaps = {c.stream for c in one.state.crossings if of_gap(c)}
+    floors = {c.stream for c in one.state.crossings if "|level|" in c.stream}
+    assert gaps
+    assert floors
+    one.policy = policy(True, contract(BY_A, of=limits(floor="0.55")))
+    one.run(5 * 24 + 1)
+    assert not floors & set(one.state.standing)
+    assert gaps <= set(one.state.standing)
+
+
+def test_hours_without_labels_and_bad_ones_move_nothing_and_have_their_turn() -> None:
+    bad = range(BROKEN * 24, MENDED * 24)
+    span = Span((MONDAY + bad[0]) * HOUR + 1, (MONDAY + bad[-1]) * HOUR + 1)
+    for one, state in (
+        (kept(excluded=(span,)), CohortState.EXCLUDED),
+        (kept(hollow=frozenset(MONDAY + hour for hour in bad)), CohortState.INCOMPLETE),
+    ):
+        one.run(9 * 24)
+        assert not one.state.crossings
+        assert [c.hour - MONDAY for c in one.cohorts] == list(range(9 * 24))
+        assert {c.hour - MONDAY for c in one.cohorts if c.state is state} == set(bad)
+        assert not any(len(c.counts.keys) for c in one.cohorts if c.state is state)
+
+
+def test_what_is_known_to_be_bad_ends_no_page() -> None:
+    """Declared after its turn: the days that seemed to be good were not."""
+    one = kept()
+    one.run((MENDED + 1) * 24)
+    standing = set(one.state.standing)
+    assert standing
+    one.excluded = (Span((MONDAY + MENDED * 24) * HOUR, (MONDAY + 99 * 24) * HOUR),)
+    one.run((MENDED + 8) * 24)
+    assert set(one.state.standing) == standing
+
+
+def test_the_state_of_another_version_begins_anew(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = kept()
+    one.run(3 * 24)
+    monkeypatch.setattr(arrays, "VERSION", arrays.VERSION + 1)
+    with caplog.at_level(logging.WARNING):
+        changes = one.run(3 * 24 + 1)
+    assert "the detectors begin anew" in caplog.records[0].message
+    assert [c.hour - MONDAY for change in changes for c in change.cohorts] == [3 * 24]
+    found, _ = arrays.decode(one.state.parts["c/a"])
+    assert np.isneginf(found["gap.tpr.log_r"]).all()
