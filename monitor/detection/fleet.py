@@ -61,7 +61,7 @@ class Advance:
 
     crossed: tuple[Stream, ...]
     listed: tuple[Stream, ...] | None
-    seen: Mapping[str, UseCase]
+    seen: Mapping[str, UseCase] = field(compare=False, repr=False)
 
 
 @dataclass(slots=True)
