@@ -10,6 +10,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := test
 
+# As the service has it; see monitor/__init__.py.
+export OPENBLAS_NUM_THREADS ?= 1
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet

@@ -83,6 +83,7 @@ class Service:
         self._pending_told: list[int] = []
         self._evaluating = True
         self._evaluator = wiring.build_evaluator(settings, self._engine, self._clock)
+        self._evaluator.hurried = self._ending.is_set
         self._source = source(settings) if parts.ingest else None
         self._ingest = (
             wiring.build_ingest(settings, self._engine, self._source, self.metrics, self._clock)

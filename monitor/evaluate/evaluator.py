@@ -8,7 +8,7 @@ memory is forgotten and read again from the store.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -101,9 +101,14 @@ class _Memory:
 
 
 class Evaluator:
-    """Call :meth:`cycle` again and again, from one thread."""
+    """Call :meth:`cycle` again and again, from one thread.
+
+    Attributes:
+        hurried: whether the process is to end: cohorts that wait are then left for the next start.
+    """
 
     def __init__(self, store: EvaluatorStore, policy: EvaluatorPolicy, clock: Clock) -> None:
+        self.hurried: Callable[[], bool] = lambda: False
         self._store = store
         self._policy = policy
         self._clock = clock
@@ -196,7 +201,7 @@ class Evaluator:
             topic = self._store.decisions_topic
             memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
             memory.publisher.excluded = self._store.excluded()
-            behind = self._detect(epoch, memory, watermark)
+            behind = self._detect(epoch, memory, watermark) and not self.hurried()
             self._publish(epoch, memory, watermark)
         return behind
 

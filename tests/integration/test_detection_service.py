@@ -110,6 +110,18 @@ def test_restarts_are_seen_in_nothing(
         assert one.detection() == alone
 
 
+def test_a_process_that_ends_leaves_what_waits_to_the_next(
+    tmp_path: Path, alone: dict[str, list[tuple[object, ...]]]
+) -> None:
+    with site(tmp_path / "store") as one:
+        one.evaluator.hurried = lambda: True
+        one.until(END)
+        assert len(one.detection()["cohort"]) <= 24
+        one.restart()
+        one.until(END)
+        assert one.detection() == alone
+
+
 @pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
 def test_a_commit_that_fails_moves_no_detector_twice(
     written: bool,

@@ -305,7 +305,8 @@ def worlds(draw: st.DrawFn) -> tuple[Forecast, SliceCohort, Layout]:
     seen = draw(st.lists(st.integers(0, 3), unique=True, min_size=1).map(sorted))
     before, now = layout_of(known), layout_of(seen)
     ready = draw(arrays(float, (SLICES, *before.shape), elements=rates, fill=st.just(0.4)))
-    past = st.one_of(st.sampled_from([0.0, 0.02, 1.0]), st.floats(0, 1000))
+    # A real past is shrunk to that of all slices: none, or far above the smallest single float.
+    past = st.one_of(st.sampled_from([0.0, 0.02, 1.0]), st.floats(1e-6, 1000))
     decisions = draw(arrays(float, (SLICES, *before.shape), elements=past, fill=st.just(50.0)))
     return Forecast(before, ready, decisions), draw(cohorts(now)), now
 

@@ -52,20 +52,22 @@ class Sizes:
         before: days before a breach.
         after: days it is watched.
         standing: days that a breach stands which must not be taken for over.
-        repeats: times each world with a breach is run.
+        repeats: times each gap is run.
+        drops: times each drop of a level is run.
         alone: times one with a single comparison is run.
     """
 
     huge: int = 1_000
     large: int = 100
-    fleet: int = 50
-    calm: int = 90
+    fleet: int = 40
+    calm: int = 60
     calm_huge: int = 30
     calm_alone: int = 8
     before: int = 10
     after: int = 60
-    standing: int = 90
-    repeats: int = 3
+    standing: int = 60
+    repeats: int = 2
+    drops: int = 5
     alone: int = 40
 
 
@@ -80,6 +82,7 @@ QUICK = Sizes(
     after=30,
     standing=30,
     repeats=1,
+    drops=2,
     alone=5,
 )
 
@@ -247,7 +250,7 @@ def dropping_levels(sizes: Sizes) -> list[World]:
         again
         for audited in (False, True)
         for drop in DROPS
-        for again in _repeated(_drop(sizes, drop, audited), sizes.repeats)
+        for again in _repeated(_drop(sizes, drop, audited), sizes.drops)
     ]
 
 
