@@ -62,12 +62,14 @@ class CellIndex:
         atoms: atom id of each cell.
         strata: stratum code of each cell.
         atom_texts: canonical text of every atom id.
+        versions: id of the version tuple of each cell; None where versions are not told apart.
     """
 
     cells: Int64s
     atoms: Int64s
     strata: Int64s
     atom_texts: Mapping[int, str]
+    versions: Int64s | None = None
 
 
 @lru_cache(maxsize=65_536)

@@ -456,6 +456,7 @@ _LOGS = (
         "did not stop in time and is abandoned; part", "evaluation goes on",
         "another evaluator has taken over, or the database has gone back in time",
         "the detectors begin anew: their stored state is of another version",
+        "some advisory detectors begin anew: their stored state cannot be continued",
         "metrics are served to others without TLS and credentials (insecure)",
         "readiness changed: %s", "serving; operations_port port", "consumer is %s; why",
     ),

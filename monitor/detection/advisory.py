@@ -78,6 +78,11 @@ class Advisory:
         """What was found so far; nothing for what never was."""
         return self._tallies
 
+    @property
+    def slices(self) -> frozenset[str]:
+        """Texts of all slices that something is known of."""
+        return frozenset(text for text, _ in self._streams) | {d.slice for d in self._tallies}
+
     def advance(
         self, at: int, metric: Metric, slices: Sequence[str], n: Int64s, k: Int64s
     ) -> list[Detection]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from monitor.core.cells import Int64s
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -37,9 +39,12 @@ def decode(body: bytes) -> tuple[Arrays, dict[str, Any]]:
     """What :func:`encode` was given.
 
     Raises:
-        ValueError: if the bytes are of another version.
+        ValueError: if the bytes are damaged, or of another version.
     """
-    data = zlib.decompress(body)
+    try:
+        data = zlib.decompress(body)
+    except zlib.error as error:
+        raise ValueError("the stored state of a detector is damaged") from error
     start = 4 + int.from_bytes(data[:4], "little")
     head = json.loads(data[4:start])
     if head["version"] != VERSION:
@@ -51,3 +56,20 @@ def decode(body: bytes) -> tuple[Arrays, dict[str, Any]]:
         arrays[name] = np.frombuffer(data[start : start + size], dtype).reshape(shape).copy()
         start += size
     return arrays, head["facts"]
+
+
+def prefixed(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+    """The arrays of a part, to be kept beside those of others; see :func:`part`."""
+    return {f"{name}.{key}": values for key, values in arrays.items()}
+
+
+def part(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Arrays:
+    """What :func:`prefixed` was given."""
+    start = f"{name}."
+    return {key.removeprefix(start): v for key, v in arrays.items() if key.startswith(start)}
+
+
+def positions(known: Sequence[str], wanted: Sequence[str]) -> Int64s:
+    """Where each wanted name is among the known ones; -1 for nowhere."""
+    at = {name: position for position, name in enumerate(known)}
+    return np.array([at.get(name, -1) for name in wanted], np.int64)

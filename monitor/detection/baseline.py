@@ -20,6 +20,7 @@ from monitor.core.cells import Int64s
 from monitor.core.contract import Metric
 from monitor.core.intervals import Floats
 from monitor.core.time import DAY, HOUR, WEEK
+from monitor.detection.arrays import part, positions, prefixed
 from monitor.detection.budget import crossed
 from monitor.detection.mixture import Rows, SrMixture
 from monitor.detection.reference import NEVER, SHIFTS, Reference, ReferenceBets
@@ -163,14 +164,14 @@ class Baseline:
 
     def aligned(self, slices: Sequence[str], mixes: Sequence[str]) -> Baseline:
         """The same for other slices and mixes, in that order: known ones go on, others begin."""
-        rows = _positions(self.slices, slices)
+        rows = positions(self.slices, slices)
         tests = (
             DriftTest(
                 test.mixture.aligned(self.slices, slices), np.append(test.crossed_at, NEVER)[rows]
             )
             for test in (self.stratified, self.marginal)
         )
-        reference = self.reference.picked(rows, _positions(self.mixes, mixes))
+        reference = self.reference.picked(rows, positions(self.mixes, mixes))
         return Baseline(self.metric, tuple(slices), tuple(mixes), reference, *tests)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -180,16 +181,16 @@ class Baseline:
             "slices": np.array(self.slices, np.str_),
             "mixes": np.array(self.mixes, np.str_),
         }
-        arrays |= _prefixed("reference", self.reference.to_arrays())
+        arrays |= prefixed("reference", self.reference.to_arrays())
         for name, test in (("stratified", self.stratified), ("marginal", self.marginal)):
-            arrays |= _prefixed(name, test.mixture.to_arrays())
+            arrays |= prefixed(name, test.mixture.to_arrays())
             arrays[f"{name}.crossed_at"] = test.crossed_at.copy()
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Baseline:
         """The state that :meth:`to_arrays` gave, bit for bit."""
-        parts = {name: _part(arrays, name) for name in ("reference", "stratified", "marginal")}
+        parts = {name: part(arrays, name) for name in ("reference", "stratified", "marginal")}
         tests = (
             DriftTest(SrMixture.from_arrays(parts[name]), parts[name]["crossed_at"].copy())
             for name in ("stratified", "marginal")
@@ -219,18 +220,3 @@ class Baseline:
 def _total(counts: Floats) -> Floats:
     total: Floats = counts.sum(axis=1, keepdims=True)
     return total
-
-
-def _positions(known: Sequence[str], wanted: Sequence[str]) -> Int64s:
-    """Where each wanted name is among the known ones; -1 for nowhere."""
-    at = {name: position for position, name in enumerate(known)}
-    return np.array([at.get(name, -1) for name in wanted], np.int64)
-
-
-def _prefixed(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    return {f"{name}.{part}": values for part, values in arrays.items()}
-
-
-def _part(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> dict[str, npt.NDArray[Any]]:
-    start = f"{name}."
-    return {key.removeprefix(start): v for key, v in arrays.items() if key.startswith(start)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -34,16 +35,35 @@ _BUDGET, _HISTORY = "budget", "history"
 
 
 @dataclass(frozen=True, slots=True)
+class UseCase:
+    """One cohort as one contract sees it.
+
+    Attributes:
+        counts: of its cells.
+        thinned: the same with labels thinned to one probability; None where that cannot be done.
+        total: ``counts`` rolled up to the one slice of everything.
+        rolled: ``counts`` rolled up to each group-by, by name.
+    """
+
+    counts: Counts
+    thinned: Counts | None
+    total: SliceCounts
+    rolled: Mapping[str, SliceCounts]
+
+
+@dataclass(frozen=True, slots=True)
 class Advance:
     """What one cohort brought.
 
     Attributes:
         crossed: streams that page now.
         listed: the weekly list of the ISO week that ended before this cohort; None if none did.
+        seen: the cohort as each contract sees it, by name, for what watches beside the pages.
     """
 
     crossed: tuple[Stream, ...]
     listed: tuple[Stream, ...] | None
+    seen: Mapping[str, UseCase] = field(compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -81,14 +101,16 @@ class Fleet:
             coding: of now.
             cluster_size: largest number of decisions that hang together.
             parts: what :meth:`parts` gave; streams it does not know begin without evidence, with
-                a weight from what was kept back for later ones.
+                a weight from what was kept back for later ones. Parts of others are not read.
 
         Raises:
-            ValueError: if the parts are of another version.
+            ValueError: if the parts are damaged, or of another version.
         """
-        kept = {name: arrays.decode(body) for name, body in (parts or {}).items()}
-        known = kept.pop(_BUDGET, ({}, {"weights": {}, "later": {}, "rates": {}}))[1]
-        past = kept.pop(_HISTORY, None)
+        kept = parts or {}
+        known: dict[str, Any] = {"weights": {}, "later": {}, "rates": {}}
+        if _BUDGET in kept:
+            known = arrays.decode(kept[_BUDGET])[1]
+        past = arrays.decode(kept[_HISTORY]) if _HISTORY in kept else None
         budget = Budget(known["weights"], known["later"])
         budget = budget.declare(all_streams(contracts, coding))
         groups = {
@@ -98,9 +120,8 @@ class Fleet:
             for contract in contracts
             for group in contract.group_bys
         }
-        for name, state in kept.items():
-            if name in groups:
-                groups[name].restore(*state)
+        for name in kept.keys() & groups.keys():
+            groups[name].restore(*arrays.decode(kept[name]))
         rates = {name: tuple(seen) for name, seen in known["rates"].items()}
         history = EvidenceHistory.start([stream.key for stream in _streams(groups)])
         if past is not None:
@@ -119,10 +140,13 @@ class Fleet:
             ValueError: if a stratum has an audit rate that the coding does not know.
         """
         crossed: list[Stream] = []
+        seen: dict[str, UseCase] = {}
         for contract in self.contracts:
-            crossed += self._contract(contract, hour, scoped(contract, counts, index), index)
+            own = scoped(contract, counts, index)
+            seen[contract.name] = self._see(contract, hour, own, index)
+            crossed += self._contract(contract, hour, seen[contract.name], index)
         self.history.note(hour, self._steps())
-        return Advance(tuple(crossed), self._listed())
+        return Advance(tuple(crossed), self._listed(), seen)
 
     @property
     def streams(self) -> list[Stream]:
@@ -148,25 +172,27 @@ class Fleet:
         none = np.zeros(0, np.int64)
         return np.concatenate([none, *(watch.evidence() for watch in watches)])
 
-    def _contract(
-        self, contract: Contract, hour: int, counts: Counts, index: CellIndex
-    ) -> list[Stream]:
+    def _see(self, contract: Contract, hour: int, counts: Counts, index: CellIndex) -> UseCase:
         before = self.rates.get(contract.name, ())
-        found = rates_of(roll_up(counts, index, ()))
-        self.rates[contract.name] = tuple(sorted({*before, *found}))
+        total = roll_up(counts, index, ())
+        self.rates[contract.name] = tuple(sorted({*before, *rates_of(total)}))
+        groups = contract.group_bys
+        rolled = {group.name: roll_up(counts, index, group.attributes) for group in groups}
+        return UseCase(counts, self._thinned(hour, counts, index, before), total, rolled)
+
+    def _contract(
+        self, contract: Contract, hour: int, seen: UseCase, index: CellIndex
+    ) -> list[Stream]:
         layout = Layout.of(self.rates[contract.name], self.coding)
-        thinned = self._thinned(hour, counts, index, before)
         crossed: list[Stream] = []
         for group in contract.group_bys:
             tests = self.groups[f"{contract.name}/{group.name}"]
-            cohort, thin = (
-                None
-                if one is None
-                else SliceCohort.of(roll_up(one, index, group.attributes), tests.slices, layout)
-                for one in (counts, thinned)
-            )
-            assert cohort is not None, "only the thinned one may be missing"  # noqa: S101
-            crossed += tests.advance(hour, cohort, thin, layout)
+            cohort = SliceCohort.of(seen.rolled[group.name], tests.slices, layout)
+            thinned = None
+            if seen.thinned is not None:
+                rolled = roll_up(seen.thinned, index, group.attributes)
+                thinned = SliceCohort.of(rolled, tests.slices, layout)
+            crossed += tests.advance(hour, cohort, thinned, layout)
         return crossed
 
     def _thinned(

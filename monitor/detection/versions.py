@@ -17,7 +17,9 @@ SMALLEST_SHIFT = 0.05
 """A shift of less moves a rate by half a point at most if the versions are ten points apart."""
 
 
-def versions_differ(slices: npt.ArrayLike, references: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def versions_differ(
+    slices: npt.ArrayLike, references: npt.ArrayLike, looks: int = 1
+) -> npt.NDArray[np.bool_]:
     """Whether the version mix of each slice differs from its reference's, shape (S,).
 
     True where the share of some version differs by more than 0.05, at 95 % over all versions.
@@ -26,8 +28,9 @@ def versions_differ(slices: npt.ArrayLike, references: npt.ArrayLike) -> npt.NDA
     Args:
         slices: decisions by (slice, version).
         references: the same of what each slice is compared with, disjoint from it.
+        looks: how often it is asked; the 95 % hold for all of them together.
     """
-    differs: npt.NDArray[np.bool_] = _shift(slices, references, 1) > SMALLEST_SHIFT
+    differs: npt.NDArray[np.bool_] = _shift(slices, references, looks) > SMALLEST_SHIFT
     return differs
 
 

@@ -18,6 +18,7 @@ from monitor.core.completeness import CohortState
 from monitor.core.contract import Contract
 from monitor.core.rollup import CellIndex, roll_up
 from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
+from monitor.detection.advice import Advice
 from monitor.detection.fleet import Fleet, scoped
 from monitor.detection.resolve import resolved
 from monitor.detection.streams import Stream
@@ -79,6 +80,7 @@ class Detection:
     Attributes:
         policy: what is detected.
         fleet: all streams.
+        advice: what watches beside them.
         consumed: the newest hour whose turn has come; None before the first.
         standing: crossings that are not resolved, by stream key.
         next_id: of the next crossing.
@@ -88,6 +90,7 @@ class Detection:
 
     policy: DetectionPolicy
     fleet: Fleet
+    advice: Advice
     consumed: int | None = None
     standing: dict[str, Crossing] = field(default_factory=dict)
     next_id: int = 1
@@ -98,10 +101,11 @@ class Detection:
     def load(cls, store: EvaluatorStore, policy: DetectionPolicy) -> Detection:
         """As it was committed last."""
         stored = store.detection_state()
-        fleet = _fleet(policy, stored.parts)
-        gone = stored.parts.keys() - fleet.parts().keys()
-        ended = [one for one in stored.crossings if one.resolved_at is not None]
-        return cls(policy, fleet, stored.consumed, stored.standing, stored.next_id, gone, ended)
+        fleet, advice = _fleet(policy, stored.parts), _advice(policy, stored.parts)
+        known = cls(policy, fleet, advice, stored.consumed, stored.standing, stored.next_id)
+        known.gone = stored.parts.keys() - known.parts().keys()
+        known.ended = [one for one in stored.crossings if one.resolved_at is not None]
+        return known
 
     @property
     def until(self) -> int | None:
@@ -132,13 +136,17 @@ class Detection:
         if not change.cohorts:
             return None
         return DetectionChange(
-            parts=self.fleet.parts(),
+            parts=self.parts(),
             dropped=self.gone,
             cohorts=change.cohorts,
             resolved=change.resolved,
             refreshed=change.refreshed,
             opened=list(change.opened.values()),
         )
+
+    def parts(self) -> dict[str, bytes]:
+        """The state of all detectors, by name."""
+        return self.fleet.parts() | self.advice.parts()
 
     def _new_day(self, hour: int) -> bool:
         return self.consumed is None or _day(hour) != _day(self.consumed)
@@ -152,6 +160,7 @@ class Detection:
             advance = self.fleet.advance(hour, cohort.counts, inputs.index)
             for stream in advance.crossed:
                 self._cross(stream, hour, change)
+            self.advice.advance(hour, advance.seen, inputs.index)
         else:
             cohort = FrozenCohort(hour, state, live)
         change.cohorts.append(cohort)
@@ -232,3 +241,10 @@ def _fleet(policy: DetectionPolicy, parts: Mapping[str, bytes]) -> Fleet:
     except ValueError:
         log.warning("the detectors begin anew: their stored state is of another version")
         return Fleet.start(*settings)
+
+
+def _advice(policy: DetectionPolicy, parts: Mapping[str, bytes]) -> Advice:
+    advice = Advice.start(policy.contracts, policy.coding, policy.cluster_size, parts)
+    if advice.renewed:
+        log.warning("some advisory detectors begin anew: their stored state cannot be continued")
+    return advice

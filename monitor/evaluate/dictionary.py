@@ -8,7 +8,7 @@ from monitor.core.atoms import content_id
 from monitor.core.cells import Int64s, Route, Stratum, decode_strata
 from monitor.core.rollup import CellIndex
 from monitor.errors import StoreError
-from monitor.store.fold import EvaluatorStore
+from monitor.store.fold import Cells, EvaluatorStore
 
 _LOST = (
     "the database does not say what a counted cell means: rows of the tables cell or atom were"
@@ -21,14 +21,7 @@ class CellDictionary:
 
     def __init__(self, store: EvaluatorStore) -> None:
         self._store = store
-        cells = store.cells()
-        self._meaning = dict(
-            zip(
-                cells.ids.tolist(),
-                zip(cells.atoms.tolist(), cells.strata.tolist(), strict=True),
-                strict=True,
-            )
-        )
+        self._meaning = _meaning(store.cells())
         self._texts = store.atom_texts()
         self._coarse: dict[int, int] = {}
         self.fresh: dict[int, tuple[int, int, int]] = {}
@@ -43,11 +36,7 @@ class CellDictionary:
         unknown = [cell for cell in np.unique(cells).tolist() if not self._knows(cell)]
         if not unknown:
             return
-        rows = self._store.cells(unknown)
-        for cell, atom, stratum in zip(
-            rows.ids.tolist(), rows.atoms.tolist(), rows.strata.tolist(), strict=True
-        ):
-            self._meaning[cell] = (atom, stratum)
+        self._meaning |= _meaning(self._store.cells(unknown))
         self._index = None
         if not all(map(self._knows, unknown)):
             self._texts = self._store.atom_texts()
@@ -69,14 +58,14 @@ class CellDictionary:
         return np.array(table, np.int64)[inverse]
 
     def _coarsen(self, cell: int) -> int:
-        atom, code = self._meaning[cell]
+        atom, code, _ = self._meaning[cell]
         fine = decode_strata(np.array([code]))
         route, probe = Route(int(fine.route[0])), bool(fine.probe[0])
         stratum = Stratum(route, 0, 0, bool(fine.evidence_passed[0]), probe).code
         coarse = content_id(f"{atom}/0/{stratum}")
         self._coarse[cell] = coarse
         if coarse not in self._meaning:
-            self._meaning[coarse] = (atom, stratum)
+            self._meaning[coarse] = (atom, stratum, 0)
             self.fresh[coarse] = (atom, 0, stratum)
             self._index = None
         return coarse
@@ -86,7 +75,13 @@ class CellDictionary:
         """All cells as sorted columns."""
         if self._index is None:
             cells = np.array(sorted(self._meaning), np.int64)
-            pairs = np.array([self._meaning[cell] for cell in cells.tolist()], np.int64)
-            pairs = pairs.reshape(len(cells), 2)
-            self._index = CellIndex(cells, pairs[:, 0], pairs[:, 1], self._texts)
+            meaning = np.array([self._meaning[cell] for cell in cells.tolist()], np.int64)
+            atoms, strata, versions = meaning.reshape(len(cells), 3).T.copy()
+            self._index = CellIndex(cells, atoms, strata, self._texts, versions)
         return self._index
+
+
+def _meaning(cells: Cells) -> dict[int, tuple[int, int, int]]:
+    """Atom, stratum and version of each cell."""
+    columns = (cells.atoms.tolist(), cells.strata.tolist(), cells.versions.tolist())
+    return dict(zip(cells.ids.tolist(), zip(*columns, strict=True), strict=True))

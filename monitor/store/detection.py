@@ -22,7 +22,14 @@ from monitor.store.payload import Payload
 from monitor.store.published import Forgotten
 from monitor.store.schema import COUNTER_COLUMNS, cohort, crossing, detector
 
-FROZEN = (Counter.N, Counter.Q, Counter.LABELLED, Counter.READY, Counter.UNDECIDABLE)
+FROZEN = (
+    Counter.N,
+    Counter.Q,
+    Counter.LABELLED,
+    Counter.READY,
+    Counter.UNDECIDABLE,
+    *range(Counter.DELAY_0, Counter.DELAY_7 + 1),
+)
 """The counters of a cell that detectors look at."""
 
 _NO_KEYS = np.empty(0, np.int64)

@@ -63,6 +63,7 @@ class Cells:
     ids: Int64s
     atoms: Int64s
     strata: Int64s
+    versions: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,12 +271,11 @@ class EvaluatorStore:
         rows: list[tuple[int, ...]] = []
         with reading(self._engine) as connection:
             for chunk in chunks:
-                query = "SELECT id, atom, stratum FROM cell"
+                query = "SELECT id, atom, stratum, version FROM cell"
                 if chunk is not None:
                     query += f" WHERE id IN ({','.join(map(str, chunk))})"
                 rows.extend(tuple(row) for row in connection.exec_driver_sql(query))
-        table = np.array(rows, np.int64).reshape(len(rows), 3)
-        return Cells(table[:, 0], table[:, 1], table[:, 2])
+        return Cells(*np.array(rows, np.int64).reshape(len(rows), 4).T)
 
     def atom_texts(self) -> dict[int, str]:
         """Canonical text of every atom."""

@@ -17,8 +17,12 @@ from releasing import MARGIN, Releasing, instants, prompt
 
 from monitor.core.blocks import Span
 from monitor.core.contract import Metric
+from monitor.detection.advice import Advice
+from monitor.detection.changes import Change
+from monitor.detection.findings import Ledger, RateChange
 from monitor.detection.streams import Direction, Kind, Stream
 from monitor.errors import StoreError
+from monitor.evaluate.dictionary import CellDictionary
 from monitor.store.exclusions import Declaration, add_exclusion
 from monitor.store.fold import Cycle, EvaluatorStore
 
@@ -164,6 +168,54 @@ def test_what_is_loaded_in_bulk_moves_detectors_and_never_pages(
     assert found
     assert all(row.resolved_at == row.crossed_at and not row.live for _, row in found)
     assert state == alone["detector"], "the evidence is the same"
+
+
+def test_what_advises_is_kept_in_the_same_table_and_finds_the_slice_too(
+    alone: dict[str, list[tuple[object, ...]]],
+) -> None:
+    """So whatever is compared above holds for it too."""
+    parts = {str(name): body for name, body in alone["detector"]}
+    kinds = {name.partition("/")[0] for name in parts if name.startswith("~")}
+    assert kinds == {"~found", "~drift", "~delays", "~requests", "~river"}
+    found = parts["~found"]
+    assert isinstance(found, bytes)
+    tallies = Ledger.from_bytes(found).tallies
+    changes = {one: tally for one, tally in tallies.items() if isinstance(one, RateChange)}
+    assert {(one.slice, one.metric, one.change) for one in changes} == {
+        ("a=a0", Metric.TPR, Change.DOWN)
+    }
+    assert all(tally.last > BREACH for tally in changes.values())
+
+
+def test_a_damaged_part_begins_anew_with_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with site(tmp_path / "store") as one:
+        one.until(START + 2 * DAY)
+        with one.engine.begin() as connection:
+            damage = sa.text("UPDATE detector SET body = :body WHERE name = '~drift/replies/a'")
+            assert connection.execute(damage, {"body": b"damaged"}).rowcount == 1
+        caplog.clear()
+        one.restart()
+        one.until(START + 3 * DAY)
+        (line,) = [record for record in caplog.records if "begin anew" in record.message]
+        assert line.message.startswith("some advisory detectors begin anew")
+        parts = {str(row[0]): row[1] for row in one.detection()["detector"]}
+        again = Advice.start(one.settings.contracts, one.settings.coding, parts=parts)
+        assert not again.renewed
+
+
+def test_every_cell_has_the_version_that_it_was_counted_under(tmp_path: Path) -> None:
+    with site(tmp_path / "store") as one:
+        one.until(START + DAY)
+        index = CellDictionary(EvaluatorStore(one.engine, "decisions")).index
+        with one.engine.connect() as connection:
+            query = "SELECT atom, stratum, version FROM cell ORDER BY id"
+            rows = connection.exec_driver_sql(query).all()
+    assert index.versions is not None
+    columns = (index.atoms, index.strata, index.versions)
+    assert [tuple(row) for row in rows] == list(zip(*(x.tolist() for x in columns), strict=True))
+    assert len(set(index.versions.tolist())) > 2
 
 
 def test_excluded_hours_move_nothing(tmp_path: Path) -> None:

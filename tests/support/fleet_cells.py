@@ -76,7 +76,9 @@ class Cells:
         order = np.argsort(ids)
         atom_of = np.tile(np.array(atoms, np.int64), len(VERSIONS))[order]
         strata = np.tile(self.strata, len(self.atoms) * len(VERSIONS))[order]
-        return CellIndex(ids[order], atom_of, strata, {content_id(a): a for a in self.atoms})
+        versions = np.repeat([content_id(version) for version in VERSIONS], len(atoms))[order]
+        texts = {content_id(atom): atom for atom in self.atoms}
+        return CellIndex(ids[order], atom_of, strata, texts, versions)
 
     def hour(self, rng: np.random.Generator, traffic: Traffic) -> Counts:
         """The counts of one hour; all have the first version and the strata of this module."""

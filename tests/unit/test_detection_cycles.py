@@ -195,7 +195,8 @@ def test_a_stream_that_is_no_longer_declared_is_closed_and_its_state_goes() -> N
     assert {c.resolved_at for c in one.state.crossings if c.stream in standing} == {
         (MONDAY + 5 * 24) * HOUR
     }
-    assert set(one.state.parts) == {"c/b", "budget", "history"}
+    advice = {"~found", "~requests/c", "~river/c", "~drift/c/b", "~delays/c/b"}
+    assert set(one.state.parts) == {"c/b", "budget", "history"} | advice
 
 
 def test_a_limit_that_changed_closes_its_crossing_and_leaves_the_others() -> None:
