@@ -2,8 +2,8 @@
 
 The expected number of false pages, over all streams and from the start, is at most T / 90 in T
 event days of consumed cohorts, whatever depends on what. A page is false if its contract held in
-every bet since that stream's reset: over an hour for levels and blocked requests, over a day at most
-for gaps of TPR and FPR.
+every bet since that stream's reset: over an hour for levels and blocked requests, over a day at
+most for gaps of TPR and FPR.
 """
 
 from __future__ import annotations
