@@ -104,7 +104,7 @@ class Evaluator:
     """Call :meth:`cycle` again and again, from one thread.
 
     Attributes:
-        hurried: whether the process is to end: cohorts that wait are then left for the next start.
+        hurried: whether label cohorts that wait are left for the next cycle.
     """
 
     def __init__(self, store: EvaluatorStore, policy: EvaluatorPolicy, clock: Clock) -> None:
