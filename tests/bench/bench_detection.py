@@ -2,7 +2,8 @@
 
 All rules read the same seeded worlds. Run it by ``make bench-detection`` (under ten minutes; a
 minute with ``ARGS=--quick``). It ends with what the shipped rule aims at, and fails if it misses
-any of it; a quick run has too few breaches to decide that, and does not fail. Every figure but the time is the same in each run of one seed.
+any of it; a quick run has too few breaches to decide that, and does not fail. Every figure but the
+time is the same in each run of one seed.
 """
 
 from __future__ import annotations
