@@ -201,7 +201,7 @@ class Service:
             self._release()
 
     def _in_a_hurry(self) -> bool:
-        """Whether cohorts that wait are left for the next cycle: the page must not wait for them."""
+        """Whether cohorts that wait are left for the next cycle: no page waits for them."""
         took = self._clock.monotonic() - self._began
         return self._ending.is_set() or took > CATCH_UP_SECONDS
 

@@ -38,7 +38,6 @@ class DetectionPolicy:
     Attributes:
         contracts: of all use cases.
         coding: of now.
-        horizon: microseconds after which a label is not waited for.
         completeness: share of requested labels that makes a cohort mature.
         live: whether cohorts may page; what is loaded in bulk never does.
         cluster_size: largest number of decisions that hang together.
@@ -46,7 +45,6 @@ class DetectionPolicy:
 
     contracts: Sequence[Contract]
     coding: Coding
-    horizon: int
     completeness: Fraction
     live: bool
     cluster_size: int
@@ -100,17 +98,23 @@ class Detection:
         gone = stored.parts.keys() - fleet.parts().keys()
         return cls(policy, fleet, stored.consumed, stored.standing, stored.next_id, gone)
 
-    def step(self, inputs: Inputs, cohorts: Cohorts, watermark: int) -> DetectionChange | None:
+    def step(
+        self, inputs: Inputs, cohorts: Cohorts, watermark: int, horizon: int
+    ) -> DetectionChange | None:
         """Consume the cohorts whose turn has come, of one UTC day at most.
+
+        Args:
+            inputs: what cohorts are made of.
+            cohorts: how far their labels have come in.
+            watermark: event time that decisions are complete to.
+            horizon: microseconds after which a label is not waited for.
 
         Returns:
             What has changed; None where every cohort must be waited for.
         """
         change = _Changing()
         while True:
-            found = cohorts.next_cohort(
-                self.consumed, watermark, self.policy.horizon, self.policy.completeness
-            )
+            found = cohorts.next_cohort(self.consumed, watermark, horizon, self.policy.completeness)
             if found is None or (change.cohorts and _day(found[0]) != _day(change.cohorts[0].hour)):
                 break
             hour, state = found

@@ -44,6 +44,7 @@ MAX_DELTAS = 200
 """Deltas folded in one transaction at most, so that catching up stays bounded in memory."""
 
 _FIRST = -(1 << 62)
+_LONG = 10_000 * DAY  # longer than any history
 _LABEL_GRAINS = (Grain.HOUR, Grain.DAY, Grain.WEEK)
 
 
@@ -79,7 +80,6 @@ class EvaluatorPolicy:
         return DetectionPolicy(
             contracts=[contract for contract, _ in self.contracts],
             coding=self.eras.newest,
-            horizon=self.horizon,
             completeness=self.completeness,
             live=self.live,
             cluster_size=self.cluster_size,
@@ -98,6 +98,7 @@ class _Memory:
     detection: Detection
     snapshot: bytes | None = None
     shown: tuple[LostSpans, tuple[Span, ...]] | None = None
+    horizon: int = 0
 
 
 class Evaluator:
@@ -201,16 +202,24 @@ class Evaluator:
             topic = self._store.decisions_topic
             memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
             memory.publisher.excluded = self._store.excluded()
+            memory.horizon = self._horizon(watermark)
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
             self._publish(epoch, memory, watermark)
         return behind
+
+    def _horizon(self, watermark: int | None) -> int:
+        """How long a label is waited for: no label shard that lags has its labels passed over."""
+        read_to = self._store.labels_read_to()
+        if watermark is None or read_to is None:
+            return self._policy.horizon
+        return self._policy.horizon + min(max(watermark - read_to, 0), _LONG)
 
     def _detect(self, epoch: int, memory: _Memory, watermark: int | None) -> bool:
         """Consume mature cohorts; returns whether more may wait."""
         if watermark is None:
             return False
         inputs = Inputs(self._store, memory.dictionary.index, memory.publisher.excluded)
-        change = memory.detection.step(inputs, memory.cohorts, watermark)
+        change = memory.detection.step(inputs, memory.cohorts, watermark, memory.horizon)
         if change is None:
             return False
         cycle = Cycle(folded=memory.cursors, detection=change)
@@ -254,10 +263,9 @@ class Evaluator:
         memory.snapshot, memory.shown = body, shown
 
     def _close(self, memory: _Memory, watermark: int) -> bool:
-        memory.cohorts.forget(self._oldest_cohort(watermark))
-        frontier = memory.cohorts.frontier(
-            watermark, self._policy.horizon, self._policy.completeness
-        )
+        lag = memory.horizon - self._policy.horizon
+        memory.cohorts.forget(self._oldest_cohort(watermark - lag))
+        frontier = memory.cohorts.frontier(watermark, memory.horizon, self._policy.completeness)
         return memory.release.close(self._store, memory.dictionary.index, watermark, frontier)
 
     def _let_go(self, epoch: int, memory: _Memory) -> None:
