@@ -192,6 +192,7 @@ class Evaluator:
     def _fold_some(self, epoch: int, memory: _Memory) -> bool:
         """One cycle over a bounded number of deltas; returns whether more may wait."""
         watermark, losses = self._store.progress(memory.cursors)
+        memory.horizon = self._horizon(watermark)  # before the deltas, which may have more
         deltas = self._store.deltas(memory.cursors, MAX_DELTAS)
         if deltas:
             self._fold(epoch, memory, deltas, watermark)
@@ -202,17 +203,20 @@ class Evaluator:
             topic = self._store.decisions_topic
             memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
             memory.publisher.excluded = self._store.excluded()
-            memory.horizon = self._horizon(watermark)
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
             self._publish(epoch, memory, watermark)
         return behind
 
     def _horizon(self, watermark: int | None) -> int:
-        """How long a label is waited for: no label shard that lags has its labels passed over."""
-        read_to = self._store.labels_read_to()
+        """How long a label is waited for: longer while a label shard lags by half of that.
+
+        Else decisions that are read first, in a back-fill, would have their labels passed over.
+        """
+        horizon, read_to = self._policy.horizon, self._store.labels_read_to()
         if watermark is None or read_to is None:
-            return self._policy.horizon
-        return self._policy.horizon + min(max(watermark - read_to, 0), _LONG)
+            return horizon
+        lag = watermark - read_to
+        return horizon + min(lag, _LONG) if lag > horizon // 2 else horizon
 
     def _detect(self, epoch: int, memory: _Memory, watermark: int | None) -> bool:
         """Consume mature cohorts; returns whether more may wait."""
