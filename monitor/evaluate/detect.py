@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from monitor.core.blocks import Span
@@ -95,7 +95,7 @@ class Detection:
         """As it was committed last."""
         stored = store.detection_state()
         fleet = _fleet(policy, stored.parts)
-        gone = stored.parts.keys() - fleet.parts().keys()
+        gone = stored.parts.keys() - fleet.names
         return cls(policy, fleet, stored.consumed, stored.standing, stored.next_id, gone)
 
     def step(
@@ -154,7 +154,7 @@ class Detection:
         at = pane_start(hour + 1, Grain.HOUR)
         if (known := self.standing.get(stream.key)) is not None:
             change.refresh(known, at)
-            self.standing[stream.key] = _latest(known, at)
+            self.standing[stream.key] = replace(known, latest=at)
             return
         ended = None if self.policy.live else at
         one = Crossing(self.next_id, stream.key, hour, self.policy.live, at, at, ended)
@@ -203,13 +203,9 @@ class _Changing:
     def refresh(self, one: Crossing, at: int) -> None:
         """A crossing that was opened in this step is not in the store yet."""
         if one.id in self.opened:
-            self.opened[one.id] = _latest(one, at)
+            self.opened[one.id] = replace(one, latest=at)
         else:
             self.refreshed[one.id] = at
-
-
-def _latest(one: Crossing, at: int) -> Crossing:
-    return Crossing(one.id, one.stream, one.hour, one.live, one.crossed_at, at, one.resolved_at)
 
 
 def _day(hour: int) -> int:
