@@ -34,6 +34,8 @@ log = logging.getLogger("slicewatch.service")
 
 STOP_SECONDS = 8.0
 """A thread that has not stopped by then is abandoned: a stop signal ends us within ten seconds."""
+CATCH_UP_SECONDS = 1.0
+"""How long a cycle goes on with label cohorts that wait; a day of them at least is consumed."""
 WATCH_SECONDS = 1.0
 RETENTION_EVERY = 10 * MINUTE
 STALE_CYCLES = 60
@@ -78,12 +80,12 @@ class Service:
         self._records = Records(self._engine)
         self._snapshot: Snapshot | None = None
         self._seen = 0
-        self._evaluated = self._clock.monotonic()
+        self._began = self._evaluated = self._clock.monotonic()
         self._cleaned = 0
         self._pending_told: list[int] = []
         self._evaluating = True
         self._evaluator = wiring.build_evaluator(settings, self._engine, self._clock)
-        self._evaluator.hurried = self._ending.is_set
+        self._evaluator.hurried = self._in_a_hurry
         self._source = source(settings) if parts.ingest else None
         self._ingest = (
             wiring.build_ingest(settings, self._engine, self._source, self.metrics, self._clock)
@@ -198,8 +200,13 @@ class Service:
         finally:
             self._release()
 
+    def _in_a_hurry(self) -> bool:
+        """Whether cohorts that wait are left for the next cycle: no page waits for them."""
+        took = self._clock.monotonic() - self._began
+        return self._ending.is_set() or took > CATCH_UP_SECONDS
+
     def _evaluate_once(self) -> None:
-        began = self._clock.monotonic()
+        began = self._began = self._clock.monotonic()
         try:
             working = self._evaluator.cycle()
             self._publish(0.0 if working else self._evaluator.age)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from monitor.core.cells import Counter, Int64s, decode_strata
 from monitor.core.dominance import UnitTally
-from monitor.core.strata import REVIEWED_ROUTES
+from monitor.core.strata import REVIEWED_ROUTES, is_reviewed
 from monitor.core.time import DAY, HOUR
 
 ROUTES = 3
@@ -85,7 +85,7 @@ class Tally:
         inside = (row_of >= 0) & ~parts.probe
         at = (row_of[inside], parts.route[inside])
         np.add.at(tally.decisions, at, values[inside, Counter.N])
-        reviewed = inside & parts.evidence_passed & np.isin(parts.route, REVIEWED_ROUTES)
+        reviewed = inside & is_reviewed(parts)
         at = (row_of[reviewed], parts.route[reviewed])
         labelled, ready = values[reviewed, Counter.LABELLED], values[reviewed, Counter.READY]
         np.add.at(tally.labels[:, :, 0], at, labelled - ready)

@@ -23,18 +23,16 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 
-import numpy as np
-
 from monitor.core.atoms import atom_text, parse_atom
 from monitor.core.bands import Precision
-from monitor.core.cells import Counts, Int64s
+from monitor.core.cells import Counts
 from monitor.core.coding import Coding, Listed
 from monitor.core.compared import Policy, Rolled
 from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.findings import Findings, with_findings
 from monitor.core.guards import opened
 from monitor.core.pooling import MergeMap, aligned, merge_map
-from monitor.core.rollup import CellIndex, SliceCounts, roll_up
+from monitor.core.rollup import CellIndex, SliceCounts, among, cells_within, roll_up
 from monitor.core.rows import build_rows
 from monitor.core.snapshot import ContractTable, GroupTable, Period, SliceRow, WindowTable
 from monitor.core.states import hidden
@@ -187,15 +185,13 @@ class Builder:
 
     def _scoped(self, counts: BlockCounts) -> BlockCounts:
         """Only the cells whose atoms belong to the use case."""
-        wanted, index = set(self.contract.where), counts.index
-        if not wanted:
+        if not self.contract.where:
             return counts
-        atoms = [a for a, text in index.atom_texts.items() if wanted <= parse_atom(text).items()]
-        inside = index.cells[np.isin(index.atoms, np.array(atoms, np.int64))]
+        inside = cells_within(counts.index, self.contract.where)
         return replace(
             counts,
-            decisions=_among(counts.decisions, inside),
-            labelled=_among(counts.labelled, inside),
+            decisions=among(counts.decisions, inside),
+            labelled=among(counts.labelled, inside),
         )
 
     def _pooled_away(
@@ -214,11 +210,6 @@ class Builder:
 def _numbers(limits: Mapping[Metric, Fraction | None]) -> dict[Metric, float]:
     """The contract's numbers as they are published; what is not limited is absent."""
     return {metric: float(x) for metric, x in limits.items() if x is not None}
-
-
-def _among(counts: Counts, cells: Int64s) -> Counts:
-    rows = np.isin(counts.keys, cells)
-    return Counts(counts.keys[rows], counts.values[rows])
 
 
 def _no_data_before(late: Dates, pairs: Iterable[tuple[str, str]]) -> int | None:

@@ -7,7 +7,7 @@ listed).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -84,6 +84,19 @@ def slice_text(atom: str, attributes: tuple[str, ...]) -> str:
     """
     values = parse_atom(atom)
     return atom_text({name: values.get(name, MISSING) for name in attributes})
+
+
+def cells_within(index: CellIndex, where: Collection[tuple[str, str]]) -> Int64s:
+    """The cells whose atoms have all of these attribute values, increasing."""
+    wanted = set(where)
+    atoms = [atom for atom, text in index.atom_texts.items() if wanted <= parse_atom(text).items()]
+    return index.cells[np.isin(index.atoms, np.array(atoms, np.int64))]
+
+
+def among(counts: Counts, cells: Int64s) -> Counts:
+    """The counts of these cells."""
+    rows = np.isin(counts.keys, cells)
+    return Counts(counts.keys[rows], counts.values[rows])
 
 
 def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> SliceCounts:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.cells import Counter, Int64s, Route, decode_strata
+from monitor.core.cells import Counter, Int64s, Route, StratumColumns, decode_strata
 from monitor.core.coding import Coding
 from monitor.core.intervals import Floats, divide
 from monitor.core.rollup import SliceCounts
@@ -50,7 +50,11 @@ def production(counts: SliceCounts) -> npt.NDArray[np.bool_]:
 
 def reviewed(counts: SliceCounts) -> npt.NDArray[np.bool_]:
     """Which strata labelled rates are about: production, evidence passed, not blocked."""
-    strata = decode_strata(counts.strata)
+    return is_reviewed(decode_strata(counts.strata))
+
+
+def is_reviewed(strata: StratumColumns) -> npt.NDArray[np.bool_]:
+    """The same of stratum codes that were taken apart."""
     return ~strata.probe & strata.evidence_passed & np.isin(strata.route, REVIEWED_ROUTES)
 
 

@@ -91,6 +91,11 @@ class Advice:
         """How often everything was found that ever was, and when last."""
         return self.ledger.tallies
 
+    @property
+    def names(self) -> set[str]:
+        """Of all parts of the state."""
+        return {_LEDGER}.union(*(one.names for one in self.watches))
+
     def parts(self) -> dict[str, bytes]:
         """The whole state, to be kept with the cohort that was consumed last."""
         parts = {_LEDGER: self.ledger.to_bytes()}

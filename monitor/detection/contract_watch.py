@@ -159,16 +159,20 @@ class ContractWatch:
             for text, one in delays.advance(hour, seen.rolled[group]):
                 yield LabelDelay(self.name, group, text, one.timing, one.buckets)
 
+    @property
+    def names(self) -> set[str]:
+        """Of all parts of the state."""
+        return set(self._bodies())
+
     def parts(self) -> dict[str, bytes]:
         """The whole state."""
-        drifts = {f"{_DRIFT}/{self.name}/{g}": one.to_bytes() for g, one in self.drifts.items()}
-        delays = {f"{_DELAYS}/{self.name}/{g}": one.to_bytes() for g, one in self.delays.items()}
-        return {
-            **drifts,
-            **delays,
-            f"{_REQUESTS}/{self.name}": self.requests.to_bytes(),
-            f"{_RIVER}/{self.name}": self.river.to_bytes(),
-        }
+        return {name: one.to_bytes() for name, one in self._bodies().items()}
+
+    def _bodies(self) -> Mapping[str, GroupDrift | WeeklyDelays | RequestWatch | Advisory]:
+        drifts = {f"{_DRIFT}/{self.name}/{group}": one for group, one in self.drifts.items()}
+        delays = {f"{_DELAYS}/{self.name}/{group}": one for group, one in self.delays.items()}
+        requests, river = f"{_REQUESTS}/{self.name}", f"{_RIVER}/{self.name}"
+        return {**drifts, **delays, requests: self.requests, river: self.river}
 
 
 def _drift(name: str, group: GroupBy, policy: WatchPolicy, kept: Kept) -> GroupDrift:

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.atoms import parse_atom
 from monitor.core.cells import Counts, Int64s, decode_strata
 from monitor.core.coding import Coding
 from monitor.core.contract import Contract
 from monitor.core.intervals import Floats
-from monitor.core.rollup import CellIndex, SliceCounts, roll_up
-from monitor.core.strata import reviewed
+from monitor.core.rollup import CellIndex, SliceCounts, among, cells_within, roll_up
+from monitor.core.strata import is_reviewed
 from monitor.detection import arrays
 from monitor.detection.budget import Budget
 from monitor.detection.cohort import Layout, SliceCohort, rates_of
@@ -153,6 +152,11 @@ class Fleet:
         """All that is declared, in the order of the history."""
         return _streams(self.groups)
 
+    @property
+    def names(self) -> set[str]:
+        """Of all parts of the state."""
+        return {*self.groups, _BUDGET, _HISTORY}
+
     def parts(self) -> dict[str, bytes]:
         """The whole state, to be kept with the cohort that was consumed last."""
         known = {"weights": self.budget.weights, "later": self.budget.later, "rates": self.rates}
@@ -206,10 +210,10 @@ class Fleet:
             return None
         known = np.asarray(self.coding.audit_rates)
         rows = np.searchsorted(index.cells, counts.keys)
-        audit: Floats = known[decode_strata(index.strata[rows]).rate]
+        strata = decode_strata(index.strata[rows])
+        audit: Floats = known[strata.rate]
         least = float(known[max(rates)])
-        single = SliceCounts((), index.strata[rows], np.zeros((0, len(rows), 1), np.int64))
-        inside = reviewed(single)
+        inside = is_reviewed(strata)
         if np.any(audit[inside] < least):
             return None
         audit = np.where(inside, audit, 1.0)
@@ -230,13 +234,7 @@ class Fleet:
 
 def scoped(contract: Contract, counts: Counts, index: CellIndex) -> Counts:
     """Only the cells whose atoms belong to the use case."""
-    wanted = set(contract.where)
-    if not wanted:
-        return counts
-    atoms = [a for a, text in index.atom_texts.items() if wanted <= parse_atom(text).items()]
-    rows = np.searchsorted(index.cells, counts.keys)
-    inside = np.isin(index.atoms[rows], np.array(atoms, np.int64))
-    return Counts(counts.keys[inside], counts.values[inside])
+    return among(counts, cells_within(index, contract.where)) if contract.where else counts
 
 
 def _streams(groups: Mapping[str, GroupTests]) -> list[Stream]:

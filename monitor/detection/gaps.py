@@ -25,6 +25,7 @@ from monitor.core.contract import Metric
 from monitor.core.intervals import Floats
 from monitor.detection.arms import Arms
 from monitor.detection.outcomes import Outcomes, Side
+from monitor.detection.projection import EXCESSES
 from monitor.detection.stakes import (
     FINE,
     LAST,
@@ -36,9 +37,6 @@ from monitor.detection.stakes import (
     level,
     raised,
 )
-
-EXCESS = (0.03, 0.06, 0.12, 0.25, 0.45)
-"""How far beyond the limit the gaps are that the bets are made for."""
 
 
 def _offsets() -> Int64s:
@@ -102,7 +100,7 @@ class GapBets:
         Returns:
             Shape (2, P, 5): a, then b = a - gap.
         """
-        gap = self.delta + np.array(EXCESS)
+        gap = self.delta + EXCESSES
         better = higher.rate[:, None] if self.metric is Metric.TPR else lower.rate[:, None] + gap
         b = np.maximum(np.minimum(better, 0.995) - gap, 0.005)
         return np.stack([np.minimum(b + gap, 0.995), b])

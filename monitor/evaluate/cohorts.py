@@ -8,12 +8,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.cells import Int64s, Route, decode_strata
+from monitor.core.cells import MAX_RATES, Int64s, decode_strata
 from monitor.core.completeness import MAX_JOINED_HOURS, CohortState, mature, mature_in_order
+from monitor.core.strata import is_reviewed
 from monitor.core.time import HOUR, Grain, pane_of, pane_start
 
-_LABELLED_ROUTES = (Route.AUTO_SERVE, Route.HUMAN_REVIEW)
-_RATES = 64
 _FIRST = -(1 << 62)
 
 
@@ -41,10 +40,10 @@ class Cohorts:
             first = int(hours.min())
             self._begin = first if self._begin is None else min(self._begin, first)
         parts = decode_strata(strata)
-        inside = parts.evidence_passed & ~parts.probe & np.isin(parts.route, _LABELLED_ROUTES)
-        column = parts.route * _RATES + parts.rate
+        inside = is_reviewed(parts)
+        column = parts.route * MAX_RATES + parts.rate
         for row in np.flatnonzero(inside & ((requested != 0) | (received != 0))).tolist():
-            table = self._hours.setdefault(int(hours[row]), np.zeros((2, 2 * _RATES), np.int64))
+            table = self._hours.setdefault(int(hours[row]), np.zeros((2, 2 * MAX_RATES), np.int64))
             table[0, column[row]] += requested[row]
             table[1, column[row]] += received[row]
             self._judged = None
@@ -120,7 +119,7 @@ class Cohorts:
 
     def _labels(self, first: int, end: int) -> tuple[Int64s, Int64s]:
         """Received and requested from ``first`` to ``end``, hours without requests included."""
-        table = np.zeros((end - first, 2, 2 * _RATES), np.int64)
+        table = np.zeros((end - first, 2, 2 * MAX_RATES), np.int64)
         for hour, counts in self._hours.items():
             if first <= hour < end:
                 table[hour - first] = counts

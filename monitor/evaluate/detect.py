@@ -39,7 +39,6 @@ class DetectionPolicy:
     Attributes:
         contracts: of all use cases.
         coding: of now.
-        horizon: microseconds after which a label is not waited for.
         completeness: share of requested labels that makes a cohort mature.
         live: whether cohorts may page; what is loaded in bulk never does.
         cluster_size: largest number of decisions that hang together.
@@ -47,7 +46,6 @@ class DetectionPolicy:
 
     contracts: Sequence[Contract]
     coding: Coding
-    horizon: int
     completeness: Fraction
     live: bool
     cluster_size: int
@@ -103,7 +101,7 @@ class Detection:
         stored = store.detection_state()
         fleet, advice = _fleet(policy, stored.parts), _advice(policy, stored.parts)
         known = cls(policy, fleet, advice, stored.consumed, stored.standing, stored.next_id)
-        known.gone = stored.parts.keys() - known.parts().keys()
+        known.gone = stored.parts.keys() - fleet.names - advice.names
         known.ended = [one for one in stored.crossings if one.resolved_at is not None]
         return known
 
@@ -116,17 +114,23 @@ class Detection:
         """The crossings that stood after the cohorts up to an instant, which all had their turn."""
         return [one for one in (*self.ended, *self.standing.values()) if one.stood(at)]
 
-    def step(self, inputs: Inputs, cohorts: Cohorts, watermark: int) -> DetectionChange | None:
+    def step(
+        self, inputs: Inputs, cohorts: Cohorts, watermark: int, horizon: int
+    ) -> DetectionChange | None:
         """Consume the cohorts whose turn has come, of one UTC day at most.
+
+        Args:
+            inputs: what cohorts are made of.
+            cohorts: how far their labels have come in.
+            watermark: event time that decisions are complete to.
+            horizon: microseconds after which a label is not waited for.
 
         Returns:
             What has changed; None where every cohort must be waited for.
         """
         change = _Changing()
         while True:
-            found = cohorts.next_cohort(
-                self.consumed, watermark, self.policy.horizon, self.policy.completeness
-            )
+            found = cohorts.next_cohort(self.consumed, watermark, horizon, self.policy.completeness)
             if found is None or (change.cohorts and _day(found[0]) != _day(change.cohorts[0].hour)):
                 break
             hour, state = found
@@ -171,7 +175,7 @@ class Detection:
         at = pane_start(hour + 1, Grain.HOUR)
         if (known := self.standing.get(stream.key)) is not None:
             change.refresh(known, at)
-            self.standing[stream.key] = _latest(known, at)
+            self.standing[stream.key] = replace(known, latest=at)
             return
         ended = None if self.policy.live else at
         one = Crossing(self.next_id, stream.key, hour, self.policy.live, at, at, ended)
@@ -221,13 +225,9 @@ class _Changing:
     def refresh(self, one: Crossing, at: int) -> None:
         """A crossing that was opened in this step is not in the store yet."""
         if one.id in self.opened:
-            self.opened[one.id] = _latest(one, at)
+            self.opened[one.id] = replace(one, latest=at)
         else:
             self.refreshed[one.id] = at
-
-
-def _latest(one: Crossing, at: int) -> Crossing:
-    return Crossing(one.id, one.stream, one.hour, one.live, one.crossed_at, at, one.resolved_at)
 
 
 def _day(hour: int) -> int:

@@ -45,6 +45,7 @@ MAX_DELTAS = 200
 """Deltas folded in one transaction at most, so that catching up stays bounded in memory."""
 
 _FIRST = -(1 << 62)
+_LONG = 10_000 * DAY  # longer than any history
 _LABEL_GRAINS = (Grain.HOUR, Grain.DAY, Grain.WEEK)
 
 
@@ -80,7 +81,6 @@ class EvaluatorPolicy:
         return DetectionPolicy(
             contracts=[contract for contract, _ in self.contracts],
             coding=self.eras.newest,
-            horizon=self.horizon,
             completeness=self.completeness,
             live=self.live,
             cluster_size=self.cluster_size,
@@ -99,13 +99,14 @@ class _Memory:
     detection: Detection
     snapshot: bytes | None = None
     shown: tuple[LostSpans, tuple[Span, ...]] | None = None
+    horizon: int = 0
 
 
 class Evaluator:
     """Call :meth:`cycle` again and again, from one thread.
 
     Attributes:
-        hurried: whether the process is to end: cohorts that wait are then left for the next start.
+        hurried: whether label cohorts that wait are left for the next cycle.
     """
 
     def __init__(self, store: EvaluatorStore, policy: EvaluatorPolicy, clock: Clock) -> None:
@@ -192,6 +193,7 @@ class Evaluator:
     def _fold_some(self, epoch: int, memory: _Memory) -> bool:
         """One cycle over a bounded number of deltas; returns whether more may wait."""
         watermark, losses = self._store.progress(memory.cursors)
+        memory.horizon = self._horizon(watermark)  # before the deltas, which may have more
         deltas = self._store.deltas(memory.cursors, MAX_DELTAS)
         if deltas:
             self._fold(epoch, memory, deltas, watermark)
@@ -206,12 +208,23 @@ class Evaluator:
             self._publish(epoch, memory, watermark)
         return behind
 
+    def _horizon(self, watermark: int | None) -> int:
+        """How long a label is waited for: longer while a label shard lags by half of that.
+
+        Else decisions that are read first, in a back-fill, would have their labels passed over.
+        """
+        horizon, read_to = self._policy.horizon, self._store.labels_read_to()
+        if watermark is None or read_to is None:
+            return horizon
+        lag = watermark - read_to
+        return horizon + min(lag, _LONG) if lag > horizon // 2 else horizon
+
     def _detect(self, epoch: int, memory: _Memory, watermark: int | None) -> bool:
         """Consume mature cohorts; returns whether more may wait."""
         if watermark is None:
             return False
         inputs = Inputs(self._store, memory.dictionary.index, memory.publisher.excluded)
-        change = memory.detection.step(inputs, memory.cohorts, watermark)
+        change = memory.detection.step(inputs, memory.cohorts, watermark, memory.horizon)
         if change is None:
             return False
         cycle = Cycle(folded=memory.cursors, detection=change)
@@ -255,10 +268,9 @@ class Evaluator:
         memory.snapshot, memory.shown = body, shown
 
     def _close(self, memory: _Memory, watermark: int) -> bool:
-        memory.cohorts.forget(self._oldest_cohort(watermark))
-        frontier = memory.cohorts.frontier(
-            watermark, self._policy.horizon, self._policy.completeness
-        )
+        lag = memory.horizon - self._policy.horizon
+        memory.cohorts.forget(self._oldest_cohort(watermark - lag))
+        frontier = memory.cohorts.frontier(watermark, memory.horizon, self._policy.completeness)
         return memory.release.close(self._store, memory.dictionary.index, watermark, frontier)
 
     def _let_go(self, epoch: int, memory: _Memory) -> None:

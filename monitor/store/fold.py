@@ -48,7 +48,7 @@ from monitor.store.releases import (
     write_release,
 )
 from monitor.store.schema import delta, fold_cursor
-from monitor.store.shards import read_statuses, read_watermark
+from monitor.store.shards import read_behind, read_statuses, read_watermark
 from monitor.store.unit_share import read_units
 
 ROLE = "evaluator"
@@ -189,6 +189,11 @@ class EvaluatorStore:
             _require_folded(connection, folded)
             watermark = read_watermark(connection, self.decisions_topic)
             return watermark, read_losses(connection)
+
+    def labels_read_to(self) -> int | None:
+        """Event time that the slowest label shard has reached; None if none is waited for."""
+        with reading(self._engine) as connection:
+            return read_behind(connection, self.decisions_topic)
 
     def release_state(self) -> StoredRelease:
         """What was released so far, but for its counts."""

@@ -87,6 +87,19 @@ def read_slowest(connection: sa.Connection) -> int | None:
     return min(known) if len(known) == len(marks) > 1 else None
 
 
+def read_behind(connection: sa.Connection, topic: str) -> int | None:
+    """Event time that the slowest awaited shard of the other topics has reached.
+
+    None if nobody is awaited; far in the past while one of them has not begun.
+    """
+    query = sa.select(ownership.c.watermark).where(ownership.c.topic != topic)
+    awaited = connection.execute(query.where(ownership.c.holds_back)).scalars().all()
+    return min((_NEVER if mark is None else mark for mark in awaited), default=None)
+
+
+_NEVER = -(1 << 61)
+
+
 @dataclass(frozen=True, slots=True)
 class Resumed:
     """Where a shard stood before it was moved, and how many offsets are counted again."""

@@ -2,7 +2,8 @@
 
 All rules read the same seeded worlds. Run it by ``make bench-detection`` (under ten minutes; a
 minute with ``ARGS=--quick``). It ends with what the shipped rule aims at, and fails if it misses
-any of it. Every figure but the time is the same in each run of one seed.
+any of it; a quick run has too few breaches to decide that, and does not fail. Every figure but the
+time is the same in each run of one seed.
 """
 
 from __future__ import annotations
@@ -295,9 +296,12 @@ class Bench:
     def _resolving(self) -> Iterable[Aim]:
         say("\n### Standing breaches falsely resolved\n")
         say("| world | paged | resolved |\n|---|---|---|")
+        found: dict[str, list[tuple[int, int]]] = {}
         for world, played in self._played["breaches"]:
-            paged, released = played.result()
-            name, share = world.name, released / max(paged, 1)
+            found.setdefault(world.name, []).append(played.result())
+        for name, counts in found.items():
+            paged, released = map(sum, zip(*counts, strict=True))
+            share = released / max(paged, 1)
             say(f"| {name} | {paged} | {share:.1%} |")
             held = paged > 0 and share <= RESOLVE_AIM
             yield Aim(f"{name}: {share:.1%} of {paged} falsely resolved", held)
@@ -339,9 +343,9 @@ def main() -> int:
     began = time.monotonic()
     say(f"Seed {chosen.seed}{', quick' if chosen.quick else ''}")
     with ProcessPoolExecutor(chosen.workers) as pool:
-        code = report(Bench(pool, QUICK if chosen.quick else Sizes(), chosen.seed).run())
+        missed = report(Bench(pool, QUICK if chosen.quick else Sizes(), chosen.seed).run())
     sys.stderr.write(f"{time.monotonic() - began:.0f} seconds\n")
-    return code
+    return 0 if chosen.quick else missed
 
 
 if __name__ == "__main__":

@@ -183,6 +183,35 @@ def complete(cycle: Cycle) -> Cycle:
     )
 
 
+@pytest.mark.parametrize(
+    ("label_shards", "expected"),
+    [
+        ([], None),
+        ([(7, False)], None),
+        ([(7, True), (5, True), (3, False)], 5),
+        ([(7, True), (None, True)], "long ago"),
+    ],
+)
+def test_how_far_labels_are_read_is_told_by_the_slowest_that_is_awaited(
+    engine: sa.Engine, label_shards: list[tuple[int | None, bool]], expected: int | str | None
+) -> None:
+    """No hour is passed over for labels that wait in a shard which lags, or has not begun."""
+    shards = [("decisions", 90, True), *(("labels", *shard) for shard in label_shards)]
+    with db.writing(engine) as connection:
+        for part, (topic, mark, awaited) in enumerate(shards):
+            row = {"topic": topic, "part": part, "epoch": 1, "seq": 0, "tallies": "{}"}
+            connection.execute(
+                sa.insert(metadata.tables["ownership"]),
+                row | {"watermark": mark, "holds_back": awaited},
+            )
+    found = EvaluatorStore(engine, "decisions").labels_read_to()
+    if expected == "long ago":
+        assert found is not None
+        assert found < -(10**18)
+    else:
+        assert found == expected
+
+
 def counted(evaluator: EvaluatorStore) -> dict[str, int]:
     table = sum_counts(evaluator._engine, Grain.HOUR).values.sum(axis=0)
     return {Counter(i).name: int(v) for i, v in enumerate(table) if v}

@@ -52,6 +52,8 @@ class Sizes:
         before: days before a breach.
         after: days it is watched.
         standing: days that a breach stands which must not be taken for over.
+        few: slices of a fleet with gaps. All share one reference and with it its noise: many
+            small fleets tell more than a large one.
         repeats: times each gap is run.
         drops: times each drop of a level is run.
         alone: times one with a single comparison is run.
@@ -66,7 +68,8 @@ class Sizes:
     before: int = 10
     after: int = 60
     standing: int = 60
-    repeats: int = 2
+    few: int = 10
+    repeats: int = 8
     drops: int = 5
     alone: int = 40
 
@@ -81,7 +84,8 @@ QUICK = Sizes(
     before=8,
     after=30,
     standing=30,
-    repeats=1,
+    few=5,
+    repeats=2,
     drops=2,
     alone=5,
 )
@@ -226,7 +230,7 @@ def nulls(sizes: Sizes) -> list[World]:
 
 def standing_gaps(sizes: Sizes) -> list[World]:
     """TPR gaps of 0.03 that open on one day, under 5 % audits; 0.15 also with weekly versions."""
-    n, times = sizes.fleet, sizes.repeats
+    n, times = sizes.few, sizes.repeats
     worlds = [
         *(_gap(sizes, gap, n) for gap in STANDING_GAPS),
         released(_gap(sizes, RELEASED_GAP, n)),
@@ -256,9 +260,9 @@ def dropping_levels(sizes: Sizes) -> list[World]:
 
 def standing_breaches(sizes: Sizes) -> list[World]:
     """Gaps in breach from the first day to the last, 100 + 100 labelled positives a day."""
-    n = sizes.fleet
+    n = sizes.few
     hourly = np.full(n, 100 / READY / HOURS)
-    return [
+    worlds = [
         replace(
             _world("", sizes.standing, _opened(gap, n), hourly, Audits.of(n), TPR_GAPS),
             name=f"standing gap {gap:.2f}",
@@ -268,6 +272,7 @@ def standing_breaches(sizes: Sizes) -> list[World]:
         )
         for gap in STANDING_GAPS[:3]
     ]
+    return [again for world in worlds for again in _repeated(world, sizes.repeats)]
 
 
 def part_in_breach(sizes: Sizes) -> World:

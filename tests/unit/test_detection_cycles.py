@@ -77,7 +77,9 @@ class Kept:
         detection, changes = Detection.load(cast(EvaluatorStore, self), self.policy), []
         inputs = Inputs(cast(EvaluatorStore, self), CELLS.index, self.excluded)
         watermark = (MONDAY + hours) * HOUR
-        while (found := detection.step(inputs, cast(Cohorts, self), watermark)) is not None:
+        while (
+            found := detection.step(inputs, cast(Cohorts, self), watermark, 7 * DAY)
+        ) is not None:
             self.commit(found)
             changes.append(found)
         return changes
@@ -101,7 +103,7 @@ class Kept:
 
 
 def policy(live: bool = True, *contracts: Contract) -> DetectionPolicy:
-    return DetectionPolicy(contracts or (WATCHED,), CODING, 7 * DAY, Fraction(1), live, 1)
+    return DetectionPolicy(contracts or (WATCHED,), CODING, Fraction(1), live, 1)
 
 
 def kept(**changed: object) -> Kept:

@@ -8,8 +8,9 @@ from augmented import Stratum, arm, best_stake, gap_log_e
 from betting import AUTO, LAYOUT, Arm, chances, cohort, expected, forecast, past, sequences
 
 from monitor.core.contract import Metric
-from monitor.detection.gaps import EXCESS, GapBets
+from monitor.detection.gaps import GapBets
 from monitor.detection.outcomes import Outcomes
+from monitor.detection.projection import EXCESSES
 from monitor.detection.ready import ReadyRates
 from monitor.detection.stakes import LAST, level
 
@@ -40,7 +41,7 @@ def test_reference_values() -> None:
 @pytest.mark.parametrize("excess", range(5))
 def test_the_tables_reach_what_the_formula_does(excess: int) -> None:
     """Exact stakes about levels 0.002 apart gain at most some hundredths over the tables."""
-    gap = 0.1 + EXCESS[excess]
+    gap = 0.1 + EXCESSES[excess]
     a, b = Arm(0.9, v=0.1), Arm(0.9 - gap, v=0.1)
     outcomes = Outcomes.of(past(b, Arm(0.9, v=0.1)))
     seen = [expected(outcomes, row, truth, 1000) for row, truth in enumerate((b, a))]

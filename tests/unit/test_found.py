@@ -14,7 +14,7 @@ from monitor.core.contract import GroupBy, Metric
 from monitor.core.families import Family, of_contracts
 from monitor.core.findings import CROSSED, Finding
 from monitor.core.snapshot import GroupTable, SliceRow
-from monitor.core.time import DAY, HOUR, Grain, pane_of
+from monitor.core.time import HOUR, Grain, pane_of
 from monitor.detection.advice import Advice
 from monitor.detection.fleet import Fleet
 from monitor.detection.streams import Direction, Kind, Stream
@@ -42,7 +42,7 @@ def stream(metric: Metric, direction: Direction = Direction.SLICE_WORSE) -> Stre
 
 def detection(consumed: int | None, **steps: int) -> Detection:
     """Past so many hours; the TPR of chat had step n after the hours in ``h<n>``."""
-    policy = DetectionPolicy([CONTRACT], CODING, 7 * DAY, Fraction(95, 100), True, 1)
+    policy = DetectionPolicy([CONTRACT], CODING, Fraction(95, 100), True, 1)
     made = Detection(policy, Fleet.start([CONTRACT], CODING), Advice.start([CONTRACT], CODING))
     first = pane_of(START, Grain.HOUR)
     row = made.fleet.streams.index(stream(TPR))
