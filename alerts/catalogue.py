@@ -189,6 +189,61 @@ LABEL_NEED = _page(
     " Contract window only.",
     2,
 )
+FINDING = (*SLICE, "finding")
+FINDINGS = _page(
+    "slice_findings",
+    FINDING,
+    "How often a finding was made, since monitoring began: gap and drift are weekly lists,"
+    " mix_shift, adwin, page_hinkley, labels_later, labels_earlier and version_change annotate."
+    " metric is empty where it is of none. Contract window only.",
+    3,
+)
+FOUND_AT = _page(
+    "slice_finding_timestamp_seconds",
+    FINDING,
+    "When a finding was made last: the end of the release block that first showed it.",
+    3,
+)
+STAGE = Family(
+    "slicewatch_slice_stage_info",
+    Kind.INFO,
+    (*SLICE, "stage", "share"),
+    "The stage of the router at which a slice and its reference part: evidence, score, threshold"
+    " or none; share says how much of the difference it makes. Contract window only.",
+    Origin.SNAPSHOT,
+    3,
+)
+VERSIONS_DIFFER = _page(
+    "slice_versions_differ",
+    CELL,
+    "1 while the versions that answer a slice are surely others than its reference's, else 0."
+    " Contract window only.",
+    3,
+)
+AGREEMENT = _interval(
+    "slice_reviewer_agreement",
+    CELL,
+    "Cohen's kappa of two reviewers of one decision, -1 to 1. Contract window only.",
+    3,
+)
+AGREEMENT_AT_LEAST = _page(
+    "slice_reviewer_agreement_at_least_ratio",
+    CELL,
+    "Shown instead of the agreement where too few pairs disagree: it is at least this.",
+    3,
+)
+REQUESTS = ("contract", "route", "audit_rate", "fault")
+REQUEST_FAULTS = _page(
+    "label_request_faults",
+    REQUESTS,
+    "How often label requests of a route and audit rate were found to be surely too_few or"
+    " too_many, since monitoring began; absent while all is well.",
+)
+REQUEST_FAULT_AT = _page(
+    "label_request_fault_timestamp_seconds",
+    REQUESTS,
+    "When they were found so last: the end of the release block that first showed it.",
+)
 RATE = _interval("slice_rate", SLICE, "Rate of a slice; absent where withheld.", 6)
 AT_LEAST = _page(
     "slice_rate_at_least_ratio",
@@ -243,6 +298,8 @@ PAGE: tuple[Family, ...] = (
     *(LEFT_OUT, STATE, VERDICT, BREACH_SINCE, EVIDENCE),
     *(*RATE.families, AT_LEAST, AT_MOST, SUPPORT, COMPLETENESS),
     *(*GAP.families, *RELATIVE.families, AS_LABELLED, SPREAD, DETECTABLE, LABEL_NEED),
+    *(FINDINGS, FOUND_AT, STAGE, VERSIONS_DIFFER),
+    *(*AGREEMENT.families, AGREEMENT_AT_LEAST, REQUEST_FAULTS, REQUEST_FAULT_AT),
     *(*CALIBRATION.families, CALIBRATION_SUPPORT),
 )
 """What is rendered from the Snapshot, in the order of the page."""

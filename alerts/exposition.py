@@ -136,6 +136,11 @@ class _Collected:
         self._add_limits(catalogue.MIN_LEVEL, table, table.min_levels)
         self._add_limits(catalogue.MAX_LEVEL, table, table.max_levels)
         self._add_limits(catalogue.MIN_SUPPORT, table, table.min_supports)
+        for one in table.requests_at_fault:
+            stratum = (one.route.name.lower(), f"{one.audit_rate:g}", one.fault.value)
+            text = self.labels(catalogue.REQUESTS, table.contract, *stratum)
+            self.add(catalogue.REQUEST_FAULTS, text, one.count)
+            self.add(catalogue.REQUEST_FAULT_AT, text, _seconds(one.latest))
         self._add_windows(table)
 
     def _add_limits(
@@ -185,6 +190,7 @@ class _Collected:
             for metric, state in sorted(row.states.items()):
                 self._add_one_of(catalogue.STATE, (contract, metric.value, *where), state)
             self._add_findings(cell, row)
+            self._add_diagnosis(cell, row)
         for metric, rate in sorted(row.rates.items()):
             self._add_rate(self.labels(catalogue.SLICE, contract, metric.value, *where), rate)
         for metric, gap in sorted(row.gaps.items()):
@@ -212,6 +218,25 @@ class _Collected:
             for metric, value in sorted(found.items()):
                 text = self.labels(catalogue.SLICE, contract, metric.value, *where)
                 self.add(family, text, value)
+
+    def _add_diagnosis(self, cell: tuple[str, str, str, str], row: SliceRow) -> None:
+        contract, *where = cell
+        for one in row.noted:
+            metric = one.metric.value if one.metric else ""
+            text = self.labels(catalogue.FINDING, contract, metric, *where, one.annotation.value)
+            self.add(catalogue.FINDINGS, text, one.count)
+            self.add(catalogue.FOUND_AT, text, _seconds(one.latest))
+        for metric, shown in sorted(row.stages.items()):
+            stage = (shown.stage.value, shown.share.value if shown.share else "")
+            text = self.labels(catalogue.STAGE.labels, contract, metric.value, *where, *stage)
+            self.add(catalogue.STAGE, text, 1)
+        text = self.labels(catalogue.CELL, *cell)
+        self.add(catalogue.VERSIONS_DIFFER, text, row.versions_differ)
+        if (agreement := row.agreement) is not None:
+            self.add(catalogue.AGREEMENT.value, text, agreement.kappa)
+            self.add(catalogue.AGREEMENT.lower, text, agreement.lower)
+            self.add(catalogue.AGREEMENT.upper, text, agreement.upper)
+            self.add(catalogue.AGREEMENT_AT_LEAST, text, agreement.at_least)
 
     def _add_one_of(self, family: Family, labels: tuple[str, ...], value: State | Verdict) -> None:
         for possible in type(value):

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from monitor.core.annotations import Annotation, Fault, Share, Stage
+from monitor.core.cells import Route
 from monitor.core.contract import Metric, State, Verdict
 
 
@@ -70,6 +72,53 @@ class CalibrationCell:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """What was found in a slice beside its pages, as of the end of a release block.
+
+    Attributes:
+        annotation: what.
+        metric: of which rate; None where it is of none.
+        count: how often, since monitoring began.
+        latest: the end of the release block that first showed the last of them (microseconds).
+    """
+
+    annotation: Annotation
+    metric: Metric | None
+    count: int
+    latest: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStage:
+    """The stage of the router at which a slice and its reference part.
+
+    Attributes:
+        stage: NONE where no stage surely differs.
+        share: how much of the difference it makes; None with NONE.
+    """
+
+    stage: Stage
+    share: Share | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAgreement:
+    """How far two reviewers of one decision agree (Cohen's kappa, -1 to 1), as it may be shown.
+
+    Attributes:
+        kappa: two decimals, computed from bands; None where it is coded.
+        at_least: shown instead of it where fewer than k pairs disagree.
+        lower: lower bound of the 95 % interval, rounded down.
+        upper: upper bound, rounded up; 1 where kappa is coded.
+    """
+
+    kappa: float | None
+    at_least: float | None
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
 class SliceRow:
     """One slice in one window.
 
@@ -90,6 +139,13 @@ class SliceRow:
             (microseconds).
         detectable_gaps: the smallest gap beyond the limit that four weeks of labels would find at
             their present rate; absent where none would be found.
+        noted: what was found in it beside its pages, sorted. Of the contract's window alone.
+        stages: where it and its reference part, for selection and TPR. Of the contract's window
+            alone, and only where that rate is shown of both.
+        versions_differ: whether the versions that answer it are surely others than its
+            reference's; None where that is not known. Of the contract's window alone.
+        agreement: of its reviewers; None where too few decisions have two labels. Of the
+            contract's window alone.
     """
 
     slice: str
@@ -102,6 +158,10 @@ class SliceRow:
     evidence: Mapping[Metric, int] = field(default_factory=dict)
     breach_since: Mapping[Metric, int] = field(default_factory=dict)
     detectable_gaps: Mapping[Metric, float] = field(default_factory=dict)
+    noted: tuple[Noted, ...] = ()
+    stages: Mapping[Metric, ShownStage] = field(default_factory=dict)
+    versions_differ: bool | None = None
+    agreement: ShownAgreement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +268,30 @@ def periods(table: WindowTable | GroupTable) -> tuple[Period, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestsAtFault:
+    """Labels of a stratum are not asked for as often as its decisions say.
+
+    Attributes:
+        route: of the stratum.
+        audit_rate: of the stratum, as in the settings.
+        fault: too few or too many.
+        count: how often it was found, since monitoring began.
+        latest: the end of the release block of the total that first showed the last of them.
+    """
+
+    route: Route
+    audit_rate: float
+    fault: Fault
+    count: int
+    latest: int
+
+
+@dataclass(frozen=True, slots=True)
 class ContractTable:
-    """One contract: its identity, its limits as exported, and its windows."""
+    """One contract: its identity, its limits as exported, and its windows.
+
+    ``requests_at_fault`` is sorted by route, audit rate and fault; empty while all is well.
+    """
 
     contract: str
     version: str
@@ -222,6 +304,7 @@ class ContractTable:
     max_levels: Mapping[Metric, float]
     min_supports: Mapping[Metric, int]
     windows: tuple[WindowTable, ...]
+    requests_at_fault: tuple[RequestsAtFault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

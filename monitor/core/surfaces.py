@@ -34,6 +34,10 @@ class Rule(enum.Enum):
         "One of a few classes, each of which stands for a wide range; like a state it moves from"
         " the end of one release block to the end of another."
     )
+    COUNTED = (
+        "How often a sequential test has found something, by what is known at the end of a release"
+        " block: tests need many labels for one finding, and none tells which."
+    )
     PAGE = (
         "The one thing that does not wait for a block: it comes with the cohort that crosses, and"
         " without slice and number."
@@ -133,6 +137,37 @@ _METRICS = (
     *_metrics(
         Rule.PERIOD, "the end of the block that first showed it",
         "slice_breach_since_timestamp_seconds",
+    ),
+    *_metrics(
+        Rule.COUNTED, "of what is shown alone, as of the end of a block", "slice_findings",
+    ),
+    *_metrics(
+        Rule.COUNTED, "of all decisions, as of the end of a block of the total",
+        "label_request_faults",
+    ),
+    *_metrics(
+        Rule.PERIOD, "the end of the block that first showed it",
+        "slice_finding_timestamp_seconds label_request_fault_timestamp_seconds",
+    ),
+    *_metrics(
+        Rule.STATE, "a stage and a third of the difference, where both rates are shown",
+        "slice_stage_info",
+    ),
+    *_metrics(
+        Rule.STATE, "by the bounds of a difference of shares, where both slices are shown",
+        "slice_versions_differ",
+    ),
+    *_metrics(
+        Rule.RELEASED_RATE, "of the bands of pairs, two decimals; hidden below k",
+        "slice_reviewer_agreement_ratio",
+    ),
+    *_metrics(
+        Rule.BOUND, "of the bands of pairs",
+        "slice_reviewer_agreement_lower_ratio slice_reviewer_agreement_upper_ratio",
+    ),
+    *_metrics(
+        Rule.CODED, "in place of the agreement where 0 to k - 1 pairs disagree",
+        "slice_reviewer_agreement_at_least_ratio",
     ),
     *_metrics(
         Rule.RELEASED_RATE, "of the rounded rate of a released window",
@@ -290,6 +325,30 @@ _SNAPSHOT = (
         "SliceRow.breach_since",
     ),
     *_rows(
+        Surface.SNAPSHOT, Rule.COUNTED, "as of the end of a block",
+        "Noted.count RequestsAtFault.count",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.PERIOD, "the end of the block that first showed it",
+        "Noted.latest RequestsAtFault.latest",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.STATE, "as of the end of a block",
+        "Noted.annotation Noted.metric RequestsAtFault.route RequestsAtFault.fault",
+        "ShownStage.stage ShownStage.share SliceRow.versions_differ",
+    ),
+    *_rows(Surface.SNAPSHOT, Rule.DECLARED, "by the settings", "RequestsAtFault.audit_rate"),
+    *_rows(
+        Surface.SNAPSHOT, Rule.RELEASED_RATE, "of the bands of pairs", "ShownAgreement.kappa",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.BOUND, "of the bands of pairs",
+        "ShownAgreement.lower ShownAgreement.upper",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.CODED, "in place of kappa", "ShownAgreement.at_least",
+    ),
+    *_rows(
         Surface.SNAPSHOT, Rule.STATE, "the two slices a shown difference is between",
         "Spread.worst Spread.best",
     ),
@@ -316,6 +375,7 @@ _SNAPSHOT = (
     *_rows(
         Surface.SNAPSHOT, Rule.STATE, _TABLE,
         "SliceRow.rates SliceRow.gaps SliceRow.calibration CalibrationCell.rate GroupTable.rows",
+        "SliceRow.noted SliceRow.stages SliceRow.agreement ContractTable.requests_at_fault",
         "GroupTable.spreads GroupTable.decisions GroupTable.labelled WindowTable.total",
         "WindowTable.groups WindowTable.decisions WindowTable.labelled ContractTable.windows",
         "Snapshot.contracts",
@@ -495,9 +555,7 @@ def _later(name: str, why: str, rule: Rule = Rule.ANNOUNCED) -> Row:
 _LATER = (
     _later("label budget", "computed at the lower edge of the band; to 0.1 points at most"),
     _later("excess share", "in words: most, about half, some"),
-    _later("reviewer agreement (kappa)", "two decimals, of counts taken down to their bands"),
     _later("label delay per slice", "two decimals of days, of bands, of released blocks"),
-    _later("drift events", "the time of detection, rounded to the release block"),
     _later("page", "fires at the cohort that crosses; its numbers are the last published ones, or"
            " withheld"),
     _later("alert texts", "the page's rounded values, and bands in place of counts"),

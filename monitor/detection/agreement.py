@@ -22,6 +22,7 @@ import numpy as np
 
 from monitor.core.bands import Precision
 from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.snapshot import ShownAgreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +43,6 @@ class Pairs:
     def table(self) -> Floats:
         """As first x second reviewer, the disagreements in equal halves."""
         return np.array([[self.both, self.apart / 2], [self.apart / 2, self.neither]])
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """A kappa as it may be shown; all numbers to two decimals, computed from bands.
-
-    Attributes:
-        kappa: the point; None where it is coded.
-        at_least: where fewer than k pairs disagree: kappa with k - 1 of them.
-        lower: lower bound of the 95 % interval, rounded outward.
-        upper: upper bound; 1 where the point is coded.
-    """
-
-    kappa: float | None
-    at_least: float | None
-    lower: float
-    upper: float
 
 
 def cohens_kappa(tables: Floats) -> tuple[Floats, Floats]:
@@ -93,7 +77,7 @@ def cohens_kappa(tables: Floats) -> tuple[Floats, Floats]:
     return kappa, error
 
 
-def shown_agreement(pairs: Pairs, precision: Precision) -> Agreement | None:
+def shown_agreement(pairs: Pairs, precision: Precision) -> ShownAgreement | None:
     """Kappa with its 95 % interval as it may be shown; None where it is hidden.
 
     Hidden where fewer than k pairs have a reviewer who said ready, or one who said not ready (0 is
@@ -111,8 +95,8 @@ def shown_agreement(pairs: Pairs, precision: Precision) -> Agreement | None:
         return None
     lower = max(float(precision.down(lower)), -1.0)
     if coded:
-        return Agreement(None, float(precision.down(kappa)), lower, 1.0)
-    return Agreement(
+        return ShownAgreement(None, float(precision.down(kappa)), lower, 1.0)
+    return ShownAgreement(
         float(precision.nearest(kappa)), None, lower, min(float(precision.up(upper)), 1.0)
     )
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from monitor.core.annotations import Fault
 from monitor.core.cells import Route
 from monitor.core.contract import Metric
 from monitor.detection.advisory import Tally
 from monitor.detection.changes import Change, Detector
 from monitor.detection.delays import Timing
-from monitor.detection.sampler import Fault
 
 
 class Subject(msgspec.Struct, frozen=True, tag=True, array_like=True):

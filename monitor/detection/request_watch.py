@@ -7,12 +7,13 @@ from typing import Self
 
 import numpy as np
 
+from monitor.core.annotations import Fault
 from monitor.core.cells import Route
 from monitor.core.rollup import SliceCounts
 from monitor.core.time import DAY, HOUR
 from monitor.detection import arrays
 from monitor.detection.mixture import SrMixture
-from monitor.detection.sampler import ALTERNATIVES, Fault, RequestTest, request_counts
+from monitor.detection.sampler import ALTERNATIVES, RequestTest, request_counts
 
 FORM = 1
 """Changes when what is kept cannot be read any more as it was."""

@@ -18,7 +18,6 @@ Shin, Ramdas and Rinaldo (2024), New England Journal of Statistics in Data Scien
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
@@ -26,6 +25,7 @@ from math import log
 import numpy as np
 import numpy.typing as npt
 
+from monitor.core.annotations import Fault
 from monitor.core.cells import Counter, Int64s, Route, decode_strata
 from monitor.core.intervals import Floats
 from monitor.core.rollup import SliceCounts
@@ -46,13 +46,6 @@ three quarters of the best growth are kept."""
 
 ALTERNATIVES = 2 * len(_ODDS)
 """Columns of :meth:`RequestTest.log_e`: the first half bets on too few requests."""
-
-
-class Fault(enum.StrEnum):
-    """What is wrong with the requests of a stratum."""
-
-    TOO_FEW = "too_few"
-    TOO_MANY = "too_many"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ difference in TPRs: there the gate has no part.
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from monitor.core.annotations import Share, Stage
 from monitor.core.cells import Counter, Int64s, Route, decode_strata
 from monitor.core.gaps import simultaneous_z
 from monitor.core.intervals import Floats, divide
@@ -33,23 +33,6 @@ from monitor.core.strata import REVIEWED_ROUTES, production
 
 SMALLEST_PART = 0.01
 """Parts below a point are never named: rates are shown to two decimals."""
-
-
-class Stage(enum.StrEnum):
-    """A stage of the router, in order; NONE is no sure difference."""
-
-    EVIDENCE = "evidence"
-    SCORE = "score"
-    THRESHOLD = "threshold"
-    NONE = "none"
-
-
-class Share(enum.StrEnum):
-    """How much of what parts two slices a stage makes; the only form that may be shown."""
-
-    MOST = "most"  # two thirds or more
-    ABOUT_HALF = "about half"
-    SOME = "some"  # less than a third
 
 
 @dataclass(frozen=True, slots=True)

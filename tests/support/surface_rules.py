@@ -66,6 +66,7 @@ def broken(page: Page, k: int) -> Iterator[str]:
         Rule.BAND: _in_bands(k),
         Rule.STATE: lambda value: value in (0, 1),
         Rule.CLASS: lambda value: value in range(5),
+        Rule.COUNTED: lambda value: value > 0 and value.is_integer(),
         Rule.PERIOD: lambda value: value % MINUTES5 == 0,
         Rule.STEPS: lambda value: value % STEP == 0,
     }

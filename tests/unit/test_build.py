@@ -152,6 +152,10 @@ def assert_hidden(rows: tuple[SliceRow, ...]) -> None:
             "evidence": {},
             "breach_since": {},
             "detectable_gaps": {},
+            "noted": (),
+            "stages": {},
+            "versions_differ": None,
+            "agreement": None,
         }
 
 

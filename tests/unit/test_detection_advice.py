@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from fleet_cells import AUDITS, MONDAY, Cells, Traffic, coding, contract
 
+from monitor.core.annotations import Fault
 from monitor.core.cells import Counter, Counts, Route, StratumColumns, decode_strata
 from monitor.core.coding import Coding
 from monitor.core.contract import Contract, GroupBy, Metric
@@ -34,7 +35,6 @@ from monitor.detection.findings import (
 from monitor.detection.fleet import Fleet, UseCase
 from monitor.detection.labels import RATES, CellLabels, Places
 from monitor.detection.projection import trials
-from monitor.detection.sampler import Fault
 
 DAY, WEEK = 24, 168
 CODING = coding(a="uv", b="xy")

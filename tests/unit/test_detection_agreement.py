@@ -9,7 +9,8 @@ from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
 
 from monitor.core.bands import Precision
 from monitor.core.intervals import Z95
-from monitor.detection.agreement import Agreement, Pairs, cohens_kappa, shown_agreement
+from monitor.core.snapshot import ShownAgreement
+from monitor.detection.agreement import Pairs, cohens_kappa, shown_agreement
 
 EXACT = Precision(1, exact=True)
 
@@ -60,7 +61,7 @@ def test_edges() -> None:
 def test_exact_contracts_show_the_plain_numbers() -> None:
     pairs = Pairs(both=120, neither=60, apart=20)
     kappa, error = cohens_kappa(pairs.table)
-    assert shown_agreement(pairs, EXACT) == Agreement(
+    assert shown_agreement(pairs, EXACT) == ShownAgreement(
         kappa=float(kappa),
         at_least=None,
         lower=pytest.approx(kappa - Z95 * error),
@@ -89,7 +90,7 @@ def test_few_disagreements_look_alike() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_code_is_true_and_equal_bands_look_alike(seed: int) -> None:
     rng, precision = np.random.default_rng(seed), Precision(11)
-    by_bands: dict[tuple[int, ...], Agreement | None] = {}
+    by_bands: dict[tuple[int, ...], ShownAgreement | None] = {}
     for both, neither, apart in rng.integers(0, 120, (500, 3)).tolist():
         pairs = Pairs(both, neither, apart // 6)
         shown = shown_agreement(pairs, precision)

@@ -18,14 +18,20 @@ from alerts.exporter import OPENMETRICS, STALE_SECONDS, TEXT, Exporter
 from alerts.exposition import EMPTY, Page, Renderer, gzipped, label_text
 from alerts.request import accepts_gzip, wants_openmetrics
 from alerts.service import ServiceMetrics
+from monitor.core.annotations import Annotation, Fault, Share, Stage
+from monitor.core.cells import Route
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.snapshot import (
     CalibrationCell,
     ContractTable,
     GroupTable,
+    Noted,
     Period,
+    RequestsAtFault,
+    ShownAgreement,
     ShownGap,
     ShownRate,
+    ShownStage,
     SliceRow,
     Snapshot,
     Spread,
@@ -58,6 +64,13 @@ def full_row(name: str) -> SliceRow:
         {Metric.TPR: 4, Metric.FPR: 0},
         {Metric.TPR: AT},
         {Metric.TPR: 0.16},
+        (Noted(Annotation.ADWIN, Metric.TPR, 2, AT), Noted(Annotation.VERSION_CHANGE, None, 1, AT)),
+        {
+            Metric.SELECTION: ShownStage(Stage.SCORE, Share.ABOUT_HALF),
+            Metric.TPR: ShownStage(Stage.NONE),
+        },
+        False,
+        ShownAgreement(None, 0.62, 0.5, 1.0) if name else ShownAgreement(0.7, None, 0.6, 0.8),
     )
 
 
@@ -83,6 +96,7 @@ def snapshot(*windows: WindowTable) -> Snapshot:
         {Metric.FPR: 0.3},
         {Metric.TPR: 50, Metric.FPR: 30},
         windows,
+        (RequestsAtFault(Route.HUMAN_REVIEW, 0.05, Fault.TOO_FEW, 3, AT),),
     )
     return Snapshot(AT, AT - 1, (table,))
 
@@ -172,6 +186,27 @@ def test_what_detection_knows_is_told_of_a_slice_and_its_group(page: Page) -> No
     assert value(found, "slicewatch_slice_breach_since_timestamp_seconds", **fpr) is None
     assert value(found, "slicewatch_slice_detectable_gap_ratio", **tpr) == 0.16
     assert value(found, "slicewatch_group_label_need_weeks", **group) == 4
+
+
+def test_what_stands_beside_the_numbers_is_told(page: Page) -> None:
+    found, tpr = samples(page), {**CHAT, "metric": "tpr"}
+    none = {**CHAT, "metric": "", "finding": "version_change"}
+    stratum = {"route": "human_review", "audit_rate": "0.05", "fault": "too_few"}
+    requests = {"contract": "lesson", **stratum}
+    stages = {("selection", "score", "about half"), ("tpr", "none", "")}
+
+    assert value(found, "slicewatch_slice_findings", **tpr, finding="adwin") == 2
+    assert value(found, "slicewatch_slice_findings", **none) == 1
+    assert value(found, "slicewatch_slice_finding_timestamp_seconds", **none) == AT / 1e6
+    for metric, stage, share in stages:
+        labels = {**CHAT, "metric": metric, "stage": stage, "share": share}
+        assert value(found, "slicewatch_slice_stage_info", **labels) == 1
+    assert value(found, "slicewatch_slice_versions_differ", **CHAT) == 0
+    assert value(found, "slicewatch_slice_reviewer_agreement_ratio", **CHAT) is None
+    assert value(found, "slicewatch_slice_reviewer_agreement_at_least_ratio", **CHAT) == 0.62
+    assert value(found, "slicewatch_slice_reviewer_agreement_upper_ratio", **CHAT) == 1
+    assert value(found, "slicewatch_label_request_faults", **requests) == 3
+    assert value(found, "slicewatch_label_request_fault_timestamp_seconds", **requests) == AT / 1e6
 
 
 def test_calibration_only_for_bands_that_have_a_rate(page: Page) -> None:
