@@ -244,6 +244,49 @@ REQUEST_FAULT_AT = _page(
     REQUESTS,
     "When they were found so last: the end of the release block that first showed it.",
 )
+INCIDENT = ("contract", "metric", "incident")
+PAGING = _page(
+    "page",
+    INCIDENT,
+    "1 from the cohort that crosses the contract until the breach is resolved; 0 while it is"
+    " accepted. What it is about is in slicewatch_incident_info: the identity never changes.",
+)
+TICKET = _page("ticket", INCIDENT, "The same for what is on the weekly list of breaches.")
+INCIDENT_INFO = Family(
+    "slicewatch_incident_info",
+    Kind.INFO,
+    (*INCIDENT, "kind", "state", "group_by", "slice", "share", "stage", "sampling", "snapshot"),
+    "What an incident is about: the smallest slice that explains it (withheld where the guards hide"
+    " it), and its share of the excess in words. state is open, acknowledged or accepted.",
+    Origin.SNAPSHOT,
+)
+INHERITED = Family(
+    "slicewatch_incident_inherited_info",
+    Kind.INFO,
+    (*INCIDENT, "slice"),
+    "Slices that are only worse because of the one that explains the incident.",
+    Origin.SNAPSHOT,
+)
+INCIDENT_SINCE = _page(
+    "incident_since_timestamp_seconds", INCIDENT, "Event time at which the first cohort crossed."
+)
+INCIDENT_FIRST = _interval(
+    "incident_first", INCIDENT, "What was shown of the slice when it first crossed.", 0
+)
+INCIDENT_LATEST = _interval("incident_latest", INCIDENT, "What is shown of the slice now.", 0)
+RESOLVABLE = _page(
+    "incident_resolvable_timestamp_seconds",
+    INCIDENT,
+    "The earliest moment at which it can be resolved if it were repaired now.",
+)
+ACCEPTED_UNTIL = _page(
+    "incident_accepted_until_timestamp_seconds", INCIDENT, "Until when the gap is lived with."
+)
+INCIDENT_CHANGE = _page(
+    "incident_change_timestamp_seconds",
+    (*INCIDENT, "what"),
+    "When versions or settings changed within two days before it crossed.",
+)
 RATE = _interval("slice_rate", SLICE, "Rate of a slice; absent where withheld.", 6)
 AT_LEAST = _page(
     "slice_rate_at_least_ratio",
@@ -300,6 +343,8 @@ PAGE: tuple[Family, ...] = (
     *(*GAP.families, *RELATIVE.families, AS_LABELLED, SPREAD, DETECTABLE, LABEL_NEED),
     *(FINDINGS, FOUND_AT, STAGE, VERSIONS_DIFFER),
     *(*AGREEMENT.families, AGREEMENT_AT_LEAST, REQUEST_FAULTS, REQUEST_FAULT_AT),
+    *(PAGING, TICKET, INCIDENT_INFO, INHERITED, INCIDENT_SINCE, *INCIDENT_FIRST.families),
+    *(*INCIDENT_LATEST.families, RESOLVABLE, ACCEPTED_UNTIL, INCIDENT_CHANGE),
     *(*CALIBRATION.families, CALIBRATION_SUPPORT),
 )
 """What is rendered from the Snapshot, in the order of the page."""

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 
 from alerts import catalogue
 from alerts.catalogue import Family, Interval
+from monitor.core.annotations import IncidentKind
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.snapshot import (
     ContractTable,
     GroupTable,
+    PublishedValue,
     ShownGap,
+    ShownIncident,
     ShownRate,
     SliceRow,
     Snapshot,
@@ -141,6 +144,8 @@ class _Collected:
             text = self.labels(catalogue.REQUESTS, table.contract, *stratum)
             self.add(catalogue.REQUEST_FAULTS, text, one.count)
             self.add(catalogue.REQUEST_FAULT_AT, text, _seconds(one.latest))
+        for incident in table.incidents:
+            self._add_incident(table.contract, incident)
         self._add_windows(table)
 
     def _add_limits(
@@ -238,6 +243,46 @@ class _Collected:
             self.add(catalogue.AGREEMENT.upper, text, agreement.upper)
             self.add(catalogue.AGREEMENT_AT_LEAST, text, agreement.at_least)
 
+    def _add_incident(self, contract: str, one: ShownIncident) -> None:
+        which = (contract, one.metric.value, str(one.id))
+        text = self.labels(catalogue.INCIDENT, *which)
+        accepted = one.accepted_until is not None
+        latch = catalogue.PAGING if one.kind is IncidentKind.PAGE else catalogue.TICKET
+        self.add(latch, text, not accepted)
+        about = (
+            one.kind.value,
+            "accepted" if accepted else "acknowledged" if one.acknowledged else "open",
+            one.group_by,
+            one.slice,
+            one.share.value if one.share else "",
+            one.stage.stage.value if one.stage else "",
+            one.sampling,
+            str(one.snapshot),
+        )
+        self.add(
+            catalogue.INCIDENT_INFO,
+            self.labels(catalogue.INCIDENT_INFO.labels, *which, *about),
+            1,
+        )
+        for inherited in one.inherited:
+            labels = self.labels(catalogue.INHERITED.labels, *which, inherited)
+            self.add(catalogue.INHERITED, labels, 1)
+        for interval, shown in (
+            (catalogue.INCIDENT_FIRST, one.first),
+            (catalogue.INCIDENT_LATEST, one.latest),
+        ):
+            if shown is not None:
+                self._add_interval(interval, text, shown)
+        self.add(catalogue.INCIDENT_SINCE, text, _seconds(one.since))
+        self.add(catalogue.RESOLVABLE, text, _seconds(one.resolvable_at))
+        self.add(catalogue.ACCEPTED_UNTIL, text, _seconds(one.accepted_until))
+        for what, at in (
+            ("versions", one.versions_changed_at),
+            ("settings", one.settings_changed_at),
+        ):
+            labels = self.labels(catalogue.INCIDENT_CHANGE.labels, *which, what)
+            self.add(catalogue.INCIDENT_CHANGE, labels, _seconds(at))
+
     def _add_one_of(self, family: Family, labels: tuple[str, ...], value: State | Verdict) -> None:
         for possible in type(value):
             text = self.labels(family.labels, *labels, possible.value)
@@ -249,7 +294,9 @@ class _Collected:
         self.add(catalogue.AT_MOST, labels, rate.at_most)
         self.add(catalogue.SUPPORT, labels, rate.support)
 
-    def _add_interval(self, interval: Interval, labels: str, shown: ShownRate | ShownGap) -> None:
+    def _add_interval(
+        self, interval: Interval, labels: str, shown: ShownRate | ShownGap | PublishedValue
+    ) -> None:
         self.add(interval.value, labels, shown.value)
         self.add(interval.lower, labels, shown.lower)
         self.add(interval.upper, labels, shown.upper)

@@ -43,3 +43,19 @@ class Fault(enum.StrEnum):
 
     TOO_FEW = "too_few"
     TOO_MANY = "too_many"
+
+
+class IncidentKind(enum.StrEnum):
+    """How loud an incident is."""
+
+    PAGE = "page"  # a contract stream has crossed: somebody is woken
+    TICKET = "ticket"  # on the weekly list: somebody looks at it in office hours
+
+
+class Outcome(enum.StrEnum):
+    """What people found an incident to be when they closed it."""
+
+    CONFIRMED = "confirmed"  # there was a gap, and it is repaired
+    FALSE_ALARM = "false_alarm"  # there was none
+    ACCEPTED = "accepted"  # there is one, and it is lived with until some day
+    DATA_FAULT = "data_fault"  # the data were wrong

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from monitor.core.annotations import Annotation, Fault, Share, Stage
+from monitor.core.annotations import Annotation, Fault, IncidentKind, Share, Stage
 from monitor.core.cells import Route
 from monitor.core.contract import Metric, State, Verdict
 
@@ -287,10 +287,80 @@ class RequestsAtFault:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedValue:
+    """A gap, or a rate that has a level to keep, as a page of some time showed it.
+
+    Attributes:
+        value: as shown; None where it is coded.
+        lower: lower bound.
+        upper: upper bound.
+        at: end of the release block that it is of (microseconds).
+    """
+
+    value: float | None
+    lower: float | None
+    upper: float | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownIncident:
+    """One cause of one or more crossings, as it may be shown.
+
+    Its identity never changes: not when its slice becomes visible or is hidden, and not when more
+    slices are found to inherit it.
+
+    Attributes:
+        id: of the incident.
+        kind: page or ticket.
+        metric: of its streams.
+        since: event time (microseconds) of the end of the cohort that first crossed; of a ticket,
+            the end of its first week.
+        group_by: of the smallest slice that explains it; empty where that is withheld.
+        slice: that slice; ``withheld`` where the guards hide it.
+        share: how much of the excess it makes, in words; None where that is not known.
+        inherited: shown slices that are only worse since they contain that slice, or lie in it.
+        acknowledged: whether somebody has said to look after it.
+        accepted_until: end of the time for which it is lived with (microseconds); None where it
+            is not. It does not page until then.
+        first: what was shown of the slice when it first crossed; None where that is withheld.
+        latest: what is shown of it now.
+        stage: the stage of the router at which the slice and its reference part.
+        versions_changed_at: when other versions began to answer the slice, within two days before
+            it crossed; None without.
+        settings_changed_at: the same of settings.
+        sampling: how its labels were sampled, in words.
+        resolvable_at: the earliest moment at which it can be resolved if it were repaired now, at
+            the present rate of labels; None where that is not known.
+        snapshot: number of the stored Snapshot that first told of it, for links; 0 in that one.
+    """
+
+    id: int
+    kind: IncidentKind
+    metric: Metric
+    since: int
+    group_by: str
+    slice: str
+    share: Share | None = None
+    inherited: tuple[str, ...] = ()
+    acknowledged: bool = False
+    accepted_until: int | None = None
+    first: PublishedValue | None = None
+    latest: PublishedValue | None = None
+    stage: ShownStage | None = None
+    versions_changed_at: int | None = None
+    settings_changed_at: int | None = None
+    sampling: str = ""
+    resolvable_at: int | None = None
+    snapshot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ContractTable:
     """One contract: its identity, its limits as exported, and its windows.
 
     ``requests_at_fault`` is sorted by route, audit rate and fault; empty while all is well.
+    ``incidents`` are those that stand, by id.
     """
 
     contract: str
@@ -305,6 +375,7 @@ class ContractTable:
     min_supports: Mapping[Metric, int]
     windows: tuple[WindowTable, ...]
     requests_at_fault: tuple[RequestsAtFault, ...] = ()
+    incidents: tuple[ShownIncident, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

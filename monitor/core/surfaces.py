@@ -170,6 +170,37 @@ _METRICS = (
         "slice_reviewer_agreement_at_least_ratio",
     ),
     *_metrics(
+        Rule.PAGE, "the latch of the sequential test: its identity names no slice", "page ticket",
+    ),
+    *_metrics(
+        Rule.PAGE, "the cohort that crossed",
+        "incident_since_timestamp_seconds",
+    ),
+    *_metrics(
+        Rule.PAGE, "slices whose numbers are shown; the others are withheld",
+        "incident_info incident_inherited_info",
+    ),
+    *_metrics(
+        Rule.RELEASED_RATE, "as the page of its day showed it",
+        "incident_first_ratio incident_latest_ratio",
+    ),
+    *_metrics(
+        Rule.BOUND, "as the page of its day showed it",
+        "incident_first_lower_ratio incident_first_upper_ratio incident_latest_lower_ratio",
+        "incident_latest_upper_ratio",
+    ),
+    *_metrics(
+        Rule.PERIOD, "in whole days, by shown rates and bands alone",
+        "incident_resolvable_timestamp_seconds",
+    ),
+    *_metrics(
+        Rule.DECLARED, "somebody said so", "incident_accepted_until_timestamp_seconds",
+    ),
+    *_metrics(
+        Rule.PERIOD, "the end of a release block, or the settings' own date",
+        "incident_change_timestamp_seconds",
+    ),
+    *_metrics(
         Rule.RELEASED_RATE, "of the rounded rate of a released window",
         "slice_rate_ratio slice_gap_ratio slice_relative_rate_ratio slice_calibration_ratio",
         "slice_as_labelled_ratio group_spread_ratio",
@@ -325,6 +356,33 @@ _SNAPSHOT = (
         "SliceRow.breach_since",
     ),
     *_rows(
+        Surface.SNAPSHOT, Rule.RELEASED_RATE, "as the page of its day showed it",
+        "PublishedValue.value",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.BOUND, "as the page of its day showed it",
+        "PublishedValue.lower PublishedValue.upper",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.PERIOD, "ends of blocks; whole days for what is to come",
+        "PublishedValue.at ShownIncident.versions_changed_at ShownIncident.resolvable_at",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.PAGE, "an incident comes with the cohort that crosses",
+        "ShownIncident.id ShownIncident.kind ShownIncident.metric ShownIncident.since",
+        "ShownIncident.snapshot",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.STATE, "of a slice that is shown; else withheld",
+        "ShownIncident.group_by ShownIncident.slice ShownIncident.share ShownIncident.inherited",
+        "ShownIncident.first ShownIncident.latest ShownIncident.stage ShownIncident.sampling",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.DECLARED, "said by people, or by the settings",
+        "ShownIncident.acknowledged ShownIncident.accepted_until",
+        "ShownIncident.settings_changed_at",
+    ),
+    *_rows(
         Surface.SNAPSHOT, Rule.COUNTED, "as of the end of a block",
         "Noted.count RequestsAtFault.count",
     ),
@@ -376,6 +434,7 @@ _SNAPSHOT = (
         Surface.SNAPSHOT, Rule.STATE, _TABLE,
         "SliceRow.rates SliceRow.gaps SliceRow.calibration CalibrationCell.rate GroupTable.rows",
         "SliceRow.noted SliceRow.stages SliceRow.agreement ContractTable.requests_at_fault",
+        "ContractTable.incidents",
         "GroupTable.spreads GroupTable.decisions GroupTable.labelled WindowTable.total",
         "WindowTable.groups WindowTable.decisions WindowTable.labelled ContractTable.windows",
         "Snapshot.contracts",
@@ -556,8 +615,6 @@ _LATER = (
     _later("label budget", "computed at the lower edge of the band; to 0.1 points at most"),
     _later("excess share", "in words: most, about half, some"),
     _later("label delay per slice", "two decimals of days, of bands, of released blocks"),
-    _later("page", "fires at the cohort that crosses; its numbers are the last published ones, or"
-           " withheld"),
     _later("alert texts", "the page's rounded values, and bands in place of counts"),
     _later("report diff", "a revision of a cell needs k changed labels in it"),
     _later("report tables", "the Snapshot's rules, and the audit of the whole Release"),

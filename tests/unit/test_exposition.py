@@ -18,7 +18,7 @@ from alerts.exporter import OPENMETRICS, STALE_SECONDS, TEXT, Exporter
 from alerts.exposition import EMPTY, Page, Renderer, gzipped, label_text
 from alerts.request import accepts_gzip, wants_openmetrics
 from alerts.service import ServiceMetrics
-from monitor.core.annotations import Annotation, Fault, Share, Stage
+from monitor.core.annotations import Annotation, Fault, IncidentKind, Share, Stage
 from monitor.core.cells import Route
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.snapshot import (
@@ -27,9 +27,11 @@ from monitor.core.snapshot import (
     GroupTable,
     Noted,
     Period,
+    PublishedValue,
     RequestsAtFault,
     ShownAgreement,
     ShownGap,
+    ShownIncident,
     ShownRate,
     ShownStage,
     SliceRow,
@@ -74,6 +76,29 @@ def full_row(name: str) -> SliceRow:
     )
 
 
+def full_incident(number: int, kind: IncidentKind) -> ShownIncident:
+    return ShownIncident(
+        number,
+        kind,
+        Metric.TPR,
+        AT,
+        "channel",
+        "channel=chat",
+        Share.MOST,
+        ("channel=chat|variety=a",),
+        acknowledged=True,
+        accepted_until=AT + 5 if kind is IncidentKind.TICKET else None,
+        first=PublishedValue(0.3, 0.2, 0.4, AT),
+        latest=PublishedValue(0.31, 0.25, 0.37, AT),
+        stage=ShownStage(Stage.THRESHOLD, Share.MOST),
+        versions_changed_at=AT,
+        settings_changed_at=AT - 1,
+        sampling="audited at 0.05",
+        resolvable_at=AT + 1,
+        snapshot=12,
+    )
+
+
 def hidden_row(name: str) -> SliceRow:
     return SliceRow(name, dict.fromkeys(Metric, State.SUPPRESSED))
 
@@ -104,7 +129,9 @@ def snapshot(*windows: WindowTable) -> Snapshot:
 @pytest.fixture
 def shown() -> Snapshot:
     rows = (full_row("channel=chat"), hidden_row('channel=__other__\\ "x"\n'))
-    return snapshot(window("24h", *rows), window("7d", *rows))
+    told = snapshot(window("24h", *rows), window("7d", *rows))
+    incidents = (full_incident(7, IncidentKind.PAGE), full_incident(8, IncidentKind.TICKET))
+    return replace(told, contracts=(replace(told.contracts[0], incidents=incidents),))
 
 
 @pytest.fixture
@@ -207,6 +234,30 @@ def test_what_stands_beside_the_numbers_is_told(page: Page) -> None:
     assert value(found, "slicewatch_slice_reviewer_agreement_upper_ratio", **CHAT) == 1
     assert value(found, "slicewatch_label_request_faults", **requests) == 3
     assert value(found, "slicewatch_label_request_fault_timestamp_seconds", **requests) == AT / 1e6
+
+
+def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Page) -> None:
+    found = samples(page)
+    which = {"contract": "lesson", "metric": "tpr", "incident": "7"}
+    about = {
+        "kind": "page",
+        "state": "acknowledged",
+        "group_by": "channel",
+        "slice": "channel=chat",
+        "share": "most",
+        "stage": "threshold",
+        "sampling": "audited at 0.05",
+        "snapshot": "12",
+    }
+
+    assert value(found, "slicewatch_page", **which) == 1
+    assert value(found, "slicewatch_ticket", **{**which, "incident": "8"}) == 0, "it is accepted"
+    assert value(found, "slicewatch_incident_info", **which, **about) == 1
+    inherited = "channel=chat|variety=a"
+    assert value(found, "slicewatch_incident_inherited_info", **which, slice=inherited) == 1
+    assert value(found, "slicewatch_incident_first_lower_ratio", **which) == 0.2
+    assert value(found, "slicewatch_incident_latest_ratio", **which) == 0.31
+    assert value(found, "slicewatch_incident_change_timestamp_seconds", **which, what="versions")
 
 
 def test_calibration_only_for_bands_that_have_a_rate(page: Page) -> None:
@@ -447,13 +498,13 @@ def test_the_whole_page_in_both_formats(shown: Snapshot, compressed: bool) -> No
 
 
 def test_dropping_is_loud(shown: Snapshot, caplog: pytest.LogCaptureFixture) -> None:
-    exporter = Exporter(ServiceMetrics(), max_series=150, clock=ManualClock())
+    exporter = Exporter(ServiceMetrics(), max_series=180, clock=ManualClock())
     exporter.publish(shown)
     body = exporter.body("", gzip=False)[0].decode()
     found = {s.name: s.value for f in parse_text(body) for s in f.samples}
 
     assert found["slicewatch_exposition_dropped_series"] > 0
-    assert found["slicewatch_exposition_series"] <= 150
+    assert found["slicewatch_exposition_series"] <= 180
     assert "max_series" in caplog.text
 
     caplog.clear()
