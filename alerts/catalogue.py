@@ -120,6 +120,11 @@ MAX_LEVEL = _page(
 MIN_SUPPORT = _page(
     "contract_min_support", LIMIT, "Support a rate needs before the contract is decided on it."
 )
+REVIEW_DUE = _page(
+    "contract_review_due_timestamp_seconds",
+    ("contract",),
+    "When people are to look at the contract again, as its review_cadence says.",
+)
 WATERMARK = _page(
     "watermark_timestamp_seconds", (), "Event time up to which decisions are complete."
 )
@@ -336,7 +341,7 @@ CALIBRATION_SUPPORT = _page(
 )
 
 PAGE: tuple[Family, ...] = (
-    *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT),
+    *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT, REVIEW_DUE),
     *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, DATA_LOST, EXCLUDED),
     *(LEFT_OUT, STATE, VERDICT, BREACH_SINCE, EVIDENCE),
     *(*RATE.families, AT_LEAST, AT_MOST, SUPPORT, COMPLETENESS),

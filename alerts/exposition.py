@@ -139,6 +139,8 @@ class _Collected:
         self._add_limits(catalogue.MIN_LEVEL, table, table.min_levels)
         self._add_limits(catalogue.MAX_LEVEL, table, table.max_levels)
         self._add_limits(catalogue.MIN_SUPPORT, table, table.min_supports)
+        review = self.labels(catalogue.REVIEW_DUE.labels, table.contract)
+        self.add(catalogue.REVIEW_DUE, review, _seconds(table.review_due))
         for one in table.requests_at_fault:
             stratum = (one.route.name.lower(), f"{one.audit_rate:g}", one.fault.value)
             text = self.labels(catalogue.REQUESTS, table.contract, *stratum)

@@ -98,6 +98,7 @@ class Builder:
             max_levels=_numbers({Metric.FPR: limits.max_fpr}),
             min_supports={metric: limits.min_support(metric) for metric in Metric},
             windows=tuple(windows),
+            review_due=contract.review_due,
         )
 
     def window(self, name: str, total: BlockCounts, groups: Sequence[GroupTable]) -> WindowTable:

@@ -127,6 +127,7 @@ class Contract:
         synthetic: declared test conditions; shown exactly, said on every surface.
         k: smallest cell that may be shown (1 only when synthetic).
         where: attribute values that decide which atoms belong to the use case.
+        review_due: when people are to look at it again (microseconds); None is not said.
     """
 
     name: str
@@ -139,6 +140,7 @@ class Contract:
     synthetic: bool
     k: int
     where: tuple[tuple[str, str], ...] = ()
+    review_due: int | None = None
 
 
 def exceeds(worse: Fraction, limit: Fraction) -> bool:

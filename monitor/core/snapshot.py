@@ -16,6 +16,9 @@ from monitor.core.annotations import Annotation, Fault, IncidentKind, Share, Sta
 from monitor.core.cells import Route
 from monitor.core.contract import Metric, State, Verdict
 
+WITHHELD = "withheld"
+"""In place of the slice of an incident that the guards hide."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShownRate:
@@ -360,7 +363,8 @@ class ContractTable:
     """One contract: its identity, its limits as exported, and its windows.
 
     ``requests_at_fault`` is sorted by route, audit rate and fault; empty while all is well.
-    ``incidents`` are those that stand, by id.
+    ``incidents`` are those that stand, by id. ``review_due`` is the instant (microseconds) at which
+    people are to look at the contract again; None where nobody has said so.
     """
 
     contract: str
@@ -376,6 +380,7 @@ class ContractTable:
     windows: tuple[WindowTable, ...]
     requests_at_fault: tuple[RequestsAtFault, ...] = ()
     incidents: tuple[ShownIncident, ...] = ()
+    review_due: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ _METRICS = (
     *_metrics(
         Rule.DECLARED, "the contract's own numbers and names",
         "contract_info contract_max_gap_ratio contract_min_level_ratio contract_max_level_ratio",
-        "contract_min_support",
+        "contract_min_support contract_review_due_timestamp_seconds",
     ),
     *_metrics(
         Rule.PERIOD, "taken down to five minutes, and told when a block closes",
@@ -423,7 +423,7 @@ _SNAPSHOT = (
         "Period.excluded GroupTable.no_data_before WindowTable.no_data_before",
         "ContractTable.contract ContractTable.version ContractTable.owner ContractTable.synthetic",
         "ContractTable.k ContractTable.window ContractTable.max_gaps ContractTable.min_levels",
-        "ContractTable.max_levels ContractTable.min_supports",
+        "ContractTable.max_levels ContractTable.min_supports ContractTable.review_due",
     ),
     *_rows(
         Surface.SNAPSHOT, Rule.LISTED, "from the allow-lists and the contract",

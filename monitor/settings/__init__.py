@@ -1,6 +1,7 @@
 """Typed settings: one TOML file plus ``SLICEWATCH__SECTION__KEY`` environment overrides."""
 
 from monitor.settings.advice import warnings
+from monitor.settings.alerting import Alerting, Receiver
 from monitor.settings.kinds import Duration, Secret, Url, duration_text
 from monitor.settings.loading import load
 from monitor.settings.model import Settings
@@ -30,6 +31,7 @@ from monitor.settings.use_case import (
 )
 
 __all__ = [
+    "Alerting",
     "AttributeSettings",
     "ContractSettings",
     "Dedupe",
@@ -43,6 +45,7 @@ __all__ = [
     "Operations",
     "Pending",
     "Privacy",
+    "Receiver",
     "Retention",
     "Secret",
     "Security",

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from monitor.core.cells import MAX_BANDS, MAX_RATES
 from monitor.core.time import WINDOWS
+from monitor.settings.check_alerting import check_alerting
 from monitor.settings.check_server import check_pair, check_server
 from monitor.settings.kinds import Duration, Url, duration_text
 from monitor.settings.model import Settings
@@ -31,6 +32,7 @@ def check_sections(settings: Settings) -> None:
     _check_durations(settings)
     _check_security(settings.stream.security)
     check_server(settings.server)
+    check_alerting(settings.alerting)
 
 
 def _check_topics(stream: Stream) -> None:

@@ -145,6 +145,35 @@ Address = Annotated[
 ]
 Text = Annotated[str, Meta(pattern=r"\S", description="text that is not empty")]
 Path = Annotated[str, Meta(pattern=r"\S", description="the path of a file")]
+WebUrl = Annotated[
+    str,
+    Meta(
+        # Without user:password@ and without a query, where tokens are: it is shown to everybody.
+        pattern=r"^https?://[A-Za-z0-9._~:/%\[\]+-]+\Z",
+        description='a web address without password and query, such as "https://monitor.example"',
+    ),
+]
+Place = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9._~:/%\[\]+-]+\Z",
+        description="a web address, or the path of a folder without spaces",
+    ),
+]
+ClockTime = Annotated[
+    str,
+    Meta(
+        pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)\Z",
+        description='a time of day such as "09:00"',
+    ),
+]
+TimeZone = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z][A-Za-z0-9_+/-]{0,63}\Z",
+        description='the name of a time zone such as "UTC" or "Europe/Berlin"',
+    ),
+]
 DatabaseUrl = Annotated[Url, Meta(description='a database URL such as "sqlite:///slicewatch.db"')]
 
 Count = Annotated[int, _between(1, 1_000_000)]

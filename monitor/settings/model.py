@@ -6,6 +6,7 @@ from msgspec import field
 
 from monitor.core.coding import Coding
 from monitor.core.contract import Contract
+from monitor.settings.alerting import Alerting
 from monitor.settings.sections import (
     Dedupe,
     Detection,
@@ -35,6 +36,7 @@ class Settings(Section, frozen=True, kw_only=True):
     privacy: Privacy = field(default_factory=Privacy)
     retention: Retention = field(default_factory=Retention)
     server: Server = field(default_factory=Server)
+    alerting: Alerting = field(default_factory=Alerting)
     attribute: tuple[AttributeSettings, ...] = ()
     use_case: tuple[UseCase, ...] = ()
 

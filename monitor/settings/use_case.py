@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from datetime import date
+from datetime import UTC, date, datetime, time
 from fractions import Fraction
 from typing import Literal
 
@@ -12,7 +12,7 @@ from msgspec import field
 from monitor.core.atoms import atom_text, parse_atom
 from monitor.core.coding import Attribute
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, PrimaryMetric
-from monitor.core.time import DAY, WINDOWS
+from monitor.core.time import DAY, WINDOWS, to_micros
 from monitor.settings.kinds import (
     AttributeName,
     Count,
@@ -118,6 +118,7 @@ class UseCase(Section, frozen=True, kw_only=True):
     developer: str = ""
     stakeholders: tuple[Text, ...] = ()
     review_cadence: Term = Duration(90 * DAY)
+    page_at_night: bool = True
     synthetic: bool = False
     k: Count | None = None
     where: dict[str, str] = field(default_factory=dict)
@@ -127,6 +128,7 @@ class UseCase(Section, frozen=True, kw_only=True):
     def to_core(self) -> Contract:
         """The contract as the engine needs it. The use case must be loaded (``k`` is set)."""
         assert self.k is not None, "load() fills k in"  # noqa: S101 - an invariant of load
+        effective = datetime.combine(self.contract.effective, time(), UTC)
         return Contract(
             name=self.name,
             version=self.contract.version,
@@ -138,4 +140,5 @@ class UseCase(Section, frozen=True, kw_only=True):
             synthetic=self.synthetic,
             k=self.k,
             where=tuple(sorted(self.where.items())),
+            review_due=to_micros(effective) + self.review_cadence,
         )

@@ -122,6 +122,7 @@ def snapshot(*windows: WindowTable) -> Snapshot:
         {Metric.TPR: 50, Metric.FPR: 30},
         windows,
         (RequestsAtFault(Route.HUMAN_REVIEW, 0.05, Fault.TOO_FEW, 3, AT),),
+        review_due=AT + 9_000_000,
     )
     return Snapshot(AT, AT - 1, (table,))
 
@@ -309,6 +310,8 @@ def test_the_contract_is_told_with_its_limits(page: Page) -> None:
         )
         == 1
     )
+    review = "slicewatch_contract_review_due_timestamp_seconds"
+    assert value(found, review, contract="lesson") == AT / 1e6 + 9
     for name, metric, expected in (
         ("max_gap_ratio", "tpr", 0.1),
         ("min_level_ratio", "tpr", 0.6),

@@ -22,6 +22,7 @@ id_key = "0123456789abcdef"
 [evaluate]
 [ingest]
 [retention]
+[alerting]
 [[attribute]]
 name = "variety"
 values = ["formal", "conversational"]
@@ -126,6 +127,15 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
     ({"stream.audit_rates": []}, "stream.audit_rates", "at least one"),
     ({"stream.audit_rates": [0.5, 1.0]}, "stream.audit_rates", "decrease"),
     ({"stream.audit_rates": [1 / (i + 1) for i in range(65)]}, "stream.audit_rates", "64"),
+    # alerts
+    ({"alerting.timezone": "Mars/Olympus"}, "alerting.timezone", "not known here"),
+    ({"alerting.office_days": []}, "alerting.office_days", "no day"),
+    ({"alerting.office_until": "09:00"}, "alerting.office_until", "office_from"),
+    (
+        {"alerting.page": {"webhook_token_file": "x"}},
+        "alerting.page.webhook_url",
+        "goes with webhook_token_file",
+    ),
     # broker and server
     ({"stream.security.protocol": "SASL_SSL"}, "stream.security.sasl_mechanism", "needs it"),
     ({"stream.security.username": "x"}, "stream.security.username", "no effect with PLAINTEXT"),

@@ -411,3 +411,8 @@ def test_importing_settings_is_cheap() -> None:
     heavy = ["pandas", "sqlalchemy", "kafka", "rich", "click", "prometheus_client"]
     code = f"import sys, monitor.settings; sys.exit(any(m in sys.modules for m in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_contract_is_reviewed_a_cadence_after_it_came_into_force(load: Load) -> None:
+    contract = load().contracts[0]
+    assert contract.review_due == to_micros(datetime(2026, 4, 1, tzinfo=UTC))

@@ -84,7 +84,16 @@ WITH_KEY = {"SLICEWATCH__PRIVACY__ID_KEY": KEY}
 
 def test_the_reference_loads_to_the_defaults() -> None:
     settings = api.load(REFERENCE, WITH_KEY)
-    for name in ("stream", "store", "dedupe", "pending", "ingest", "evaluate", "retention"):
+    for name in (
+        "stream",
+        "store",
+        "dedupe",
+        "pending",
+        "ingest",
+        "evaluate",
+        "retention",
+        "alerting",
+    ):
         section = getattr(settings, name)
         assert section == type(section)()
     assert settings.server == api.Server()
