@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
 from monitor.core.gaps import comparisons, simultaneous_z
 from monitor.core.intervals import Floats, divide
-from monitor.core.snapshot import GroupTable, ShownRate, SliceRow
+from monitor.core.snapshot import GroupTable, ShownRate
 from monitor.core.time import DAY
 from monitor.detection.needs import Arms, LabelNeed, detectable_gaps, label_needs, worst
 
@@ -28,7 +28,6 @@ def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> G
     """The table with the needs and the detectable gaps of its labelled metrics."""
     if table.labelled is None:
         return table
-    weeks = (table.labelled.end - table.labelled.start) / WEEK
     shown = sum(bool(row.rates) for row in table.rows)
     z = simultaneous_z(comparisons(shown, group.reference))
     needs: dict[Metric, int] = {}
@@ -37,7 +36,7 @@ def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> G
         limit = contract.limits.max_gap(metric)
         if limit is None or not metric.labelled:
             continue
-        arms = _arms(metric, table.rows, group.reference, weeks)
+        arms = arms_of(metric, table, group.reference)
         longest = worst(label_needs(arms, limit, z))
         if longest is not None:
             needs[metric] = AT_LEAST[longest]
@@ -49,11 +48,18 @@ def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> G
     return replace(table, rows=rows, label_needs=needs)
 
 
-def _arms(metric: Metric, rows: Sequence[SliceRow], reference: str, weeks: float) -> Arms:
+def arms_of(metric: Metric, table: GroupTable, reference: str) -> Arms:
     """Every row and what it is compared with, as far as both are shown.
 
     What is shown of the rows is all that is known of a complement: their mean, weighted by support.
+
+    Args:
+        metric: that rests on labels.
+        table: with a period of labels.
+        reference: slice text, or ``complement``.
     """
+    period, rows = table.labelled, table.rows
+    weeks = (period.end - period.start) / WEEK if period else 1
     rates = [row.rates.get(metric) for row in rows]
     points = np.array([_point(rate) for rate in rates])
     supports = np.array([0 if rate is None else rate.support for rate in rates], np.float64)

@@ -1,0 +1,206 @@
+"""Incidents over time: crossings join the incident of their cause, and end it with the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import pytest
+
+from monitor.core.annotations import IncidentKind, Outcome, Share
+from monitor.core.atoms import atom_text, parse_atom
+from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.incidents import Act, Action, Incident, Stand
+from monitor.core.time import DAY, HOUR
+from monitor.detection.explain import Cause
+from monitor.detection.streams import Direction, Kind, Stream
+from monitor.evaluate.incidents import Around, IncidentBook, Step
+from monitor.store.detection import Crossing
+
+BOTH = atom_text({"channel": "voice", "variety": "a"})
+
+
+def stream(slice_: str, metric: Metric = Metric.TPR) -> Stream:
+    group_by = "+".join(parse_atom(slice_))
+    worse = Direction.SLICE_WORSE
+    limit = Fraction("0.10")
+    return Stream("replies", group_by, metric, Kind.GAP, slice_, COMPLEMENT, worse, limit)
+
+
+VOICE, A, CELL, CHAT = map(stream, ("channel=voice", "variety=a", BOTH, "channel=chat"))
+
+
+@dataclass
+class World:
+    """Crossings as the detectors tell of them, and causes as they are at the time."""
+
+    causes: Mapping[Stream, Stream] = field(default_factory=dict)
+    book: IncidentBook = field(default_factory=IncidentBook)
+    standing: dict[str, Crossing] = field(default_factory=dict)
+    versions_changed_at: int | None = None
+    settings_changed_at: int | None = None
+    at: int = 10 * DAY
+    crossed: int = 0
+
+    def explain(self, crossed: Collection[Stream]) -> Sequence[Cause]:
+        found: dict[Stream, list[Stream]] = {}
+        for one in sorted(crossed):
+            found.setdefault(self.causes.get(one, one), []).append(one)
+        return [
+            Cause(of.group_by, of.slice, Direction.SLICE_WORSE, Share.MOST, tuple(streams))
+            for of, streams in found.items()
+        ]
+
+    def step(
+        self,
+        *crossed: Stream,
+        resolved: Sequence[Stream] = (),
+        listed: tuple[Stream, ...] | None = None,
+        new_day: bool = False,
+    ) -> tuple[list[Incident], list[Incident]]:
+        """An hour passes; what was opened, and what was changed."""
+        self.at += HOUR
+        ended = {self.standing.pop(one.key).id: self.at - HOUR for one in resolved}
+        opened = []
+        for one in crossed:
+            self.crossed += 1
+            hour = self.at // HOUR - 1
+            opened.append(Crossing(self.crossed, one.key, hour, True, self.at, self.at))
+            self.standing[one.key] = opened[-1]
+        step = Step(opened, self.standing, ended, listed, self.at, new_day)
+        around = Around(
+            self.explain, lambda _: self.versions_changed_at, self.settings_changed_at, 77
+        )
+        change = self.book.follow(step, around)
+        return list(change.opened), list(change.changed)
+
+
+def test_crossings_of_one_cause_are_one_incident_that_names_it() -> None:
+    world = World({VOICE: CELL, A: CELL})
+    (first,), changed = world.step(VOICE)
+    assert (first.id, first.kind, first.slice, first.share) == (
+        1,
+        IncidentKind.PAGE,
+        BOTH,
+        Share.MOST,
+    )
+    assert (first.opened_at, first.opened_wall, first.crossings) == (world.at, 77, (1,))
+    assert changed == []
+
+    opened, (grown,) = world.step(CELL, A)
+    assert opened == []
+    assert grown == replace(first, crossings=(1, 2, 3))
+    assert world.book.standing == {1: grown}
+    assert {one.slice for one in world.book.streams(grown)} == {"channel=voice", BOTH, "variety=a"}
+
+
+def test_two_causes_are_two_incidents_at_once_and_one_after_the_other() -> None:
+    at_once, later = World(), World()
+    opened, _ = at_once.step(VOICE, A)
+    assert [(one.id, one.slice) for one in opened] == [(1, "channel=voice"), (2, "variety=a")]
+    later.step(VOICE)
+    opened, changed = later.step(A)
+    assert [(one.id, one.slice) for one in opened] == [(2, "variety=a")]
+    assert changed == []
+
+
+def test_metrics_and_contracts_are_never_mixed() -> None:
+    world = World()
+    other = replace(VOICE, contract="other")
+    opened, _ = world.step(VOICE, stream("channel=voice", Metric.FPR), other)
+    assert len(opened) == 3
+
+
+def test_a_crossing_stays_where_it_was_put_when_it_is_explained_otherwise() -> None:
+    world = World()
+    world.step(VOICE)
+    world.step(A)
+    world.causes = {VOICE: CELL, A: CELL}
+    opened, changed = world.step(CELL)
+    assert opened == []
+    assert [(one.id, one.crossings) for one in changed] == [(1, (1, 3))]
+    assert world.book.standing[2].crossings == (2,)
+
+
+def test_the_name_is_refined_once_a_day_and_what_was_first_shown_goes_with_it() -> None:
+    world = World()
+    (first,), _ = world.step(VOICE)
+    world.causes = {VOICE: CELL}
+    assert world.step() == ([], [])
+    _, (renamed,) = world.step(new_day=True)
+    assert renamed == replace(first, group_by="channel+variety", slice=BOTH)
+    assert world.step(new_day=True) == ([], []), "it is named so already"
+
+
+def test_it_ends_with_its_last_crossing_and_what_crosses_again_is_another() -> None:
+    world = World({VOICE: CELL})
+    world.step(CELL, VOICE)
+    assert world.step(resolved=[VOICE]) == ([], [])
+    _, (ended,) = world.step(resolved=[CELL])
+    assert (ended.id, ended.resolved_at) == (1, world.at - HOUR)
+    assert world.book.standing == {}
+    (again,), _ = world.step(CELL)
+    assert again.id == 2
+
+
+def act(number: int, action: Action, **more: object) -> Act:
+    return Act(number, 5, action, "triage", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CONFIRMED, Outcome.FALSE_ALARM, Outcome.DATA_FAULT])
+def test_people_end_it_and_its_crossings(outcome: Outcome) -> None:
+    world = World({VOICE: CELL})
+    world.step(CELL, VOICE)
+    world.step(A)
+    world.book.hear({1: (act(1, Action.ACK), act(2, Action.CLOSE, outcome=outcome))})
+    change, gone = world.book.close(world.at, 99)
+    assert gone == {1, 2}
+    assert [(one.id, one.resolved_at) for one in change.changed] == [(1, world.at)]
+    assert list(world.book.standing) == [2]
+    assert world.book.close(world.at, 99) == (type(change)(changed=[]), set())
+
+
+def test_what_is_accepted_goes_on() -> None:
+    world = World()
+    (first,), _ = world.step(VOICE)
+    accepted = act(1, Action.CLOSE, outcome=Outcome.ACCEPTED, until=200)
+    world.book.hear({1: (accepted,)})
+    assert world.book.close(world.at, 99)[1] == set()
+    assert world.book.how(first, 199).state is Stand.ACCEPTED
+    assert world.book.how(first, 200).state is Stand.OPEN
+
+
+def test_what_changed_shortly_before_is_kept_and_what_changed_long_before_or_after_is_not() -> None:
+    for days, kept in ((1, True), (2, True), (3, False), (-1, False)):
+        world = World()
+        changed_at = world.at + HOUR - days * DAY
+        world.versions_changed_at = world.settings_changed_at = changed_at
+        (first,), _ = world.step(VOICE)
+        expected = changed_at if kept else None
+        assert (first.versions_changed_at, first.settings_changed_at) == (expected, expected)
+
+
+def test_tickets_are_of_the_weekly_list_and_last_until_one_without_them() -> None:
+    world = World({VOICE: CELL, CHAT: CHAT})
+    world.step(A)
+    opened, _ = world.step(listed=(VOICE, CELL, A))
+    assert [(one.kind, one.slice, one.streams) for one in opened] == [
+        (IncidentKind.TICKET, BOTH, tuple(sorted((VOICE.key, CELL.key))))
+    ]
+    opened, (kept,) = world.step(listed=(VOICE, CHAT))
+    assert [one.slice for one in opened] == ["channel=chat"]
+    assert (kept.id, kept.streams) == (2, (VOICE.key,))
+    opened, ended = world.step(listed=())
+    assert opened == []
+    assert {one.id for one in ended if one.resolved_at == world.at} == {2, 3}
+
+
+def test_a_page_takes_the_place_of_a_ticket_with_the_next_list() -> None:
+    world = World()
+    world.step(listed=(VOICE,))
+    (page,), _ = world.step(VOICE)
+    assert page.kind is IncidentKind.PAGE
+    opened, (ticket,) = world.step(listed=(VOICE,))
+    assert opened == []
+    assert (ticket.kind, ticket.resolved_at) == (IncidentKind.TICKET, world.at)
