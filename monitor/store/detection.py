@@ -230,10 +230,6 @@ def forget_detection(connection: sa.Connection, gone: Forgotten) -> None:
     connection.execute(sa.delete(detector))
     ended = sa.func.coalesce(crossing.c.resolved_at, crossing.c.latest)
     for number, key in connection.execute(sa.select(crossing.c.id, crossing.c.stream)).all():
-        if key and _names(Stream.parse(key), gone):
+        if key and gone.stream(Stream.parse(key)):
             one = sa.update(crossing).where(crossing.c.id == number)
             connection.execute(one.values(stream="", resolved_at=ended))
-
-
-def _names(stream: Stream, gone: Forgotten) -> bool:
-    return gone.group(stream.group_by.split("+"), stream.reference) or gone.slice(stream.slice)

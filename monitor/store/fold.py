@@ -34,6 +34,14 @@ from monitor.store.detection import (
 )
 from monitor.store.dictionary import write_cells
 from monitor.store.exclusions import excluded_spans
+from monitor.store.incident_acts import Acts, read_acts
+from monitor.store.incidents import (
+    IncidentChange,
+    StoredIncidents,
+    note_snapshot,
+    read_standing,
+    write_incidents,
+)
 from monitor.store.losses import read_losses
 from monitor.store.published_tables import write_published
 from monitor.store.releases import (
@@ -77,6 +85,7 @@ class Cycle:
         release: what changes of what may be published.
         cells: coarse cells of the 5-minute grain, id -> (atom, version, stratum).
         detection: what the detectors consumed, and where it moved them.
+        incidents: which were opened, changed or resolved.
         snapshot: to be stored and shown, or None when nothing changed.
     """
 
@@ -86,6 +95,7 @@ class Cycle:
     release: ReleaseChange = field(default_factory=ReleaseChange)
     cells: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
     detection: DetectionChange = field(default_factory=DetectionChange)
+    incidents: IncidentChange = field(default_factory=IncidentChange)
     snapshot: Snapshot | None = None
 
 
@@ -245,6 +255,16 @@ class EvaluatorStore:
         with reading(self._engine) as connection:
             return read_detection(connection)
 
+    def standing_incidents(self) -> StoredIncidents:
+        """Incidents that are not resolved."""
+        with reading(self._engine) as connection:
+            return read_standing(connection)
+
+    def incident_acts(self) -> Acts:
+        """What people said of the incidents that are not resolved."""
+        with reading(self._engine) as connection:
+            return read_acts(connection)
+
     def counted_cohort(self, hour: int, *, live: bool) -> FrozenCohort:
         """The cohort of an hour as it is counted now."""
         with reading(self._engine) as connection:
@@ -296,8 +316,11 @@ class EvaluatorStore:
             ).scalar()
         return body
 
-    def commit(self, epoch: int, cycle: Cycle, stored_at: int) -> None:
+    def commit(self, epoch: int, cycle: Cycle, stored_at: int) -> int | None:
         """Write one cycle.
+
+        Returns:
+            The number of the Snapshot that it stored; None where it stored none.
 
         Raises:
             FencedError: another evaluator has taken over, or the database has gone back in time;
@@ -316,9 +339,13 @@ class EvaluatorStore:
             write_release(connection, cycle.release)
             _move_cursors(connection, cycle.cursors)
             write_detection(connection, cycle.detection, stored_at)
-            if cycle.snapshot is not None:
-                _store_snapshot(connection, cycle.snapshot, stored_at)
-                write_published(connection, cycle.snapshot)
+            write_incidents(connection, cycle.incidents)
+            if cycle.snapshot is None:
+                return None
+            number = _store_snapshot(connection, cycle.snapshot, stored_at)
+            note_snapshot(connection, cycle.snapshot, number)
+            write_published(connection, cycle.snapshot)
+            return number
 
 
 def database_now(connection: sa.Connection) -> int:
@@ -351,11 +378,14 @@ def _move_cursors(connection: sa.Connection, cursors: Mapping[Shard, int]) -> No
     bulk.insert(connection, fold_cursor, columns, "(topic, part) DO UPDATE SET seq = excluded.seq")
 
 
-def _store_snapshot(connection: sa.Connection, snapshot: Snapshot, stored_at: int) -> None:
-    connection.execute(
+def _store_snapshot(connection: sa.Connection, snapshot: Snapshot, stored_at: int) -> int:
+    """Returns its number."""
+    stored = connection.execute(
         sa.text(
             "INSERT INTO snapshot (id, stored_at, watermark, body)"
             " SELECT COALESCE(MAX(id), 0) + 1, :stored_at, :watermark, :body FROM snapshot"
+            " RETURNING id"
         ),
         {"stored_at": stored_at, "watermark": snapshot.watermark, "body": encode(snapshot)},
     )
+    return int(stored.scalar_one())

@@ -12,7 +12,17 @@ import sqlalchemy as sa
 from monitor.core.atoms import parse_atom
 from monitor.core.coding import Listed
 from monitor.core.contract import COMPLEMENT
-from monitor.core.snapshot import ContractTable, GroupTable, SliceRow, Snapshot, decode, encode
+from monitor.core.snapshot import (
+    WITHHELD,
+    ContractTable,
+    GroupTable,
+    ShownIncident,
+    SliceRow,
+    Snapshot,
+    decode,
+    encode,
+)
+from monitor.detection.streams import Stream
 from monitor.store import published_tables
 from monitor.store.schema import contract, snapshot
 
@@ -35,6 +45,10 @@ class Forgotten:
     def group(self, attributes: Collection[str], reference: str = COMPLEMENT) -> bool:
         """Whether a group-by compares what is forgotten."""
         return any(map(self.names, attributes)) or self.slice(reference)
+
+    def stream(self, stream: Stream) -> bool:
+        """Whether a stream watches what is forgotten."""
+        return self.group(stream.group_by.split("+"), stream.reference) or self.slice(stream.slice)
 
 
 def forget_published(connection: sa.Connection, listed: Collection[Listed]) -> None:
@@ -74,7 +88,17 @@ def _of_table(table: ContractTable, gone: Forgotten) -> ContractTable:
         )
         for window in table.windows
     )
-    return replace(table, windows=windows)
+    incidents = tuple(_of_incident(one, gone) for one in table.incidents)
+    return replace(table, windows=windows, incidents=incidents)
+
+
+def _of_incident(one: ShownIncident, gone: Forgotten) -> ShownIncident:
+    inherited = tuple(text for text in one.inherited if not gone.slice(text))
+    kept = replace(one, inherited=inherited)
+    if one.slice == WITHHELD or not (gone.group(one.group_by.split("+")) or gone.slice(one.slice)):
+        return kept
+    hidden = replace(kept, group_by="", slice=WITHHELD, share=None, stage=None)
+    return replace(hidden, first=None, latest=None)
 
 
 def _of_group(group: GroupTable, gone: Forgotten) -> GroupTable:

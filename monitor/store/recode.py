@@ -25,6 +25,7 @@ from monitor.store.database import writing
 from monitor.store.deltas import summed
 from monitor.store.detection import forget_detection
 from monitor.store.dictionary import write_dictionary
+from monitor.store.incidents import forget_incidents
 from monitor.store.published import Forgotten, forget_published
 from monitor.store.releases import forget_release
 from monitor.store.schema import (
@@ -68,6 +69,7 @@ def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
         listed = stored.newest.listed - coding.listed
         forget_published(connection, listed)
         forget_detection(connection, Forgotten(listed))
+        forget_incidents(connection, Forgotten(listed))
         forget_release(connection, {name for name, value in listed if value is None})
     return gone
 

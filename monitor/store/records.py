@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from monitor.errors import StoreError
 from monitor.ports import DeadLetter, Shard, StoredDeadLetter
 from monitor.store.database import reading, writing
+from monitor.store.schema import snapshot
 from monitor.store.shards import read_slowest
 
 
@@ -86,6 +87,14 @@ class Records:
                 {"seen": seen},
             ).one_or_none()
         return None if row is None else (row.id, bytes(row.body))
+
+    def snapshot_at(self, number: int) -> bytes | None:
+        """The Snapshot of a number, as it was published; None where it is gone, or never was."""
+        with reading(self._engine) as connection:
+            found = connection.execute(
+                sa.select(snapshot.c.body).where(snapshot.c.id == number)
+            ).scalar()
+        return None if found is None else bytes(found)
 
     def slowest_event_time(self) -> int | None:
         """Event time that every shard of both topics has passed; None while one has not begun."""

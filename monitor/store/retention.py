@@ -19,6 +19,10 @@ from monitor.store.schema import (
     crossing,
     dead_letter,
     held_back,
+    incident,
+    incident_act,
+    incident_crossing,
+    incident_stream,
     label_state,
     pending,
     release_edge,
@@ -123,14 +127,19 @@ def _drop_edges(engine: sa.Engine, oldest: int) -> None:
 
 
 def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
-    """Delete cohorts with the counts of their hour, and crossings long after they were resolved.
+    """Delete cohorts with the counts of their hour; crossings and incidents long after their end.
 
-    The newest of both stay: after them the next cohort, and the next id, come.
+    The newest of each stay: after them the next cohort, and the next id, come. What people said
+    of an incident does not stay with it.
     """
     oldest = slowest - policy.horizon - HOURS_KEPT_AFTER_HORIZON
     _drop_before(engine, cohort.c.hour, pane_of(oldest, Grain.HOUR), 1, _has_later(cohort.c.hour))
     before = slowest - policy.aggregates
     _drop_before(engine, crossing.c.resolved_at, before, HOUR, _has_later(crossing.c.id))
+    _drop_before(engine, incident.c.resolved_at, before, HOUR, _has_later(incident.c.id))
+    for table in (incident_act, incident_crossing, incident_stream):
+        kept = sa.or_(incident.c.resolved_at.is_(None), incident.c.resolved_at >= before)
+        _drop(engine, table, ~sa.exists().where(incident.c.id == table.c.incident, kept))
 
 
 def _has_later(column: sa.Column[int]) -> sa.ColumnElement[bool]:
@@ -199,11 +208,12 @@ def _drop_deltas(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None
 
 
 def _thin_snapshots(engine: sa.Engine, before: int) -> None:
-    """Keep the newest, and the last of every hour until it is too old."""
+    """Keep the newest, the last of every hour until it is too old, and those incidents lead to."""
     with writing(engine) as connection:
         connection.execute(
             sa.text(
-                "DELETE FROM snapshot WHERE id < (SELECT MAX(id) FROM snapshot)"
+                "DELETE FROM snapshot WHERE id < (SELECT MAX(id) FROM snapshot) AND id NOT IN"
+                " (SELECT snapshot FROM incident WHERE snapshot IS NOT NULL)"
                 " AND (stored_at < :before OR id NOT IN"
                 f" (SELECT MAX(id) FROM snapshot GROUP BY stored_at / {HOUR}))"
             ),

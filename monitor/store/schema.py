@@ -276,6 +276,59 @@ Index(
     postgresql_where=crossing.c.resolved_at.is_(None),
 )
 
+incident = Table(
+    "incident",
+    metadata,
+    _id("id"),
+    Column("kind", Text, nullable=False),
+    Column("contract", Text, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("opened_at", BigInteger, nullable=False),
+    Column("opened_wall", BigInteger, nullable=False),
+    Column("group_by", Text),
+    Column("slice", Text),
+    Column("share", Text),
+    Column("first_value", Double),
+    Column("first_lower", Double),
+    Column("first_upper", Double),
+    Column("first_at", BigInteger),
+    Column("versions_changed_at", BigInteger),
+    Column("settings_changed_at", BigInteger),
+    Column("snapshot", BigInteger),
+    Column("resolved_at", BigInteger),
+    comment="One cause of one or more crossings, by event time; id is gap-free.",
+)
+
+incident_crossing = Table(
+    "incident_crossing",
+    metadata,
+    _id("crossing"),
+    Column("incident", BigInteger, nullable=False),
+    comment="Which incident a crossing belongs to, for good.",
+)
+
+incident_stream = Table(
+    "incident_stream",
+    metadata,
+    _id("incident"),
+    Column("stream", Text, primary_key=True),
+    comment="The streams of incidents that are tickets.",
+)
+
+incident_act = Table(
+    "incident_act",
+    metadata,
+    _id("incident"),
+    _id("number"),
+    Column("at", BigInteger, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("outcome", Text),
+    Column("until", BigInteger),
+    Column("note", Text, nullable=False),
+    comment="What people said of incidents, append only; number is gap-free per incident.",
+)
+
 exclusion = Table(
     "exclusion",
     metadata,

@@ -71,6 +71,8 @@ CLOCKS = {
     "held_back": Clock("pane", BLOCKS + HOUR, hours),
     "cohort": Clock("hour", HORIZON + 8 * DAY + HOUR, hours),
     "crossing": Clock("resolved_at", 395 * DAY),
+    "incident": Clock("resolved_at", 395 * DAY),
+    "incident_act": Clock("at", 395 * DAY),
     "release_edge": Clock("at", BLOCKS + HOUR),
     "snapshot": Clock("stored_at", 395 * DAY),
     **dict.fromkeys(
@@ -97,6 +99,7 @@ OF_NO_EVENT = {
     *("atom", "version", "cell"),  # names from the allow-lists and of the router's versions
     *("release_map", "coding", "contract"),  # settings, and what is made of the last 28 days
     *("exclusion", "resumption"),  # what people declared
+    *("incident_crossing", "incident_stream"),  # which rows belong together: they go with them
     "detector",  # where the detectors stand; their evidence is of sums
     "id_key",  # fingerprints, as long as the settings have the key; the store's own key goes
     "meta",
@@ -147,6 +150,11 @@ def fill(engine: sa.Engine) -> None:
             insert(connection, "held_back", pane=hour)
             insert(connection, "cohort", hour=hour)
             insert(connection, "crossing", id=number + 1, stream=str(number), resolved_at=moment)
+            link = {"incident": number + 1}
+            insert(connection, "incident", id=number + 1, resolved_at=moment)
+            insert(connection, "incident_act", **link, number=1, at=moment)
+            insert(connection, "incident_crossing", **link, crossing=number + 1)
+            insert(connection, "incident_stream", **link, stream=str(number))
             for family in ("total", "channel"):
                 for labels in (True, False):
                     edge = {"family": family, "labels": labels, "at": moment - moment % HOUR}

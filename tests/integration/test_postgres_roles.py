@@ -30,7 +30,10 @@ from psycopg import sql
 from published_lesson import BOTH, lesson
 from sqlalchemy import Engine, select
 
+from monitor.core.annotations import IncidentKind, Outcome
 from monitor.core.blocks import Span
+from monitor.core.contract import Metric
+from monitor.core.incidents import Incident
 from monitor.core.snapshot import decode
 from monitor.core.time import DAY
 from monitor.ports import Shard
@@ -43,6 +46,8 @@ from monitor.store.exclusions import (
     lift_exclusion,
 )
 from monitor.store.forget import forget
+from monitor.store.incident_acts import Closing, Said, acknowledge, close
+from monitor.store.incidents import IncidentChange, read_standing, write_incidents
 from monitor.store.published_tables import write_published
 from monitor.store.records import Records
 from monitor.store.schema import PUBLISHED, pending
@@ -133,6 +138,14 @@ def operate(engine: Engine) -> None:
     with reading(engine) as connection:
         assert excluded_spans(connection) == (bad.span,)
     assert lift_exclusion(engine, 1, 0).lifted_at == 0
+    of_metric = (IncidentKind.PAGE, "replies", Metric.TPR)
+    cause = Incident(1, *of_metric, slowest, 0, "channel", "channel=chat", crossings=(1,))
+    with writing(engine) as connection:
+        write_incidents(connection, IncidentChange([cause]))
+    assert acknowledge(engine, 1, Said("somebody"), 0).number == 1
+    assert close(engine, 1, Closing(Outcome.CONFIRMED), Said("somebody"), 0).number == 2
+    with reading(engine) as connection:
+        assert read_standing(connection).standing == (cause,)
     policy = retention.RetentionPolicy(DAY, DAY, DAY, DAY, 0)
     retention.apply(engine, policy, slowest + 60 * DAY, slowest + 60 * DAY)
     assert not records.pending_rows()
