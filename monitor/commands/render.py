@@ -7,15 +7,19 @@ from pathlib import Path
 
 import click
 
+from alerts import rendering
 from consumers.events import schemas
+from monitor.commands.options import load_settings
+from monitor.settings import Settings
 
 
-def rendered() -> dict[str, str]:
+def rendered(settings: Settings | None = None) -> dict[str, str]:
     """Every generated file: path below the output folder -> text."""
-    return {
+    events = {
         f"schemas/{name}.schema.json": json.dumps(schema, indent=2, sort_keys=True) + "\n"
         for name, schema in schemas().items()
     }
+    return events | rendering.rendered(settings or Settings())
 
 
 @click.command("render")
@@ -26,13 +30,22 @@ def rendered() -> dict[str, str]:
     show_default=True,
     help="Folder to write into.",
 )
-def command(out: Path) -> None:
-    """Write the JSON Schemas of the events, for producers to validate against.
+@click.option(
+    "--settings",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Settings whose [alerting] and use cases are put in; without it, the defaults.",
+)
+def command(out: Path, settings: Path | None) -> None:
+    """Write the JSON Schemas of the events, Prometheus's rules, Alertmanager's files and runbooks.
 
-    Example: slicewatch render --out deploy
+    Example: slicewatch render --settings slicewatch.toml --out deploy
     """
-    for name, text in rendered().items():
+    given = load_settings(settings) if settings else Settings()
+    for name, text in rendered(given).items():
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
         click.echo(f"wrote {target}")
+    for name, receiver in given.alerting.receivers.items():
+        if not receiver.told:
+            click.echo(f"note: alerting.{name} names nobody: Alertmanager keeps it to itself")
