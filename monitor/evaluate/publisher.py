@@ -16,6 +16,7 @@ from monitor.core.findings import Findings
 from monitor.core.rollup import CellIndex
 from monitor.core.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
 from monitor.core.time import DAY, HOUR, Grain, WindowKind
+from monitor.evaluate.diagnosis import with_diagnosis
 from monitor.evaluate.family_state import FamilyState
 from monitor.evaluate.findings import Found
 from monitor.evaluate.label_needs import with_label_needs
@@ -174,9 +175,12 @@ class _Maker:
             shown = replace(shown, findings=self.publisher.found.of(contract, group, state))
 
         def make() -> GroupTable:
-            out = state.left_out_share
-            table = self.builder.group(group, counts, state.pooling, out, shown.findings)
-            return with_label_needs(contract, group, table) if decides else table
+            pooled = self.builder.pooled(group, counts, state.pooling)
+            table = self.builder.group(pooled, state.left_out_share, shown.findings)
+            if not decides:
+                return table
+            table = with_diagnosis(pooled, table, self.builder.coding)
+            return with_label_needs(contract, group, table)
 
         table = self._kept((contract.name, group.name, kind.name), shown, make)
         if decides:

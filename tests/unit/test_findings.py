@@ -75,7 +75,8 @@ def table(findings: Findings | None, chat: int) -> dict[str, SliceRow]:
     ]
     group = GroupBy(("channel",))
     builder = Builder(contract(group, limits=LIMITS), CODING)
-    built = builder.group(group, window(cells).blocks, KEPT, None, findings)
+    pooled = builder.pooled(group, window(cells).blocks, KEPT)
+    built = builder.group(pooled, findings=findings)
     return {row.slice: row for row in built.rows}
 
 
