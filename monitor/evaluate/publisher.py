@@ -22,6 +22,7 @@ from monitor.evaluate.findings import Found
 from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.losses import LostSpans
 from monitor.evaluate.release import Release
+from monitor.evaluate.request_faults import RequestFaults
 from monitor.evaluate.windows import Sums
 from monitor.store.fold import EvaluatorStore
 
@@ -50,6 +51,7 @@ class Publisher:
         contracts: with the windows of each.
         eras: how decisions were coded, by event time.
         found: what the sequential tests have found.
+        requests: what the checks of label requests have found.
         lost: what was lost before it could be read.
         excluded: event time whose data are known to be bad.
         revision: changes whenever closed panes do.
@@ -61,6 +63,7 @@ class Publisher:
     contracts: Contracts
     eras: Eras
     found: Found
+    requests: RequestFaults
     lost: LostSpans = field(default_factory=LostSpans)
     excluded: tuple[Span, ...] = ()
     revision: int = 0
@@ -102,7 +105,9 @@ class Publisher:
         for kind in kinds if release.decisions is not None else ():
             groups = [maker.group(release, kind, group) for group in contract.group_bys]
             windows.append(maker.window(release, kind, groups))
-        return builder.table(windows)
+        table = builder.table(windows)
+        total = release.families[Family(contract.name).name]
+        return replace(table, requests_at_fault=self.requests.of(table, total))
 
     def shown(self, state: FamilyState, kind: WindowKind, release: Release) -> Shown:
         """The newest blocks that cover a window."""
