@@ -31,7 +31,7 @@ WORSE = "a=a0"
 TPR = Metric.TPR
 
 
-def repaired() -> World:
+def repaired(breach: int = BREACH, repair: int = REPAIR) -> World:
     """Two slices alike, but that one is served far less from one day to another; all labelled.
 
     Later other versions answer that one.
@@ -39,7 +39,7 @@ def repaired() -> World:
     rng, size = np.random.default_rng(5), DAYS * A_DAY
     at = START + np.arange(size) * (DAY // A_DAY) + 1
     atom = rng.permutation(np.arange(size) % 2)
-    low = (atom == 0) & (at >= BREACH) & (at < REPAIR)
+    low = (atom == 0) & (at >= breach) & (at < repair)
     route = (rng.random(size) >= np.where(low, 0.3, 0.7)).astype(np.int64)
     ready = (rng.random(size) < 0.6).astype(np.int64)
     one, all_of_them = np.ones(size, np.int64), np.arange(size)
@@ -58,10 +58,10 @@ MOMENTS = instants(WORLD, 3 * HOUR, END)
 
 
 @contextmanager
-def site(folder: Path) -> Iterator[Releasing]:
+def site(folder: Path, world: World = WORLD) -> Iterator[Releasing]:
     folder.mkdir()
-    text = settings_text(WORLD, exact=False).replace('clock = "history"', 'clock = "live"')
-    with Releasing(WORLD, folder, text) as made:
+    text = settings_text(world, exact=False).replace('clock = "history"', 'clock = "live"')
+    with Releasing(world, folder, text) as made:
         yield made
 
 
@@ -214,6 +214,23 @@ def test_river_s_changes_are_counted_up_to_the_end_of_the_newest_block(
             if (before := [at for at in found if at < end])
         }
         assert {n for n in row(table).noted if n.metric is not None} == expected
+
+
+def test_a_breach_that_lasts_over_the_week_is_noted_of_the_weekly_list(tmp_path: Path) -> None:
+    """By the first block that ends after Monday's first hour."""
+    with site(tmp_path / "store", repaired(START + 4 * DAY, END)) as one:
+        for now in instants(WORLD, 12 * HOUR, START + 8 * DAY):
+            one.until(now)
+        shown = [t for t in tables(one.snapshots()) if t.labelled is not None]
+    first = START + 7 * DAY + 6 * HOUR
+    expected = Noted(Annotation.GAP, TPR, 1, first)
+    for table in shown:
+        assert table.labelled is not None
+        assert (expected in row(table).noted) == (table.labelled.end >= first)
+        listed = {n.metric: n for n in row(table).noted if n.annotation is Annotation.GAP}
+        assert listed.get(TPR, expected) == expected
+    assert expected in row(shown[-1]).noted
+    assert expected not in row(shown[-3]).noted
 
 
 def test_what_is_noted_is_noted_in_its_slice_alone(shown: list[GroupTable]) -> None:
