@@ -23,16 +23,25 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 
+import numpy as np
+
 from monitor.core.atoms import atom_text, parse_atom
 from monitor.core.bands import Precision
-from monitor.core.cells import Counts
+from monitor.core.cells import Counts, Int64s
 from monitor.core.coding import Coding, Listed
 from monitor.core.compared import Policy, Rolled
 from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.findings import Findings, with_findings
 from monitor.core.guards import opened
 from monitor.core.pooling import MergeMap, aligned, merge_map
-from monitor.core.rollup import CellIndex, SliceCounts, among, cells_within, roll_up
+from monitor.core.rollup import (
+    CellIndex,
+    SliceCounts,
+    among,
+    cells_within,
+    roll_up,
+    roll_up_versions,
+)
 from monitor.core.rows import build_rows
 from monitor.core.snapshot import ContractTable, GroupTable, Period, SliceRow, WindowTable
 from monitor.core.states import hidden
@@ -67,6 +76,32 @@ class BlockCounts:
     def begins(self) -> int | None:
         """The first instant of anything in it; None where there is nothing."""
         return min((p.start for p in (self.decided, self.labelled_in) if p), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """One group-by in one window, pooled: what its table is made of, and whatever explains it.
+
+    Attributes:
+        group: which.
+        counts: of the use case alone.
+        pooling: which values keep their name; late ones keep none.
+        rolled: the counts by row.
+    """
+
+    group: GroupBy
+    counts: BlockCounts
+    pooling: MergeMap
+    rolled: Rolled
+
+    def by_version(self) -> Int64s:
+        """Production decisions by row and version, shape (S, V): all versions that decided."""
+        counts, rows = self.counts, self.rolled.decisions.slices
+        slices, decided = roll_up_versions(counts.decisions, counts.index, self.group.attributes)
+        position = {text: row for row, text in enumerate(rows)}
+        table = np.zeros((len(rows), decided.shape[1]), np.int64)
+        np.add.at(table, [position[self.pooling.name(text)] for text in slices], decided)
+        return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,37 +156,33 @@ class Builder:
             labelled=total.labelled_in,
         )
 
+    def pooled(self, group: GroupBy, counts: BlockCounts, pooling: MergeMap | None) -> Pooled:
+        """One group-by in one window; without a merge map nothing above k = 1 keeps its name."""
+        scoped = self._scoped(counts)
+        pooling = (pooling or self._no_map(group, scoped)).without(self._late(counts))
+        return Pooled(group, scoped, pooling, _rolled(scoped, group.attributes, pooling))
+
     def group(
-        self,
-        group: GroupBy,
-        counts: BlockCounts,
-        pooling: MergeMap | None,
-        left_out: float | None = None,
-        findings: Findings | None = None,
+        self, pooled: Pooled, left_out: float | None = None, findings: Findings | None = None
     ) -> GroupTable:
-        """One group-by in one window; without a merge map nothing above k = 1 keeps its name.
+        """The table of one group-by in one window.
 
         Args:
-            group: which.
-            counts: of the window.
-            pooling: its merge map.
+            pooled: what :meth:`pooled` made.
             left_out: at most this share of decisions is in no table.
             findings: of the sequential tests; None where the window does not decide.
 
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
         """
+        group, counts, rolled = pooled.group, pooled.counts, pooled.rolled
         late = self._late(counts)
-        scoped = self._scoped(counts)
-        pooling = pooling or self._no_map(group, scoped)
-        pooling = pooling.without(late)
-        rolled = _rolled(scoped, group.attributes, pooling)
         guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
         names = ((name, None) in late for name in group.attributes)
         closed = any(names) or _no_data_before(late, self.contract.where) is not None
         rows, spreads = build_rows(self._policy, rolled, guard.unless(closed), group.reference)
         if findings is not None:
-            rows = tuple(with_findings(row, findings, pooling) for row in rows)
+            rows = tuple(with_findings(row, findings, pooled.pooling) for row in rows)
         rows += self._pooled_away(group, rolled, rows)
         since = {row.slice: _no_data_before(late, parse_atom(row.slice).items()) for row in rows}
         return GroupTable(

@@ -1,14 +1,14 @@
-"""What the sequential tests have found, and which rows may say so."""
+"""What the sequential tests and all that advises have found, and which rows may say so."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from monitor.core.atoms import OTHER, parse_atom
 from monitor.core.contract import Metric, State
 from monitor.core.pooling import MergeMap
-from monitor.core.snapshot import SliceRow
+from monitor.core.snapshot import Noted, SliceRow
 from monitor.core.states import with_crossing
 
 CROSSED = 4
@@ -29,8 +29,17 @@ class Finding:
     since: int | None = None
 
 
-Findings = Mapping[tuple[str, Metric], Finding]
-"""By slice and metric."""
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What is found of a group-by, as of the ends of release blocks.
+
+    Attributes:
+        tests: what the sequential tests found, by slice and metric.
+        noted: what advises, by slice; each sorted by annotation and metric.
+    """
+
+    tests: Mapping[tuple[str, Metric], Finding] = field(default_factory=dict)
+    noted: Mapping[str, tuple[Noted, ...]] = field(default_factory=dict)
 
 
 def with_findings(row: SliceRow, findings: Findings, pooling: MergeMap) -> SliceRow:
@@ -42,9 +51,9 @@ def with_findings(row: SliceRow, findings: Findings, pooling: MergeMap) -> Slice
     if pooling.name(row.slice) != row.slice or OTHER in parse_atom(row.slice).values():
         return row
     found = {
-        metric: findings[row.slice, metric]
-        for metric, state in row.states.items()
-        if state is not State.SUPPRESSED and (row.slice, metric) in findings
+        metric: findings.tests[row.slice, metric]
+        for metric in _shown(row)
+        if (row.slice, metric) in findings.tests
     }
     since = {metric: one.since for metric, one in found.items() if one.since is not None}
     states = {**row.states} | {metric: with_crossing(row.states[metric]) for metric in since}
@@ -53,4 +62,17 @@ def with_findings(row: SliceRow, findings: Findings, pooling: MergeMap) -> Slice
         states=states,
         evidence={metric: one.evidence for metric, one in found.items()},
         breach_since={m: at for m, at in since.items() if states[m] is State.BREACH},
+        noted=_noted(row, findings),
     )
+
+
+def _noted(row: SliceRow, findings: Findings) -> tuple[Noted, ...]:
+    """What advises of metrics that are shown; what is of none rests on labels, so one of theirs."""
+    shown = _shown(row)
+    labelled = any(metric.labelled for metric in shown)
+    noted = findings.noted.get(row.slice, ())
+    return tuple(one for one in noted if (one.metric in shown if one.metric else labelled))
+
+
+def _shown(row: SliceRow) -> list[Metric]:
+    return [metric for metric, state in row.states.items() if state is not State.SUPPRESSED]

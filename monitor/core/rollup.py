@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from monitor.core.atoms import MISSING, atom_text, parse_atom
-from monitor.core.cells import COUNTERS, Counts, Int64s
+from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, decode_strata
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +109,42 @@ def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> Slic
     """
     rows = np.searchsorted(index.cells, counts.keys)
     strata, stratum_of = np.unique(index.strata[rows], return_inverse=True)
+    slices, slice_of = _slices(index, rows, attributes)
+    values = np.zeros((len(slices), len(strata), COUNTERS), np.int64)
+    np.add.at(values, (slice_of, stratum_of), counts.values)
+    return SliceCounts(slices, strata, values)
+
+
+def roll_up_versions(
+    counts: Counts, index: CellIndex, attributes: Sequence[str]
+) -> tuple[tuple[str, ...], Int64s]:
+    """Production decisions of each slice of one group-by, by version of the router.
+
+    Args:
+        counts: a window's counts by cell id; every id must be in ``index``.
+        index: what the cell ids mean; without versions there is one.
+        attributes: the group-by.
+
+    Returns:
+        The slices, sorted, and their decisions of shape (S, V): all versions that decided.
+    """
+    rows = np.searchsorted(index.cells, counts.keys)
+    inside = ~decode_strata(index.strata[rows]).probe
+    rows, decisions = rows[inside], counts.values[inside, Counter.N]
+    known = index.versions if index.versions is not None else np.zeros_like(index.cells)
+    versions, version_of = np.unique(known[rows], return_inverse=True)
+    slices, slice_of = _slices(index, rows, attributes)
+    table = np.zeros((len(slices), len(versions)), np.int64)
+    np.add.at(table, (slice_of, version_of), np.maximum(decisions, 0))
+    return slices, table
+
+
+def _slices(
+    index: CellIndex, rows: Int64s, attributes: Sequence[str]
+) -> tuple[tuple[str, ...], Int64s]:
+    """The slices that these cells are in, sorted, and the one of each cell."""
     atoms, atom_of = np.unique(index.atoms[rows], return_inverse=True)
     texts = [slice_text(index.atom_texts[int(atom)], tuple(attributes)) for atom in atoms]
     slices = tuple(sorted(set(texts)))
     position = {text: i for i, text in enumerate(slices)}
-    slice_of = np.array([position[text] for text in texts], np.int64)[atom_of]
-    values = np.zeros((len(slices), len(strata), COUNTERS), np.int64)
-    np.add.at(values, (slice_of, stratum_of), counts.values)
-    return SliceCounts(slices, strata, values)
+    return slices, np.array([position[text] for text in texts], np.int64)[atom_of]

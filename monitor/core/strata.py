@@ -73,7 +73,7 @@ def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:
     Raises:
         ValueError: if a stratum has an audit rate that the coding does not know.
     """
-    cells, rates = _dense(counts)
+    cells, rates = reviewed_cells(counts)
     if np.any(rates >= len(coding.audit_rates)):
         raise ValueError("a stratum has an audit rate outside the coding's grid")
     weights = 1 / np.asarray(coding.audit_rates)[rates]
@@ -84,12 +84,12 @@ def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:
 
 def route_totals(counts: SliceCounts) -> Int64s:
     """Plain counts (N, labelled, ready) of the reviewed routes, shape (3, route, S)."""
-    cells, _ = _dense(counts)
+    cells, _ = reviewed_cells(counts)
     totals: Int64s = cells.sum(axis=(2, 3)).astype(np.int64)
     return totals
 
 
-def _dense(counts: SliceCounts) -> tuple[Floats, Int64s]:
+def reviewed_cells(counts: SliceCounts) -> tuple[Floats, Int64s]:
     """Reviewed strata as (N, labelled, ready) x route x rate x band x S, and the rate indices."""
     columns = np.flatnonzero(reviewed(counts))
     strata = decode_strata(counts.strata[columns])

@@ -1,7 +1,8 @@
-"""Everything that watches beside the page streams, advanced by the same cohorts; none ever pages.
+"""Everything that watches beside the page streams; none of it ever pages.
 
-Drift from baselines (with its weekly list), river's detectors, label requests and label delays. A
-damaged or outdated part of what is kept begins anew: that costs time, never a false page.
+Drift from baselines (with its weekly list), river's detectors and label delays are advanced by the
+same cohorts as the pages; label requests have a turn of their own. A damaged or outdated part of
+what is kept begins anew: that costs time, never a false page.
 """
 
 from __future__ import annotations
@@ -18,9 +19,19 @@ from monitor.core.rollup import CellIndex
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory import Tally
 from monitor.detection.contract_watch import ContractWatch, Kept, WatchPolicy, WeekOfStream
-from monitor.detection.findings import AnySubject, Drift, Findings, Ledger, MixShift
+from monitor.detection.findings import (
+    AnySubject,
+    Drift,
+    Findings,
+    Ledger,
+    ListedGap,
+    MixShift,
+    RateChange,
+    VersionChange,
+)
 from monitor.detection.fleet import UseCase
 from monitor.detection.sampler import RequestTest
+from monitor.detection.streams import Stream
 from monitor.detection.tickets import ebh
 
 _LEDGER = "~found"
@@ -61,30 +72,45 @@ class Advice:
         policy = WatchPolicy(coding, cluster_size, requests)
         watches = [ContractWatch.start(contract, policy, kept) for contract in contracts]
         ledger = kept.read(_LEDGER, Ledger(), Ledger.from_bytes)
-        ledger.keep({(one.name, text) for one in watches for text in (*one.slices, "")})
+        ledger.keep({(one.name, text) for one in watches for text in one.slices})
         return cls(watches, ledger, kept.renewed)
 
-    def advance(self, hour: int, seen: Mapping[str, UseCase], index: CellIndex) -> Findings:
+    def advance(
+        self,
+        hour: int,
+        seen: Mapping[str, UseCase],
+        index: CellIndex,
+        listed: Sequence[Stream] | None = None,
+    ) -> Findings:
         """Consume the cohort of one hour.
 
         Args:
             hour: pane index, later than all before.
             seen: the cohort as each contract sees it, by name.
             index: what the cell ids mean.
+            listed: the weekly list of page streams, with the first cohort after an ISO week.
         """
         week = [stream for one in self.watches for stream in one.enter(hour)]
         drifted, shifted = _listed(week, self._weight)
         cases = [(one, seen[one.name]) for one in self.watches]
+        fed = [x for one, case in cases for x in one.feed(hour, case, index, self._weight)]
         findings = Findings(
             pane_start(hour, Grain.HOUR),
+            _gaps(listed or ()),
             drifted,
             shifted,
-            tuple(x for one, case in cases for x in one.feed(hour, case, index, self._weight)),
-            tuple(x for one, case in cases for x in one.check_requests(case)),
+            tuple(x for x in fed if isinstance(x, RateChange)),
             tuple(x for one, case in cases for x in one.compare_delays(hour, case)),
+            tuple(x for x in fed if isinstance(x, VersionChange)),
         )
         self.ledger.note(findings)
         return findings
+
+    def changed_at(self, contract: str, group_by: str, text: str) -> int | None:
+        """When other versions were last seen to answer a slice: start of the cohort, or None."""
+        timeline = self.ledger.of(contract, group_by).get(VersionChange(contract, group_by, text))
+        tally = timeline.now if timeline else None
+        return tally.last if tally else None
 
     @property
     def tallies(self) -> Mapping[AnySubject, Tally]:
@@ -107,6 +133,12 @@ class Advice:
     def _weight(self) -> float:
         """Of each drift stream: all are equal, and their sum is 1."""
         return 1 / max(sum(one.streams for one in self.watches), 1)
+
+
+def _gaps(listed: Sequence[Stream]) -> tuple[ListedGap, ...]:
+    """The slices and metrics of the streams on a list, each of them once."""
+    gaps = (ListedGap(s.contract, s.group_by, s.slice, s.metric) for s in listed)
+    return tuple(dict.fromkeys(gaps))
 
 
 def _listed(

@@ -12,7 +12,7 @@ from monitor.core.rollup import CellIndex
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory import Advisory
 from monitor.detection.drift import GroupDrift
-from monitor.detection.findings import Drift, LabelDelay, RateChange, RequestFault
+from monitor.detection.findings import Drift, LabelDelay, RateChange, VersionChange
 from monitor.detection.fleet import UseCase
 from monitor.detection.labels import RATES, CellLabels
 from monitor.detection.lateness import WeeklyDelays
@@ -133,14 +133,18 @@ class ContractWatch:
 
     def feed(
         self, hour: int, seen: UseCase, index: CellIndex, weight: float
-    ) -> Iterator[RateChange]:
-        """Feed thinned labels to drift and to river's detectors; gives what those find."""
+    ) -> Iterator[RateChange | VersionChange]:
+        """Feed thinned labels to drift and to river's detectors.
+
+        Gives what those find, and the slices that other versions answer.
+        """
         if seen.thinned is None:
             return
         at, cells = pane_start(hour, Grain.HOUR), CellLabels.of(seen.thinned, index)
         for group, drift in self.drifts.items():
             labels = drift.places.table(cells)
-            drift.advance(hour, labels, weight)
+            for text in drift.advance(hour, labels, weight):
+                yield VersionChange(self.name, group, text)
             for rate in RATES:
                 n, k = labels.of_slices(rate)
                 for one in self.river.advance(at, rate, drift.places.slices, n, k):
@@ -148,16 +152,16 @@ class ContractWatch:
                         self.name, group, one.slice, one.metric, one.detector, one.change
                     )
 
-    def check_requests(self, seen: UseCase) -> Iterator[RequestFault]:
-        """Test the label requests."""
-        for route, rate, fault in self.requests.advance(seen.total):
-            yield RequestFault(self.name, "", "", route, rate, fault)
-
     def compare_delays(self, hour: int, seen: UseCase) -> Iterator[LabelDelay]:
         """Add to the week's label delays; gives those of the week that has ended, if one has."""
         for group, delays in self.delays.items():
             for text, one in delays.advance(hour, seen.rolled[group]):
                 yield LabelDelay(self.name, group, text, one.timing, one.buckets)
+
+    @property
+    def request_part(self) -> dict[str, bytes]:
+        """The part of the state that label requests move, which have their turn before cohorts."""
+        return {f"{_REQUESTS}/{self.name}": self.requests.to_bytes()}
 
     @property
     def names(self) -> set[str]:

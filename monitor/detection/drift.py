@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from monitor.core.cells import Int64s
 from monitor.core.coding import Coding
 from monitor.core.contract import GroupBy, Metric
 from monitor.core.intervals import Floats
@@ -85,15 +86,18 @@ class GroupDrift:
                 ended[rate] = EndedWeek(log_e, baseline.mix_shift(at))
         return ended
 
-    def advance(self, hour: int, labels: GroupLabels, weight: float) -> None:
+    def advance(self, hour: int, labels: GroupLabels, weight: float) -> list[str]:
         """Bet on the labels of a cohort that has been entered.
 
         Args:
             hour: pane index.
             labels: of this group-by, from :attr:`places`.
             weight: each stream's share of one false crossing in 90 days.
+
+        Returns:
+            The slices that other versions answer now, whose baselines have begun anew.
         """
-        self._restart(labels)
+        renewed = self._restart(labels)
         weights = np.full(len(self.places.slices), weight)
         at = pane_start(hour, Grain.HOUR)
         for row, rate in enumerate(RATES):
@@ -104,16 +108,17 @@ class GroupDrift:
                 at, labels.n[row], labels.k[row], weights, self.cluster_size
             )
             self.weeks[rate].mixture.bet(bets.rows, bets.log_e, WEIGHTS, self.cluster_size)
+        return [self.places.slices[row] for row in renewed.tolist()]
 
-    def _restart(self, labels: GroupLabels) -> None:
+    def _restart(self, labels: GroupLabels) -> Int64s:
         finished = [baseline.reference.frozen for baseline in self.baselines.values()]
         collecting = ~np.all(finished, axis=0)
         rows = self.running.changed(labels.versions, labels.decided, collecting)
-        if not len(rows):
-            return
-        for rate, baseline in self.baselines.items():
-            baseline.restart(rows)
-            self.weeks[rate].mixture.reset(rows)
+        if len(rows):
+            for rate, baseline in self.baselines.items():
+                baseline.restart(rows)
+                self.weeks[rate].mixture.reset(rows)
+        return rows
 
     def to_bytes(self) -> bytes:
         """All that is kept."""

@@ -6,17 +6,21 @@ Findings advise: they annotate and count, and nothing is ever paged because of t
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
-from monitor.core.annotations import Fault
-from monitor.core.cells import Route
 from monitor.core.contract import Metric
+from monitor.core.time import Grain, pane_of
 from monitor.detection.advisory import Tally
 from monitor.detection.changes import Change, Detector
 from monitor.detection.delays import Timing
+from monitor.detection.history import KEPT
+from monitor.detection.timeline import Timeline
+
+FORM = 1
+"""Changes when what is kept cannot be read any more as it was."""
 
 
 class Subject(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -24,13 +28,19 @@ class Subject(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     Attributes:
         contract: name.
-        group_by: attribute names joined by ``+``; empty for everything together.
-        slice: slice text; empty for everything together.
+        group_by: attribute names joined by ``+``.
+        slice: slice text.
     """
 
     contract: str
     group_by: str
     slice: str
+
+
+class ListedGap(Subject, frozen=True, tag=True, array_like=True):
+    """A slice on the weekly list of the page streams: its contract is broken."""
+
+    metric: Metric
 
 
 class Drift(Subject, frozen=True, tag=True, array_like=True):
@@ -53,20 +63,6 @@ class RateChange(Subject, frozen=True, tag=True, array_like=True):
     change: Change
 
 
-class RequestFault(Subject, frozen=True, tag=True, array_like=True):
-    """Labels of a stratum are not asked for as often as its decisions say.
-
-    Attributes:
-        route: of the stratum.
-        rate: index of its audit rate.
-        fault: too few or too many.
-    """
-
-    route: Route
-    rate: int
-    fault: Fault
-
-
 class LabelDelay(Subject, frozen=True, tag=True, array_like=True):
     """Over a week, the labels of a slice came later or earlier than its reference's.
 
@@ -79,7 +75,11 @@ class LabelDelay(Subject, frozen=True, tag=True, array_like=True):
     buckets: int
 
 
-AnySubject = Drift | MixShift | RateChange | RequestFault | LabelDelay
+class VersionChange(Subject, frozen=True, tag=True, array_like=True):
+    """Other versions answer a slice than those that its baselines were collected from."""
+
+
+AnySubject = ListedGap | Drift | MixShift | RateChange | LabelDelay | VersionChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,67 +88,110 @@ class Findings:
 
     Attributes:
         at: start of the cohort's hour (event time, microseconds).
-        drifted: the weekly list, with the first cohort after an ISO week.
-        mix_shifted: with the same cohort; none of them is on the list.
+        listed: the weekly list of gaps and levels, with the first cohort after an ISO week.
+        drifted: the weekly list of drift, with the same cohort.
+        mix_shifted: with the same cohort; none of them is on the list of drift.
         changed: by river's detectors; the same one twice if it was found twice.
-        faults: of the sampler.
         delayed: with the first cohort after an ISO week.
+        versions: slices that other versions answer from this cohort on.
     """
 
     at: int
+    listed: tuple[ListedGap, ...] = ()
     drifted: tuple[Drift, ...] = ()
     mix_shifted: tuple[MixShift, ...] = ()
     changed: tuple[RateChange, ...] = ()
-    faults: tuple[RequestFault, ...] = ()
     delayed: tuple[LabelDelay, ...] = ()
+    versions: tuple[VersionChange, ...] = ()
 
     @property
     def subjects(self) -> tuple[AnySubject, ...]:
         """Everything that was found."""
         return (
+            *self.listed,
             *self.drifted,
             *self.mix_shifted,
             *self.changed,
-            *self.faults,
             *self.delayed,
+            *self.versions,
         )
 
 
 @dataclass(slots=True)
 class Ledger:
-    """How often each subject was found, and when last; what never was is absent."""
+    """When each subject was found; what never was is absent.
 
-    tallies: dict[AnySubject, Tally] = field(default_factory=dict)
+    Of what is older than :data:`~monitor.detection.history.KEPT` hours only how often is kept, and
+    when last: release blocks are kept no longer, and nothing asks for what was known before them.
+
+    Attributes:
+        timelines: by contract and group-by, of each subject.
+    """
+
+    timelines: dict[tuple[str, str], dict[AnySubject, Timeline]] = field(default_factory=dict)
 
     def note(self, findings: Findings) -> None:
-        """Count what one cohort brought."""
+        """Take what one cohort brought, which is later than all before."""
+        hour = pane_of(findings.at, Grain.HOUR)
         for subject in findings.subjects:
-            before = self.tallies.get(subject, Tally(0, findings.at))
-            self.tallies[subject] = Tally(before.count + 1, findings.at)
+            self._timeline(subject).note(hour)
+        for timelines in self.timelines.values():
+            for timeline in timelines.values():
+                timeline.fold(hour - KEPT)
+
+    def of(self, contract: str, group_by: str) -> Mapping[AnySubject, Timeline]:
+        """All that was found of one group-by."""
+        return self.timelines.get((contract, group_by), {})
+
+    @property
+    def tallies(self) -> dict[AnySubject, Tally]:
+        """How often each subject was found, and when last."""
+        now = ((subject, timeline.now) for subject, timeline in self._all())
+        return {subject: tally for subject, tally in now if tally is not None}
 
     def keep(self, watched: Collection[tuple[str, str]]) -> None:
         """Forget all but these pairs of contract and slice text."""
-        self.tallies = {
-            subject: tally
-            for subject, tally in self.tallies.items()
-            if (subject.contract, subject.slice) in watched
-        }
+        kept = [(s, timeline) for s, timeline in self._all() if (s.contract, s.slice) in watched]
+        self.timelines = {}
+        for subject, timeline in kept:
+            self._of(subject)[subject] = timeline
 
     def to_bytes(self) -> bytes:
-        """All of it."""
-        return zlib.compress(msgspec.msgpack.encode(list(self.tallies.items())), level=1)
+        """All of it; equal ones give equal bytes."""
+        timelines = sorted(self._all(), key=lambda pair: msgspec.msgpack.encode(pair[0]))
+        return zlib.compress(msgspec.msgpack.encode(_Saved(FORM, timelines)), level=1)
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Ledger:
         """What :meth:`to_bytes` gave.
 
         Raises:
-            ValueError: if the bytes are damaged, or not of this version.
+            ValueError: if the bytes are damaged, or of another form.
         """
         try:
-            tallies = msgspec.msgpack.decode(
-                zlib.decompress(body), type=list[tuple[AnySubject, Tally]]
-            )
+            saved = msgspec.msgpack.decode(zlib.decompress(body), type=_Saved)
         except (zlib.error, msgspec.DecodeError) as error:
             raise ValueError("the stored findings cannot be read") from error
-        return cls(dict(tallies))
+        if saved.form != FORM:
+            raise ValueError("the stored findings are of another form")
+        ledger = cls()
+        for subject, timeline in saved.timelines:
+            ledger._of(subject)[subject] = timeline
+        return ledger
+
+    def _of(self, subject: AnySubject) -> dict[AnySubject, Timeline]:
+        return self.timelines.setdefault((subject.contract, subject.group_by), {})
+
+    def _timeline(self, subject: AnySubject) -> Timeline:
+        return self._of(subject).setdefault(subject, Timeline())
+
+    def _all(self) -> Iterator[tuple[AnySubject, Timeline]]:
+        for timelines in self.timelines.values():
+            yield from timelines.items()
+
+
+class _Saved(msgspec.Struct, array_like=True, frozen=True):
+    """What is written."""
+
+    form: int
+    timelines: list[tuple[AnySubject, Timeline]]

@@ -6,8 +6,11 @@ stratum (route x audit rate, score bands merged) the requests are
 
     q ~ Binomial(N, pi), with pi the grid's rate.
 
-This is tested by betting, not by a binomial test each hour: the e-value of a cohort is a
-likelihood ratio at the boundary of what is tolerated, and the cohorts go into the same
+Only what labelled rates are about is tested. Blocked requests, and decisions without evidence, need
+no label, and a router that asks for none has no probability to name: it must be above 0.
+
+This is tested by betting, not by a binomial test each hour: the e-value of an hour is a
+likelihood ratio at the boundary of what is tolerated, and the hours go into the same
 Shiryaev-Roberts mixture as the pages. So the expected number of false alarms, over all strata, is
 at most one a year of consumed event time, however long it runs and under any dependence between
 strata. Decisions that are audited together need ``cluster_size``, as everywhere.
@@ -26,10 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.annotations import Fault
-from monitor.core.cells import Counter, Int64s, Route, decode_strata
+from monitor.core.cells import Int64s, decode_strata
 from monitor.core.intervals import Floats
-from monitor.core.rollup import SliceCounts
-from monitor.core.strata import production
+from monitor.core.strata import REVIEWED_ROUTES, is_reviewed
 
 FALSE_ALARM_DAYS = 365.0
 """E[false alarms up to day t] <= t / FALSE_ALARM_DAYS, over all strata of one test."""
@@ -61,19 +63,18 @@ class RequestTest:
     weights: Floats
 
     @classmethod
-    def of(cls, audit_rates: Sequence[float], slices: int = 1, share: float = 1.0) -> RequestTest:
-        """All strata there can be, in the order of :func:`request_counts` made flat.
+    def of(cls, audit_rates: Sequence[float], share: float = 1.0) -> RequestTest:
+        """All strata there can be, in the order of :func:`request_counts`.
 
         Args:
             audit_rates: the coding's grid.
-            slices: rows that are tested, each on its own; 1 for the total.
             share: of the error budget, spread evenly.
         """
-        rates = np.tile(np.asarray(audit_rates, np.float64), slices * len(Route))
+        rates = np.tile(np.asarray(audit_rates, np.float64), len(REVIEWED_ROUTES))
         return cls(rates, np.full(len(rates), share / len(rates)))
 
     def log_e(self, decisions: npt.ArrayLike, requests: npt.ArrayLike) -> Floats:
-        """Log e-values of one cohort, shape (J, ALTERNATIVES).
+        """Log e-values of one hour, shape (J, ALTERNATIVES).
 
         E[e] <= 1 while requests are within :data:`TOLERANCE` of their rate, and exactly 1 at its
         edge. A rate near 1 cannot be exceeded: bets on too many are 0 there.
@@ -114,22 +115,22 @@ class RequestTest:
         return np.where(edge < 1, asked, 0), np.where(edge < 1, spared, 0)
 
 
-def request_counts(counts: SliceCounts, audit_rates: int) -> tuple[Int64s, Int64s]:
-    """Production decisions N and requests q <= N, each of shape (S, route, rate).
-
-    All routes count, and decisions without evidence too: the probability is a promise about
-    every decision.
+def request_counts(
+    hour: Int64s, strata: Int64s, counted: Int64s, shape: tuple[int, int]
+) -> tuple[Int64s, Int64s]:
+    """Decisions N and requests q <= N of every hour and stratum, each of shape (H, J).
 
     Args:
-        counts: a group-by (or the total) in one cohort.
-        audit_rates: size of the coding's grid.
+        hour: for every row of counts, its position among the hours.
+        strata: its stratum code; what labelled rates are not about is left out.
+        counted: its decisions and requests, shape (rows, 2).
+        shape: number of hours, and size of the coding's grid.
     """
-    columns = np.flatnonzero(production(counts))
-    strata = decode_strata(counts.strata[columns])
-    shape = (len(Route), audit_rates, len(counts.slices))
-    decisions, requests = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    at = (strata.route, strata.rate)
-    np.add.at(decisions, at, counts.values[:, columns, Counter.N].T)
-    np.add.at(requests, at, counts.values[:, columns, Counter.Q].T)
-    decisions, requests = (np.moveaxis(x, -1, 0) for x in (decisions, requests))
+    hours, rates = shape
+    parts = decode_strata(strata)
+    inside = is_reviewed(parts)
+    column = parts.route * rates + parts.rate
+    found = np.zeros((hours, len(REVIEWED_ROUTES) * rates, 2), np.int64)
+    np.add.at(found, (hour[inside], column[inside]), counted[inside])
+    decisions, requests = np.moveaxis(found, -1, 0)
     return decisions, np.clip(requests, 0, decisions)

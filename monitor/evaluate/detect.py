@@ -2,6 +2,7 @@
 
 Cohorts are consumed strictly in order. What was consumed is frozen and committed with the state
 that it moved the detectors to, so a restart or another evaluator goes on to the same decisions.
+Label requests wait for no labels: their hours have their turn long before, by cursors of their own.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from monitor.core.blocks import Span
 from monitor.core.cells import Counts, merge
 from monitor.core.coding import Coding
 from monitor.core.completeness import CohortState
 from monitor.core.contract import Contract
-from monitor.core.rollup import CellIndex, roll_up
-from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
+from monitor.core.rollup import roll_up
+from monitor.core.time import DAY, Grain, pane_of, pane_start
 from monitor.detection.advice import Advice
 from monitor.detection.fleet import Fleet, scoped
 from monitor.detection.resolve import resolved
 from monitor.detection.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
+from monitor.evaluate.inputs import Inputs
+from monitor.evaluate.request_checks import RequestChecks
 from monitor.store.detection import Crossing, DetectionChange, FrozenCohort
 from monitor.store.fold import EvaluatorStore
 
@@ -49,26 +51,6 @@ class DetectionPolicy:
     completeness: Fraction
     live: bool
     cluster_size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """What cohorts are made of.
-
-    Attributes:
-        store: holds the counts.
-        index: what all cells mean.
-        excluded: event time whose data are known to be bad: it moves no detector.
-    """
-
-    store: EvaluatorStore
-    index: CellIndex
-    excluded: Sequence[Span] = ()
-
-    def excludes(self, hour: int) -> bool:
-        """Whether any of an hour is known to be bad."""
-        start = pane_start(hour, Grain.HOUR)
-        return any(span.start < start + HOUR and start < span.end for span in self.excluded)
 
 
 @dataclass(slots=True)
@@ -117,7 +99,7 @@ class Detection:
     def step(
         self, inputs: Inputs, cohorts: Cohorts, watermark: int, horizon: int
     ) -> DetectionChange | None:
-        """Consume the cohorts whose turn has come, of one UTC day at most.
+        """Consume the cohorts whose turn has come, and the label requests, of one UTC day at most.
 
         Args:
             inputs: what cohorts are made of.
@@ -126,8 +108,9 @@ class Detection:
             horizon: microseconds after which a label is not waited for.
 
         Returns:
-            What has changed; None where every cohort must be waited for.
+            What has changed; None where everything must be waited for.
         """
+        requests = self._requests.step(inputs, watermark)
         change = _Changing()
         while True:
             found = cohorts.next_cohort(self.consumed, watermark, horizon, self.policy.completeness)
@@ -137,10 +120,10 @@ class Detection:
             if not change.cohorts and self.standing and self._new_day(hour):
                 self._resolve(inputs, hour, change)
             self._consume(inputs, hour, state, change)
-        if not change.cohorts:
+        if not change.cohorts and not requests:
             return None
         return DetectionChange(
-            parts=self.parts(),
+            parts=self.parts() if change.cohorts else requests,
             dropped=self.gone,
             cohorts=change.cohorts,
             resolved=change.resolved,
@@ -151,6 +134,11 @@ class Detection:
     def parts(self) -> dict[str, bytes]:
         """The state of all detectors, by name."""
         return self.fleet.parts() | self.advice.parts()
+
+    @property
+    def _requests(self) -> RequestChecks:
+        watches = list(zip(self.policy.contracts, self.advice.watches, strict=True))
+        return RequestChecks(watches, len(self.policy.coding.audit_rates))
 
     def _new_day(self, hour: int) -> bool:
         return self.consumed is None or _day(hour) != _day(self.consumed)
@@ -164,7 +152,7 @@ class Detection:
             advance = self.fleet.advance(hour, cohort.counts, inputs.index)
             for stream in advance.crossed:
                 self._cross(stream, hour, change)
-            self.advice.advance(hour, advance.seen, inputs.index)
+            self.advice.advance(hour, advance.seen, inputs.index, advance.listed)
         else:
             cohort = FrozenCohort(hour, state, live)
         change.cohorts.append(cohort)
@@ -185,22 +173,31 @@ class Detection:
             self.standing[stream.key] = one
 
     def _resolve(self, inputs: Inputs, hour: int, change: _Changing) -> None:
-        """Look at every crossing that stands, by the cohorts since it last crossed."""
+        """Look at every crossing that stands, by the cohorts since its post-page window began."""
         now = pane_start(hour, Grain.HOUR)
         frozen = inputs.store.frozen_cohorts(pane_of(now - RESOLVE_SPAN, Grain.HOUR), hour)
         good = [c for c in frozen if not inputs.excludes(c.hour)]
         declared = {stream.key: stream for stream in self.fleet.streams}
         for key, one in list(self.standing.items()):
-            since = [c.counts for c in good if pane_start(c.hour, Grain.HOUR) >= one.latest]
             stream = declared.get(key)
-            if stream is None or self._is_over(stream, merge(since), inputs.index):
+            if stream is None or self._is_over(stream, self._since(one, stream, good), inputs):
                 change.resolved[one.id] = now
                 self.ended.append(replace(one, resolved_at=now))
                 del self.standing[key]
 
-    def _is_over(self, stream: Stream, counts: Counts, index: CellIndex) -> bool:
+    def _since(self, one: Crossing, stream: Stream, cohorts: Sequence[FrozenCohort]) -> Counts:
+        """What was counted since it last crossed, and since other versions answer its slice.
+
+        What they replaced says nothing of whether the page is still right.
+        """
+        changed = self.advice.changed_at(stream.contract, stream.group_by, stream.slice)
+        begin = max(one.latest, changed or one.latest)
+        return merge(c.counts for c in cohorts if pane_start(c.hour, Grain.HOUR) >= begin)
+
+    def _is_over(self, stream: Stream, counts: Counts, inputs: Inputs) -> bool:
         contract = next(c for c in self.policy.contracts if c.name == stream.contract)
-        rolled = roll_up(scoped(contract, counts, index), index, stream.group_by.split("+"))
+        own = scoped(contract, counts, inputs.index)
+        rolled = roll_up(own, inputs.index, stream.group_by.split("+"))
         return resolved(stream, rolled, self.policy.coding, contract.limits, contract.k)
 
 

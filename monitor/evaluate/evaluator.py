@@ -24,14 +24,16 @@ from monitor.core.snapshot import decode, encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
 from monitor.evaluate.cohorts import Cohorts
-from monitor.evaluate.detect import Detection, DetectionPolicy, Inputs, tell
+from monitor.evaluate.detect import Detection, DetectionPolicy, tell
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.findings import Found
 from monitor.evaluate.gate import Gate
+from monitor.evaluate.inputs import Inputs
 from monitor.evaluate.losses import LostSpans
 from monitor.evaluate.publisher import Publisher
 from monitor.evaluate.refresh import Held, let_go
 from monitor.evaluate.release import Release
+from monitor.evaluate.request_faults import RequestFaults
 from monitor.evaluate.units import UnitRows
 from monitor.evaluate.windows import split_panes
 from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
@@ -99,6 +101,7 @@ class _Memory:
     detection: Detection
     snapshot: bytes | None = None
     shown: tuple[LostSpans, tuple[Span, ...]] | None = None
+    moved: bool = False
     horizon: int = 0
 
 
@@ -205,7 +208,7 @@ class Evaluator:
             memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
             memory.publisher.excluded = self._store.excluded()
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
-            self._publish(epoch, memory, watermark)
+            self._publish(epoch, memory, watermark, caught_up=not behind)
         return behind
 
     def _horizon(self, watermark: int | None) -> int:
@@ -220,7 +223,7 @@ class Evaluator:
         return horizon + min(lag, _LONG) if lag > horizon // 2 else horizon
 
     def _detect(self, epoch: int, memory: _Memory, watermark: int | None) -> bool:
-        """Consume mature cohorts; returns whether more may wait."""
+        """Consume hours whose turn has come; returns whether more may wait."""
         if watermark is None:
             return False
         inputs = Inputs(self._store, memory.dictionary.index, memory.publisher.excluded)
@@ -230,6 +233,7 @@ class Evaluator:
         cycle = Cycle(folded=memory.cursors, detection=change)
         self._store.commit(epoch, cycle, self._clock.now())
         tell(change)
+        memory.moved = True
         return True
 
     def _fold(
@@ -249,11 +253,17 @@ class Evaluator:
         memory.cursors.update(cursors)
         memory.dictionary.fresh.clear()
 
-    def _publish(self, epoch: int, memory: _Memory, watermark: int | None) -> None:
-        """Close panes, and store the Snapshot where its bytes have changed."""
+    def _publish(
+        self, epoch: int, memory: _Memory, watermark: int | None, *, caught_up: bool
+    ) -> None:
+        """Close panes, and store the Snapshot where its bytes have changed.
+
+        Detectors that are past more blocks say more of them: once they have caught up, or what they
+        found of the last blocks would be told with the next ones only.
+        """
         closed = watermark is not None and self._close(memory, watermark)
         shown = (memory.publisher.lost, memory.publisher.excluded)
-        if not closed and shown == memory.shown:
+        if not closed and shown == memory.shown and not (memory.moved and caught_up):
             return
         self._let_go(epoch, memory)
         index = memory.dictionary.index
@@ -265,7 +275,7 @@ class Evaluator:
             snapshot=snapshot if body != memory.snapshot else None,
         )
         self._store.commit(epoch, cycle, self._clock.now())
-        memory.snapshot, memory.shown = body, shown
+        memory.snapshot, memory.shown, memory.moved = body, shown, False
 
     def _close(self, memory: _Memory, watermark: int) -> bool:
         lag = memory.horizon - self._policy.horizon
@@ -295,13 +305,14 @@ class Evaluator:
         families = of_contracts(contract for contract, _ in policy.contracts)
         kept = blocks_kept(policy.horizon)
         detection, snapshot = Detection.load(self._store, policy.detection), self._store.snapshot()
-        found = Found.start(detection, decode(snapshot) if snapshot else None)
+        shown = decode(snapshot) if snapshot else None
+        found, requests = Found.start(detection, shown), RequestFaults.start(detection, shown)
         memory = _Memory(
             cursors=self._store.cursors(),
             dictionary=dictionary,
             cohorts=Cohorts(),
             release=Release.load(self._store, families, dictionary.index, kept),
-            publisher=Publisher(policy.contracts, policy.eras, found),
+            publisher=Publisher(policy.contracts, policy.eras, found, requests),
             detection=detection,
             snapshot=snapshot,
         )

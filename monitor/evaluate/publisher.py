@@ -16,11 +16,13 @@ from monitor.core.findings import Findings
 from monitor.core.rollup import CellIndex
 from monitor.core.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
 from monitor.core.time import DAY, HOUR, Grain, WindowKind
+from monitor.evaluate.diagnosis import with_diagnosis
 from monitor.evaluate.family_state import FamilyState
 from monitor.evaluate.findings import Found
 from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.losses import LostSpans
 from monitor.evaluate.release import Release
+from monitor.evaluate.request_faults import RequestFaults
 from monitor.evaluate.windows import Sums
 from monitor.store.fold import EvaluatorStore
 
@@ -49,6 +51,7 @@ class Publisher:
         contracts: with the windows of each.
         eras: how decisions were coded, by event time.
         found: what the sequential tests have found.
+        requests: what the checks of label requests have found.
         lost: what was lost before it could be read.
         excluded: event time whose data are known to be bad.
         revision: changes whenever closed panes do.
@@ -60,6 +63,7 @@ class Publisher:
     contracts: Contracts
     eras: Eras
     found: Found
+    requests: RequestFaults
     lost: LostSpans = field(default_factory=LostSpans)
     excluded: tuple[Span, ...] = ()
     revision: int = 0
@@ -101,7 +105,9 @@ class Publisher:
         for kind in kinds if release.decisions is not None else ():
             groups = [maker.group(release, kind, group) for group in contract.group_bys]
             windows.append(maker.window(release, kind, groups))
-        return builder.table(windows)
+        table = builder.table(windows)
+        total = release.families[Family(contract.name).name]
+        return replace(table, requests_at_fault=self.requests.of(table, total))
 
     def shown(self, state: FamilyState, kind: WindowKind, release: Release) -> Shown:
         """The newest blocks that cover a window."""
@@ -174,9 +180,12 @@ class _Maker:
             shown = replace(shown, findings=self.publisher.found.of(contract, group, state))
 
         def make() -> GroupTable:
-            out = state.left_out_share
-            table = self.builder.group(group, counts, state.pooling, out, shown.findings)
-            return with_label_needs(contract, group, table) if decides else table
+            pooled = self.builder.pooled(group, counts, state.pooling)
+            table = self.builder.group(pooled, state.left_out_share, shown.findings)
+            if not decides:
+                return table
+            table = with_diagnosis(pooled, table, self.builder.coding)
+            return with_label_needs(contract, group, table)
 
         table = self._kept((contract.name, group.name, kind.name), shown, make)
         if decides:

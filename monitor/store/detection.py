@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.core.cells import COUNTERS, Counter, Counts
+from monitor.core.cells import COUNTERS, Counter, Counts, Int64s
 from monitor.core.completeness import CohortState
 from monitor.core.time import Grain
 from monitor.detection.streams import Stream
@@ -165,6 +165,31 @@ def counted_cohort(connection: sa.Connection, hour: int, *, live: bool) -> Froze
     rows = connection.execute(sa.text(query), {"grain": int(Grain.HOUR), "hour": hour}).all()
     table = np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), COUNTERS + 1)
     return FrozenCohort.of(hour, Counts(table[:, 0], table[:, 1:]), live=live)
+
+
+def first_counted(connection: sa.Connection) -> int | None:
+    """The oldest hour that anything is counted of; None for an empty store."""
+    query = "SELECT MIN(pane) FROM counts WHERE grain = :grain"
+    hour: int | None = connection.execute(sa.text(query), {"grain": int(Grain.HOUR)}).scalar()
+    return hour
+
+
+def counted_requests(
+    connection: sa.Connection, first: int, end: int
+) -> tuple[Int64s, Int64s, Int64s]:
+    """What the hours ``first`` to ``end`` (exclusive) hold of decisions, in their order.
+
+    Returns:
+        Hour, cell, and decisions and requests (shape (rows, 2)) of every row that has decisions.
+    """
+    query = (
+        "SELECT pane, cell, n, q FROM counts"
+        " WHERE grain = :grain AND pane >= :first AND pane < :end AND n <> 0 ORDER BY pane, cell"
+    )
+    hours = {"grain": int(Grain.HOUR), "first": first, "end": end}
+    rows = connection.execute(sa.text(query), hours).all()
+    table = np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), 4)
+    return table[:, 0], table[:, 1], table[:, 2:]
 
 
 def write_detection(connection: sa.Connection, change: DetectionChange, consumed_at: int) -> None:

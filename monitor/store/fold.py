@@ -28,6 +28,8 @@ from monitor.store.detection import (
     FrozenCohort,
     StoredDetection,
     counted_cohort,
+    counted_requests,
+    first_counted,
     read_cohorts,
     read_detection,
     write_detection,
@@ -269,6 +271,16 @@ class EvaluatorStore:
         """The cohort of an hour as it is counted now."""
         with reading(self._engine) as connection:
             return counted_cohort(connection, hour, live=live)
+
+    def first_counted(self) -> int | None:
+        """The oldest hour that anything is counted of."""
+        with reading(self._engine) as connection:
+            return first_counted(connection)
+
+    def counted_requests(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Hour, cell, and decisions and requests of the hours ``first`` to ``end`` (exclusive)."""
+        with reading(self._engine) as connection:
+            return counted_requests(connection, first, end)
 
     def frozen_cohorts(self, first: int, end: int) -> list[FrozenCohort]:
         """What the detectors consumed of the hours ``first`` to ``end`` (exclusive)."""

@@ -31,6 +31,8 @@ from monitor.store.detection import (
     FrozenCohort,
     StoredDetection,
     counted_cohort,
+    counted_requests,
+    first_counted,
     read_cohorts,
     read_detection,
     write_detection,
@@ -139,6 +141,29 @@ def test_a_cohort_is_frozen_from_the_counts_of_its_hour(engine: sa.Engine) -> No
     with db.writing(engine) as connection:
         add_counts(connection, panes)
     assert list(map(plain, cohorts(engine))) == [plain(found)], "later labels change nothing"
+
+
+def test_requests_are_read_hour_by_hour_with_their_decisions(engine: sa.Engine) -> None:
+    hours = {hour: random_counts(hour, 20) for hour in range(HOUR0, HOUR0 + 4)}
+    hours[HOUR0].values[3, Counter.N] = 0
+    panes = [PaneCounts(int(Grain.HOUR), hour, counts) for hour, counts in hours.items()]
+    panes.append(PaneCounts(int(Grain.DAY), HOUR0 - 5, random_counts(7)))
+    with db.reading(engine) as connection:
+        assert first_counted(connection) is None
+        nothing = counted_requests(connection, 0, HOUR0)
+    assert [column.shape for column in nothing] == [(0,), (0,), (0, 2)]
+    with db.writing(engine) as connection:
+        add_counts(connection, panes)
+    with db.reading(engine) as connection:
+        assert first_counted(connection) == HOUR0
+        found = counted_requests(connection, HOUR0, HOUR0 + 2)
+    rows = [
+        (hour, key, values[Counter.N], values[Counter.Q])
+        for hour in (HOUR0, HOUR0 + 1)
+        for key, values in zip(hours[hour].keys.tolist(), hours[hour].values.tolist(), strict=True)
+        if values[Counter.N]
+    ]
+    assert [(*pair, *q) for *pair, q in zip(*(x.tolist() for x in found), strict=True)] == rows
 
 
 def test_an_hour_has_its_turn_once(engine: sa.Engine) -> None:

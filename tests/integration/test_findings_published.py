@@ -1,8 +1,9 @@
-"""A breach as it is published: it comes and goes with release blocks, and never between them."""
+"""What is found, as it is published: it comes and goes with blocks, and never between them."""
 
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -11,34 +12,42 @@ from pathlib import Path
 import numpy as np
 import pytest
 from adversary.service import settings_text
-from adversary.worlds import AUDIT_RATES, DAY, HOUR, START, Shape, World
+from adversary.worlds import AUDIT_RATES, DAY, HOUR, SECOND, START, Shape, World
 from releasing import MARGIN, Releasing, instants, prompt
 
+from alerts.exposition import Renderer
+from monitor.core.annotations import Annotation
 from monitor.core.contract import Metric, State
 from monitor.core.findings import CROSSED
-from monitor.core.snapshot import GroupTable, SliceRow, decode
+from monitor.core.snapshot import GroupTable, Noted, SliceRow, decode
+from monitor.core.time import Grain, pane_start
+from monitor.detection.findings import Ledger, RateChange, VersionChange
 
 DAYS, A_DAY = 10, 800
 BREACH, REPAIR = START + 2 * DAY, START + 4 * DAY
+RELEASE = START + 6 * DAY
 FULLY = AUDIT_RATES.index(1.0)
 WORSE = "a=a0"
 TPR = Metric.TPR
 
 
-def repaired() -> World:
-    """Two slices alike, but that one is served far less from one day to another; all labelled."""
+def repaired(breach: int = BREACH, repair: int = REPAIR) -> World:
+    """Two slices alike, but that one is served far less from one day to another; all labelled.
+
+    Later other versions answer that one.
+    """
     rng, size = np.random.default_rng(5), DAYS * A_DAY
     at = START + np.arange(size) * (DAY // A_DAY) + 1
     atom = rng.permutation(np.arange(size) % 2)
-    low = (atom == 0) & (at >= BREACH) & (at < REPAIR)
+    low = (atom == 0) & (at >= breach) & (at < repair)
     route = (rng.random(size) >= np.where(low, 0.3, 0.7)).astype(np.int64)
     ready = (rng.random(size) < 0.6).astype(np.int64)
     one, all_of_them = np.ones(size, np.int64), np.arange(size)
     world = World(
         seed=5, shape=Shape((2,), DAYS), attributes={"a": ("a0", "a1")}, atoms=(("a0",), ("a1",)),
         at=at, arrives=at, atom=atom, route=route, band=rng.integers(0, 3, size),
-        rate=np.full(size, FULLY), asked=one, version=0 * one, says=all_of_them, said_at=at,
-        labelled=one, ready=ready,
+        rate=np.full(size, FULLY), asked=one, version=1 * ((atom == 0) & (at >= RELEASE)),
+        says=all_of_them, said_at=at, labelled=one, ready=ready,
     )  # fmt: skip
     return prompt(world)
 
@@ -49,10 +58,10 @@ MOMENTS = instants(WORLD, 3 * HOUR, END)
 
 
 @contextmanager
-def site(folder: Path) -> Iterator[Releasing]:
+def site(folder: Path, world: World = WORLD) -> Iterator[Releasing]:
     folder.mkdir()
-    text = settings_text(WORLD, exact=False).replace('clock = "history"', 'clock = "live"')
-    with Releasing(WORLD, folder, text) as made:
+    text = settings_text(world, exact=False).replace('clock = "history"', 'clock = "live"')
+    with Releasing(world, folder, text) as made:
         yield made
 
 
@@ -126,7 +135,8 @@ def test_evidence_is_full_while_it_stands_and_only_then(shown: list[GroupTable])
         one = row(table)
         assert (one.evidence.get(TPR) == CROSSED) == (one.states[TPR] is State.BREACH)
         hidden = {m for m, state in one.states.items() if state is State.SUPPRESSED}
-        assert not hidden & {*one.evidence, *one.breach_since, *one.detectable_gaps}
+        noted = {n.metric for n in one.noted}
+        assert not hidden & {*one.evidence, *one.breach_since, *one.detectable_gaps, *noted}
 
 
 def test_nothing_changes_between_the_ends_of_blocks(shown: list[GroupTable]) -> None:
@@ -145,7 +155,86 @@ def test_nothing_changes_between_the_ends_of_blocks(shown: list[GroupTable]) -> 
 
 def labelled_part(one: SliceRow) -> tuple[object, ...]:
     tables = (one.states, one.evidence, one.breach_since, one.detectable_gaps)
-    return tuple({m: x for m, x in table.items() if m.labelled} for table in tables)
+    noted = tuple(n for n in one.noted if n.metric is None or n.metric.labelled)
+    return noted, *({m: x for m, x in table.items() if m.labelled} for table in tables)
+
+
+def ledger(one: Releasing) -> Ledger:
+    """What advises, as the store holds it."""
+    (body,) = (part for name, part in one.detection()["detector"] if name == "~found")
+    assert isinstance(body, bytes)
+    return Ledger.from_bytes(body)
+
+
+def test_a_version_change_is_noted_with_the_block_that_first_shows_it(
+    alone: Releasing, shown: list[GroupTable]
+) -> None:
+    change = ledger(alone).tallies[VersionChange("replies", "a", WORSE)]
+    assert (change.count, RELEASE <= change.last < RELEASE + 6 * HOUR) == (1, True)
+    edges = {t.labelled.end for t in shown if t.labelled is not None}
+    expected = Noted(Annotation.VERSION_CHANGE, None, 1, min(e for e in edges if e > change.last))
+    for table in shown:
+        noted = [n for n in row(table).noted if n.annotation is Annotation.VERSION_CHANGE]
+        seen = table.labelled is not None and table.labelled.end >= expected.latest
+        assert noted == ([expected] if seen else [])
+    assert row(shown[-1]).noted[-1] == expected
+
+
+def test_the_page_says_how_often_and_when_last(alone: Releasing, shown: list[GroupTable]) -> None:
+    page = Renderer(10_000).render(decode(alone.snapshots()[-1])).plain.decode()
+    samples = dict(line.rsplit(" ", 1) for line in page.splitlines() if line[0] != "#")
+    expected = {}
+    for one in row(shown[-1]).noted:
+        metric = one.metric.value if one.metric else ""
+        labels = f'contract="replies",metric="{metric}",group_by="a",slice="{WORSE}",window="7d"'
+        labels = f'{{{labels},finding="{one.annotation.value}"}}'
+        expected[f"slicewatch_slice_findings{labels}"] = one.count
+        expected[f"slicewatch_slice_finding_timestamp_seconds{labels}"] = one.latest / SECOND
+    assert len(expected) == 10, "both of river's detectors on both rates, and the versions"
+    assert {s: float(x) for s, x in samples.items() if "_finding" in s} == expected
+
+
+def test_river_s_changes_are_counted_up_to_the_end_of_the_newest_block(
+    alone: Releasing, shown: list[GroupTable]
+) -> None:
+    """Every table says what was found before its end, however far the cohorts were by then."""
+    hours: dict[tuple[Annotation, Metric], list[int]] = defaultdict(list)
+    for subject, timeline in ledger(alone).of("replies", "a").items():
+        if isinstance(subject, RateChange):
+            assert timeline.totals == list(range(1, len(timeline.totals) + 1))
+            found = (pane_start(hour, Grain.HOUR) for hour in timeline.hours)
+            hours[Annotation(subject.detector.value), subject.metric] += found
+    assert {Annotation.ADWIN, Annotation.PAGE_HINKLEY} == {annotation for annotation, _ in hours}
+    edges = sorted({t.labelled.end for t in shown if t.labelled is not None})
+    for table in shown:
+        end = table.labelled.end if table.labelled is not None else 0
+        expected = {
+            Noted(*mark, len(before), min(edge for edge in edges if edge > max(before)))
+            for mark, found in hours.items()
+            if (before := [at for at in found if at < end])
+        }
+        assert {n for n in row(table).noted if n.metric is not None} == expected
+
+
+def test_a_breach_that_lasts_over_the_week_is_noted_of_the_weekly_list(tmp_path: Path) -> None:
+    """By the first block that ends after Monday's first hour."""
+    with site(tmp_path / "store", repaired(START + 4 * DAY, END)) as one:
+        for now in instants(WORLD, 12 * HOUR, START + 8 * DAY):
+            one.until(now)
+        shown = [t for t in tables(one.snapshots()) if t.labelled is not None]
+    first = START + 7 * DAY + 6 * HOUR
+    expected = Noted(Annotation.GAP, TPR, 1, first)
+    for table in shown:
+        assert table.labelled is not None
+        assert (expected in row(table).noted) == (table.labelled.end >= first)
+        listed = {n.metric: n for n in row(table).noted if n.annotation is Annotation.GAP}
+        assert listed.get(TPR, expected) == expected
+    assert expected in row(shown[-1]).noted
+    assert expected not in row(shown[-3]).noted
+
+
+def test_what_is_noted_is_noted_in_its_slice_alone(shown: list[GroupTable]) -> None:
+    assert {one.slice for table in shown for one in table.rows if one.noted} == {WORSE}
 
 
 def test_restarts_publish_the_same_bytes(alone: Releasing, tmp_path: Path) -> None:

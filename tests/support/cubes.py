@@ -42,6 +42,7 @@ class Cell:
     labelled: int = 0
     ready: int = 0
     requested: int | None = None
+    version: int = 0
 
 
 def auto(
@@ -70,7 +71,7 @@ def table(cells: Iterable[Cell]) -> tuple[Counts, CellIndex]:
     keys, rows, meaning = [], [], {}
     for cell in cells:
         text = atom_text(cell.atom)
-        key = content_id(f"{text}|{cell.stratum.code}")
+        key = content_id(f"{text}|{cell.stratum.code}|{cell.version}")
         row = np.zeros(COUNTERS, np.int64)
         row[Counter.N], row[Counter.LABELLED], row[Counter.READY] = (
             cell.n,
@@ -80,13 +81,14 @@ def table(cells: Iterable[Cell]) -> tuple[Counts, CellIndex]:
         row[Counter.Q] = cell.labelled if cell.requested is None else cell.requested
         keys.append(key)
         rows.append(row)
-        meaning[key] = (content_id(text), cell.stratum.code, text)
+        meaning[key] = (content_id(text), cell.stratum.code, text, cell.version)
     ids = sorted(meaning)
     index = CellIndex(
         cells=np.array(ids, np.int64),
         atoms=np.array([meaning[key][0] for key in ids], np.int64),
         strata=np.array([meaning[key][1] for key in ids], np.int64),
-        atom_texts={atom: text for atom, _, text in meaning.values()},
+        atom_texts={atom: text for atom, _, text, _ in meaning.values()},
+        versions=np.array([meaning[key][3] for key in ids], np.int64),
     )
     values = np.array(rows, np.int64).reshape(-1, COUNTERS)
     return Counts.of(np.array(keys, np.int64), values), index
@@ -151,7 +153,10 @@ def build_contract(
         builder.window(
             w.kind.name,
             w.blocks,
-            [builder.group(group, w.blocks, maps[group.name]) for group in settings.group_bys],
+            [
+                builder.group(builder.pooled(group, w.blocks, maps[group.name]))
+                for group in settings.group_bys
+            ],
         )
         for w in windows
     ]

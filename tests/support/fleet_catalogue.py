@@ -197,6 +197,14 @@ def nulls(sizes: Sizes) -> list[World]:
             path=shifted(swinging, lambda day: 0.10 * np.sin(2 * np.pi * day / 7)),
             watches=ALL_GAPS,
         ),
+        # Slices are busy at different hours, and in some of them all are served less.
+        replace(
+            flat,
+            name="swing within a day, unequal hours",
+            path=shifted(swinging, lambda day: 0.10 * np.sin(2 * np.pi * day)),
+            busy=_busy(n),
+            watches=ALL_GAPS,
+        ),
         replace(flat, name="mix shift", path=mixing(n), profile=BAND_OF_CLASS),
         replace(base, name="audits 5 %, review 100 %"),
         replace(base, name="two audit rates", audits=_two_rates(n)),
@@ -347,6 +355,13 @@ def _fleet(first: Rates, others: Rates, slices: int) -> list[Rates]:
 def _traffic(slices: int) -> Floats:
     """1,000 reviewed decisions a day and slice."""
     return np.full(slices, 1_000 / HOURS)
+
+
+def _busy(slices: int) -> Floats:
+    """One slice after the other is busiest, three times as much as twelve hours later."""
+    hours, peaks = np.arange(HOURS)[:, None], HOURS * np.arange(slices) / slices
+    busy: Floats = 1 + 0.5 * np.cos(2 * np.pi * (hours - peaks) / HOURS)
+    return busy
 
 
 def _two_rates(slices: int) -> Audits:

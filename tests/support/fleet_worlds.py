@@ -141,7 +141,7 @@ class World:
         name: as printed.
         days: how long it lasts.
         path: the population over time.
-        hourly: reviewed decisions an hour, shape (S,).
+        hourly: reviewed decisions an hour, shape (S,); the mean of a day.
         audits: which are labelled.
         watches: the streams.
         reference: row of the reference slice; None is the complement.
@@ -149,6 +149,7 @@ class World:
         change: day from which something is in breach; None where nothing ever is.
         version_days: a version change is annotated so often; 0 is never.
         seed: of the draws.
+        busy: how busy each hour of a day is, shape (24, S), 1 on average; None is always the same.
     """
 
     name: str
@@ -162,6 +163,7 @@ class World:
     change: int | None = None
     version_days: int = 0
     seed: tuple[int, ...] = (0,)
+    busy: Floats | None = None
 
     @property
     def size(self) -> int:
@@ -198,6 +200,13 @@ class World:
             limit=watch.limit,
         )
 
+    def traffic(self, hours: Int64s) -> Floats:
+        """Reviewed decisions in each of these hours, shape (T, S)."""
+        if self.busy is None:
+            return np.broadcast_to(self.hourly, (len(hours), self.size))
+        traffic: Floats = self.busy[hours % HOURS] * self.hourly
+        return traffic
+
     def cohorts(self) -> Iterator[WorldCohort]:
         """Every hour in order; the same draws each time."""
         rng = np.random.default_rng(self.seed)
@@ -210,14 +219,15 @@ class World:
 
     def harm(self, metric: Metric) -> tuple[Floats, Floats]:
         """True rate of every hour and slice, and of its reference, higher is worse, (H, S)."""
-        population = self.path(np.arange(self.days * HOURS) / HOURS)
-        hits, trials = _expected(population, metric)
-        weight = trials * self.hourly
+        hours = np.arange(self.days * HOURS)
+        hits, trials = _expected(self.path(hours / HOURS), metric)
+        traffic = self.traffic(hours)
+        weight = trials * traffic
         if self.reference is not None:
             row = slice(self.reference, self.reference + 1)
             return hits / trials, np.broadcast_to((hits / trials)[:, row], hits.shape)
         others = weight.sum(axis=1, keepdims=True) - weight
-        total = hits * self.hourly
+        total = hits * traffic
         rest = total.sum(axis=1, keepdims=True) - total
         return hits / trials, rest / np.where(others > 0, others, np.nan)
 
@@ -237,15 +247,16 @@ class World:
     def _draw(self, rng: np.random.Generator, days: Floats) -> tuple[Int64s, Int64s]:
         """Counts of (T, S, route, rate, band, ready, labelled), and blocked (T, S)."""
         population = self.path(days)
+        traffic = self.traffic(np.arange(HOURS))
         asked = self.audits.rates * self.audits.present[:, :, None]
         labelled = np.stack([1 - asked, asked], axis=-1)
         mean = np.einsum(
-            "s,tsrby,srq,srql->tsrqbyl",
-            *(self.hourly, population.cells(self.profile), self.audits.mix, labelled),
+            "ts,tsrby,srq,srql->tsrqbyl",
+            *(traffic, population.cells(self.profile), self.audits.mix, labelled),
             optimize=True,
         )
         odds = population.blocked / (1 - population.blocked)
-        return rng.poisson(mean), rng.poisson(self.hourly * odds)
+        return rng.poisson(mean), rng.poisson(traffic * odds)
 
 
 def harm_limit(watch: Watch) -> float:

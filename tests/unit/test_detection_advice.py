@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from fleet_cells import AUDITS, MONDAY, Cells, Traffic, coding, contract
 
-from monitor.core.annotations import Fault
 from monitor.core.cells import Counter, Counts, Route, StratumColumns, decode_strata
 from monitor.core.coding import Coding
 from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.rollup import roll_up
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advice import Advice
+from monitor.detection.advisory import Tally
 from monitor.detection.changes import Change, Detector
 from monitor.detection.cohort import Layout, SliceCohort
 from monitor.detection.delays import Timing
@@ -28,11 +28,12 @@ from monitor.detection.findings import (
     Drift,
     Findings,
     LabelDelay,
+    ListedGap,
     MixShift,
     RateChange,
-    RequestFault,
+    VersionChange,
 )
-from monitor.detection.fleet import Fleet, UseCase
+from monitor.detection.fleet import Advance, Fleet, UseCase
 from monitor.detection.labels import RATES, CellLabels, Places
 from monitor.detection.projection import trials
 
@@ -75,17 +76,22 @@ class Site:
     def see(
         self, hour: int, traffic: Traffic, change: Changed = asked, cells: Cells = ALL
     ) -> dict[str, UseCase]:
-        """An hour's cohort; hours have their own seeds."""
+        """An hour's cohort."""
+        return dict(self.cohort(hour, traffic, change, cells).seen)
+
+    def cohort(self, hour: int, traffic: Traffic, change: Changed, cells: Cells) -> Advance:
+        """What an hour brings the fleet; hours have their own seeds."""
         rng = np.random.default_rng((7, hour))
         counts = change(hour, cells.hour(rng, traffic))
-        return dict(self.fleet.advance(MONDAY + hour, counts, cells.index).seen)
+        return self.fleet.advance(MONDAY + hour, counts, cells.index)
 
     def play(
         self, hours: range, traffic: Traffic = CALM, change: Changed = asked, cells: Cells = ALL
     ) -> None:
         for hour in hours:
-            seen = self.see(hour, traffic, change, cells)
-            self.findings.append(self.advice.advance(MONDAY + hour, seen, cells.index))
+            one = self.cohort(hour, traffic, change, cells)
+            found = self.advice.advance(MONDAY + hour, one.seen, cells.index, one.listed)
+            self.findings.append(found)
 
     def restart(self, **parts: bytes) -> None:
         self.advice = Advice.start(self.contracts, self.coding, parts=self.advice.parts() | parts)
@@ -138,7 +144,8 @@ def test_a_stop_after_any_hour_is_seen_in_nothing() -> None:
             assert not stopped.advice.renewed
     assert stopped.findings == straight.findings
     assert stopped.advice.parts() == straight.advice.parts()
-    assert {type(subject) for subject in straight.found} >= {Drift, RateChange}
+    kinds = {type(subject) for subject in straight.found}
+    assert kinds >= {Drift, ListedGap, RateChange, VersionChange}
 
 
 def test_the_fleet_and_what_advises_share_one_table(settled: Site) -> None:
@@ -210,8 +217,22 @@ def test_a_drop_inside_every_mix_is_drift_and_other_requests_are_not(settled: Si
     assert last.drifted == (Drift("c", "a", "a=u", Metric.TPR),)
     assert last.mix_shifted == (MixShift("c", "a", "a=v", Metric.TPR),)
     assert not any(one.drifted or one.mix_shifted for one in site.findings[:-1])
+    assert not last.listed, "of the two together about as many are served"
     tally = site.advice.tallies[last.drifted[0]]
     assert (tally.count, tally.last) == (1, last.at)
+
+
+def test_all_streams_of_a_slice_and_metric_on_the_weekly_list_are_one_finding(
+    settled: Site,
+) -> None:
+    site, hour = copy_of(settled), 4 * DAY
+    listed = [s for s in site.fleet.streams if s.slice == "a=u" and s.metric is not Metric.FPR]
+    assert len(listed) == 4, "either direction"
+    found = site.advice.advance(MONDAY + hour, site.see(hour, CALM), ALL.index, listed)
+    gaps = {ListedGap("c", "a", "a=u", metric) for metric in (Metric.TPR, Metric.BLOCKED)}
+    assert len(found.listed) == 2
+    assert set(found.listed) == set(found.subjects) == gaps
+    assert all(site.advice.tallies[gap] == Tally(1, found.at) for gap in gaps)
 
 
 def test_river_finds_the_drop_and_it_is_counted_with_its_time(settled: Site) -> None:
@@ -225,24 +246,6 @@ def test_river_finds_the_drop_and_it_is_counted_with_its_time(settled: Site) -> 
         tally = site.advice.tallies[one]
         assert tally.count == changes.count(one)
         assert tally.last == max(f.at for f in site.findings if one in f.changed)
-
-
-def test_a_sampler_that_asks_for_half_is_found_in_its_stratum(settled: Site) -> None:
-    site = copy_of(settled)
-
-    def fewer(hour: int, counts: Counts) -> Counts:
-        """Every second request of one stratum is lost, and its label with it."""
-        values = asked(hour, counts).values
-        rows = (strata(counts).route == Route.AUTO_SERVE) & (strata(counts).rate == 1)
-        values[rows, Counter.Q] //= 2
-        return Counts(counts.keys, values)
-
-    site.play(range(4 * DAY, 5 * DAY), change=fewer)
-    fault = RequestFault("c", "", "", Route.AUTO_SERVE, 1, Fault.TOO_FEW)
-    assert site.found == {fault}
-    hours = [one.at for one in site.findings if one.faults]
-    tally = site.advice.tallies[fault]
-    assert (tally.count, tally.last) == (len(hours), hours[-1])
 
 
 def test_labels_of_one_slice_that_come_later_are_told_at_the_end_of_the_week() -> None:
@@ -269,10 +272,16 @@ def test_a_release_restarts_the_baselines_and_nothing_else(settled: Site) -> Non
     seen = old.see(hour, CALM)["c"]
     assert seen.thinned is not None
     released = replace(seen, counts=ALL.renewed(seen.counts), thinned=ALL.renewed(seen.thinned))
-    for site, cohort in ((old, seen), (new, released)):
+    found = [
         site.advice.advance(MONDAY + hour, {"c": cohort}, ALL.index)
+        for site, cohort in ((old, seen), (new, released))
+    ]
+    changes = tuple(VersionChange("c", "a", text) for text in ("a=u", "a=v"))
+    assert [one.versions for one in found] == [(), changes]
+    assert [one.advice.changed_at("c", "a", "a=u") for one in (old, new)] == [None, found[1].at]
+    assert new.advice.changed_at("c", "a", "a=__other__") is None
     before, after = old.advice.parts(), new.advice.parts()
-    assert [name for name in before if before[name] != after[name]] == ["~drift/c/a"]
+    assert {name for name in before if before[name] != after[name]} == {"~drift/c/a", "~found"}
     for site, finished in ((old, True), (new, False)):
         drift = site.advice.watches[0].drifts["a"]
         for rate in RATES:
@@ -289,7 +298,7 @@ def test_without_a_rate_that_all_labels_can_be_thinned_to_they_are_not_fed() -> 
     site.advice.advance(MONDAY, seen, ALL.index)
     (watch,) = site.advice.watches
     assert not watch.river.slices
-    assert np.isfinite(watch.requests.mixture.statistic()).any(), "what needs no labels goes on"
+    assert watch.delays["a"].tally.pairs.any(), "what needs no thinned labels goes on"
 
 
 # How cells become slices and mixes.

@@ -13,13 +13,14 @@ import pytest
 from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 
 from monitor.core.blocks import Span
-from monitor.core.cells import Counts
+from monitor.core.cells import Counter, Counts, Int64s
 from monitor.core.completeness import CohortState
 from monitor.core.contract import Contract, GroupBy
 from monitor.core.time import DAY, HOUR
 from monitor.detection import arrays
 from monitor.evaluate.cohorts import Cohorts
-from monitor.evaluate.detect import RESOLVE_SPAN, Detection, DetectionPolicy, Inputs
+from monitor.evaluate.detect import RESOLVE_SPAN, Detection, DetectionPolicy
+from monitor.evaluate.inputs import Inputs
 from monitor.store.detection import Crossing, DetectionChange, FrozenCohort, StoredDetection
 from monitor.store.fold import EvaluatorStore
 
@@ -31,10 +32,12 @@ BROKEN, MENDED, LAST = 2, 6, 13
 """Days: between the first two, most of what is ready in the slice a=u is sent to review."""
 
 
-def counted(hour: int) -> Counts:
+def counted(hour: int, released: int | None = None) -> Counts:
+    """By other versions from an hour on."""
     bad = BROKEN * 24 <= hour - MONDAY < MENDED * 24
     served = np.array([0.1 if bad else 0.85, 0.85])
-    return CELLS.hour(np.random.default_rng(hour), Traffic(hourly=40, tpr=served, audit=1))
+    counts = CELLS.hour(np.random.default_rng(hour), Traffic(hourly=40, tpr=served, audit=1))
+    return counts if released is None or hour < released else CELLS.renewed(counts)
 
 
 @dataclass
@@ -45,6 +48,8 @@ class Kept:
         policy: of the next start.
         asked: hours up to which frozen cohorts were asked for.
         hollow: hours whose labels never came.
+        excluded: spans that are known to be bad.
+        released: the hour from which on other versions answer.
     """
 
     policy: DetectionPolicy
@@ -53,12 +58,24 @@ class Kept:
     asked: list[tuple[int, int]] = field(default_factory=list)
     hollow: frozenset[int] = frozenset()
     excluded: Sequence[Span] = ()
+    released: int | None = None
 
     def detection_state(self) -> StoredDetection:
         return self.state
 
     def counted_cohort(self, hour: int, *, live: bool) -> FrozenCohort:
-        return FrozenCohort.of(hour, counted(hour), live=live)
+        return FrozenCohort.of(hour, counted(hour, self.released), live=live)
+
+    def first_counted(self) -> int:
+        return MONDAY
+
+    def counted_requests(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+        hours = {hour: counted(hour) for hour in range(first, end)}
+        return (
+            np.repeat([*hours], [len(one.keys) for one in hours.values()]),
+            np.concatenate([one.keys for one in hours.values()]),
+            np.concatenate([one.values[:, (Counter.N, Counter.Q)] for one in hours.values()]),
+        )
 
     def frozen_cohorts(self, first: int, end: int) -> list[FrozenCohort]:
         self.asked.append((first - MONDAY, end - MONDAY))
@@ -96,7 +113,7 @@ class Kept:
         parts = {name: x for name, x in self.state.parts.items() if name not in change.dropped}
         self.cohorts += change.cohorts
         crossings = tuple(kept[number] for number in sorted(kept))
-        newest = change.cohorts[-1].hour
+        newest = change.cohorts[-1].hour if change.cohorts else self.state.consumed
         self.state = StoredDetection(parts | dict(change.parts), newest, crossings)
         standing = [one.stream for one in crossings if one.resolved_at is None]
         assert len(standing) == len(set(standing)), "one stands once"
@@ -143,6 +160,19 @@ def test_a_page_ends_after_it_is_mended_and_not_before(
         since = crossing.resolved_at - MONDAY * HOUR
         assert MENDED * DAY < since <= (MENDED + 7) * DAY
         assert since % DAY == 0, "looked at when a day begins"
+
+
+def test_what_other_versions_replaced_ends_no_page(
+    lived: tuple[Kept, list[DetectionChange]],
+) -> None:
+    """The same days, but that versions change an hour before the page would have ended."""
+    (before,) = (crossing for crossing in lived[0].state.crossings if of_gap(crossing))
+    assert before.resolved_at is not None
+    one = kept(released=before.resolved_at // HOUR - 1)
+    one.run(LAST * 24)
+    (after,) = (crossing for crossing in one.state.crossings if of_gap(crossing))
+    assert after.latest == before.latest
+    assert after.resolved_at is None or after.resolved_at >= before.resolved_at + DAY
 
 
 def test_an_end_is_looked_for_once_a_day_in_the_days_before(

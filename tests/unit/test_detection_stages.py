@@ -4,6 +4,7 @@ from collections import Counter as Tally
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
@@ -13,11 +14,27 @@ from monitor.detection.stages import (
     Passage,
     Share,
     Stage,
-    diverging_stage,
+    diverging_stages,
+    ready_counts,
     stage_counts,
 )
 
 BANDS = 4
+
+
+def one_slice(through: npt.ArrayLike, stopped: npt.ArrayLike) -> Passage:
+    return Passage.of_decisions([through], [stopped])
+
+
+def ready_of(*tables: npt.ArrayLike) -> Passage:
+    """Of one slice; decisions, labels and ready ones by (route, rate, band)."""
+    decisions, labelled, ready = (np.array([table], np.float64) for table in tables)
+    return Passage.of_ready(decisions, labelled, ready)
+
+
+def diverging_stage(one: Passage, other: Passage) -> Divergence:
+    (found,) = diverging_stages(one, other)
+    return found
 
 
 @dataclass(frozen=True)
@@ -41,7 +58,7 @@ class World:
         _, passed, band, served = self.draw(rng, n)
         through = np.zeros((2, BANDS), np.int64)
         np.add.at(through, ((~served)[passed].astype(int), band[passed]), 1)
-        return Passage.of_decisions(through, [0, 0, (~passed).sum()])
+        return one_slice(through, [0, 0, (~passed).sum()])
 
     def ready_ones(self, rng: np.random.Generator, n: int, audit: float) -> Passage:
         """All of human_review labelled, and a sample of auto_serve."""
@@ -52,7 +69,7 @@ class World:
             table = np.zeros((2, 1, BANDS), np.int64)
             np.add.at(table, ((~served)[counted_].astype(int), 0, band[counted_]), 1)
             tables.append(table)
-        return Passage.of_ready(*tables)
+        return ready_of(*tables)
 
 
 USUAL = World()
@@ -114,13 +131,11 @@ def test_fewer_ready_requests_are_a_difference_of_scores_in_all_decisions() -> N
 
 def random_passage(rng: np.random.Generator) -> Passage:
     through = rng.integers(0, 60, (2, BANDS)) * (rng.random((2, BANDS)) < 0.7)
-    return Passage.of_decisions(through, rng.integers(0, 9, 3))
+    return one_slice(through, rng.integers(0, 9, 3))
 
 
 def selection(side: Passage) -> float:
-    return float(
-        (side.through[0].sum() + side.stopped[0]) / (side.bands.sum() + side.stopped.sum())
-    )
+    return float((side.through[:, 0].sum() + side.stopped[:, 0].sum()) / side.sizes.sum())
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -139,7 +154,7 @@ def test_swapping_and_scaling(seed: int) -> None:
     one, other = random_passage(rng), random_passage(rng)
     plain = diverging_stage(one, other)
     order = rng.permutation(BANDS)
-    turned = diverging_stage(*(replace(x, through=x.through[:, order]) for x in (one, other)))
+    turned = diverging_stage(*(replace(x, through=x.through[..., order]) for x in (one, other)))
     assert turned.parts == pytest.approx(plain.parts)
     assert turned.errors == pytest.approx(plain.errors)
     larger = diverging_stage(
@@ -150,8 +165,8 @@ def test_swapping_and_scaling(seed: int) -> None:
 
 
 def test_parts_by_hand() -> None:
-    one = Passage.of_decisions([[0, 40], [40, 0]], [0, 0, 20])
-    other = Passage.of_decisions([[10, 40], [40, 10]], [0, 0, 0])
+    one = one_slice([[0, 40], [40, 0]], [0, 0, 20])
+    other = one_slice([[10, 40], [40, 10]], [0, 0, 0])
     found = diverging_stage(one, other)
     # .8 x .5 - .5; the score bands are alike; .8 x (.5 x (0 - .2) + .5 x (1 - .8)).
     assert found.parts == pytest.approx((-0.1, 0, 0))
@@ -175,20 +190,20 @@ def test_the_errors_are_those_of_chance() -> None:
 def test_audits_of_everything_count_like_decisions() -> None:
     decisions = np.array([[[5, 60, 9]], [[30, 20, 1]]])
     ready = np.array([[[3, 55, 9]], [[10, 12, 1]]])
-    complete = Passage.of_ready(decisions, decisions, ready)
-    assert complete.through == pytest.approx(ready.sum(axis=1))
+    complete = ready_of(decisions, decisions, ready)
+    assert complete.through[0] == pytest.approx(ready.sum(axis=1))
     assert complete.dispersion == pytest.approx(1)
-    assert complete.stopped.tolist() == [0, 0, 0]
+    assert complete.stopped.tolist() == [[0, 0, 0]]
 
 
 def test_a_band_without_labels_takes_the_rate_of_its_route() -> None:
     decisions = np.array([[[40, 100]], [[10, 10]]])
     labelled = np.array([[[0, 10]], [[10, 10]]])
     ready = np.array([[[0, 8]], [[4, 5]]])
-    assert Passage.of_ready(decisions, labelled, ready).through.tolist() == [[32, 80], [4, 5]]
+    assert ready_of(decisions, labelled, ready).through.tolist() == [[[32, 80], [4, 5]]]
 
 
-EMPTY = Passage.of_decisions(np.zeros((2, BANDS)), np.zeros(3))
+EMPTY = one_slice(np.zeros((2, BANDS)), np.zeros(3))
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -202,8 +217,8 @@ def test_no_decisions_no_difference(other: Passage, turned: bool) -> None:
 
 def test_a_gate_that_stops_everything_is_the_gate() -> None:
     found = diverging_stage(
-        Passage.of_decisions(np.zeros((2, 2)), [0, 0, 100]),
-        Passage.of_decisions([[20, 40], [30, 10]], [0, 0, 0]),
+        one_slice(np.zeros((2, 2)), [0, 0, 100]),
+        one_slice([[20, 40], [30, 10]], [0, 0, 0]),
     )
     assert found.stage is Stage.EVIDENCE
     assert found.parts == pytest.approx((-0.6, 0, 0))
@@ -212,8 +227,8 @@ def test_a_gate_that_stops_everything_is_the_gate() -> None:
 def test_serving_without_evidence_is_the_threshold() -> None:
     """Whatever chooses the route did not heed the gate."""
     found = diverging_stage(
-        Passage.of_decisions([[0, 0], [300, 0]], [200, 0, 0]),
-        Passage.of_decisions([[0, 0], [300, 0]], [0, 0, 200]),
+        one_slice([[0, 0], [300, 0]], [200, 0, 0]),
+        one_slice([[0, 0], [300, 0]], [0, 0, 200]),
     )
     assert found.stage is Stage.THRESHOLD
     assert found.parts == pytest.approx((0, 0, 0.4))
@@ -222,9 +237,7 @@ def test_serving_without_evidence_is_the_threshold() -> None:
 def test_sure_but_small_is_not_named() -> None:
     through = np.array([[500_000, 0], [500_000, 0]])
     shifted = through + np.array([[9_000, 0], [-9_000, 0]])
-    found = diverging_stage(
-        Passage.of_decisions(shifted, np.zeros(3)), Passage.of_decisions(through, np.zeros(3))
-    )
+    found = diverging_stage(one_slice(shifted, np.zeros(3)), one_slice(through, np.zeros(3)))
     assert found.parts[2] > 10 * found.errors[2]
     assert found.stage is Stage.NONE
 
@@ -247,3 +260,37 @@ def test_counts_by_stage() -> None:
     through, stopped = stage_counts(counts, 3)
     assert through.tolist() == [[[0, 0, 55], [30, 0, 0]], [[1, 0, 0], [0, 0, 0]]]
     assert stopped.tolist() == [[0, 4, 9], [0, 0, 0]]
+
+
+def test_ready_counts_are_those_of_reviewed_strata() -> None:
+    counts = slice_counts(
+        {
+            "a": {
+                auto(2, 0): counted(50, 50, 40),
+                auto(2, 5): counted(40, 4, 3),
+                review(0): counted(30, 31, 33),
+                blocked(): counted(7),
+                Stratum(review().route, 0, 0, evidence_passed=False): counted(4, 4, 4),
+                Stratum(auto().route, 0, 0, probe=True): counted(99, 99, 99),
+            },
+            "b": {},
+        }
+    )
+    decisions, labelled, ready = ready_counts(counts)
+    assert decisions.tolist() == [[[[0, 50], [0, 40]], [[31, 0], [0, 0]]], [[[0, 0], [0, 0]]] * 2]
+    assert labelled.tolist() == [[[[0, 50], [0, 4]], [[31, 0], [0, 0]]], [[[0, 0], [0, 0]]] * 2]
+    assert ready.tolist() == [[[[0, 40], [0, 3]], [[31, 0], [0, 0]]], [[[0, 0], [0, 0]]] * 2]
+
+
+def test_every_slice_is_split_by_itself() -> None:
+    rng = np.random.default_rng(4)
+    ones, others = ([random_passage(rng) for _ in range(60)] for _ in range(2))
+    ones[3], others[5] = EMPTY, EMPTY
+    alone = [diverging_stage(*pair) for pair in zip(ones, others, strict=True)]
+    assert diverging_stages(joined(ones), joined(others)) == alone
+    assert len({found.stage for found in alone}) > 2
+
+
+def joined(slices: list[Passage]) -> Passage:
+    names = ("through", "stopped", "dispersion")
+    return Passage(*(np.concatenate([getattr(one, name) for one in slices]) for name in names))

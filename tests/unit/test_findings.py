@@ -1,22 +1,35 @@
-"""Which rows say what the sequential tests found: those that are the very slice, and are shown."""
+"""Which rows say what was found of their slice: those that are the very slice, and are shown."""
 
 from __future__ import annotations
 
 import pytest
 from cubes import CODING, LIMITS, auto, contract, review, window
 
+from monitor.core.annotations import Annotation
 from monitor.core.build import Builder
 from monitor.core.contract import GroupBy, Metric, State
 from monitor.core.findings import CROSSED, Finding, Findings, with_findings
 from monitor.core.pooling import MergeMap
-from monitor.core.snapshot import SliceRow
+from monitor.core.snapshot import Noted, SliceRow
 from monitor.core.states import hidden
 
 KEPT = MergeMap({"channel": ("__other__", "chat", "email")})
 CHAT = "channel=chat"
 SINCE = 1_780_272_000_000_000
 TPR = Metric.TPR
-FOUND = {(CHAT, TPR): Finding(CROSSED, SINCE), (CHAT, Metric.FPR): Finding(2)}
+OF_TPR = Noted(Annotation.ADWIN, TPR, 3, SINCE)
+OF_BLOCKED = Noted(Annotation.GAP, Metric.BLOCKED, 1, SINCE)
+OF_NONE = Noted(Annotation.VERSION_CHANGE, None, 1, SINCE)
+NOTED = (OF_TPR, OF_BLOCKED, OF_NONE)
+FOUND = Findings(
+    {(CHAT, TPR): Finding(CROSSED, SINCE), (CHAT, Metric.FPR): Finding(2)}, {CHAT: NOTED}
+)
+
+
+def crossed(*texts: str) -> Findings:
+    """The TPR of each slice has crossed, and something is noted in it."""
+    tests = {(text, TPR): Finding(CROSSED, SINCE) for text in texts}
+    return Findings(tests, dict.fromkeys(texts, NOTED))
 
 
 def row(state: State, text: str = CHAT) -> SliceRow:
@@ -51,19 +64,36 @@ def test_a_hidden_metric_of_a_row_that_is_shown_says_nothing() -> None:
     assert found.breach_since == {}
 
 
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ({}, NOTED),
+        ({TPR: State.SUPPRESSED}, (OF_BLOCKED, OF_NONE)),
+        ({Metric.BLOCKED: State.SUPPRESSED}, (OF_TPR, OF_NONE)),
+        ({TPR: State.SUPPRESSED, Metric.FPR: State.SUPPRESSED}, (OF_BLOCKED,)),
+        (hidden(Metric), ()),
+    ],
+)
+def test_what_is_noted_of_a_metric_is_shown_with_it_and_what_is_of_none_with_any_labelled_one(
+    states: dict[Metric, State], expected: tuple[Noted, ...]
+) -> None:
+    shown = {TPR: State.INCONCLUSIVE, Metric.FPR: State.MATURING, Metric.BLOCKED: State.SUSPECTED}
+    assert with_findings(SliceRow(CHAT, shown | states), FOUND, KEPT).noted == expected
+
+
 @pytest.mark.parametrize("text", ["channel=fax", "channel=__other__"])
 def test_a_row_of_another_set_than_the_stream_s_takes_nothing(text: str) -> None:
-    findings = {(text, TPR): Finding(CROSSED, SINCE)}
     plain = row(State.SUSPECTED, text)
-    assert with_findings(plain, findings, KEPT) == plain
+    assert with_findings(plain, crossed(text), KEPT) == plain
 
 
 def test_an_intersection_with_a_pooled_part_is_another_set() -> None:
     pooling = MergeMap({"channel": ("__other__", "chat"), "region": ("__other__", "north")})
     text, whole = "channel=chat,region=__other__", "channel=chat,region=north"
-    findings = {(name, TPR): Finding(CROSSED, SINCE) for name in (text, whole)}
-    assert with_findings(row(State.SUSPECTED, text), findings, pooling).evidence == {}
-    assert with_findings(row(State.SUSPECTED, whole), findings, pooling).evidence == {TPR: CROSSED}
+    findings = crossed(text, whole)
+    part, alone = (with_findings(row(State.SUSPECTED, t), findings, pooling) for t in (text, whole))
+    assert (part.evidence, part.noted) == ({}, ())
+    assert (alone.evidence, alone.noted) == ({TPR: CROSSED}, (OF_TPR, OF_NONE))
 
 
 def table(findings: Findings | None, chat: int) -> dict[str, SliceRow]:
@@ -75,19 +105,19 @@ def table(findings: Findings | None, chat: int) -> dict[str, SliceRow]:
     ]
     group = GroupBy(("channel",))
     builder = Builder(contract(group, limits=LIMITS), CODING)
-    built = builder.group(group, window(cells).blocks, KEPT, None, findings)
+    pooled = builder.pooled(group, window(cells).blocks, KEPT)
+    built = builder.group(pooled, findings=findings)
     return {row.slice: row for row in built.rows}
 
 
 def test_in_a_table_the_row_that_kept_its_name_takes_the_crossing() -> None:
-    findings = {
-        (f"channel={name}", TPR): Finding(CROSSED, SINCE)
-        for name in ("chat", "fax", "__other__", "__missing__")
-    }
+    names = ("chat", "fax", "__other__", "__missing__")
+    findings = crossed(*(f"channel={name}" for name in names))
     before, after = table(None, 2_000), table(findings, 2_000)
     assert before[CHAT].states[TPR] is State.WITHIN_CONTRACT
     assert after[CHAT].states[TPR] is State.BREACH
     assert {text for text, one in after.items() if one.breach_since} == {CHAT}
+    assert {text for text, one in after.items() if one.noted} == {CHAT}
     assert after["channel=__other__"].states == before["channel=__other__"].states
     assert after[CHAT].rates == before[CHAT].rates
 

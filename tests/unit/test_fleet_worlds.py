@@ -88,10 +88,13 @@ def small(**changes: object) -> World:
 @pytest.mark.parametrize("world", ALL.values(), ids=ALL)
 def test_what_is_drawn_has_the_rates_of_the_path(world: World) -> None:
     """Every stratum of every slice, against its expectation; 6 sigma over some 100,000 of them."""
-    population = world.path(np.arange(world.days * HOURS) / HOURS)
-    cells = population.cells(world.profile).sum(axis=0)
-    np.testing.assert_allclose(cells.sum(axis=(1, 2, 3)), world.days * HOURS)
-    expected = np.einsum("s,srby,srq->srqby", world.hourly, cells, world.audits.mix)
+    hours = np.arange(world.days * HOURS)
+    population = world.path(hours / HOURS)
+    cells = population.cells(world.profile)
+    np.testing.assert_allclose(cells.sum(axis=(0, 2, 3, 4)), world.days * HOURS)
+    traffic = world.traffic(hours)
+    np.testing.assert_allclose(traffic.mean(axis=0), world.hourly)
+    expected = np.einsum("ts,tsrby,srq->srqby", traffic, cells, world.audits.mix)
     asked = (world.audits.rates * world.audits.present[:, :, None])[..., None]
     counts = total(world)
     for drawn, mean in (

@@ -9,13 +9,28 @@ import numpy as np
 import pytest
 from cubes import contract
 
+from monitor.core.annotations import Annotation
+from monitor.core.build import Builder
 from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import GroupBy, Metric
 from monitor.core.families import Family, of_contracts
-from monitor.core.findings import CROSSED, Finding
-from monitor.core.snapshot import GroupTable, SliceRow
+from monitor.core.findings import CROSSED, Finding, Findings
+from monitor.core.snapshot import GroupTable, Noted, SliceRow, Snapshot, WindowTable
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.detection.advice import Advice
+from monitor.detection.changes import Change, Detector
+from monitor.detection.delays import Timing
+from monitor.detection.findings import (
+    AnySubject,
+    Drift,
+    LabelDelay,
+    Ledger,
+    ListedGap,
+    MixShift,
+    RateChange,
+    VersionChange,
+)
+from monitor.detection.findings import Findings as Cohort
 from monitor.detection.fleet import Fleet
 from monitor.detection.streams import Direction, Kind, Stream
 from monitor.evaluate.detect import Detection, DetectionPolicy
@@ -73,7 +88,19 @@ def family(labels: list[int], decisions: list[int], burned: tuple[int, ...] = ()
 
 
 def found(made: Detection, state: FamilyState, metric: Metric = TPR) -> Finding | None:
-    return Found.start(made, None).of(CONTRACT, GROUP, state).get((CHAT, metric))
+    return Found.start(made, None).of(CONTRACT, GROUP, state).tests.get((CHAT, metric))
+
+
+def note(made: Detection, hours: int, *subjects: AnySubject) -> None:
+    """The cohort that ends after so many hours found these."""
+    kinds = {"listed": ListedGap, "drifted": Drift, "mix_shifted": MixShift}
+    kinds |= {"changed": RateChange, "delayed": LabelDelay, "versions": VersionChange}
+    parts = {name: tuple(s for s in subjects if isinstance(s, k)) for name, k in kinds.items()}
+    made.advice.ledger.note(Cohort(at(hours) - HOUR, **parts))
+
+
+def noted(made: Detection, state: FamilyState) -> tuple[Noted, ...]:
+    return Found.start(made, None).of(CONTRACT, GROUP, state).noted.get(CHAT, ())
 
 
 BLOCKS = family([0, 6, 18], [0, 1, 2, 5, 20])
@@ -92,7 +119,7 @@ def test_evidence_is_that_of_the_newest_block_that_the_tests_are_past(
 
 
 def test_before_the_first_block_nothing_is_told() -> None:
-    assert Found.start(detection(9), None).of(CONTRACT, GROUP, family([0], [0])) == {}
+    assert Found.start(detection(9), None).of(CONTRACT, GROUP, family([0], [0])) == Findings()
 
 
 def test_a_burned_block_is_no_end() -> None:
@@ -155,6 +182,150 @@ def test_since_when_it_is_shown_stays_as_it_was_said() -> None:
     row = SliceRow(CHAT, {}, breach_since={TPR: at(6)})
     reader.told(CONTRACT.name, GroupTable(GROUP.name, (row,)))
     later = family([12, 24, 48], [12])
-    assert reader.of(CONTRACT, GROUP, later)[CHAT, TPR] == Finding(CROSSED, at(6))
+    assert reader.of(CONTRACT, GROUP, later).tests[CHAT, TPR] == Finding(CROSSED, at(6))
     reader.told(CONTRACT.name, GroupTable(GROUP.name, (SliceRow(CHAT, {}),)))
-    assert reader.of(CONTRACT, GROUP, later)[CHAT, TPR] == Finding(CROSSED, at(24))
+    assert reader.of(CONTRACT, GROUP, later).tests[CHAT, TPR] == Finding(CROSSED, at(24))
+
+
+# What advises.
+
+WHERE = CONTRACT.name, GROUP.name, CHAT
+FALL, RISE = (RateChange(*WHERE, TPR, Detector.ADWIN, one) for one in (Change.DOWN, Change.UP))
+RELEASE = VersionChange(*WHERE)
+
+
+@pytest.mark.parametrize(
+    ("subjects", "expected"),
+    [
+        ([ListedGap(*WHERE, TPR)], [(Annotation.GAP, TPR, 1)]),
+        ([Drift(*WHERE, Metric.FPR)], [(Annotation.DRIFT, Metric.FPR, 1)]),
+        ([MixShift(*WHERE, TPR)], [(Annotation.MIX_SHIFT, TPR, 1)]),
+        ([FALL, RISE, FALL], [(Annotation.ADWIN, TPR, 3)]),
+        (
+            [RateChange(*WHERE, TPR, Detector.PAGE_HINKLEY, Change.DOWN)],
+            [(Annotation.PAGE_HINKLEY, TPR, 1)],
+        ),
+        (
+            [LabelDelay(*WHERE, Timing.LATER, 2), LabelDelay(*WHERE, Timing.LATER, 1)],
+            [(Annotation.LABELS_LATER, None, 2)],
+        ),
+        ([LabelDelay(*WHERE, Timing.EARLIER, 1)], [(Annotation.LABELS_EARLIER, None, 1)]),
+        ([RELEASE], [(Annotation.VERSION_CHANGE, None, 1)]),
+        (
+            [RELEASE, Drift(*WHERE, TPR), Drift(*WHERE, Metric.FPR)],
+            [
+                (Annotation.DRIFT, Metric.FPR, 1),
+                (Annotation.DRIFT, TPR, 1),
+                (Annotation.VERSION_CHANGE, None, 1),
+            ],
+        ),
+    ],
+)
+def test_every_kind_is_noted_and_what_is_alike_to_a_reader_is_one(
+    subjects: list[AnySubject], expected: list[tuple[Annotation, Metric | None, int]]
+) -> None:
+    made = detection(30)
+    note(made, 8, *subjects)
+    assert noted(made, BLOCKS) == tuple(Noted(*one, at(18)) for one in expected)
+
+
+@pytest.mark.parametrize(
+    ("consumed", "expected"),
+    [(5, None), (6, (1, 6)), (17, (1, 6)), (18, (3, 18)), (21, (3, 18)), (40, (3, 18))],
+)
+def test_what_is_noted_moves_with_the_ends_of_blocks_alone(
+    consumed: int, expected: tuple[int, int] | None
+) -> None:
+    """Hour by hour more is found; of the block that is open nothing is told."""
+    made = detection(consumed)
+    for hours in (6, 7, 18, 19, 20, 25):
+        if hours <= consumed:
+            note(made, hours, FALL)
+    told = () if expected is None else (Noted(Annotation.ADWIN, TPR, expected[0], at(expected[1])),)
+    assert noted(made, BLOCKS) == told
+
+
+def test_what_does_not_rest_on_labels_is_noted_by_blocks_of_decisions() -> None:
+    made = detection(9)
+    note(made, 4, ListedGap(*WHERE, BLOCKED), ListedGap(*WHERE, TPR), RELEASE)
+    assert noted(made, BLOCKS) == (
+        Noted(Annotation.GAP, BLOCKED, 1, at(5)),
+        Noted(Annotation.GAP, TPR, 1, at(6)),
+        Noted(Annotation.VERSION_CHANGE, None, 1, at(6)),
+    )
+    assert noted(made, family([0, 9], [0, 3])) == (
+        Noted(Annotation.GAP, TPR, 1, at(9)),
+        Noted(Annotation.VERSION_CHANGE, None, 1, at(9)),
+    )
+
+
+def test_what_was_found_in_a_burned_block_is_told_with_the_next() -> None:
+    made = detection(30)
+    note(made, 8, FALL)
+    (one,) = noted(made, family([0, 6, 12, 18], [0], burned=(12,)))
+    assert one.latest == at(18)
+
+
+def test_of_another_slice_or_group_by_nothing_is_noted() -> None:
+    made = detection(30)
+    contract, group, _ = WHERE
+    note(made, 3, VersionChange(contract, group, "channel=email"))
+    note(made, 4, VersionChange(contract, "channel+region", CHAT))
+    note(made, 5, VersionChange("another", group, CHAT))
+    findings = Found.start(made, None).of(CONTRACT, GROUP, BLOCKS)
+    email = Noted(Annotation.VERSION_CHANGE, None, 1, at(6))
+    assert findings.noted == {"channel=email": (email,)}
+
+
+def tell(reader: Found, *many: Noted) -> None:
+    row = SliceRow(CHAT, {}, noted=many)
+    reader.told(CONTRACT.name, GroupTable(GROUP.name, (row,)))
+
+
+def test_the_block_that_first_showed_it_stays_as_it_was_said() -> None:
+    """Until it is found again: blocks are made anew every week, and forgotten after two months."""
+    made = detection(60)
+    note(made, 4, RELEASE)
+    reader, first = Found.start(made, None), Noted(Annotation.VERSION_CHANGE, None, 1, at(6))
+    tell(reader, first)
+    wider, later = family([0, 24, 48], [0]), family([12, 24, 48], [12])
+    for state in (wider, later):
+        assert reader.of(CONTRACT, GROUP, state).noted[CHAT] == (first,)
+    note(made, 26, RELEASE)
+    again = Noted(Annotation.VERSION_CHANGE, None, 2, at(48))
+    assert reader.of(CONTRACT, GROUP, later).noted[CHAT] == (again,)
+
+
+def test_what_is_older_than_all_blocks_and_was_not_said_is_left_out() -> None:
+    made = detection(60)
+    note(made, 4, RELEASE)
+    note(made, 12, FALL)
+    later = family([12, 24, 48], [12])
+    assert noted(made, later) == ()
+    assert noted(made, family([11, 24, 48], [12])) == (Noted(Annotation.ADWIN, TPR, 1, at(24)),)
+    note(made, 13, RELEASE)
+    assert noted(made, later) == (Noted(Annotation.VERSION_CHANGE, None, 2, at(24)),)
+
+
+def test_what_was_said_of_a_newer_finding_is_not_said_of_an_older_one() -> None:
+    """Blocks that are made anew may end earlier than those before."""
+    made = detection(60)
+    note(made, 4, RELEASE)
+    note(made, 20, RELEASE)
+    reader = Found.start(made, None)
+    tell(reader, Noted(Annotation.VERSION_CHANGE, None, 2, at(24)))
+    before = Noted(Annotation.VERSION_CHANGE, None, 1, at(6))
+    assert reader.of(CONTRACT, GROUP, BLOCKS).noted[CHAT] == (before,)
+
+
+def test_after_a_restart_the_same_is_said() -> None:
+    made = detection(60)
+    note(made, 4, RELEASE)
+    note(made, 5, FALL)
+    one = Found.start(made, None).of(CONTRACT, GROUP, BLOCKS)
+    row = SliceRow(CHAT, {}, noted=one.noted[CHAT])
+    group = GroupTable(GROUP.name, (row,))
+    window = WindowTable(CONTRACT.window, SliceRow("", {}), (group,))
+    before = Snapshot(at(60), at(60), (Builder(CONTRACT, CODING).table([window]),))
+    made.advice.ledger = Ledger.from_bytes(made.advice.ledger.to_bytes())
+    assert Found.start(made, before).of(CONTRACT, GROUP, family([0, 24], [0])).noted == one.noted
