@@ -127,6 +127,7 @@ class Contract:
         synthetic: declared test conditions; shown exactly, said on every surface.
         k: smallest cell that may be shown (1 only when synthetic).
         where: attribute values that decide which atoms belong to the use case.
+        effective: since when it holds (microseconds); None is not said.
         review_due: when people are to look at it again (microseconds); None is not said.
     """
 
@@ -140,6 +141,7 @@ class Contract:
     synthetic: bool
     k: int
     where: tuple[tuple[str, str], ...] = ()
+    effective: int | None = None
     review_due: int | None = None
 
 

@@ -129,7 +129,16 @@ class Detection:
             resolved=change.resolved,
             refreshed=change.refreshed,
             opened=list(change.opened.values()),
+            listed=change.listed if self.policy.live else None,
         )
+
+    def close(self, numbers: Collection[int], at: int) -> DetectionChange:
+        """End crossings whose incident people have closed; they may cross again."""
+        for key, one in list(self.standing.items()):
+            if one.id in numbers:
+                self.ended.append(replace(one, resolved_at=at))
+                del self.standing[key]
+        return DetectionChange(resolved=dict.fromkeys(sorted(numbers), at))
 
     def parts(self) -> dict[str, bytes]:
         """The state of all detectors, by name."""
@@ -153,6 +162,7 @@ class Detection:
             for stream in advance.crossed:
                 self._cross(stream, hour, change)
             self.advice.advance(hour, advance.seen, inputs.index, advance.listed)
+            change.listed = change.listed if advance.listed is None else advance.listed
         else:
             cohort = FrozenCohort(hour, state, live)
         change.cohorts.append(cohort)
@@ -218,6 +228,7 @@ class _Changing:
     resolved: dict[int, int] = field(default_factory=dict)
     refreshed: dict[int, int] = field(default_factory=dict)
     opened: dict[int, Crossing] = field(default_factory=dict)
+    listed: tuple[Stream, ...] | None = None
 
     def refresh(self, one: Crossing, at: int) -> None:
         """A crossing that was opened in this step is not in the store yet."""

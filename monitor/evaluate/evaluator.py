@@ -28,6 +28,8 @@ from monitor.evaluate.detect import Detection, DetectionPolicy, tell
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.findings import Found
 from monitor.evaluate.gate import Gate
+from monitor.evaluate.incident_steps import Incidents
+from monitor.evaluate.incidents import tell as tell_incidents
 from monitor.evaluate.inputs import Inputs
 from monitor.evaluate.losses import LostSpans
 from monitor.evaluate.publisher import Publisher
@@ -89,6 +91,10 @@ class EvaluatorPolicy:
         )
 
 
+_Beside = tuple[LostSpans, tuple[Span, ...], tuple[tuple[int, str], ...]]
+"""What changes pages though nothing is counted: losses, exclusions, how incidents stand."""
+
+
 @dataclass(slots=True)
 class _Memory:
     """What is kept between cycles; always equal to what the store holds."""
@@ -99,8 +105,9 @@ class _Memory:
     release: Release
     publisher: Publisher
     detection: Detection
+    incidents: Incidents
     snapshot: bytes | None = None
-    shown: tuple[LostSpans, tuple[Span, ...]] | None = None
+    shown: _Beside | None = None
     moved: bool = False
     horizon: int = 0
 
@@ -207,6 +214,7 @@ class Evaluator:
             topic = self._store.decisions_topic
             memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
             memory.publisher.excluded = self._store.excluded()
+            self._heed(epoch, memory)
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
             self._publish(epoch, memory, watermark, caught_up=not behind)
         return behind
@@ -222,17 +230,33 @@ class Evaluator:
         lag = watermark - read_to
         return horizon + min(lag, _LONG) if lag > horizon // 2 else horizon
 
+    def _heed(self, epoch: int, memory: _Memory) -> None:
+        """Do what people say of incidents."""
+        memory.incidents.now = self._clock.now()
+        memory.incidents.book.hear(self._store.incident_acts())
+        ended = memory.incidents.heed()
+        if ended is None:
+            return
+        cycle = Cycle(folded=memory.cursors, incidents=ended[0], detection=ended[1])
+        self._store.commit(epoch, cycle, self._clock.now())
+        tell(ended[1])
+        tell_incidents(ended[0])
+        memory.moved = True
+
     def _detect(self, epoch: int, memory: _Memory, watermark: int | None) -> bool:
         """Consume hours whose turn has come; returns whether more may wait."""
         if watermark is None:
             return False
         inputs = Inputs(self._store, memory.dictionary.index, memory.publisher.excluded)
+        before = memory.detection.consumed
         change = memory.detection.step(inputs, memory.cohorts, watermark, memory.horizon)
         if change is None:
             return False
-        cycle = Cycle(folded=memory.cursors, detection=change)
+        incidents = memory.incidents.follow(change, inputs, before)
+        cycle = Cycle(folded=memory.cursors, detection=change, incidents=incidents)
         self._store.commit(epoch, cycle, self._clock.now())
         tell(change)
+        tell_incidents(incidents)
         memory.moved = True
         return True
 
@@ -262,7 +286,7 @@ class Evaluator:
         found of the last blocks would be told with the next ones only.
         """
         closed = watermark is not None and self._close(memory, watermark)
-        shown = (memory.publisher.lost, memory.publisher.excluded)
+        shown = (memory.publisher.lost, memory.publisher.excluded, memory.incidents.stands)
         if not closed and shown == memory.shown and not (memory.moved and caught_up):
             return
         self._let_go(epoch, memory)
@@ -272,9 +296,12 @@ class Evaluator:
         cycle = Cycle(
             folded=memory.cursors,
             release=memory.release.taken(),
+            incidents=memory.incidents.taken(),
             snapshot=snapshot if body != memory.snapshot else None,
         )
-        self._store.commit(epoch, cycle, self._clock.now())
+        number = self._store.commit(epoch, cycle, self._clock.now())
+        if number is not None:
+            memory.incidents.stored(number)
         memory.snapshot, memory.shown, memory.moved = body, shown, False
 
     def _close(self, memory: _Memory, watermark: int) -> bool:
@@ -307,13 +334,15 @@ class Evaluator:
         detection, snapshot = Detection.load(self._store, policy.detection), self._store.snapshot()
         shown = decode(snapshot) if snapshot else None
         found, requests = Found.start(detection, shown), RequestFaults.start(detection, shown)
+        incidents = Incidents.load(self._store, detection, policy.eras)
         memory = _Memory(
             cursors=self._store.cursors(),
             dictionary=dictionary,
             cohorts=Cohorts(),
             release=Release.load(self._store, families, dictionary.index, kept),
-            publisher=Publisher(policy.contracts, policy.eras, found, requests),
+            publisher=Publisher(policy.contracts, policy.eras, found, requests, incidents),
             detection=detection,
+            incidents=incidents,
             snapshot=snapshot,
         )
         watermark = self._store.watermark()

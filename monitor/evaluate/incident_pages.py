@@ -25,7 +25,7 @@ from monitor.core.snapshot import (
 )
 from monitor.core.time import DAY
 from monitor.detection.recovery import days_to_resolve
-from monitor.detection.streams import Kind, Stream
+from monitor.detection.streams import Direction, Kind, Stream
 from monitor.evaluate.label_needs import arms_of
 
 WITHHELD = "withheld"
@@ -55,8 +55,9 @@ class Known:
 
     @property
     def slices(self) -> Collection[tuple[str, str]]:
-        """Group-by and slice of all streams."""
-        return {(one.group_by, one.slice) for one in self.streams}
+        """Group-by and slice of all streams whose slice is worse off."""
+        worse = [one for one in self.streams if one.direction is Direction.SLICE_WORSE]
+        return {(one.group_by, one.slice) for one in worse}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from monitor.core.time import DAY, HOUR, Grain, WindowKind
 from monitor.evaluate.diagnosis import with_diagnosis
 from monitor.evaluate.family_state import FamilyState
 from monitor.evaluate.findings import Found
+from monitor.evaluate.incident_steps import Incidents
 from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.losses import LostSpans
 from monitor.evaluate.release import Release
@@ -52,6 +53,7 @@ class Publisher:
         eras: how decisions were coded, by event time.
         found: what the sequential tests have found.
         requests: what the checks of label requests have found.
+        incidents: those that stand.
         lost: what was lost before it could be read.
         excluded: event time whose data are known to be bad.
         revision: changes whenever closed panes do.
@@ -64,6 +66,7 @@ class Publisher:
     eras: Eras
     found: Found
     requests: RequestFaults
+    incidents: Incidents
     lost: LostSpans = field(default_factory=LostSpans)
     excluded: tuple[Span, ...] = ()
     revision: int = 0
@@ -107,7 +110,11 @@ class Publisher:
             windows.append(maker.window(release, kind, groups))
         table = builder.table(windows)
         total = release.families[Family(contract.name).name]
-        return replace(table, requests_at_fault=self.requests.of(table, total))
+        return replace(
+            table,
+            requests_at_fault=self.requests.of(table, total),
+            incidents=self.incidents.shown(table, contract),
+        )
 
     def shown(self, state: FamilyState, kind: WindowKind, release: Release) -> Shown:
         """The newest blocks that cover a window."""

@@ -140,5 +140,6 @@ class UseCase(Section, frozen=True, kw_only=True):
             synthetic=self.synthetic,
             k=self.k,
             where=tuple(sorted(self.where.items())),
+            effective=to_micros(effective),
             review_due=to_micros(effective) + self.review_cadence,
         )

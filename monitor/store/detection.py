@@ -125,6 +125,8 @@ class DetectionChange:
         resolved: when crossings that stood were resolved, by id.
         refreshed: the last crossing of those that stand, by id.
         opened: new crossings.
+        listed: the weekly list of breaches; None where no week has ended. Incidents are made of it;
+            it is not stored by itself.
     """
 
     parts: Mapping[str, bytes] = field(default_factory=dict)
@@ -133,6 +135,7 @@ class DetectionChange:
     resolved: Mapping[int, int] = field(default_factory=dict)
     refreshed: Mapping[int, int] = field(default_factory=dict)
     opened: Sequence[Crossing] = ()
+    listed: tuple[Stream, ...] | None = None
 
 
 def read_detection(connection: sa.Connection) -> StoredDetection:

@@ -1,0 +1,187 @@
+"""Incidents beside the detectors: what they are opened from, and what pages show of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Self
+
+from monitor.core.cells import Counts, merge
+from monitor.core.coding import Eras
+from monitor.core.contract import Contract
+from monitor.core.incidents import Incident
+from monitor.core.snapshot import ContractTable, ShownIncident
+from monitor.core.time import DAY, Grain, pane_of, pane_start
+from monitor.detection.explain import Cause, explain
+from monitor.detection.fleet import scoped
+from monitor.detection.streams import Stream
+from monitor.evaluate.detect import Detection
+from monitor.evaluate.incident_pages import Beside, IncidentPages, Known
+from monitor.evaluate.incidents import Around, IncidentBook, Step
+from monitor.evaluate.inputs import Inputs
+from monitor.store.detection import DetectionChange, FrozenCohort
+from monitor.store.fold import EvaluatorStore
+from monitor.store.incidents import IncidentChange
+
+BEFORE = 7 * DAY
+"""How long before a crossing its causes are looked for: a gap that takes longer to be found is so
+small that its onset tells little."""
+
+LONGEST = 28 * DAY
+"""What is older than this says nothing of an incident that still stands."""
+
+
+@dataclass(slots=True)
+class Incidents:
+    """The incidents of all contracts, for the evaluator and for whoever makes tables.
+
+    Attributes:
+        detection: the detectors.
+        eras: how decisions were coded, by event time.
+        book: the incidents.
+        now: wall clock of this cycle.
+    """
+
+    detection: Detection
+    eras: Eras
+    book: IncidentBook
+    now: int = 0
+    _first_shown: dict[int, Incident] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, store: EvaluatorStore, detection: Detection, eras: Eras) -> Self:
+        """As it was committed last."""
+        return cls(detection, eras, IncidentBook.load(store, detection.standing.values()))
+
+    def heed(self) -> tuple[IncidentChange, DetectionChange] | None:
+        """Do what people say; None where nothing ends by it."""
+        until = self.detection.until or 0
+        change, gone = self.book.close(until, self.now)
+        return (change, self.detection.close(gone, until)) if change.changed else None
+
+    def follow(self, change: DetectionChange, inputs: Inputs, before: int | None) -> IncidentChange:
+        """Let them open, grow and end after the detectors.
+
+        Args:
+            change: what the detectors have come to, before it is committed.
+            inputs: what cohorts are made of.
+            before: the newest hour that had had its turn before; None at first.
+        """
+        detection, until = self.detection, self.detection.until
+        if not change.cohorts or until is None:
+            return IncidentChange()
+        step = Step(
+            opened=[one for one in change.opened if one.resolved_at is None],
+            standing=detection.standing,
+            resolved=change.resolved,
+            listed=change.listed,
+            until=until,
+            new_day=before is not None and _day(change.cohorts[-1].hour) != _day(before),
+        )
+        return self.book.follow(step, self._around(inputs, change.cohorts, until))
+
+    def shown(self, table: ContractTable, contract: Contract) -> tuple[ShownIncident, ...]:
+        """Those of one contract, as they may be shown with its table."""
+        standing = [one for one in self.book.standing.values() if one.contract == contract.name]
+        if not standing:
+            return ()
+        frontier, now = (_end(table, labels=labels) for labels in (True, False))
+        beside = Beside(contract, self._sampling(contract), now or 0, frontier)
+        pages = IncidentPages(table, beside)
+        known = [
+            Known(one, self.book.how(one, self.now), self.book.streams(one)) for one in standing
+        ]
+        return pages.shown(self._seen(one, pages) for one in known)
+
+    def taken(self) -> IncidentChange:
+        """What has been shown of incidents for the first time since it was asked last."""
+        changed, self._first_shown = self._first_shown, {}
+        return IncidentChange(changed=[changed[number] for number in sorted(changed)])
+
+    def stored(self, number: int) -> None:
+        """A Snapshot with all that stand was stored under a number."""
+        for one in list(self.book.standing.values()):
+            if one.snapshot is None:
+                self.book.put(replace(one, snapshot=number))
+
+    @property
+    def stands(self) -> tuple[tuple[int, str], ...]:
+        """How each of them stands: what pages change with when nobody counts anything."""
+        standing = self.book.standing.values()
+        return tuple((one.id, self.book.how(one, self.now).state.value) for one in standing)
+
+    def _seen(self, known: Known, pages: IncidentPages) -> Known:
+        """Keep what is shown of a slice for the first time."""
+        if known.incident.first is not None or (value := pages.value(known)) is None:
+            return known
+        seen = replace(known.incident, first=value)
+        self.book.put(seen)
+        self._first_shown[seen.id] = seen
+        return replace(known, incident=seen)
+
+    def _around(self, inputs: Inputs, fresh: Sequence[FrozenCohort], until: int) -> Around:
+        recent = _Recent(self.detection, inputs, fresh, until)
+        changes = [era.start for era in self.eras.eras[1:]]
+        changes += [c.effective for c in self.detection.policy.contracts if c.effective is not None]
+        return Around(
+            explain=recent.explain,
+            versions_changed_at=self._versions_changed_at,
+            settings_changed_at=max((at for at in changes if at <= until), default=None),
+            now=self.now,
+        )
+
+    def _versions_changed_at(self, cause: Cause) -> int | None:
+        contract = cause.streams[0].contract
+        return self.detection.advice.changed_at(contract, cause.group_by, cause.slice)
+
+    def _sampling(self, contract: Contract) -> str:
+        """How labels were sampled, in words."""
+        rates = self.detection.policy.coding.audit_rates
+        seen = sorted({rates[row] for row in self.detection.fleet.rates.get(contract.name, ())})
+        return "labels asked for with probability " + ", ".join(f"{x:.3g}" for x in seen)
+
+
+@dataclass(slots=True)
+class _Recent:
+    """Finds the causes of crossings in the cohorts of the last days."""
+
+    detection: Detection
+    inputs: Inputs
+    fresh: Sequence[FrozenCohort]
+    until: int
+    _days: list[Counts] | None = None
+
+    def explain(self, crossed: Collection[Stream]) -> tuple[Cause, ...]:
+        policy = self.detection.policy
+        (name,) = {stream.contract for stream in crossed}
+        contract = next(one for one in policy.contracts if one.name == name)
+        index = self.inputs.index
+        panes = [scoped(contract, day, index) for day in self._read()]
+        return explain(crossed, contract, policy.coding, panes, index)
+
+    def _read(self) -> list[Counts]:
+        """Days from before the first crossing that stands until now."""
+        if self._days is None:
+            crossed = [one.crossed_at for one in self.detection.standing.values()]
+            first = max(min(crossed, default=self.until) - BEFORE, self.until - LONGEST)
+            begin = min(one.hour for one in self.fresh)
+            stored = self.inputs.store.frozen_cohorts(pane_of(first, Grain.HOUR), begin)
+            good = [x for x in (*stored, *self.fresh) if not self.inputs.excludes(x.hour)]
+            self._days = list(_by_day(good))
+        return self._days
+
+
+def _by_day(cohorts: Sequence[FrozenCohort]) -> Iterator[Counts]:
+    for _, day in groupby(cohorts, key=lambda one: _day(one.hour)):
+        yield merge(one.counts for one in day)
+
+
+def _day(hour: int) -> int:
+    return pane_of(pane_start(hour, Grain.HOUR), Grain.DAY)
+
+
+def _end(table: ContractTable, *, labels: bool) -> int | None:
+    """Where the periods of the total end."""
+    periods = [one.labelled if labels else one.decisions for one in table.windows]
+    return max((one.end for one in periods if one is not None), default=None)
