@@ -502,6 +502,9 @@ _DEMO = (
         "seconds_until_suspected suspected suspected_wrongly",
     ),
     *_rows(
+        Surface.DEMO, Rule.PAGE, "as the Snapshot tells of them", "seconds_until_paged incidents",
+    ),
+    *_rows(
         Surface.DEMO, Rule.PERIOD, "as published", "window.labelled_from window.labelled_to",
     ),
     *_rows(

@@ -25,6 +25,8 @@ def document(view: View, produced: Produced, seed: int) -> dict[str, Any]:
         "seconds_until_suspected": None if watch.regressed is None else round(watch.regressed, 1),
         "suspected": {text: round(at, 1) for text, at in sorted(watch.first.items())},
         "suspected_wrongly": watch.others,
+        "seconds_until_paged": None if view.paged is None else round(view.paged, 1),
+        "incidents": [msgspec.to_builtins(one) for one in view.incidents],
         "window": _window(view),
         "slices": [_slice(one) for one in view.slices],
         "produced": asdict(produced),

@@ -21,7 +21,7 @@ from monitor.demo.clock import SimulatedClock
 from monitor.demo.settings import demo_settings
 from monitor.demo.table import Screen
 from monitor.demo.traffic import Produced, Traffic, create_topics
-from monitor.demo.view import Consumed, View, Watch, slice_views
+from monitor.demo.view import Consumed, View, Watch, incidents_of, slice_views
 from monitor.demo.world import BEGINS, HISTORY, Synthetic
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
@@ -183,7 +183,7 @@ class Demo:
     def _look(self, service: RunningService, engine: sa.Engine) -> View:
         snapshot, seconds = service.snapshot, self._seconds()
         slices = slice_views(snapshot, self._synthetic.truth) if snapshot else []
-        self._watch.look(slices, seconds)
+        self._watch.look(slices, seconds, incidents_of(snapshot) if snapshot else ())
         consumed = Consumed.of(read_statuses(engine))
         return View(
             seconds=seconds,

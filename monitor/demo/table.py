@@ -6,6 +6,7 @@ import io
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from types import TracebackType
 from typing import Protocol, Self
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from monitor.core.atoms import OTHER
 from monitor.core.contract import State
-from monitor.core.snapshot import ShownGap, ShownRate
+from monitor.core.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
 from monitor.core.time import DAY, SECOND, to_datetime
 from monitor.demo.router import REGRESSED
 from monitor.demo.view import SYNTHETIC, SliceView, View, contract_window
@@ -140,7 +141,8 @@ def svg(view: View) -> str:
 
 def render(view: View, width: int) -> RenderableType:
     """The whole screen."""
-    return Group(_head(view), _table(view.slices, wide=width >= WIDE), _foot(view))
+    table = _table(view.slices, wide=width >= WIDE)
+    return Group(_head(view), table, *map(partial(_incident, view), view.incidents), _foot(view))
 
 
 def _head(view: View) -> Text:
@@ -226,12 +228,29 @@ def _gap(view: SliceView) -> str:
     return f"{_number(view.gap.value, sign='+')} {_interval(view.gap, sign='+')}"
 
 
-def _interval(shown: ShownRate | ShownGap, sign: str = "") -> str:
+def _interval(shown: ShownRate | ShownGap | PublishedValue, sign: str = "") -> str:
     return f"[{_number(shown.lower, sign)}, {_number(shown.upper, sign)}]"
 
 
 def _number(number: float | None, sign: str = "") -> str:
     return "-" if number is None else f"{number:{sign}.2f}"
+
+
+def _incident(view: View, one: ShownIncident) -> Text:
+    """What somebody is told; on the terminal it is told here."""
+    text = Text(f"{one.kind.value.upper()} {one.id}", style="bold white on red")
+    text.append(f" {one.metric.value} of {one.slice}", style="bold red")
+    if one.latest is not None:
+        text.append(f": gap {_number(one.latest.value)} {_interval(one.latest)}")
+    if one.share is not None:
+        text.append(f", {one.share.value} of the excess")
+    if one.stage is not None and one.stage.share is not None:
+        text.append(f"; stage: {one.stage.stage.value}")
+    text.append(f"\n  since {_moment(one.since)}")
+    told = view.watch.told.get(one.id)
+    if told is not None:
+        text.append(f", told {told:.0f} s after the start")
+    return text
 
 
 def _foot(view: View) -> Text:

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from monitor.core.contract import Metric, State
-from monitor.core.snapshot import GroupTable, ShownGap, ShownRate, SliceRow, Snapshot, WindowTable
+from monitor.core.snapshot import (
+    GroupTable,
+    ShownGap,
+    ShownIncident,
+    ShownRate,
+    SliceRow,
+    Snapshot,
+    WindowTable,
+)
 from monitor.demo.router import REGRESSED
 from monitor.demo.truth import Truth
 from monitor.ports import ShardStatus, Tallies
@@ -58,6 +66,12 @@ def contract_window(snapshot: Snapshot) -> WindowTable | None:
     return next((w for w in table.windows if w.window == table.window), None)
 
 
+def incidents_of(snapshot: Snapshot) -> tuple[ShownIncident, ...]:
+    """The incidents that stand."""
+    (table,) = snapshot.contracts
+    return table.incidents
+
+
 def slice_views(snapshot: Snapshot, truth: Truth) -> list[SliceView]:
     """The lines of the table, in the order of the contract."""
     window = contract_window(snapshot)
@@ -77,15 +91,25 @@ def _group(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
 
 @dataclass(slots=True)
 class Watch:
-    """When which slice was first shown as suspected, in any metric: seconds since the start."""
+    """When what was first shown: seconds since the start.
+
+    Attributes:
+        first: slices as suspected, in any metric.
+        told: incidents, by id.
+    """
 
     first: dict[str, float] = field(default_factory=dict)
+    told: dict[int, float] = field(default_factory=dict)
 
-    def look(self, views: Sequence[SliceView], seconds: float) -> None:
+    def look(
+        self, views: Sequence[SliceView], seconds: float, incidents: Sequence[ShownIncident] = ()
+    ) -> None:
         """Take note of what is shown now."""
         for view in views:
             if view.suspected:
                 self.first.setdefault(view.row.slice, seconds)
+        for one in incidents:
+            self.told.setdefault(one.id, seconds)
 
     @property
     def regressed(self) -> float | None:
@@ -179,3 +203,15 @@ class View:
     consumed: Consumed
     per_second: float
     url: str
+
+    @property
+    def incidents(self) -> tuple[ShownIncident, ...]:
+        """Those that stand."""
+        return incidents_of(self.snapshot) if self.snapshot else ()
+
+    @property
+    def paged(self) -> float | None:
+        """When the slice that really regressed was first paged; None before."""
+        told = self.watch.told
+        mine = [told[one.id] for one in self.incidents if one.slice == REGRESSED_SLICE]
+        return min(mine, default=None)

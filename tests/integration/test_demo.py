@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.demo.view import REGRESSED_SLICE, SYNTHETIC
 
-SECONDS = 150  # to notice the regression, at most; it takes about thirty
+SECONDS = 180  # to page the regression, at most; it takes about forty
 STOP_SECONDS = 15.0
 EARLY = 3.0
 
@@ -101,6 +101,7 @@ def test_the_regressed_slice_is_noticed_and_no_other_one(start: Any, folder: Pat
     demo = start("--json", "--seed", "7", "--for", str(SECONDS))
     demo.wait_for_port()
     suspected = _wait_until_suspected(demo)
+    _wait_until_paged(demo)
     shown = demo.page()
     found = json.loads(demo.end(signal.SIGINT))
 
@@ -109,6 +110,10 @@ def test_the_regressed_slice_is_noticed_and_no_other_one(start: Any, folder: Pat
     assert found["note"] == SYNTHETIC
     assert 0 < found["seconds_until_suspected"] < SECONDS
     assert list(found["suspected"]) == [REGRESSED_SLICE]
+    assert found["seconds_until_suspected"] <= found["seconds_until_paged"] < SECONDS
+    assert [(one["metric"], one["slice"]) for one in found["incidents"]] == [
+        ("tpr", REGRESSED_SLICE)
+    ]
     assert found["suspected_wrongly"] == []
     _assert_everything_is_accounted_for(found)
     assert_nothing_is_left(demo, folder)
@@ -127,6 +132,15 @@ def _wait_until_suspected(demo: Demo) -> set[tuple[str, str]]:
             return suspected
         time.sleep(0.5)
     pytest.fail("nothing was suspected")
+
+
+def _wait_until_paged(demo: Demo) -> None:
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        if any(line.startswith("slicewatch_page{") for line in demo.page().splitlines()):
+            return
+        time.sleep(0.5)
+    pytest.fail("nobody was paged")
 
 
 def _with_numbers(page: str) -> str:

@@ -10,7 +10,9 @@ import pytest
 from demo_history import History
 from rich.console import Console
 
+from monitor.core.annotations import IncidentKind, Share, Stage
 from monitor.core.contract import Metric
+from monitor.core.snapshot import PublishedValue, ShownIncident, ShownStage
 from monitor.core.time import DAY, MINUTE
 from monitor.demo.clock import SimulatedClock
 from monitor.demo.document import document
@@ -102,6 +104,47 @@ def test_it_says_when_the_regression_began_and_was_noticed(view: View) -> None:
     assert "conversational: TPR fell 20 s ago (01-09 12:00), suspected 31 s after the start" in text
     early = replace(view, simulated=view.regression_at - DAY, watch=Watch())
     assert "conversational: TPR falls in 10 s" in printed(early)
+
+
+PAGE = ShownIncident(
+    7,
+    IncidentKind.PAGE,
+    Metric.TPR,
+    since=BEGINS + 12 * DAY,
+    group_by="language_variety",
+    slice=REGRESSED_SLICE,
+    share=Share.MOST,
+    latest=PublishedValue(0.29, 0.25, 0.33, BEGINS + 13 * DAY),
+    stage=ShownStage(Stage.SCORE, Share.MOST),
+)
+
+
+def with_incident(view: View, one: ShownIncident) -> View:
+    assert view.snapshot is not None
+    table = replace(view.snapshot.contracts[0], incidents=(one,))
+    watch = Watch(view.watch.first)
+    watch.look([], 44.0, (one,))
+    return replace(view, snapshot=replace(view.snapshot, contracts=(table,)), watch=watch)
+
+
+def test_a_page_is_told_with_its_slice_its_numbers_and_its_stage(view: View) -> None:
+    paged = with_incident(view, PAGE)
+    text = " ".join(printed(paged).split())
+    said = f"PAGE 7 tpr of {REGRESSED_SLICE}: gap 0.29 [0.25, 0.33], most of the excess"
+    assert f"{said}; stage: score since" in text
+    assert "told 44 s after the start" in text
+    found = document(paged, Produced(), 1)
+    assert found["seconds_until_paged"] == 44.0
+    assert found["incidents"][0]["slice"] == REGRESSED_SLICE
+    assert "PAGE" not in printed(view)
+    assert document(view, Produced(), 1)["seconds_until_paged"] is None
+
+
+def test_a_page_of_a_hidden_slice_is_told_without_slice_and_numbers(view: View) -> None:
+    hidden = ShownIncident(7, IncidentKind.PAGE, Metric.TPR, PAGE.since, "", "withheld")
+    text = " ".join(printed(with_incident(view, hidden)).split())
+    assert "PAGE 7 tpr of withheld since" in text
+    assert document(with_incident(view, hidden), Produced(), 1)["seconds_until_paged"] is None
 
 
 def test_it_says_when_a_slice_is_suspected_wrongly(view: View) -> None:
