@@ -65,7 +65,7 @@ class Surface(enum.StrEnum):
     """Where a name is read."""
 
     METRIC = "metric"  # /metrics, both ports
-    SNAPSHOT = "snapshot"  # the Snapshot: pages, replay --json, demo --json
+    SNAPSHOT = "snapshot"  # the Snapshot: pages, /snapshot/ID, replay --json, demo --json
     PUBLISHED = "published"  # the tables of the reporter's login
     DEMO = "demo"  # slicewatch demo --json
     STATUS = "status"  # slicewatch db status --json
