@@ -12,7 +12,7 @@ from monitor.settings import Settings
 _LAG_SECONDS = 900
 """A quarter of an hour: ninety evaluator cycles, and far below what any window notices."""
 _DUPLICATES = 0.001
-"""Review is de-duplicated by what is pending, most of auto_serve is not: more would bias rates."""
+"""Review is de-duplicated by what is pending, most of auto_serve is not: more would distort rates."""
 _DEAD_LETTERS = 0.01
 _JOINED_RANGE = "14d"
 """The age of the last label must survive restarts, after which no label has met its decision."""
@@ -89,7 +89,7 @@ def _duplicates() -> Alert:
         expr=f"max by (job, route) ({catalogue.DUPLICATES.name}) > {_DUPLICATES:g}",
         summary="Decisions come more than once: route {{ $labels.route }}",
         description="{{ $value | humanizePercentage }} of the decisions with a label requested"
-        " repeat an id. Copies that come later than dedupe.window are counted again, and bias the"
+        " repeat an id. Copies that come later than dedupe.window are counted again, and distort the"
         " rates of their slices.",
         runbook=runbook_texts.DUPLICATES,
         wait=60,
@@ -143,7 +143,7 @@ def _losses() -> tuple[Alert, ...]:
             description="The broker has not the offset that comes next: the topic was cut off,"
             " wiped or made again. The partition waits for a person, and the watermark with it.",
             runbook=runbook_texts.DATA_LOSS,
-            wait=1,
+            wait=5,
             keep=15,
         ),
         Alert(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -11,11 +13,20 @@ from alerts.access import AccessLog
 from alerts.guard import Guard
 from alerts.request import Request, accepts_gzip
 from alerts.responses import Response, just
+from monitor.errors import StoreError
 
 View = Callable[[Request], Response]
+Find = Callable[[int], bytes | None]
+"""The stored Snapshot of a number; None where there is none. Raises StoreError."""
+
+SNAPSHOT = "/snapshot/"
 
 _CHALLENGE = (("WWW-Authenticate", "Bearer"),)
 _HEALTH_PATHS = ("/livez", "/readyz", "/startupz")
+_JSON = (("Content-Type", "application/json"),)
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)  # within a database's integers
+_BUSY = (("Retry-After", "1"),)
+_TURN_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +86,8 @@ class Routes:
         """Set up what is answered.
 
         Args:
-            views: by path; all of them are for admitted readers alone.
+            views: by path, or by how the paths begin, which ends with a slash then; all of them
+                are for admitted readers alone.
             probes: the health paths, open to anyone.
             guard: who may read the views.
             access: told of every request for a view; None where no view is about slices.
@@ -95,24 +107,29 @@ class Routes:
         """
         if request.method not in ("GET", "HEAD"):
             return just(HTTPStatus.METHOD_NOT_ALLOWED, (("Allow", "GET, HEAD"),))
-        if request.path in self._views:
-            return self._view(request, certificate)
+        path = self._path(request.path)
+        if path in self._views:
+            return self._view(path, request, certificate)
         return _safely(self._open, request)
+
+    def _path(self, asked: str) -> str:
+        """As the views have it; the log must not tell what comes after it."""
+        return asked if asked in self._views else asked[: asked.rfind("/") + 1]
 
     def _open(self, request: Request) -> Response:
         if request.path == "/":
             return Response(HTTPStatus.OK, self._index)
         return self._probes.answer(request.path) or just(HTTPStatus.NOT_FOUND)
 
-    def _view(self, request: Request, certificate: str | None) -> Response:
+    def _view(self, path: str, request: Request, certificate: str | None) -> Response:
         admission = self._guard.admit(request.headers.get("authorization", ""), certificate)
         if admission.granted:
-            response = _safely(self._views[request.path], request)
+            response = _safely(self._views[path], request)
         else:
             challenge = _CHALLENGE if admission.status is HTTPStatus.UNAUTHORIZED else ()
             response = just(admission.status, challenge)
         if self._access is not None:
-            self._access.record(admission.reader, request.path, response.status)
+            self._access.record(admission.reader, path, response.status)
         return response
 
 
@@ -129,6 +146,30 @@ def metrics_view(body: Callable[[str, bool], tuple[bytes, str]]) -> View:
         headers = (("Content-Type", content_type), ("Vary", "Accept, Accept-Encoding"))
         encoding = (("Content-Encoding", "gzip"),) if gzip else ()
         return Response(HTTPStatus.OK, content, headers + encoding)
+
+    return view
+
+
+def snapshot_view(find: Find) -> View:
+    """The view of stored Snapshots by their number, as they were published.
+
+    One is read at a time: readers must not take the connections that the service works with.
+    """
+    turn = threading.Lock()
+
+    def view(request: Request) -> Response:
+        number = request.path.removeprefix(SNAPSHOT)
+        if not _NUMBER.fullmatch(number):
+            return just(HTTPStatus.NOT_FOUND)
+        if not turn.acquire(timeout=_TURN_SECONDS):
+            return just(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
+        try:
+            body = find(int(number))
+        except StoreError:
+            return just(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
+        finally:
+            turn.release()
+        return just(HTTPStatus.NOT_FOUND) if body is None else Response(HTTPStatus.OK, body, _JSON)
 
     return view
 

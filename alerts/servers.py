@@ -8,7 +8,16 @@ from alerts.access import AccessLog
 from alerts.exporter import Exporter
 from alerts.guard import Guard
 from alerts.http import HttpConfig, HttpServer
-from alerts.routes import Health, Probes, Routes, View, metrics_view
+from alerts.routes import (
+    SNAPSHOT,
+    Find,
+    Health,
+    Probes,
+    Routes,
+    View,
+    metrics_view,
+    snapshot_view,
+)
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
 
@@ -27,8 +36,18 @@ class Servers:
         exporter: Exporter,
         health: Health,
         clock: Clock,
+        *,
+        snapshots: Find | None = None,
     ) -> None:
         """Check the policy and load the certificates; nothing is bound yet.
+
+        Args:
+            fairness: where slices are served.
+            operations: where the service's own metrics are served; None: there, too.
+            exporter: what is served.
+            health: of the process.
+            clock: of the access log.
+            snapshots: finds what was published before; None serves none of that.
 
         Raises:
             SlicewatchError: the policy forbids the settings, or a file cannot be read.
@@ -37,6 +56,8 @@ class Servers:
         probes = Probes(health)
         body = exporter.fairness if operations else exporter.body
         views = {"/metrics": metrics_view(body)}
+        if snapshots is not None:
+            views[SNAPSHOT] = snapshot_view(snapshots)
         self._fairness = _server(fairness, views, probes, self._access)
         self._operations = (
             _server(operations, {"/metrics": metrics_view(exporter.operations)}, probes)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from monitor.errors import SlicewatchError
 from monitor.settings import Settings, load
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -25,6 +26,22 @@ settings_option = click.option(
     show_envvar=True,
     help="Settings file (TOML); SLICEWATCH__SECTION__KEY variables override it.",
 )
+
+_MOST = 1 << 31  # as an id, far from the end of any database's integers
+incident_argument = click.argument("number", metavar="ID", type=click.IntRange(1, _MOST))
+
+
+def plain_line(option: str, text: str, longest: int | None = None) -> str:
+    """What was typed, without spaces around it.
+
+    Raises:
+        SlicewatchError: it is not one line of plain text, or longer than that.
+    """
+    if not text.isprintable():
+        raise SlicewatchError(f"{option} must be one line of plain text")
+    if longest is not None and len(text.strip()) > longest:
+        raise SlicewatchError(f"{option} must have at most {longest} characters")
+    return text.strip()
 
 
 def load_settings(path: Path) -> Settings:

@@ -101,7 +101,13 @@ class Service:
             clock=self._clock,
             started=self._started,
         )
-        self._servers = wiring.build_servers(settings, self._exporter, self._health(), self._clock)
+        self._servers = wiring.build_servers(
+            settings,
+            self._exporter,
+            self._health(),
+            self._clock,
+            snapshots=self._records.snapshot_at if parts.serve else None,
+        )
         self._threads: list[threading.Thread] = []
 
     @property

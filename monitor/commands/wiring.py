@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from alerts.exporter import Exporter
 from alerts.http import HttpConfig
-from alerts.routes import Health
+from alerts.routes import Find, Health
 from alerts.servers import Servers
 from consumers.clocks import ClockPolicy
 from consumers.codec import DecisionCodec, LabelCodec
@@ -279,7 +279,14 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
     )
 
 
-def build_servers(settings: Settings, exporter: Exporter, health: Health, clock: Clock) -> Servers:
+def build_servers(
+    settings: Settings,
+    exporter: Exporter,
+    health: Health,
+    clock: Clock,
+    *,
+    snapshots: Find | None = None,
+) -> Servers:
     """The HTTP servers for scrapes and probes: one, or two if there is an operations port."""
     server = settings.server
     config = HttpConfig(
@@ -291,7 +298,8 @@ def build_servers(settings: Settings, exporter: Exporter, health: Health, clock:
         client_ca_file=_path(server.client_ca_file),
         insecure=server.insecure,
     )
-    return Servers(config, _operations(server.operations), exporter, health, clock)
+    operations = _operations(server.operations)
+    return Servers(config, operations, exporter, health, clock, snapshots=snapshots)
 
 
 def _operations(operations: Operations) -> HttpConfig | None:

@@ -168,7 +168,33 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.commands.demo": {
         Argument.ROWS: ("json.dumps(document(last, demo.produced, seed), indent=2)",),
     },
+    "monitor.commands.incident.ack": {
+        Argument.SETTING: ("cycle",),
+        Argument.TYPED: ("number", "said.by"),
+    },
+    "monitor.commands.incident.close": {
+        Argument.SETTING: ("cycle",),
+        Argument.TYPED: ("_sentence(closing)", "number"),
+        Argument.WORD: ("', '.join(known)",),
+    },
+    "monitor.commands.incident.listing": {
+        Argument.ROWS: ("msgspec.json.encode(found)",),
+        Argument.WORD: ("'there never was an incident' if resolved else 'no incident stands'",),
+    },
+    "monitor.commands.incident.reading": {
+        Argument.TYPED: ("number",),
+    },
+    "monitor.commands.incident.saying": {
+        Argument.WORD: ("command",),
+    },
+    "monitor.commands.incident.show": {
+        Argument.ROWS: ("msgspec.json.encode(found)",),
+    },
+    "monitor.commands.options": {
+        Argument.WORD: ("longest", "option"),
+    },
     "monitor.commands.render": {
+        Argument.WORD: ("name",),
         Argument.TYPED: ("target",),
     },
     "monitor.commands.replay": {
@@ -240,6 +266,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.store.id_keys": {
         Argument.WORD: ("rules.CHANGED",),
+    },
+    "monitor.store.incident_acts": {
+        Argument.MOMENT: ("_moment(how.at)", "resolved"),
+        Argument.TYPED: ("found.id", "number"),
     },
     "monitor.store.ingest": {
         Argument.PLACE: ("claim.shard", "flush.shard"),

@@ -65,11 +65,12 @@ class Surface(enum.StrEnum):
     """Where a name is read."""
 
     METRIC = "metric"  # /metrics, both ports
-    SNAPSHOT = "snapshot"  # the Snapshot: pages, replay --json, demo --json
+    SNAPSHOT = "snapshot"  # the Snapshot: pages, /snapshot/ID, replay --json, demo --json
     PUBLISHED = "published"  # the tables of the reporter's login
     DEMO = "demo"  # slicewatch demo --json
     STATUS = "status"  # slicewatch db status --json
     DEAD_LETTER = "dead letter"  # slicewatch db dead-letters
+    INCIDENT = "incident"  # slicewatch incident --json
     LOG = "log"  # standard error of the service
     LATER = "later"  # what later steps of the plan export
 
@@ -562,6 +563,38 @@ _DEAD_LETTERS = (
     ),
 )  # fmt: skip
 
+_AS_SHOWN = "as a Snapshot shows it: of what stands the newest one, of what is over its own"
+_INCIDENTS = (
+    *_rows(
+        Surface.INCIDENT, Rule.PAGE, "an incident comes with the cohort that crosses",
+        "IncidentReport.id IncidentReport.kind IncidentReport.contract IncidentReport.metric",
+        "IncidentReport.since IncidentReport.noticed_at IncidentReport.resolved_at",
+        "IncidentReport.snapshot",
+    ),
+    *_rows(
+        Surface.INCIDENT, Rule.DECLARED, "somebody said so, or what follows from it",
+        "IncidentReport.state IncidentReport.by IncidentReport.outcome",
+        "IncidentReport.accepted_until IncidentReport.acts ActReport.number ActReport.at",
+        "ActReport.action ActReport.by ActReport.outcome ActReport.until ActReport.note",
+    ),
+    *_rows(
+        Surface.INCIDENT, Rule.STATE, _AS_SHOWN,
+        "IncidentReport.group_by IncidentReport.slice IncidentReport.share",
+        "IncidentReport.inherited IncidentReport.first IncidentReport.latest IncidentReport.stage",
+        "IncidentReport.sampling ShownStage.stage ShownStage.share",
+    ),
+    *_rows(Surface.INCIDENT, Rule.RELEASED_RATE, _AS_SHOWN, "ValueReport.value"),
+    *_rows(Surface.INCIDENT, Rule.BOUND, _AS_SHOWN, "ValueReport.lower ValueReport.upper"),
+    *_rows(
+        Surface.INCIDENT, Rule.PERIOD, _AS_SHOWN,
+        "ValueReport.at IncidentReport.versions_changed_at IncidentReport.resolvable_at",
+    ),
+    *_rows(
+        Surface.INCIDENT, Rule.DECLARED, "by the settings, as a Snapshot shows it",
+        "IncidentReport.settings_changed_at",
+    ),
+)  # fmt: skip
+
 
 def _logs(rule: Rule, why: str, *events: str) -> tuple[Row, ...]:
     return tuple(Row(Surface.LOG, event, rule, why) for event in events)
@@ -618,7 +651,6 @@ _LATER = (
     _later("label budget", "computed at the lower edge of the band; to 0.1 points at most"),
     _later("excess share", "in words: most, about half, some"),
     _later("label delay per slice", "two decimals of days, of bands, of released blocks"),
-    _later("alert texts", "the page's rounded values, and bands in place of counts"),
     _later("report diff", "a revision of a cell needs k changed labels in it"),
     _later("report tables", "the Snapshot's rules, and the audit of the whole Release"),
     _later("epsilon", "printed only where noise was added"),
@@ -635,6 +667,7 @@ TABLE: tuple[Row, ...] = (
     *_DEMO,
     *_STATUS,
     *_DEAD_LETTERS,
+    *_INCIDENTS,
     *_LOGS,
     *_LATER,
 )

@@ -231,6 +231,8 @@ def everything_read(site: Site) -> None:
     site.service.until(shown, "the slices", 120)
     assert list(broken(read_page(site.slices()), K)) == []
     assert list(broken(read_page(site.fetch(site.operations)), K)) == []
+    assert site.fetch(site.service.port, "/snapshot/1", TOKEN)
+    site.fetch(site.service.port, f"/snapshot/{planted('path')}", TOKEN)
     for token in (GUESSED, ""):
         site.fetch(site.service.port, token=token)
         site.fetch(site.service.port, f"/metrics?token={token}", token=token)
@@ -249,6 +251,9 @@ def use_commands(site: Site) -> None:
     assert len(letters) >= 60
     assert set(json.loads(letters[0])) == set(rows_of(Surface.DEAD_LETTER))
     assert len({json.loads(one)["reason"] for one in letters}) >= 6
+    site.command("incident", "list", "--all", "--json")
+    site.command("incident", "show", "1", code=2)
+    site.command("incident", "ack", "1", "--by", "the team", code=2)
     site.command("check")
     site.command("db", "forget", planted("decision", 5))
     site.command("db", "forget", planted("never", 5))

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from running import Running, free_port
 
 from alerts import catalogue
+from monitor.core.snapshot import decode
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 TOKENS = {"prometheus": "first-token-of-the-test", "grafana": "second-token-of-the-test"}
@@ -59,6 +60,7 @@ class Site:
         """Everything that the operations port says to anyone."""
         pages = [self.fetch(self.operations, **headers)[1] for headers in FORMATS]
         paths = ("/", "/livez", "/healthz", "/readyz", "/startupz", "/slices", "/metrics?x=y")
+        paths += ("/snapshot/1",)
         return "\n".join([*pages, *(self.fetch(self.operations, path)[1] for path in paths)])
 
     def accessed(self) -> dict[tuple[str, int], int]:
@@ -144,6 +146,17 @@ def test_slices_go_to_known_readers_only_and_the_log_names_them(site: Site) -> N
     }
     log = site.service.log.read_text()
     assert not [secret for secret in (*TOKENS.values(), "guessed", UNLISTED) if secret in log]
+
+
+def test_what_was_published_is_read_again_by_its_number(site: Site) -> None:
+    read_until(site, lambda page: "slicewatch_slice_rate_ratio{" in page)
+    credentials = {"Authorization": f"Bearer {TOKENS['grafana']}"}
+    status, body = site.fetch(site.service.port, "/snapshot/1", **credentials)
+    assert status == 200
+    assert decode(body.encode()).contracts[0].contract == "ten-pairs"
+    assert site.fetch(site.service.port, "/snapshot/1")[0] == 401
+    assert site.fetch(site.service.port, "/snapshot/99999999", **credentials)[0] == 404
+    assert site.fetch(site.operations, "/snapshot/1", **credentials)[0] == 404
 
 
 def test_each_metric_is_on_its_port(site: Site) -> None:

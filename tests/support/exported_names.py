@@ -14,6 +14,7 @@ import alerts
 import consumers
 import monitor
 from alerts.catalogue import CATALOGUE
+from monitor.commands.incident.report import IncidentReport
 from monitor.core.snapshot import Snapshot
 from monitor.store.schema import PUBLISHED
 from monitor.store.status_report import StoreStatus
@@ -57,6 +58,10 @@ def snapshot_names() -> set[str]:
 
 def status_names() -> set[str]:
     return fields_below(StoreStatus)
+
+
+def incident_names() -> set[str]:
+    return fields_below(IncidentReport)
 
 
 def published_names() -> set[str]:

@@ -22,6 +22,7 @@ WHERE = {
     Surface.DEMO: "`slicewatch demo --json`",
     Surface.STATUS: "`slicewatch db status --json`",
     Surface.DEAD_LETTER: "`slicewatch db dead-letters`",
+    Surface.INCIDENT: "`slicewatch incident list --json` and `slicewatch incident show --json`",
     Surface.LOG: "Log lines",
     Surface.LATER: "Not exported",
 }

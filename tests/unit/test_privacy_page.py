@@ -64,7 +64,7 @@ def test_how_long_things_are_kept() -> None:
     horizon = int(defaults(Stream)["horizon"])  # type: ignore[call-overload]
     kept = re.findall(r"^\| [^|]+ \| `(\w+)\.(\w+)` \| (\d+ days) \|$", PAGE, re.MULTILINE)
 
-    assert len(kept) == 4
+    assert len(kept) == 5
     for section, name, told in kept:
         assert told == days(defaults(SECTIONS[section])[name])
     assert days(horizon + HOURS_KEPT_AFTER_HORIZON) in row("counts by the hour")

@@ -7,7 +7,10 @@ import gzip
 import http.client
 import logging
 import ssl
+import threading
+import urllib.parse
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,15 +18,15 @@ import pytest
 from certificates import Certificates, make_certificates
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from alerts import catalogue
+from alerts import catalogue, routes
 from alerts.exporter import Exporter
 from alerts.http import HttpConfig
-from alerts.routes import Health
+from alerts.routes import Find, Health
 from alerts.servers import Servers
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
 from monitor.core.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
-from monitor.errors import SlicewatchError
+from monitor.errors import SlicewatchError, StoreError
 from monitor.ports import ConsumerState, Shard, Tallies
 
 ACCEPT_OPENMETRICS = "application/openmetrics-text;version=1.0.0"
@@ -68,9 +71,11 @@ def start(exporter: Exporter, health: Health) -> Iterator[Start]:
     running: list[Servers] = []
 
     def started(
-        fairness: HttpConfig = FAIRNESS, operations: HttpConfig | None = OPERATIONS
+        fairness: HttpConfig = FAIRNESS,
+        operations: HttpConfig | None = OPERATIONS,
+        snapshots: Find | None = None,
     ) -> Servers:
-        servers = Servers(fairness, operations, exporter, health, StillClock())
+        servers = Servers(fairness, operations, exporter, health, StillClock(), snapshots=snapshots)
         servers.start()
         running.append(servers)
         return servers
@@ -161,6 +166,67 @@ def test_the_operations_port_may_ask_for_a_token_of_its_own(start: Start) -> Non
     assert fetch(servers.operations_port, Authorization="Bearer first")[0] == 401
     assert fetch(servers.operations_port, Authorization="Bearer ops")[0] == 200
     assert fetch(servers.port, Authorization="Bearer ops")[0] == 401
+
+
+PUBLISHED = {7: b'{"watermark":0}', 999_999_999_999_999_999: b"{}"}
+
+
+@pytest.mark.parametrize("two", [True, False])
+def test_a_snapshot_is_read_by_its_number(
+    start: Start, caplog: pytest.LogCaptureFixture, *, two: bool
+) -> None:
+    caplog.set_level(logging.INFO)
+    servers = start(operations=OPERATIONS if two else None, snapshots=PUBLISHED.get)
+    paths = {f"/snapshot/{number}": body for number, body in PUBLISHED.items()}
+    for path, body in paths.items():
+        assert fetch(servers.port, path, Authorization="Bearer first") == (200, body)
+    unknown = ("8", "", "07", "-7", "7/", "7/7", "\u0667", "1" + "0" * 18, "x", "7x")
+    for number in unknown:
+        path = f"/snapshot/{urllib.parse.quote(number)}"
+        assert fetch(servers.port, path, Authorization="Bearer first")[0] == 404, number
+    told = {path for _, path, _ in accessed(caplog)}
+    assert told == {"/snapshot/"}, "the log names the view, not what was asked for"
+
+
+def test_who_may_not_read_slices_reads_no_snapshot(start: Start) -> None:
+    servers = start(snapshots=PUBLISHED.get)
+    assert fetch(servers.port, "/snapshot/7")[0] == 401
+    assert fetch(servers.port, "/snapshot/8")[0] == 401, "nor whether there is one"
+    assert fetch(servers.operations_port, "/snapshot/7", Authorization="Bearer first")[0] == 404
+    assert fetch(start().port, "/snapshot/7", Authorization="Bearer first")[0] == 404
+
+
+def test_while_the_store_is_away_no_snapshot_is_read(start: Start) -> None:
+    def away(_: int) -> bytes:
+        raise StoreError("database is away")
+
+    servers = start(snapshots=away)
+    for _ in range(2):  # the second has its turn, too
+        answer = fetch(servers.port, "/snapshot/7", Authorization="Bearer first")
+        assert answer == (503, b"503 Service Unavailable\n")
+    assert fetch(servers.port, "/metrics", Authorization="Bearer first")[0] == 200
+
+
+def test_readers_of_snapshots_wait_for_their_turn_but_not_for_ever(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that does not answer costs one connection of ours, and no page."""
+    monkeypatch.setattr(routes, "_TURN_SECONDS", 0.05)
+    reading, done = threading.Event(), threading.Event()
+
+    def slow(_: int) -> bytes:
+        reading.set()
+        assert done.wait(60)
+        return b"{}"
+
+    servers = start(snapshots=slow)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(fetch, servers.port, "/snapshot/7", Authorization="Bearer first")
+        assert reading.wait(60)
+        assert fetch(servers.port, "/snapshot/7", Authorization="Bearer second")[0] == 503
+        assert fetch(servers.port, "/metrics", Authorization="Bearer second")[0] == 200
+        done.set()
+        assert first.result() == (200, b"{}")
 
 
 def test_withheld_is_told_on_the_operations_port(start: Start, exporter: Exporter) -> None:

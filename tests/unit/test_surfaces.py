@@ -35,6 +35,7 @@ ACCESS = {
         (Surface.SNAPSHOT, exported.snapshot_names()),
         (Surface.PUBLISHED, exported.published_names()),
         (Surface.STATUS, exported.status_names()),
+        (Surface.INCIDENT, exported.incident_names()),
         (Surface.LOG, {line.event for line in exported.log_lines()} - {ANONYMOUS} | ACCESS),
     ],
 )

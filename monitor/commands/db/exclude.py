@@ -17,7 +17,7 @@ from rich.text import Text
 
 from monitor.commands.clock import SystemClock
 from monitor.commands.db.opening import opened
-from monitor.commands.options import settings_option
+from monitor.commands.options import plain_line, settings_option
 from monitor.core.blocks import Span
 from monitor.core.time import to_datetime, to_micros
 from monitor.errors import SlicewatchError
@@ -100,9 +100,7 @@ def _instant(option: str, text: str | None) -> int:
 def _said(option: str, text: str | None) -> str:
     if text is None or not text.strip():
         raise SlicewatchError(f"{option} is missing; slicewatch db exclude --help has an example")
-    if not text.isprintable():
-        raise SlicewatchError(f"{option} must be one line of plain text")
-    return text.strip()
+    return plain_line(option, text)
 
 
 def _added(one: Exclusion) -> str:

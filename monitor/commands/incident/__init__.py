@@ -1,0 +1,25 @@
+"""``slicewatch incident``: what stands, and what people say of it."""
+
+from __future__ import annotations
+
+import click
+
+from monitor.commands.incident.ack import ack
+from monitor.commands.incident.close import close
+from monitor.commands.incident.listing import listing
+from monitor.commands.incident.show import show
+
+
+@click.group("incident")
+def command() -> None:
+    """List incidents, and say who looks after one and what it came to.
+
+    Slices and numbers are those that the pages show; what the privacy guards hide is withheld
+    here, too.
+
+    Example: slicewatch incident list
+    """
+
+
+for _one in (listing, show, ack, close):
+    command.add_command(_one)

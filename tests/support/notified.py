@@ -1,0 +1,214 @@
+"""The chain behind ``/metrics`` in a hurry: a page, Prometheus, Alertmanager and who is told.
+
+Everything is as it is rendered but for the times: a minute of the rules is a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import yaml
+from id_keys import WITH_KEY
+from monitoring import alertmanager, eventually, get, prometheus, query
+
+from alerts.exposition import Renderer
+from alerts.rendering import rendered
+from monitor import settings as api
+from monitor.core.snapshot import Snapshot
+from monitor.demo.child import free_port
+
+REFERENCE = Path(__file__).parents[2] / "deploy" / "slicewatch.reference.toml"
+MILLISECONDS = {"m": 100, "h": 6_000, "d": 144_000}
+EVERY_DAY = '["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]'
+HURRIED_ROUTE = {"group_wait": "1s", "group_interval": "1s", "repeat_interval": "4h"}
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler], port: int) -> Iterator[None]:
+    server = _Server(("127.0.0.1", port), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@dataclass
+class Told:
+    """What was posted to receivers: their paths and the documents, in order."""
+
+    posts: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    def handler(self) -> type[BaseHTTPRequestHandler]:
+        posts = self.posts
+
+        class Receive(_Handler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                posts.append((self.path, json.loads(body)))
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"ok")
+
+        return Receive
+
+    def of(self, receiver: str, alert: str) -> list[dict[str, Any]]:
+        """The webhooks of one receiver about alerts of one name."""
+        return [
+            body
+            for path, body in self.posts
+            if path == f"/{receiver}" and body["groupLabels"]["alertname"] == alert
+        ]
+
+    def chats(self) -> list[dict[str, Any]]:
+        return [body for path, body in self.posts if path == "/chat"]
+
+
+class Monitored:
+    """The service as Prometheus sees it: a page that tests replace, on a port that stays."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.page = b""
+        self._renderer = Renderer(10_000)
+        self._running: ExitStack | None = None
+
+    def publish(self, snapshot: Snapshot | None) -> None:
+        """Show a Snapshot, or withhold the page."""
+        self.page = b"" if snapshot is None else self._renderer.render(snapshot).plain
+
+    def start(self) -> None:
+        shown = self
+
+        class Metrics(_Handler):
+            def do_GET(self) -> None:
+                evaluated = f"slicewatch_evaluation_timestamp_seconds {time.time()}\n"
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.end_headers()
+                self.wfile.write(shown.page + evaluated.encode())
+
+        self._running = ExitStack()
+        self._running.enter_context(serving(Metrics, self.port))
+
+    def stop(self) -> None:
+        if self._running is not None:
+            self._running.close()
+        self._running = None
+
+
+@dataclass
+class Chain:
+    """All of it, running."""
+
+    monitored: Monitored
+    told: Told
+    prometheus: str
+    alertmanager: str
+
+    def asked(self, expression: str) -> list[dict[str, Any]]:
+        return query(self.prometheus, expression)
+
+    def wait_for(self, expression: str, what: str = "") -> None:
+        eventually(lambda: bool(self.asked(expression)), what or expression)
+
+    def firing(self, alert: str) -> dict[str, dict[str, Any]]:
+        """Active alerts of one name in Alertmanager, by fingerprint."""
+        address = f"{self.alertmanager}/api/v2/alerts?filter=alertname%3D%22{alert}%22"
+        return {one["fingerprint"]: one for one in get(address) or []}
+
+
+@contextmanager
+def chain(folder: Path) -> Iterator[Chain]:
+    """Start everything; nothing is published yet."""
+    monitored, told = Monitored(), Told()
+    receiver, port = free_port(), free_port()
+    (folder / "chat").write_text(f"http://127.0.0.1:{receiver}/chat")
+    _write(folder, rendered(_settings(folder, receiver)), monitored.port, port)
+    with ExitStack() as stack:
+        stack.enter_context(serving(told.handler(), receiver))
+        monitored.start()
+        stack.callback(monitored.stop)
+        manager = alertmanager(folder, folder / "alertmanager" / "alertmanager.yml", port)
+        watched = prometheus(folder, folder / "prometheus" / "prometheus.yml")
+        yield Chain(
+            monitored,
+            told,
+            alertmanager=stack.enter_context(manager),
+            prometheus=stack.enter_context(watched),
+        )
+
+
+def _settings(folder: Path, receiver: int) -> api.Settings:
+    names = ("page", "ticket", "visible", "deadman")
+    addresses = {
+        f"SLICEWATCH__ALERTING__{name.upper()}__WEBHOOK_URL": f"http://127.0.0.1:{receiver}/{name}"
+        for name in names
+    }
+    always = {
+        "SLICEWATCH__ALERTING__OFFICE_DAYS": EVERY_DAY,
+        "SLICEWATCH__ALERTING__OFFICE_FROM": "00:00",
+        "SLICEWATCH__ALERTING__OFFICE_UNTIL": "24:00",
+        "SLICEWATCH__ALERTING__PAGE__CHAT_URL_FILE": str(folder / "chat"),
+        "SLICEWATCH__ALERTING__EXTERNAL_URL": "https://monitor.example",
+    }
+    return api.load(REFERENCE, WITH_KEY | addresses | always)
+
+
+def _write(folder: Path, files: dict[str, str], target: int, manager: int) -> None:
+    hurry = {
+        "prometheus/rules.yml": _hurried_rules,
+        "prometheus/prometheus.yml": lambda document: _pointed(document, target, manager),
+        "alertmanager/alertmanager.yml": _hurried_routes,
+    }
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        changed = hurry[name](yaml.safe_load(text)) if name in hurry else None
+        path.write_text(text if changed is None else yaml.safe_dump(changed))
+
+
+def _hurried_rules(document: dict[str, Any]) -> dict[str, Any]:
+    for group in document["groups"]:
+        group["interval"] = "500ms"
+        for rule in group["rules"]:
+            for name in {"for", "keep_firing_for"} & rule.keys():
+                number, unit = re.fullmatch(r"(\d+)([mhd])", rule[name]).groups()  # type: ignore[union-attr]
+                rule[name] = f"{int(number) * MILLISECONDS[unit]}ms"
+    return document
+
+
+def _hurried_routes(document: dict[str, Any]) -> dict[str, Any]:
+    for route in (document["route"], *document["route"]["routes"]):
+        route.update(HURRIED_ROUTE)
+    return document
+
+
+def _pointed(document: dict[str, Any], target: int, manager: int) -> dict[str, Any]:
+    document["global"] = {"scrape_interval": "500ms", "scrape_timeout": "500ms"}
+    (job,), (told,) = document["scrape_configs"], document["alerting"]["alertmanagers"]
+    job["static_configs"] = [{"targets": [f"127.0.0.1:{target}"]}]
+    told["static_configs"] = [{"targets": [f"127.0.0.1:{manager}"]}]
+    return document
