@@ -604,6 +604,7 @@ _LOGS = (
     *_logs(
         Rule.PAGE, "the number of a crossing, by which an operator finds it in the database",
         "a contract stream has crossed its limit; crossing", "a crossing is resolved; crossing",
+        "an incident is open; incident kind", "an incident is over; incident kind",
     ),
     *_logs(
         Rule.PROCESS, "what the process does; arguments are names of its parts and ports",

@@ -6,14 +6,16 @@ and its numbers are those of the page of that moment, or withheld.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from monitor.core.annotations import Annotation
 from monitor.core.atoms import OTHER, parse_atom
 from monitor.core.contract import Contract, Metric, State
 from monitor.core.incidents import Incident, Stand, Standing
 from monitor.core.snapshot import (
+    WITHHELD,
     ContractTable,
     GroupTable,
     PublishedValue,
@@ -22,14 +24,12 @@ from monitor.core.snapshot import (
     ShownRate,
     ShownStage,
     SliceRow,
+    WindowTable,
 )
 from monitor.core.time import DAY
 from monitor.detection.recovery import days_to_resolve
 from monitor.detection.streams import Direction, Kind, Stream
 from monitor.evaluate.label_needs import arms_of
-
-WITHHELD = "withheld"
-"""In place of a slice that the guards hide."""
 
 _STAGE_OF = {Metric.TPR: Metric.TPR, Metric.FPR: Metric.SELECTION, Metric.BLOCKED: Metric.SELECTION}
 
@@ -78,6 +78,24 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
+class _Place:
+    """A row of the pages: of a group-by, or the total."""
+
+    table: GroupTable | WindowTable
+    group_by: str
+    row: SliceRow
+    at: int
+
+    @classmethod
+    def all_of(cls, window: WindowTable) -> Iterator[Self]:
+        """Every row of a window."""
+        yield cls(window, "", window.total, 0)
+        for group in window.groups:
+            for at, row in enumerate(group.rows):
+                yield cls(group, group.group_by, row, at)
+
+
+@dataclass(frozen=True, slots=True)
 class IncidentPages:
     """Shows the incidents of one contract.
 
@@ -88,12 +106,13 @@ class IncidentPages:
 
     table: ContractTable
     beside: Beside
-    _places: dict[tuple[str, str], tuple[GroupTable, int]] = field(default_factory=dict)
+    _places: dict[tuple[str, str], _Place] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for window in self.table.windows:
             if window.window == self.table.window:
-                self._places.update(_places(window.groups))
+                for place in _Place.all_of(window):
+                    self._places[place.group_by, place.row.slice] = place
 
     def shown(self, known: Iterable[Known]) -> tuple[ShownIncident, ...]:
         """Those that stand, by id."""
@@ -105,11 +124,10 @@ class IncidentPages:
         place = self._place(known.incident)
         if place is None:
             return None
-        group, row = place[0], place[0].rows[place[1]]
-        metric = known.incident.metric
+        row, metric = place.row, known.incident.metric
         shown: ShownGap | ShownRate | None
         shown = row.gaps.get(metric) if known.kind is Kind.GAP else row.rates.get(metric)
-        period = group.labelled if metric.labelled else group.decisions
+        period = place.table.labelled if metric.labelled else place.table.decisions
         if shown is None or period is None:
             return None
         return PublishedValue(shown.value, shown.lower, shown.upper, period.end)
@@ -132,32 +150,31 @@ class IncidentPages:
         place = self._place(incident)
         if place is None:
             return told
-        group, row = place[0], place[0].rows[place[1]]
         return replace(
             told,
-            group_by=group.group_by,
-            slice=row.slice,
+            group_by=place.group_by,
+            slice=place.row.slice,
             share=incident.share,
             inherited=self._inherited(known),
             first=incident.first,
             latest=self.value(known),
-            stage=_stage(row, incident.metric),
-            versions_changed_at=_version_change(row) if incident.versions_changed_at else None,
-            resolvable_at=self._resolvable_at(known, group, place[1]),
+            stage=_stage(place.row, incident.metric),
+            versions_changed_at=_version_change(place.row, incident),
+            resolvable_at=self._resolvable_at(known, place),
         )
 
-    def _place(self, incident: Incident) -> tuple[GroupTable, int] | None:
+    def _place(self, incident: Incident) -> _Place | None:
         """The row of the incident's slice, where that is shown."""
         if incident.group_by is None or incident.slice is None:
             return None
         return self._shown_place((incident.group_by, incident.slice), incident.metric)
 
-    def _shown_place(self, where: tuple[str, str], metric: Metric) -> tuple[GroupTable, int] | None:
+    def _shown_place(self, where: tuple[str, str], metric: Metric) -> _Place | None:
         place = self._places.get(where)
         if place is None or OTHER in parse_atom(where[1]).values():
             return None  # a row in which others are pooled is another set than the stream's
-        row = place[0].rows[place[1]]
-        return place if row.states.get(metric, State.SUPPRESSED) is not State.SUPPRESSED else None
+        hidden = place.row.states.get(metric, State.SUPPRESSED) is State.SUPPRESSED
+        return None if hidden else place
 
     def _inherited(self, known: Known) -> tuple[str, ...]:
         cause = (known.incident.group_by, known.incident.slice)
@@ -165,28 +182,23 @@ class IncidentPages:
         metric = known.incident.metric
         return tuple(sorted(text for g, text in others if self._shown_place((g, text), metric)))
 
-    def _resolvable_at(self, known: Known, group: GroupTable, row: int) -> int | None:
+    def _resolvable_at(self, known: Known, place: _Place) -> int | None:
         """In whole days: the repair, as many days of labels as are needed, and their delay."""
+        group = place.table
         metric, contract = known.incident.metric, self.beside.contract
         frontier = self.beside.frontier
         limit = contract.limits.max_gap(metric)
         if known.kind is not Kind.GAP or not metric.labelled or limit is None or frontier is None:
             return None
+        if not isinstance(group, GroupTable):
+            return None
         reference = next(g.reference for g in contract.group_bys if g.name == group.group_by)
         arms = arms_of(metric, group, reference)
-        days = days_to_resolve(arms, limit, contract.limits.min_support(metric))[row]
+        days = days_to_resolve(arms, limit, contract.limits.min_support(metric))[place.at]
         if days is None:
             return None
         done = self.beside.now + days * DAY + max(self.beside.now - frontier, 0)
         return -(-done // DAY) * DAY
-
-
-def _places(groups: Iterable[GroupTable]) -> dict[tuple[str, str], tuple[GroupTable, int]]:
-    return {
-        (group.group_by, row.slice): (group, at)
-        for group in groups
-        for at, row in enumerate(group.rows)
-    }
 
 
 def _stage(row: SliceRow, metric: Metric) -> ShownStage | None:
@@ -194,6 +206,8 @@ def _stage(row: SliceRow, metric: Metric) -> ShownStage | None:
     return row.stages.get(_STAGE_OF[metric])
 
 
-def _version_change(row: SliceRow) -> int | None:
+def _version_change(row: SliceRow, incident: Incident) -> int | None:
     """As the pages tell it: the end of a release block."""
+    if incident.versions_changed_at is None:
+        return None
     return next((x.latest for x in row.noted if x.annotation is Annotation.VERSION_CHANGE), None)

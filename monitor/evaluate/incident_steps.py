@@ -68,18 +68,17 @@ class Incidents:
             inputs: what cohorts are made of.
             before: the newest hour that had had its turn before; None at first.
         """
-        detection, until = self.detection, self.detection.until
-        if not change.cohorts or until is None:
+        if not change.cohorts:
             return IncidentChange()
+        first = change.cohorts[0].hour
         step = Step(
             opened=[one for one in change.opened if one.resolved_at is None],
-            standing=detection.standing,
             resolved=change.resolved,
             listed=change.listed,
-            until=until,
-            new_day=before is not None and _day(change.cohorts[-1].hour) != _day(before),
+            begin=pane_start(first, Grain.HOUR),
+            new_day=before is not None and _day(first) != _day(before),
         )
-        return self.book.follow(step, self._around(inputs, change.cohorts, until))
+        return self.book.follow(step, self._around(inputs, change.cohorts))
 
     def shown(self, table: ContractTable, contract: Contract) -> tuple[ShownIncident, ...]:
         """Those of one contract, as they may be shown with its table."""
@@ -120,14 +119,13 @@ class Incidents:
         self._first_shown[seen.id] = seen
         return replace(known, incident=seen)
 
-    def _around(self, inputs: Inputs, fresh: Sequence[FrozenCohort], until: int) -> Around:
-        recent = _Recent(self.detection, inputs, fresh, until)
+    def _around(self, inputs: Inputs, fresh: Sequence[FrozenCohort]) -> Around:
         changes = [era.start for era in self.eras.eras[1:]]
         changes += [c.effective for c in self.detection.policy.contracts if c.effective is not None]
         return Around(
-            explain=recent.explain,
+            explain=_Recent(self.detection, inputs, fresh).explain,
             versions_changed_at=self._versions_changed_at,
-            settings_changed_at=max((at for at in changes if at <= until), default=None),
+            settings_changed_at=changes,
             now=self.now,
         )
 
@@ -149,27 +147,25 @@ class _Recent:
     detection: Detection
     inputs: Inputs
     fresh: Sequence[FrozenCohort]
-    until: int
-    _days: list[Counts] | None = None
+    _cohorts: list[FrozenCohort] = field(default_factory=list)
 
-    def explain(self, crossed: Collection[Stream]) -> tuple[Cause, ...]:
+    def explain(self, crossed: Collection[Stream], first: int, until: int) -> tuple[Cause, ...]:
         policy = self.detection.policy
         (name,) = {stream.contract for stream in crossed}
         contract = next(one for one in policy.contracts if one.name == name)
-        index = self.inputs.index
-        panes = [scoped(contract, day, index) for day in self._read()]
+        index, since = self.inputs.index, max(first - BEFORE, until - LONGEST)
+        hours = range(pane_of(since, Grain.HOUR), pane_of(until, Grain.HOUR))
+        days = _by_day([one for one in self._read(hours.start) if one.hour in hours])
+        panes = [scoped(contract, day, index) for day in days]
         return explain(crossed, contract, policy.coding, panes, index)
 
-    def _read(self) -> list[Counts]:
-        """Days from before the first crossing that stands until now."""
-        if self._days is None:
-            crossed = [one.crossed_at for one in self.detection.standing.values()]
-            first = max(min(crossed, default=self.until) - BEFORE, self.until - LONGEST)
-            begin = min(one.hour for one in self.fresh)
-            stored = self.inputs.store.frozen_cohorts(pane_of(first, Grain.HOUR), begin)
+    def _read(self, first: int) -> list[FrozenCohort]:
+        """Cohorts from an hour on, those of this step too; what was read once is kept."""
+        if not self._cohorts or self._cohorts[0].hour > first:
+            stored = self.inputs.store.frozen_cohorts(first, self.fresh[0].hour)
             good = [x for x in (*stored, *self.fresh) if not self.inputs.excludes(x.hour)]
-            self._days = list(_by_day(good))
-        return self._days
+            self._cohorts = good
+        return self._cohorts
 
 
 def _by_day(cohorts: Sequence[FrozenCohort]) -> Iterator[Counts]:

@@ -4,6 +4,9 @@ A crossing joins the incident that has its cause, and else opens one; it stays w
 The slice that is named may be refined, once a day, while an incident stands. An incident ends with
 its last crossing, or when people close it: then its crossings end too, and evidence that has begun
 anew since then may open another one.
+
+A cause is that of the cohorts until the crossing, however many more are consumed with it: so
+incidents are the same after a restart, and however fast one catches up.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Self
 
 from monitor.core.annotations import IncidentKind
@@ -29,8 +33,9 @@ log = logging.getLogger("slicewatch.evaluate")
 JUST_BEFORE = 2 * DAY
 """Versions and settings that changed so shortly before a crossing are told with it."""
 
-Explain = Callable[[Collection[Stream]], Sequence[Cause]]
-"""The causes of crossings of one contract and metric."""
+Explain = Callable[[Collection[Stream], int, int], Sequence[Cause]]
+"""The causes of crossings of one contract and metric, the first of which was at some time, by the
+cohorts that end until another (microseconds)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +43,17 @@ class Step:
     """What the detectors have come to.
 
     Attributes:
-        opened: crossings that stand since now.
-        standing: all that stand, by stream key.
-        resolved: when crossings ended, by id.
-        listed: the weekly list; None where no week has ended.
-        until: end of the newest cohort (microseconds).
-        new_day: a UTC day of cohorts has ended.
+        opened: crossings that stand since now, in their order.
+        resolved: when crossings ended, by id; before the first cohort.
+        listed: the weekly list, before the first cohort; None where no week has ended.
+        begin: start of the first cohort (microseconds).
+        new_day: a UTC day of cohorts had ended then.
     """
 
     opened: Sequence[Crossing]
-    standing: Mapping[str, Crossing]
     resolved: Mapping[int, int]
     listed: tuple[Stream, ...] | None
-    until: int
+    begin: int
     new_day: bool
 
 
@@ -61,13 +64,13 @@ class Around:
     Attributes:
         explain: finds causes.
         versions_changed_at: when other versions began to answer a stream's slice; None if never.
-        settings_changed_at: when settings changed last; None if never.
+        settings_changed_at: when settings changed, in any order.
         now: wall clock.
     """
 
     explain: Explain
     versions_changed_at: Callable[[Cause], int | None]
-    settings_changed_at: int | None
+    settings_changed_at: Sequence[int]
     now: int
 
 
@@ -79,20 +82,21 @@ class IncidentBook:
         standing: by id.
         next_id: of the next one.
         acts: what people said of them.
-        crossings: keys of the streams of all crossings that stand, by id.
+        crossings: all that stand, by id.
     """
 
     standing: dict[int, Incident] = field(default_factory=dict)
     next_id: int = 1
     acts: Acts = field(default_factory=dict)
-    crossings: dict[int, str] = field(default_factory=dict)
+    crossings: dict[int, Crossing] = field(default_factory=dict)
 
     @classmethod
     def load(cls, store: EvaluatorStore, crossings: Iterable[Crossing]) -> Self:
         """As it was committed last."""
         stored = store.standing_incidents()
         by_id = {one.id: one for one in stored.standing}
-        return cls(by_id, stored.next_id, store.incident_acts(), _keys(crossings))
+        known = {one.id: one for one in crossings}
+        return cls(by_id, stored.next_id, store.incident_acts(), known)
 
     def hear(self, acts: Acts) -> None:
         """Take note of what people say."""
@@ -104,7 +108,7 @@ class IncidentBook:
 
     def streams(self, incident: Incident) -> list[Stream]:
         """Those of its crossings that stand, or of a ticket's list."""
-        keys = [self.crossings[x] for x in incident.crossings if x in self.crossings]
+        keys = [self.crossings[x].stream for x in incident.crossings if x in self.crossings]
         return [Stream.parse(key) for key in (*keys, *incident.streams) if key]
 
     def close(self, until: int, now: int) -> tuple[IncidentChange, set[int]]:
@@ -126,14 +130,13 @@ class IncidentBook:
     def follow(self, step: Step, around: Around) -> IncidentChange:
         """Let incidents open, grow, be refined and end as the detectors say."""
         draft = _Draft(self, step, around)
-        self.crossings = _keys(step.standing.values())
         draft.end()
-        for where in sorted(_where(step.opened)):
-            draft.open(*where)
         if step.new_day:
             draft.refine()
         if step.listed is not None:
             draft.ticket(step.listed)
+        for at, crossed in groupby(step.opened, key=lambda one: one.crossed_at):
+            draft.open(at, list(crossed))
         self.next_id += len(draft.opened)
         return IncidentChange(
             opened=[self.standing[number] for number in draft.opened],
@@ -161,59 +164,64 @@ class _Draft:
 
     def end(self) -> None:
         """Incidents whose last crossing is resolved."""
+        for number in self.step.resolved:
+            self.book.crossings.pop(number, None)
         for one in self._of(IncidentKind.PAGE):
             if not any(number in self.book.crossings for number in one.crossings):
                 at = max((self.step.resolved.get(x, 0) for x in one.crossings), default=0)
-                self.changed[one.id] = self.book._end(one, at or self.step.until)
+                self.changed[one.id] = self.book._end(one, at or self.step.begin)
 
-    def open(self, contract: str, metric: Metric) -> None:
-        """Give each new crossing to the incident of its cause, or to a new one."""
-        new = {one.stream: one for one in self.step.opened}
-        for cause in self._causes(contract, metric):
-            crossed = [new[stream.key] for stream in cause.streams if stream.key in new]
-            if not crossed:
-                continue
-            ids = sorted(one.id for one in crossed)
-            known = self._known(contract, metric, cause)
-            if known is None:
-                at = min(one.crossed_at for one in crossed)
-                self._open(IncidentKind.PAGE, cause, at, crossings=tuple(ids))
-            else:
-                self._change(replace(known, crossings=tuple(sorted({*known.crossings, *ids}))))
+    def open(self, at: int, crossed: Sequence[Crossing]) -> None:
+        """Give the crossings of one cohort to the incidents of their causes, or to new ones."""
+        self.book.crossings |= {one.id: one for one in crossed}
+        new = {one.stream: one.id for one in crossed}
+        for contract, metric in sorted(_where(crossed)):
+            for cause in self._causes(contract, metric, at):
+                ids = [new[stream.key] for stream in cause.streams if stream.key in new]
+                if not ids:
+                    continue
+                known = self._known(contract, metric, cause)
+                if known is None:
+                    self._open(IncidentKind.PAGE, cause, at, crossings=tuple(sorted(ids)))
+                else:
+                    self._change(replace(known, crossings=tuple(sorted({*known.crossings, *ids}))))
 
     def refine(self) -> None:
         """Name the slices of incidents by what is known by now."""
         pages = {(one.contract, one.metric) for one in self._of(IncidentKind.PAGE)}
         for contract, metric in sorted(pages):
-            for cause in self._causes(contract, metric):
+            for cause in self._causes(contract, metric, self.step.begin):
                 known = self._known(contract, metric, cause)
                 if known is not None:
                     self._rename(known, cause)
 
     def ticket(self, listed: Collection[Stream]) -> None:
         """Tickets for what is on the weekly list and has no page; those that are off it end."""
-        paged = set(self.book.crossings.values())
+        begin, paged = self.step.begin, {one.stream for one in self.book.crossings.values()}
         open_ = [stream for stream in listed if stream.key not in paged]
         for ticket in self._of(IncidentKind.TICKET):
             still = sorted({one.key for one in open_} & set(ticket.streams))
             if still:
                 self._change(replace(ticket, streams=tuple(still)))
             else:
-                self.changed[ticket.id] = self.book._end(ticket, self.step.until)
+                self.changed[ticket.id] = self.book._end(ticket, begin)
         known = {key for one in self._of(IncidentKind.TICKET) for key in one.streams}
         fresh = [stream for stream in open_ if stream.key not in known]
         for contract, metric in sorted({(one.contract, one.metric) for one in fresh}):
             here = [one for one in fresh if (one.contract, one.metric) == (contract, metric)]
-            for cause in self.around.explain(here):
+            for cause in self.around.explain(here, begin, begin):
                 if self._paged(contract, metric, cause):
                     continue
                 keys = tuple(sorted(one.key for one in cause.streams))
-                self._open(IncidentKind.TICKET, cause, self.step.until, streams=keys)
+                self._open(IncidentKind.TICKET, cause, begin, streams=keys)
 
-    def _causes(self, contract: str, metric: Metric) -> Sequence[Cause]:
-        streams = [Stream.parse(key) for key in self.book.crossings.values() if key]
-        here = [one for one in streams if (one.contract, one.metric) == (contract, metric)]
-        return self.around.explain(here) if here else ()
+    def _causes(self, contract: str, metric: Metric, until: int) -> Sequence[Cause]:
+        known = [(one, Stream.parse(one.stream)) for one in self.book.crossings.values()]
+        here = [(one, s) for one, s in known if (s.contract, s.metric) == (contract, metric)]
+        if not here:
+            return ()
+        first = min(one.crossed_at for one, _ in here)
+        return self.around.explain([stream for _, stream in here], first, until)
 
     def _known(self, contract: str, metric: Metric, cause: Cause) -> Incident | None:
         """The oldest incident of a cause: it names its slice, or has most of its crossings."""
@@ -222,7 +230,8 @@ class _Draft:
         for one in self._of(IncidentKind.PAGE):
             if (one.contract, one.metric) != (contract, metric):
                 continue
-            shared = sum(self.book.crossings.get(x) in keys for x in one.crossings)
+            stand = [self.book.crossings[x] for x in one.crossings if x in self.book.crossings]
+            shared = sum(crossing.stream in keys for crossing in stand)
             named = (one.group_by, one.slice) == (cause.group_by, cause.slice)
             rank = (named, shared, -one.id)
             if (named or shared) and (best is None or rank > best[0]):
@@ -256,7 +265,7 @@ class _Draft:
             group_by=cause.group_by,
             slice=cause.slice,
             share=cause.share,
-            versions_changed_at=_near(self.around.versions_changed_at(cause), at),
+            versions_changed_at=_near([self.around.versions_changed_at(cause)], at),
             settings_changed_at=_near(self.around.settings_changed_at, at),
             crossings=crossings,
             streams=streams,
@@ -290,17 +299,13 @@ def tell(change: IncidentChange) -> None:
             log.warning("an incident is over", extra={"incident": one.id, "kind": one.kind.value})
 
 
-def _keys(crossings: Iterable[Crossing]) -> dict[int, str]:
-    return {one.id: one.stream for one in crossings}
-
-
 def _where(opened: Iterable[Crossing]) -> set[tuple[str, Metric]]:
     streams = [Stream.parse(one.stream) for one in opened]
     return {(one.contract, one.metric) for one in streams}
 
 
-def _near(changed_at: int | None, crossed_at: int) -> int | None:
-    """When it changed, if that was shortly before."""
-    if changed_at is None or not crossed_at - JUST_BEFORE <= changed_at <= crossed_at:
-        return None
-    return changed_at
+def _near(changes: Iterable[int | None], crossed_at: int) -> int | None:
+    """The last change that was shortly before; None without."""
+    known = (at for at in changes if at is not None)
+    near = (at for at in known if crossed_at - JUST_BEFORE <= at <= crossed_at)
+    return max(near, default=None)

@@ -46,6 +46,13 @@ def moved(world: World, shift: int) -> World:
     )
 
 
+_LASTING = (
+    "id, kind, contract, metric, opened_at, group_by, slice, share, versions_changed_at,"
+    " settings_changed_at, resolved_at"
+)
+"""Columns of an incident that do not depend on when one looks."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """What the store holds of the release.
@@ -130,6 +137,9 @@ class Releasing:
             "cohort": "SELECT hour, state, live, payload FROM cohort ORDER BY hour",
             "detector": "SELECT name, body FROM detector ORDER BY name",
             "crossing": "SELECT * FROM crossing ORDER BY id",
+            "incident": f"SELECT {_LASTING} FROM incident ORDER BY id",
+            "incident_crossing": "SELECT * FROM incident_crossing ORDER BY crossing",
+            "incident_stream": "SELECT * FROM incident_stream ORDER BY incident, stream",
         }
         with self.engine.connect() as connection:
             return {

@@ -42,8 +42,12 @@ class World:
     settings_changed_at: int | None = None
     at: int = 10 * DAY
     crossed: int = 0
+    explained: int = 0
+    firsts: list[int] = field(default_factory=list)
 
-    def explain(self, crossed: Collection[Stream]) -> Sequence[Cause]:
+    def explain(self, crossed: Collection[Stream], first: int, until: int) -> Sequence[Cause]:
+        assert self.explained <= until <= self.at, "in order, and never by what is yet to come"
+        self.explained, self.firsts = until, [*self.firsts, first]
         found: dict[Stream, list[Stream]] = {}
         for one in sorted(crossed):
             found.setdefault(self.causes.get(one, one), []).append(one)
@@ -68,10 +72,9 @@ class World:
             hour = self.at // HOUR - 1
             opened.append(Crossing(self.crossed, one.key, hour, True, self.at, self.at))
             self.standing[one.key] = opened[-1]
-        step = Step(opened, self.standing, ended, listed, self.at, new_day)
-        around = Around(
-            self.explain, lambda _: self.versions_changed_at, self.settings_changed_at, 77
-        )
+        step = Step(opened, ended, listed, self.at - HOUR, new_day)
+        settings = [] if self.settings_changed_at is None else [self.settings_changed_at]
+        around = Around(self.explain, lambda _: self.versions_changed_at, settings, 77)
         change = self.book.follow(step, around)
         return list(change.opened), list(change.changed)
 
@@ -193,7 +196,7 @@ def test_tickets_are_of_the_weekly_list_and_last_until_one_without_them() -> Non
     assert (kept.id, kept.streams) == (2, (VOICE.key,))
     opened, ended = world.step(listed=())
     assert opened == []
-    assert {one.id for one in ended if one.resolved_at == world.at} == {2, 3}
+    assert {one.id for one in ended if one.resolved_at == world.at - HOUR} == {2, 3}
 
 
 def test_a_page_takes_the_place_of_a_ticket_with_the_next_list() -> None:
@@ -203,4 +206,4 @@ def test_a_page_takes_the_place_of_a_ticket_with_the_next_list() -> None:
     assert page.kind is IncidentKind.PAGE
     opened, (ticket,) = world.step(listed=(VOICE,))
     assert opened == []
-    assert (ticket.kind, ticket.resolved_at) == (IncidentKind.TICKET, world.at)
+    assert (ticket.kind, ticket.resolved_at) == (IncidentKind.TICKET, world.at - HOUR)
