@@ -12,7 +12,7 @@ from monitor.settings import Settings
 _LAG_SECONDS = 900
 """A quarter of an hour: ninety evaluator cycles, and far below what any window notices."""
 _DUPLICATES = 0.001
-"""Review is de-duplicated by what is pending, most of auto_serve is not: more would distort rates."""
+"""Review is de-duplicated by what is pending, most of auto_serve is not: more distorts rates."""
 _DEAD_LETTERS = 0.01
 _JOINED_RANGE = "14d"
 """The age of the last label must survive restarts, after which no label has met its decision."""
@@ -89,8 +89,8 @@ def _duplicates() -> Alert:
         expr=f"max by (job, route) ({catalogue.DUPLICATES.name}) > {_DUPLICATES:g}",
         summary="Decisions come more than once: route {{ $labels.route }}",
         description="{{ $value | humanizePercentage }} of the decisions with a label requested"
-        " repeat an id. Copies that come later than dedupe.window are counted again, and distort the"
-        " rates of their slices.",
+        " repeat an id. Copies that come later than dedupe.window are counted again, and distort"
+        " the rates of their slices.",
         runbook=runbook_texts.DUPLICATES,
         wait=60,
         keep=15,

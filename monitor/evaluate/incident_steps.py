@@ -157,7 +157,7 @@ class _Recent:
         hours = range(pane_of(since, Grain.HOUR), pane_of(until, Grain.HOUR))
         days = _by_day([one for one in self._read(hours.start) if one.hour in hours])
         panes = [scoped(contract, day, index) for day in days]
-        return explain(crossed, contract, policy.coding, panes, index)
+        return explain(crossed, contract, policy.coding, panes, index).causes
 
     def _read(self, first: int) -> list[FrozenCohort]:
         """Cohorts from an hour on, those of this step too; what was read once is kept."""

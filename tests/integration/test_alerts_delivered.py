@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from monitoring import eventually, run
-from notified import Chain, chain
+from notified import Chain, chain, untold
 
 from alerts.rules import alerts
 from alerts.runbooks import runbook
@@ -193,6 +193,14 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     eventually(lambda: pages()[-1]["status"] == "resolved", "the page is over")
     assert len({body["groupKey"] for body in pages()}) == 1
     assert delivered.told.of("deadman", "SlicewatchWatchdog")
+
+    # Whoever is told has been told nothing that the pages had not shown.
+    told = set(delivered.told.annotations())
+    assert len(told) > 10
+    for text in told:
+        assert untold(text, delivered.monitored.pages) == set(), text
+    (example,) = {one for one in told if "First shown: 30%" in one and "*" not in one}
+    assert untold(example, []) > {"30%", "channel=chat", "2026-06-13"}
 
 
 def test_the_silences_of_the_runbooks_are_accepted(delivered: Chain) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,17 @@ class Told:
             if path == f"/{receiver}" and body["groupLabels"]["alertname"] == alert
         ]
 
+    def annotations(self) -> Iterator[str]:
+        """Every text that anybody was sent, but for addresses."""
+        for path, body in self.posts:
+            if path == "/chat":
+                yield body["attachments"][0]["text"].partition("\nSnapshot: ")[0]
+                continue
+            for alert in body["alerts"]:
+                yield from (
+                    text for name, text in alert["annotations"].items() if "_url" not in name
+                )
+
     def chats(self) -> list[dict[str, Any]]:
         return [body for path, body in self.posts if path == "/chat"]
 
@@ -92,12 +104,14 @@ class Monitored:
     def __init__(self) -> None:
         self.port = free_port()
         self.page = b""
+        self.pages: list[str] = []
         self._renderer = Renderer(10_000)
         self._running: ExitStack | None = None
 
     def publish(self, snapshot: Snapshot | None) -> None:
         """Show a Snapshot, or withhold the page."""
         self.page = b"" if snapshot is None else self._renderer.render(snapshot).plain
+        self.pages.append(self.page.decode())
 
     def start(self) -> None:
         shown = self
@@ -212,3 +226,23 @@ def _pointed(document: dict[str, Any], target: int, manager: int) -> dict[str, A
     job["static_configs"] = [{"targets": [f"127.0.0.1:{target}"]}]
     told["static_configs"] = [{"targets": [f"127.0.0.1:{manager}"]}]
     return document
+
+
+def untold(text: str, pages: list[str]) -> set[str]:
+    """Numbers, instants and slices in a text that no page has shown: what it would give away."""
+    values = [float(line.rpartition(" ")[2]) for page in pages for line in _samples(page)]
+    labels = {label for page in pages for label in re.findall(r'="([^"]*)"', page)}
+    moments = [datetime.fromtimestamp(v, UTC) for v in values if _FIRST_MOMENT < v < _LAST_MOMENT]
+    shown = {f"{100 * value:.4g}%" for value in values}
+    shown |= {form.format(moment) for form in _FORMS for moment in moments}
+    parts = set(re.findall(r"\d[\d.]*%|\d{4}-\d\d-\d\d(?: \d\d:\d\d)?", text))
+    slices = set(re.findall(r"\w+=\w+(?:,\w+=\w+)*", text))
+    return (parts - shown) | (slices - labels)
+
+
+_FORMS = ("{:%Y-%m-%d}", "{:%Y-%m-%d %H:%M}")
+_FIRST_MOMENT, _LAST_MOMENT = 1e9, 4e9
+
+
+def _samples(page: str) -> list[str]:
+    return [line for line in page.splitlines() if line and not line.startswith("#")]
