@@ -111,7 +111,7 @@ def labels(rows: list[tuple[int, int, int]], at: int = T0, complaint: int = 0) -
     """Rows of (decision id, revision, ready)."""
     return LabelColumns.of_rows(
         [
-            (key, at, complaint, 0, revision, at + HOUR, key * 10 + revision, ready, 0)
+            (key, at, complaint, 0, revision, at + HOUR, key * 10 + revision, ready, 0, 1)
             for key, revision, ready in rows
         ]
     )

@@ -118,7 +118,7 @@ def decisions(ids: Sequence[int]) -> DecisionColumns:
 
 def labels(ids: Sequence[int], revision: int = 1, ready: int = 1) -> LabelColumns:
     return LabelColumns.of_rows(
-        [(key, T0, 0, 0, revision, T0 + HOUR, key * 10 + revision, ready, 0) for key in ids]
+        [(key, T0, 0, 0, revision, T0 + HOUR, key * 10 + revision, ready, 0, 1) for key in ids]
     )
 
 
