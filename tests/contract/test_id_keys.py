@@ -25,7 +25,7 @@ from monitor.store.drop_key import drop_key
 from monitor.store.id_key_rules import KeyMark, ends, free_day
 from monitor.store.id_keys import IdKeys, read_marks
 from monitor.store.ingest import IngestStore, read_statuses
-from monitor.store.schema import id_key, meta, metadata, ownership, pending
+from monitor.store.schema import double_label, id_key, meta, metadata, ownership, pending
 
 D0, L0 = Shard("decisions", 0), Shard("labels", 0)
 TODAY = 20_000 * DAY  # 2024-10-04
@@ -77,6 +77,8 @@ def read_to(engine: sa.Engine, at: int, hour: int | None = None) -> None:
         if hour is not None:
             row = {"hour": hour // HOUR, "id": 5, "ts": hour, "cell": 1, "request": 1}
             connection.execute(sa.insert(pending), row)
+            said = {c.name: 1 for c in double_label.c if not c.primary_key}
+            connection.execute(sa.insert(double_label), {"hour": row["hour"], "id": 5, **said})
 
 
 def marks(engine: sa.Engine) -> list[tuple[str, int]]:
@@ -429,6 +431,7 @@ def test_all_that_is_hashed_with_a_key_goes_with_it(
     assert drop_key(engine, given_up) == {
         "pending": removed,
         "label_state": 0,
+        "double_label": removed,
         "waiting_label": waited,
     }
     assert given_up not in dict(marks(engine))

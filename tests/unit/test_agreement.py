@@ -7,10 +7,10 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
 
+from monitor.core.agreement import Pairs, cohens_kappa, shown_agreement
 from monitor.core.bands import Precision
 from monitor.core.intervals import Z95
 from monitor.core.snapshot import ShownAgreement
-from monitor.detection.agreement import Pairs, cohens_kappa, shown_agreement
 
 EXACT = Precision(1, exact=True)
 
