@@ -122,7 +122,8 @@ def around_midnight(seed: int) -> tuple[list[Event], list[Event]]:
         )
         labels.append(lesson.label(key, own, number % 3 > 0, decided_at=text(said)))
         if number % 3 == 0:  # another reviewer, whose tool names the exact time
-            more = {"label_id": f"other-{number}", "reviewer": "reviewer-2"}
+            later = text(own + timedelta(minutes=30))
+            more = {"label_id": f"other-{number}", "reviewer": "reviewer-2", "labelled_at": later}
             labels.append(lesson.label(key, own, number % 2 == 0, **more))
         if number % 4 == 0:  # a correction, which repeats the time exactly
             more = {"label_id": f"second-{number}", "version": 2, "kind": "correction"}
