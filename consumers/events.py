@@ -105,7 +105,7 @@ class Label(Struct, forbid_unknown_fields=True, kw_only=True):
         ready: true, false, or null when the reviewer could not tell.
         kind: initial, correction, adjudication or retraction.
         reason: audit (random sample), review (sent to review), complaint (never a sample).
-        reviewer: hashed.
+        reviewer: hashed; the first two who label a decision are compared.
         blind: whether the reviewer did not see the route.
         labelled_at: when the reviewer decided.
     """

@@ -21,7 +21,7 @@ from monitor.commands import logs, wiring
 from monitor.commands.clock import SystemClock
 from monitor.commands.options import load_settings, on_stop
 from monitor.commands.watchdog import Watchdog
-from monitor.core.snapshot import Snapshot, decode
+from monitor.core.snapshot import Snapshot, decode, numbered
 from monitor.core.time import MINUTE, SECOND, Grain
 from monitor.errors import SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
@@ -236,7 +236,7 @@ class Service:
         newest = self._records.newest_snapshot(self._seen)
         if newest is not None:
             self._seen, body = newest
-            self._snapshot = decode(body)
+            self._snapshot = numbered(decode(body), self._seen)
         if self._snapshot is not None:
             self._exporter.publish(self._snapshot, age=age)
 

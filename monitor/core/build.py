@@ -146,7 +146,8 @@ class Builder:
         hidden_until = _no_data_before(late, self.contract.where)
         rolled = _rolled(self._scoped(total), (), None)
         guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
-        (row,), _ = build_rows(self._policy, rolled, guard.unless(hidden_until is not None))
+        guard, decides = guard.unless(hidden_until is not None), name == self.contract.window
+        (row,), _ = build_rows(self._policy, rolled, guard, decides=decides)
         return WindowTable(
             window=name,
             total=row,
@@ -180,7 +181,8 @@ class Builder:
         guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
         names = ((name, None) in late for name in group.attributes)
         closed = any(names) or _no_data_before(late, self.contract.where) is not None
-        rows, spreads = build_rows(self._policy, rolled, guard.unless(closed), group.reference)
+        guard, decides = guard.unless(closed), findings is not None
+        rows, spreads = build_rows(self._policy, rolled, guard, group.reference, decides=decides)
         if findings is not None:
             rows = tuple(with_findings(row, findings, pooled.pooling) for row in rows)
         rows += self._pooled_away(group, rolled, rows)

@@ -39,6 +39,9 @@ class Counter(enum.IntEnum):
     DELAY_5 = 14
     DELAY_6 = 15
     DELAY_7 = 16
+    PAIRS_READY = 17  # decisions that two reviewers labelled, both ready
+    PAIRS_NOT_READY = 18  # both not ready
+    PAIRS_APART = 19  # the two disagree
 
 
 COUNTERS = len(Counter)

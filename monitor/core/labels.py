@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.cells import COUNTERS, DELAY_EDGES_HOURS, Counter, Int64s
+from monitor.core.double_labels import Review
 from monitor.core.time import HOUR
 
 Int8s = npt.NDArray[np.int8]
 Bools = npt.NDArray[np.bool_]
 
 KIND_RANKS = {"initial": 0, "correction": 1, "adjudication": 2, "retraction": 3}
-RETRACTED = KIND_RANKS["retraction"]
+INITIAL, RETRACTED = KIND_RANKS["initial"], KIND_RANKS["retraction"]
 NOT_READY, READY, UNDECIDABLE = 0, 1, 2
 
 _DELAY_EDGES = np.array(DELAY_EDGES_HOURS, np.int64) * HOUR
@@ -40,6 +41,7 @@ class LabelColumns:
         label: hash of the label id.
         ready: 0 not ready, 1 ready, 2 the reviewer could not tell.
         blind: the reviewer did not see the route.
+        reviewer: keyed hash of the decision and the reviewer; 0 where that is not known.
     """
 
     ids: Int64s
@@ -51,6 +53,7 @@ class LabelColumns:
     label: Int64s
     ready: Int8s
     blind: Bools
+    reviewer: Int64s
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -66,9 +69,9 @@ class LabelColumns:
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[int]]) -> LabelColumns:
-        """Columns from rows of (ids, ts, complaint, rank, revision, ..., blind)."""
+        """Columns from rows of (ids, ts, complaint, rank, revision, ..., reviewer)."""
         table = np.array(rows, np.int64).reshape(len(rows), len(fields(cls)))
-        ids, ts, complaint, rank, revision, labelled_at, label, ready, blind = table.T
+        ids, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer = table.T
         return cls(
             ids,
             ts,
@@ -79,6 +82,7 @@ class LabelColumns:
             label,
             ready.astype(np.int8),
             blind.astype(bool),
+            reviewer,
         )
 
     @classmethod
@@ -87,6 +91,18 @@ class LabelColumns:
         if not parts:
             return cls.empty()
         return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
+
+    def reviews(self) -> list[Review | None]:
+        """What each row says as a reviewer's own word; None where it is not one.
+
+        Own words are initial labels of a sample that say ready or not: corrections and
+        adjudications know what was said before.
+        """
+        own = (self.rank == INITIAL) & (self.complaint == 0) & (self.reviewer != 0)
+        own &= self.ready != UNDECIDABLE
+        columns = (own, self.labelled_at, self.label, self.reviewer, self.ready)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [Review(*row) if is_own else None for is_own, *row in rows]
 
     def contributions(self, decided_at: Int64s) -> Int64s:
         """What each row adds to its cell while it is the label that counts.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from monitor.core.agreement import pairs_of, shown_agreement
 from monitor.core.bands import Precision
 from monitor.core.cells import Int64s, decode_strata
 from monitor.core.compared import (
@@ -22,7 +25,7 @@ from monitor.core.gaps import comparisons, simultaneous_z, spread
 from monitor.core.guards import Opened, route_labels
 from monitor.core.intervals import Z95, Floats, divide
 from monitor.core.rollup import SliceCounts
-from monitor.core.snapshot import CalibrationCell, ShownRate, SliceRow, Spread
+from monitor.core.snapshot import CalibrationCell, ShownAgreement, ShownRate, SliceRow, Spread
 from monitor.core.states import hidden
 from monitor.core.suppression import known, show, shown_rates
 
@@ -31,7 +34,12 @@ MIN_CALIBRATION = 10
 
 
 def build_rows(
-    policy: Policy, rolled: Rolled, opened: Opened, reference: str | None = None
+    policy: Policy,
+    rolled: Rolled,
+    opened: Opened,
+    reference: str | None = None,
+    *,
+    decides: bool = False,
 ) -> tuple[tuple[SliceRow, ...], tuple[Spread, ...]]:
     """The rows of a group-by, and how far apart its shown slices are.
 
@@ -40,6 +48,7 @@ def build_rows(
         rolled: counts; one row for every slice to be listed.
         opened: what the guards let through.
         reference: slice text or ``complement``; None for the total, which has no gaps.
+        decides: whether it is the contract's own window.
     """
     slices, metrics = rolled.decisions.slices, rolled.metrics
     if not opened.cells.any():
@@ -51,27 +60,36 @@ def build_rows(
         m: metric_rows(policy, rolled, rates[m], others.get(m), reference=reference, z=z)
         for m in metrics
     }
-    calibration, complete = _beside(policy, rolled, opened)
-    rows = tuple(
-        _row(text, i, tables, calibration[i], complete[i]) for i, text in enumerate(slices)
-    )
+    beside = _beside(policy, rolled, opened, decides=decides)
+    rows = tuple(_row(text, i, tables, beside[i]) for i, text in enumerate(slices))
     return rows, _spreads(policy, slices, rates)
 
 
-def _beside(
-    policy: Policy, rolled: Rolled, opened: Opened
-) -> tuple[list[tuple[CalibrationCell, ...]], list[float | None]]:
-    """Calibration and completeness, where labelled rates may be shown."""
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What stands beside the labelled rates of a row, where those are shown."""
+
+    calibration: tuple[CalibrationCell, ...] = ()
+    completeness: float | None = None
+    agreement: ShownAgreement | None = None
+
+
+def _beside(policy: Policy, rolled: Rolled, opened: Opened, *, decides: bool) -> list[_Beside]:
+    """Of every row; calibration, completeness and agreement are of labels that may be shown."""
     size = len(rolled.decisions.slices)
     if rolled.labelled is None or not opened.labels.any():
-        return [()] * size, [None] * size
+        return [_Beside()] * size
     bands = [_calibration(policy, rolled.labelled, opened, b) for b in range(policy.coding.bands)]
     cells = [
         tuple(map(CalibrationCell, policy.coding.band_names, row)) if show_it else ()
         for row, show_it in zip(zip(*bands, strict=True), opened.labels.tolist(), strict=True)
     ]
     complete = np.where(opened.labels, _completeness(policy.precision, rolled.labelled), np.nan)
-    return cells, known(complete)
+    agreement = [
+        shown_agreement(pairs, policy.precision) if decides and show_it else None
+        for pairs, show_it in zip(pairs_of(rolled.labelled), opened.labels.tolist(), strict=True)
+    ]
+    return list(map(_Beside, cells, known(complete), agreement))
 
 
 def _calibration(
@@ -103,19 +121,20 @@ def _row(
     text: str,
     index: int,
     tables: dict[Metric, MetricRows],
-    calibration: tuple[CalibrationCell, ...],
-    completeness: float | None,
+    beside: _Beside,
 ) -> SliceRow:
     rates = {m: rate for m, t in tables.items() if (rate := t.rates[index]) is not None}
-    labelled = any(metric.labelled for metric in rates)  # else the row looks like any hidden one
+    if not any(metric.labelled for metric in rates):
+        beside = _Beside()  # the row looks like any hidden one
     return SliceRow(
         slice=text,
         states={metric: table.states[index] for metric, table in tables.items()},
         rates=rates,
         gaps={m: shown for m, t in tables.items() if (shown := t.gaps[index]) is not None},
         as_labelled={m: x for m, t in tables.items() if (x := t.as_labelled[index]) is not None},
-        calibration=calibration if labelled else (),
-        completeness=completeness if labelled else None,
+        calibration=beside.calibration,
+        completeness=beside.completeness,
+        agreement=beside.agreement,
     )
 
 

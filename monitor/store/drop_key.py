@@ -16,7 +16,7 @@ from monitor.store.database import writing
 from monitor.store.forget import settle
 from monitor.store.id_key_rules import ends
 from monitor.store.id_keys import forget_mark, read_marks
-from monitor.store.schema import label_state, pending, waiting_label
+from monitor.store.schema import double_label, label_state, pending, waiting_label
 from monitor.store.shards import lock_shards
 
 
@@ -41,7 +41,7 @@ def drop_key(engine: sa.Engine, name: str) -> dict[str, int]:
         hours = (None if oldest else start, end)
         removed = {
             table.name: connection.execute(sa.delete(table).where(*_within(table, *hours))).rowcount
-            for table in (pending, label_state)
+            for table in (pending, label_state, double_label)
         }
         removed[waiting_label.name] = _drop_waiting(connection, *hours)
         forget_mark(connection, name)

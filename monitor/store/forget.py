@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from monitor.ports import Shard, Tallies
 from monitor.store import bulk
 from monitor.store.database import reading, writing
-from monitor.store.schema import label_state, ownership, pending, waiting_label
+from monitor.store.schema import double_label, label_state, ownership, pending, waiting_label
 from monitor.store.shards import is_shard, lock_shards
 
 FORGOTTEN = "forgotten"
@@ -36,7 +36,8 @@ def forget(engine: sa.Engine, key: int) -> dict[str, int]:
     with writing(engine) as connection:
         shards = lock_shards(connection)
         removed = {
-            table.name: _forget_in(connection, table, key) for table in (pending, label_state)
+            table.name: _forget_in(connection, table, key)
+            for table in (pending, label_state, double_label)
         }
         waiting = 0
         for shard, row in shards.items():

@@ -23,12 +23,19 @@ from monitor.store import id_key_rules as rules
 from monitor.store.codings import fence_all, lock_eras
 from monitor.store.database import reading, writing
 from monitor.store.id_key_rules import KeyMark
+from monitor.store.schema import (
+    double_label,
+    label_state,
+    meta,
+    ownership,
+    pending,
+    waiting_label,
+)
 from monitor.store.schema import id_key as table
-from monitor.store.schema import label_state, meta, ownership, pending, waiting_label
 from monitor.store.shards import read_slowest
 
 _OWN = "id_key"  # name of the store's own key in ``meta``
-_HASHED = (pending, label_state, waiting_label)
+_HASHED = (pending, label_state, double_label, waiting_label)
 
 
 class IdKeys:

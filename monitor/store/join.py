@@ -7,7 +7,7 @@ that run at once cannot miss each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -19,6 +19,7 @@ from monitor.core.labels import LabelColumns
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
 from monitor.ports import NEAR, OtherIds, Request, Shard, Tallies
 from monitor.store import bulk
+from monitor.store.double_labels import count_pairs, said
 from monitor.store.forget import NO_DECISION
 from monitor.store.schema import label_state, pending, waiting_label
 
@@ -49,6 +50,13 @@ class Joined:
     thinned: int = 0
     waiting: int = 0  # net change
     unmatched: dict[str, int] = field(default_factory=dict)
+
+    def add(self, decided_at: Int64s, cells: Int64s, values: Int64s) -> None:
+        """Add increments of the cells of decisions."""
+        panes = pane_of(decided_at, Grain.MINUTES5)
+        self.panes = np.concatenate([self.panes, panes])
+        self.cells = np.concatenate([self.cells, cells])
+        self.values = np.concatenate([self.values, values])
 
     def settle(self, tallies: Tallies) -> None:
         """Add the outcomes to a shard's totals."""
@@ -151,7 +159,8 @@ def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) ->
     if connection.dialect.name == "sqlite" or not keys:
         return
     hours, ids, complaints = (list(column) for column in zip(*keys, strict=True))
-    nobody = {name: [0] * len(keys) for name in ("revision", "labelled_at", "label", "ready")}
+    names = ("revision", "labelled_at", "label", "ready", "reviewer")
+    nobody = {name: [0] * len(keys) for name in names}
     columns = {"hour": hours, "id": ids, "complaint": complaints, "rank": [_NOBODY] * len(keys)}
     blind = {"blind": [False] * len(keys)}
     bulk.insert(connection, label_state, {**columns, **nobody, **blind})
@@ -164,7 +173,7 @@ def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) ->
 
 
 def join(connection: sa.Connection, matched: Matched) -> Joined:
-    """Join labels to their decisions and write label_state and waiting_label."""
+    """Join labels to their decisions; write label_state, double_label and waiting_label."""
     labels, found, hit, counts = matched.labels, matched.found, matched.hit, matched.counts
     joined = _apply(connection, labels.take(counts), _pick(found, counts))
     joined.thinned = int((hit & (found.request == Request.THINNED)).sum())
@@ -197,8 +206,9 @@ def _read_waiting(
     hours = f"(w.hour, (w.ts - {NEAR}) / {HOUR}, (w.ts + {NEAR}) / {HOUR})"
     rows = connection.execute(
         sa.text(
-            "SELECT id, ts, complaint, rank, revision, labelled_at, label, ready, blind, other_id"
-            " FROM waiting_label w WHERE topic = :topic AND part = :part AND (ts < :due OR EXISTS"
+            "SELECT id, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer,"
+            " other_id FROM waiting_label w"
+            " WHERE topic = :topic AND part = :part AND (ts < :due OR EXISTS"
             f" (SELECT 1 FROM pending p WHERE p.id = w.id AND p.hour IN {hours})"
             " OR other_id <> 0 AND EXISTS"
             f" (SELECT 1 FROM pending p WHERE p.id = w.other_id AND p.hour IN {hours}))"
@@ -262,31 +272,56 @@ def _apply(connection: sa.Connection, labels: LabelColumns, found: _Found) -> Jo
     """Let each label compete with the one that stands; write the winners."""
     keys = list(zip(found.hour.tolist(), found.id.tolist(), labels.complaint.tolist(), strict=True))
     before = _read_states(connection, keys)
-    joined, winners = _compete(labels, keys, before)
+    joined, winners, contested = _compete(labels, keys, before)
     rows = np.array(list(winners.values()), np.int64)
     won = labels.take(rows)
-    ts, cells = found.ts[rows], found.cell[rows]
+    ts = found.ts[rows]
     values = won.contributions(ts)
     beaten = [i for i, key in enumerate(winners) if key in before]
     if beaten:
         old = LabelColumns.of_rows([before[key] for i, key in enumerate(winners) if key in before])
         values[beaten] -= old.contributions(ts[beaten])
     _write_states(connection, list(winners), won)
-    joined.panes = pane_of(ts, Grain.MINUTES5)
-    joined.cells, joined.values = cells, values
+    joined.add(ts, found.cell[rows], values)
     joined.delays = np.maximum(won.labelled_at - ts, 0) / (MINUTE / 60)
+    if contested:
+        rows, values = _pairs(connection, labels, keys, before, contested)
+        joined.add(found.ts[rows], found.cell[rows], values)
     return joined
+
+
+def _pairs(
+    connection: sa.Connection,
+    labels: LabelColumns,
+    keys: Sequence[_Key],
+    before: Mapping[_Key, tuple[int, ...]],
+    contested: Set[_Key],
+) -> tuple[Int64s, Int64s]:
+    """A row of ``labels`` for every decision that got another one, and what that adds."""
+    rows = np.flatnonzero([key in contested for key in keys])
+    places = {keys[row][:2]: row for row in rows.tolist()}
+    came = said(labels.take(rows), [keys[row][:2] for row in rows.tolist()])
+    standing = [key for key in contested if key in before]
+    old = LabelColumns.of_rows([before[key] for key in standing])
+    stood = said(old, [key[:2] for key in standing])
+    return np.array([places[key] for key in came], np.int64), count_pairs(connection, stood, came)
 
 
 def _compete(
     labels: LabelColumns, keys: Sequence[_Key], before: dict[_Key, tuple[int, ...]]
-) -> tuple[Joined, dict[_Key, int]]:
-    """Walk the labels in arrival order; the result by key does not depend on that order."""
+) -> tuple[Joined, dict[_Key, int], set[_Key]]:
+    """Walk the labels in arrival order; the result by key does not depend on that order.
+
+    Returns:
+        The totals, the row that won by key, and the keys of the sample for which there is another
+        label than the first.
+    """
     none = np.empty(0, np.int64)
     joined = Joined(none, none, np.empty((0, COUNTERS), np.int64), np.empty(0, np.float64))
-    # Rows are (id, ts, complaint, rank, revision, labelled_at, label, ready, blind).
+    # Rows are (id, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer).
     standing = {key: row[3:7] for key, row in before.items()}
     winners: dict[_Key, int] = {}
+    contested: set[_Key] = set()
     orders = zip(
         labels.rank.tolist(),
         labels.revision.tolist(),
@@ -296,21 +331,24 @@ def _compete(
     )
     for row, (key, order) in enumerate(zip(keys, orders, strict=True)):
         current = standing.get(key)
+        if current == order:
+            joined.duplicates += 1
+            continue
+        if current is not None and not key[2]:
+            contested.add(key)
         if current is None or order > current:
             standing[key], winners[key] = order, row
             joined.counted += 1
-        elif order == current:
-            joined.duplicates += 1
         else:
             joined.stale += 1
-    return joined, winners
+    return joined, winners, contested
 
 
 def _read_states(connection: sa.Connection, keys: Sequence[_Key]) -> dict[_Key, tuple[int, ...]]:
     states: dict[_Key, tuple[int, ...]] = {}
     for head, more in bulk.with_keys(connection, label_state, _KEY, sorted(set(keys))):
         query = (
-            f"{head} SELECT s.hour, s.id, s.complaint, {_ORDER}, ready, blind"
+            f"{head} SELECT s.hour, s.id, s.complaint, {_ORDER}, ready, blind, reviewer"
             f" FROM w, label_state s WHERE {_SAME_KEY} AND rank > {_NOBODY}"
         )
         for hour, key, complaint, *rest in connection.exec_driver_sql(query, more):
@@ -334,7 +372,7 @@ def _write_states(connection: sa.Connection, keys: Sequence[_Key], won: LabelCol
 
 
 def _columns(labels: LabelColumns) -> dict[str, list[int]]:
-    names = ("rank", "revision", "labelled_at", "label", "ready", "blind")
+    names = ("rank", "revision", "labelled_at", "label", "ready", "blind", "reviewer")
     return {name: getattr(labels, name).tolist() for name in names}
 
 

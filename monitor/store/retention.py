@@ -18,6 +18,7 @@ from monitor.store.schema import (
     counts,
     crossing,
     dead_letter,
+    double_label,
     held_back,
     incident,
     incident_act,
@@ -84,9 +85,10 @@ def _drop_decisions(engine: sa.Engine, end: int) -> None:
     that stands goes only with the next run after the decision's, or the new one would count as
     the first.
     """
-    for hour in _starts(engine, label_state.c.hour, end, 1):
-        found = sa.exists().where(pending.c.hour == hour)
-        _drop(engine, label_state, label_state.c.hour == hour, ~found)
+    for table in (label_state, double_label):
+        for hour in _starts(engine, table.c.hour, end, 1):
+            found = sa.exists().where(pending.c.hour == hour)
+            _drop(engine, table, table.c.hour == hour, ~found)
     _drop_before(engine, pending.c.hour, end, 1)
 
 

@@ -30,11 +30,23 @@ from monitor.core.dominance import UNIT_COUNTS
 metadata = MetaData()
 
 COUNTER_COLUMNS = tuple(counter.name.lower() for counter in Counter)
+_LATER = ("pairs_ready", "pairs_not_ready", "pairs_apart")  # 0 in rows that were there before
 UNIT_COLUMNS = tuple(f"bucket_{number}" for number in range(UNIT_COUNTS))
 
 
 def _id(name: str) -> Column[int]:
     return Column(name, BigInteger, primary_key=True, autoincrement=False)
+
+
+def _counters() -> tuple[Column[int], ...]:
+    return tuple(
+        Column(name, BigInteger, nullable=False, server_default="0" if name in _LATER else None)
+        for name in COUNTER_COLUMNS
+    )
+
+
+def _reviewer() -> Column[int]:
+    return Column("reviewer", Integer, nullable=False, server_default="0")
 
 
 def _shard() -> tuple[Column[str], Column[int]]:
@@ -111,7 +123,7 @@ counts = Table(
     _id("grain"),
     _id("pane"),
     _id("cell"),
-    *(Column(name, BigInteger, nullable=False) for name in COUNTER_COLUMNS),
+    *_counters(),
     sqlite_with_rowid=False,
     comment="Integer sums by grain (microseconds), pane index and cell.",
 )
@@ -140,8 +152,26 @@ label_state = Table(
     Column("label", BigInteger, nullable=False),
     Column("ready", SmallInteger, nullable=False),
     Column("blind", Boolean, nullable=False),
+    _reviewer(),
     sqlite_with_rowid=False,
     comment="The label that counts for a decision: the greatest seen so far.",
+)
+
+double_label = Table(
+    "double_label",
+    metadata,
+    _id("hour"),
+    _id("id"),
+    Column("first_labelled_at", BigInteger, nullable=False),
+    Column("first_label", BigInteger, nullable=False),
+    Column("first_reviewer", Integer, nullable=False),
+    Column("first_ready", SmallInteger, nullable=False),
+    Column("second_labelled_at", BigInteger, nullable=False),
+    Column("second_label", BigInteger, nullable=False),
+    Column("second_reviewer", Integer, nullable=False),
+    Column("second_ready", SmallInteger, nullable=False),
+    sqlite_with_rowid=False,
+    comment="Of decisions with several labels: what the first two reviewers said themselves.",
 )
 
 waiting_label = Table(
@@ -159,6 +189,7 @@ waiting_label = Table(
     Column("ready", SmallInteger, nullable=False),
     Column("blind", Boolean, nullable=False),
     Column("other_id", BigInteger, nullable=False, server_default="0"),
+    _reviewer(),
     sqlite_with_rowid=False,
     comment="Labels that came before their decision, kept by the shard that read them.",
 )
@@ -183,7 +214,7 @@ released = Table(
     _id("grain"),
     _id("pane"),
     _id("cell"),
-    *(Column(name, BigInteger, nullable=False) for name in COUNTER_COLUMNS),
+    *_counters(),
     sqlite_with_rowid=False,
     comment="What every published window is a sum of: counts that came before their pane closed.",
 )
@@ -193,7 +224,7 @@ held_back = Table(
     metadata,
     _id("pane"),
     _id("cell"),
-    *(Column(name, BigInteger, nullable=False) for name in COUNTER_COLUMNS),
+    *_counters(),
     sqlite_with_rowid=False,
     comment="Counts by hour and cell that came too late, or are too few, to be published.",
 )

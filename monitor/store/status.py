@@ -28,8 +28,8 @@ from monitor.store.status_report import (
     TableReport,
 )
 
-TABLES = ("pending", "label_state", "waiting_label", "dead_letter", "delta", "snapshot")
-HOURLY = frozenset({"pending", "label_state", "waiting_label"})
+HOURLY = ("pending", "label_state", "double_label", "waiting_label")
+TABLES = (*HOURLY, "dead_letter", "delta", "snapshot")
 COUNTED_BYTES = 64 << 20
 """Tables up to this size are counted, which takes moments; of larger ones PostgreSQL's own
 estimate is told, since counting 1e7 rows would read all of them."""

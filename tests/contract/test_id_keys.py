@@ -25,7 +25,7 @@ from monitor.store.drop_key import drop_key
 from monitor.store.id_key_rules import KeyMark, ends, free_day
 from monitor.store.id_keys import IdKeys, read_marks
 from monitor.store.ingest import IngestStore, read_statuses
-from monitor.store.schema import id_key, meta, metadata, ownership, pending
+from monitor.store.schema import double_label, id_key, meta, metadata, ownership, pending
 
 D0, L0 = Shard("decisions", 0), Shard("labels", 0)
 TODAY = 20_000 * DAY  # 2024-10-04
@@ -77,6 +77,13 @@ def read_to(engine: sa.Engine, at: int, hour: int | None = None) -> None:
         if hour is not None:
             row = {"hour": hour // HOUR, "id": 5, "ts": hour, "cell": 1, "request": 1}
             connection.execute(sa.insert(pending), row)
+
+
+def labelled_twice(engine: sa.Engine, hour: int) -> None:
+    """Two reviewers labelled a decision of that time."""
+    said = {column.name: 1 for column in double_label.c}
+    with db.writing(engine) as connection:
+        connection.execute(sa.insert(double_label), said | {"hour": hour // HOUR})
 
 
 def marks(engine: sa.Engine) -> list[tuple[str, int]]:
@@ -423,12 +430,14 @@ def test_all_that_is_hashed_with_a_key_goes_with_it(
     read_to(engine, C.start - HOUR, hour=TODAY)
     for hour in (B.start, C.start - HOUR):
         read_to(engine, C.start - HOUR, hour=hour)
+        labelled_twice(engine, hour)
     waiting(engine, B.start)
     before = epochs(engine)
     waited = int(given_up == "b")
     assert drop_key(engine, given_up) == {
         "pending": removed,
         "label_state": 0,
+        "double_label": 2 * waited,
         "waiting_label": waited,
     }
     assert given_up not in dict(marks(engine))

@@ -65,6 +65,7 @@ PUBLISHED = Clock("day", 396 * DAY, days)
 CLOCKS = {
     "pending": Clock("hour", HORIZON + HOUR, hours),
     "label_state": Clock("hour", HORIZON + HOUR, hours),
+    "double_label": Clock("hour", HORIZON + HOUR, hours),
     "waiting_label": Clock("hour", HORIZON + HOUR, hours),
     "delta": Clock("arrived", HORIZON + MINUTE, lambda minute: int(minute) * MINUTE),
     "dead_letter": Clock("seen_at", 7 * DAY),
@@ -136,7 +137,7 @@ def fill(engine: sa.Engine) -> None:
             insert(connection, "fold_cursor", **at(shard), seq=99)
         for number, moment in enumerate((T0, YOUNG)):
             hour, minute = pane_of(moment, Grain.HOUR), moment // MINUTE
-            for table in ("pending", "label_state"):
+            for table in ("pending", "label_state", "double_label"):
                 insert(connection, table, hour=hour, id=number)
             insert(connection, "waiting_label", **at(LABELS), hour=hour, id=number, ts=moment)
             for shard in (DECISIONS, SILENT):

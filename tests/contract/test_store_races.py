@@ -117,8 +117,12 @@ def decisions(ids: Sequence[int]) -> DecisionColumns:
 
 
 def labels(ids: Sequence[int], revision: int = 1, ready: int = 1) -> LabelColumns:
+    """Initial labels; every revision is another reviewer's."""
     return LabelColumns.of_rows(
-        [(key, T0, 0, 0, revision, T0 + HOUR, key * 10 + revision, ready, 0) for key in ids]
+        [
+            (key, T0, 0, 0, revision, T0 + HOUR, key * 10 + revision, ready, 0, revision)
+            for key in ids
+        ]
     )
 
 
@@ -230,6 +234,24 @@ def test_two_labels_of_one_decision_in_two_partitions(
 ) -> None:
     found = competing(monkeypatch, *workers)
     assert (found["LABELLED"], found.get("READY", 0), found["REVISED"]) == (100, 0, 100)
+    assert found["PAIRS_APART"] == 100
+
+
+def test_a_second_and_a_third_reviewer_in_two_partitions(
+    workers: tuple[Worker, Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of them is counted first, the pair is the first and the second."""
+    one, two = workers
+    one.flush({D0: decisions(range(100))})
+    one.flush({L0: labels(range(100), 1, ready=1)})
+    both_at(
+        monkeypatch,
+        "lock_states",
+        (one, {L0: labels(range(50), 2, ready=0), L1: labels(range(50, 100), 3, ready=1)}),
+        (two, {L2: labels(range(50, 100), 2, ready=0), L3: labels(range(50), 3, ready=1)}),
+    )
+    found = counted(one.engine)
+    assert {name: n for name, n in found.items() if "PAIRS" in name} == {"PAIRS_APART": 100}
 
 
 def test_without_the_lock_both_labels_count(

@@ -142,8 +142,8 @@ def test_a_store_that_is_well(pipeline: Pipeline) -> None:
     hours = {"oldest_hour": "2026-06-01T10:00:00Z", "newest_hour": "2026-06-01T11:00:00Z"}
     assert tables["pending"] == {"rows": 2, "estimated": False, **hours}
     assert {name: table["rows"] for name, table in tables.items()} == {
-        "pending": 2, "label_state": 1, "waiting_label": 0, "dead_letter": 0, "delta": 2,
-        "snapshot": 1,
+        "pending": 2, "label_state": 1, "double_label": 0, "waiting_label": 0, "dead_letter": 0,
+        "delta": 2, "snapshot": 1,
     }  # fmt: skip
     assert [c["effective_from"] for c in found["codings"]] == [None]
     assert [(c["name"], c["version"]) for c in found["contracts"]] == [("synthetic", "1")]
@@ -229,26 +229,29 @@ def test_large_tables_are_estimated_where_the_server_can(
 
 
 def stored(pipeline: Pipeline) -> dict[str, int]:
-    tables = ("pending", "label_state", "waiting_label")
+    tables = ("pending", "label_state", "double_label", "waiting_label")
     return {name: read(pipeline, f"SELECT COUNT(*) FROM {name}")[0][0] for name in tables}
 
 
 def test_what_is_stored_of_a_decision_goes_and_its_counts_stay(pipeline: Pipeline) -> None:
     decisions = [decision(SECRET), decision("other", NOW + 3 * DAY)]
     labels = [lesson.label(SECRET, NOW, True), lesson.label("other", NOW + 3 * DAY, False)]
+    second = {"label_id": "second", "reviewer": "another"}
+    labels += [label | second for label in labels]
     consume(pipeline, decisions, labels)
     early = lesson.label(SECRET, NOW + 2 * DAY, True, label_id="of another hour")
     consume(pipeline, labels=[early, lesson.label("later", NOW + 2 * DAY, True)], part=1)
     pipeline.fold()
     counted, published = pipeline.counts(), pipeline.snapshot()
-    assert stored(pipeline) == {"pending": 2, "label_state": 2, "waiting_label": 2}
+    assert set(stored(pipeline).values()) == {2}
 
     said = printed(invoke(pipeline, "forget", SECRET))
 
     assert said == (
-        "rows removed under this id: 1 from pending, 1 from label_state, 1 from waiting_label\n"
+        "rows removed under this id: 1 from pending, 1 from label_state, 1 from double_label,"
+        " 1 from waiting_label\n"
     )
-    assert stored(pipeline) == {"pending": 1, "label_state": 1, "waiting_label": 1}
+    assert set(stored(pipeline).values()) == {1}
     pipeline.check_conservation()
     tallies = {s.shard: s.tallies for s in pipeline.statuses()}
     assert tallies[Shard(LABELS, 1)].unmatched == {"forgotten": 1}
@@ -548,9 +551,11 @@ def test_a_flush_under_way_ends_before_anything_is_forgotten(
             until_one_waits(pipeline)
         finally:
             go_on.set()
-        assert forgotten.result() == {"pending": 1, "label_state": 1, "waiting_label": 0}
+        assert forgotten.result() == {
+            "pending": 1, "label_state": 1, "double_label": 0, "waiting_label": 0
+        }  # fmt: skip
         consumed.result()
-        assert stored(pipeline) == {"pending": 0, "label_state": 0, "waiting_label": 0}
+        assert set(stored(pipeline).values()) == {0}
         pipeline.check_conservation()
 
 

@@ -121,7 +121,11 @@ def around_midnight(seed: int) -> tuple[list[Event], list[Event]]:
             lesson.decision(key, own, 0.8, attributes={"channel": "chat"}, label_requested=True)
         )
         labels.append(lesson.label(key, own, number % 3 > 0, decided_at=text(said)))
-        if number % 4 == 0:  # another reviewer, who repeats the time exactly
+        if number % 3 == 0:  # another reviewer, whose tool names the exact time
+            later = text(own + timedelta(minutes=30))
+            more = {"label_id": f"other-{number}", "reviewer": "reviewer-2", "labelled_at": later}
+            labels.append(lesson.label(key, own, number % 2 == 0, **more))
+        if number % 4 == 0:  # a correction, which repeats the time exactly
             more = {"label_id": f"second-{number}", "version": 2, "kind": "correction"}
             labels.append(lesson.label(key, own, number % 3 == 0, **more))
     return decisions, labels
@@ -195,7 +199,7 @@ def test_the_old_key_is_destroyed_after_the_horizon(tmp_path: Path, url: str | N
         site.restart(NEW_ALONE)
         assert site.keys == ["june"]
         hour = to_micros(MIDNIGHT) // HOUR
-        for table in ("pending", "label_state", "waiting_label"):
+        for table in ("pending", "label_state", "double_label", "waiting_label"):
             assert site.rows(f"SELECT COUNT(*) FROM {table} WHERE hour < {hour}") == [(0,)]
         more = tick(MIDNIGHT + timedelta(days=34))
         site.consume(*more)

@@ -208,12 +208,14 @@ def produce(kafka: Broker, name: str) -> None:
     begin = now - timedelta(days=3)
     decisions = [good(n, begin + timedelta(minutes=3 * n), pick) for n in range(1_440)]
     labels = [good_label(d, n, pick) for n, d in enumerate(decisions) if d["label_requested"]]
+    twice = [good_label(d, 2_000 + n, pick) for n, d in enumerate(decisions[::5])
+             if d["label_requested"]]  # fmt: skip
     for part in range(4):
         some = slice(part * 360, part * 360 + 360)
         kafka.produce(f"{name}-d", write(decisions[some]))
         for topic in (f"{name}-d", f"{name}-l"):
             kafka.produce(topic, list(hostile(now - timedelta(hours=1))))
-    kafka.produce(f"{name}-l", write(labels))
+    kafka.produce(f"{name}-l", write([*labels, *twice]))
     strays = [good_label({**d, "decision_id": planted("nobody", n)}, n, pick)
               for n, d in enumerate(decisions[-20:])]  # fmt: skip
     kafka.produce(f"{name}-l", write(strays))

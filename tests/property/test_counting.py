@@ -286,6 +286,68 @@ def test_labels_that_tie_in_every_order_still_have_one_winner(seed: int, number:
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
+@examples(20)
+@given(SEEDS, st.integers(1, 3))
+def test_pairs_of_reviewers_do_not_depend_on_what_comes_when(seed: int, partitions: int) -> None:
+    """Corrections and retractions in between, before the decision too, and everything again."""
+    _check_pairs(seed, partitions)
+
+
+@examples(5)
+@given(SEEDS, st.integers(1, 3))
+def test_nor_do_pairs_on_postgresql(postgres: PostgresServer, seed: int, partitions: int) -> None:
+    name = f"pairs_{uuid.uuid4().hex}"
+    try:
+        _check_pairs(seed, partitions, store__url=postgres.create_database(name))
+    finally:
+        postgres.drop_database(name)
+
+
+KINDS = ("initial",) * 8 + ("correction", "correction", "adjudication", "retraction")
+
+
+def _check_pairs(seed: int, partitions: int, **where: str) -> None:
+    history, pick = Histories(seed, 6, hours=12), random.Random(seed)
+    decisions = [d | {"label_requested": True, "audit_p": 1.0} for d in history.decisions]
+    labels = [
+        history._label(decision, number) | {"kind": pick.choice(KINDS), "reason": "review"}
+        for decision in decisions
+        for number in range(pick.randint(0, 6))
+    ]
+    arriving = [(LABELS, one) for one in labels + pick.sample(labels, len(labels) // 2)]
+    arriving += [(DECISIONS, one) for one in decisions]
+    pick.shuffle(arriving)
+    options: dict[str, Any] = {"ingest__flush_events": pick.choice((1, 5, 1000)), **where}
+    with folder() as path, Pipeline(path, (1, partitions), **options) as pipeline:
+        for _ in range(2):
+            pipeline.worker()
+        for topic, event in arriving:
+            partition = pick.randrange(partitions) if topic == LABELS else 0
+            pipeline.broker.produce(topic, messages([event]), partition)
+            if pick.random() < 0.3:
+                pipeline.drain()
+        pipeline.drain()
+        pipeline.fold()
+        wanted = oracle.count(RULES, decisions, labels)
+        pipeline.check_counts(wanted.counts)  # type: ignore[arg-type]
+        pipeline.check_conservation()
+
+
+def test_the_histories_hold_pairs_of_every_kind_and_some_that_were_taken_back() -> None:
+    found = Counter[str]()
+    for seed in range(20):
+        history = Histories(seed, 40)
+        for row in expected(history).values():
+            found.update({name: row.get(name, 0) for name in row if name.startswith("pairs")})
+        for decision in history.decisions:
+            own = [x for x in history.labels if x["decision_id"] == decision["decision_id"]]
+            standing = oracle.standing(x for x in own if x["reason"] != "complaint")
+            taken_back = standing is not None and standing["kind"] == "retraction"
+            found["taken back"] += taken_back and bool(oracle.pair_counters(own))
+    assert {"pairs_ready", "pairs_not_ready", "pairs_apart"} <= set(found)
+    assert min(found.values()) > 10
+
+
 @examples(10)
 @given(SEEDS, st.integers(1, 40))
 def test_slices_of_every_group_by_sum_to_the_total(seed: int, size: int) -> None:

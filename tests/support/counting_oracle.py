@@ -125,6 +125,7 @@ def label_counters(labels: Sequence[Event], decided_at: datetime) -> dict[str, i
         out["revised"] = 1
     if label["kind"] == "retraction":
         return out
+    out |= pair_counters(labels)
     if label["ready"] is None:
         return out | {"undecidable": 1}
     blind = bool(label.get("blind"))
@@ -138,6 +139,25 @@ def label_counters(labels: Sequence[Event], decided_at: datetime) -> dict[str, i
     if blind and label["ready"]:
         out["blind_ready"] = 1
     return out
+
+
+def pair_counters(labels: Sequence[Event]) -> dict[str, int]:
+    """Whether the first two reviewers agree, each by the first of their own initial labels."""
+    own = [
+        x
+        for x in labels
+        if x["kind"] == "initial" and x["reason"] != "complaint" and x["ready"] is not None
+    ]
+    firsts = [min((x for x in own if x["reviewer"] == who), key=_spoken)
+              for who in {x["reviewer"] for x in own}]  # fmt: skip
+    if len(firsts) < 2:
+        return {}
+    one, other = (x["ready"] for x in sorted(firsts, key=_spoken)[:2])
+    return {"pairs_apart" if one != other else "pairs_ready" if one else "pairs_not_ready": 1}
+
+
+def _spoken(label: Event) -> tuple[datetime, str]:
+    return instant(label["labelled_at"]), label["label_id"]
 
 
 def count(rules: Rules, decisions: Iterable[Event], labels: Iterable[Event]) -> Expected:

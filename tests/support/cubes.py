@@ -34,7 +34,10 @@ LIMITS = Limits(
 
 @dataclass(frozen=True)
 class Cell:
-    """Decisions of one atom in one stratum; labels requested are those received by default."""
+    """Decisions of one atom in one stratum; labels requested are those received by default.
+
+    ``pairs`` are those that two reviewers labelled: both ready, both not, apart.
+    """
 
     atom: Mapping[str, str]
     stratum: Stratum
@@ -43,6 +46,7 @@ class Cell:
     ready: int = 0
     requested: int | None = None
     version: int = 0
+    pairs: tuple[int, int, int] = (0, 0, 0)
 
 
 def auto(
@@ -79,6 +83,7 @@ def table(cells: Iterable[Cell]) -> tuple[Counts, CellIndex]:
             cell.ready,
         )
         row[Counter.Q] = cell.labelled if cell.requested is None else cell.requested
+        row[Counter.PAIRS_READY : Counter.PAIRS_APART + 1] = cell.pairs
         keys.append(key)
         rows.append(row)
         meaning[key] = (content_id(text), cell.stratum.code, text, cell.version)

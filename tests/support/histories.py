@@ -27,6 +27,7 @@ class Histories:
 
     def __init__(self, seed: int, decisions: int, hours: float = 60.0) -> None:
         self.random = random.Random(seed)
+        self._reviewers = random.Random(f"reviewers {seed}")
         self._hours = hours
         self.decisions = [self._decision(i) for i in range(decisions)]
         self.labels = [label for d in self.decisions for label in self._labels(d)]
@@ -72,7 +73,7 @@ class Histories:
             "ready": pick.choice((True, True, False, False, None)),
             "kind": pick.choice(("initial",) * 5 + ("correction", "adjudication", "retraction")),
             "reason": pick.choice(("review", "review", "audit", "complaint")),
-            "reviewer": "r",
+            "reviewer": self._reviewers.choice(("r1", "r2", "r3")),
             "labelled_at": text(at + delay),
         } | ({"blind": pick.random() < 0.5} if pick.random() < 0.5 else {})
 

@@ -30,6 +30,7 @@ from monitor.demo.child import free_port
 REFERENCE = Path(__file__).parents[2] / "deploy" / "slicewatch.reference.toml"
 MILLISECONDS = {"m": 100, "h": 6_000, "d": 144_000}
 EVERY_DAY = '["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]'
+EXTERNAL = {"SLICEWATCH__ALERTING__EXTERNAL_URL": "https://monitor.example"}
 HURRIED_ROUTE = {"group_wait": "1s", "group_interval": "1s", "repeat_interval": "4h"}
 
 
@@ -134,10 +135,9 @@ class Monitored:
 
 
 @dataclass
-class Chain:
-    """All of it, running."""
+class Watch:
+    """Who watches a page, and who is told."""
 
-    monitored: Monitored
     told: Told
     prometheus: str
     alertmanager: str
@@ -154,41 +154,57 @@ class Chain:
         return {one["fingerprint"]: one for one in get(address) or []}
 
 
+@dataclass
+class Chain(Watch):
+    """All of it, running."""
+
+    monitored: Monitored
+
+
 @contextmanager
 def chain(folder: Path) -> Iterator[Chain]:
     """Start everything; nothing is published yet."""
-    monitored, told = Monitored(), Told()
-    receiver, port = free_port(), free_port()
-    (folder / "chat").write_text(f"http://127.0.0.1:{receiver}/chat")
-    _write(folder, rendered(_settings(folder, receiver)), monitored.port, port)
+    monitored = Monitored()
     with ExitStack() as stack:
-        stack.enter_context(serving(told.handler(), receiver))
         monitored.start()
         stack.callback(monitored.stop)
+        watch = watching(folder, REFERENCE, WITH_KEY | EXTERNAL, monitored.port)
+        yield Chain(**vars(stack.enter_context(watch)), monitored=monitored)
+
+
+@contextmanager
+def watching(
+    folder: Path, settings: Path, environment: dict[str, str], target: int
+) -> Iterator[Watch]:
+    """Prometheus, Alertmanager and a receiver for what listens on a port of this machine."""
+    told, receiver, port = Told(), free_port(), free_port()
+    (folder / "chat").write_text(f"http://127.0.0.1:{receiver}/chat")
+    loaded = api.load(settings, environment | _everybody(folder, receiver))
+    _write(folder, rendered(loaded), target, port)
+    with ExitStack() as stack:
+        stack.enter_context(serving(told.handler(), receiver))
         manager = alertmanager(folder, folder / "alertmanager" / "alertmanager.yml", port)
         watched = prometheus(folder, folder / "prometheus" / "prometheus.yml")
-        yield Chain(
-            monitored,
+        yield Watch(
             told,
             alertmanager=stack.enter_context(manager),
             prometheus=stack.enter_context(watched),
         )
 
 
-def _settings(folder: Path, receiver: int) -> api.Settings:
+def _everybody(folder: Path, receiver: int) -> dict[str, str]:
+    """Settings by which everybody is told, at any hour."""
     names = ("page", "ticket", "visible", "deadman")
     addresses = {
         f"SLICEWATCH__ALERTING__{name.upper()}__WEBHOOK_URL": f"http://127.0.0.1:{receiver}/{name}"
         for name in names
     }
-    always = {
+    return addresses | {
         "SLICEWATCH__ALERTING__OFFICE_DAYS": EVERY_DAY,
         "SLICEWATCH__ALERTING__OFFICE_FROM": "00:00",
         "SLICEWATCH__ALERTING__OFFICE_UNTIL": "24:00",
         "SLICEWATCH__ALERTING__PAGE__CHAT_URL_FILE": str(folder / "chat"),
-        "SLICEWATCH__ALERTING__EXTERNAL_URL": "https://monitor.example",
     }
-    return api.load(REFERENCE, WITH_KEY | addresses | always)
 
 
 def _write(folder: Path, files: dict[str, str], target: int, manager: int) -> None:

@@ -61,7 +61,10 @@ def _rows_of(table: str) -> Callable[[Sample], int]:
     return lambda sample: sample.rows[table]
 
 
-_TABLES = ("pending", "label_state", "waiting_label", "delta", "counts", "snapshot", "dead_letter")
+_TABLES = (
+    *("pending", "label_state", "double_label", "waiting_label"),
+    *("delta", "counts", "snapshot", "dead_letter"),
+)
 _COLUMNS = ("hour", "MB", "fds", "db kB", "free kB", "wal kB", "page kB", "keys", "cells", *_TABLES)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.core.cells import COUNTERS, DELAY_EDGES_HOURS, Counter
+from monitor.core.double_labels import Review
 from monitor.core.labels import KIND_RANKS, NOT_READY, READY, UNDECIDABLE, LabelColumns
 from monitor.core.time import HOUR
 
@@ -22,8 +23,10 @@ def row(
     *,
     blind: int = 0,
     delay: int = 0,
+    reviewer: int = 0,
 ) -> tuple[int, ...]:
-    return (1, T0, complaint, KIND_RANKS[kind], revision, T0 + delay, 9, ready, blind)
+    order = (KIND_RANKS[kind], revision, T0 + delay, 9)
+    return (1, T0, complaint, *order, ready, blind, reviewer)
 
 
 def added(*rows: tuple[int, ...]) -> list[dict[str, int]]:
@@ -70,11 +73,28 @@ def test_labelled_is_the_sum_of_its_delays_and_bounds_the_rest() -> None:
     table = LabelColumns.of_rows([row(*c[:4], blind=c[4], delay=c[5]) for c in choices])
     values = table.contributions(np.full(len(table), T0, np.int64))
     labelled = values[:, Counter.LABELLED]
-    assert (values[:, Counter.DELAY_0 :].sum(axis=1) == labelled).all()
+    assert (values[:, Counter.DELAY_0 : Counter.DELAY_7 + 1].sum(axis=1) == labelled).all()
     for part in (Counter.READY, Counter.BLIND, Counter.BLIND_READY):
         assert (values[:, part] <= labelled).all()
     assert (values >= 0).all()
     assert (labelled + values[:, Counter.UNDECIDABLE] + values[:, Counter.COMPLAINTS] <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("label", "own"),
+    [
+        (row(reviewer=7), True),
+        (row(reviewer=7, ready=NOT_READY, revision=3, blind=1), True),
+        (row(), False),
+        (row(reviewer=7, ready=UNDECIDABLE), False),
+        (row(reviewer=7, complaint=1), False),
+        *((row(kind, reviewer=7), False) for kind in KIND_RANKS if kind != "initial"),
+    ],
+)
+def test_what_is_a_reviewer_s_own_word(label: tuple[int, ...], own: bool) -> None:
+    """Who corrects or decides between others knows what they said; nobody knows who nobody is."""
+    review = Review(label[5], label[6], 7, label[7])
+    assert LabelColumns.of_rows([label]).reviews() == [review if own else None]
 
 
 def test_columns_of_nothing() -> None:

@@ -1,16 +1,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from cubes import CODING, Cell, auto, blocked, contract, review, slices, window
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
 
+from monitor.core.agreement import Pairs, cohens_kappa, pairs_of, shown_agreement
 from monitor.core.bands import Precision
+from monitor.core.build import Builder
+from monitor.core.contract import GroupBy
+from monitor.core.findings import Findings
 from monitor.core.intervals import Z95
+from monitor.core.pooling import MergeMap
 from monitor.core.snapshot import ShownAgreement
-from monitor.detection.agreement import Pairs, cohens_kappa, shown_agreement
 
 EXACT = Precision(1, exact=True)
 
@@ -102,3 +109,72 @@ def test_a_code_is_true_and_equal_bands_look_alike(seed: int) -> None:
         assert by_bands.setdefault(bands, shown) == shown
         assert shown.lower == round(shown.lower, 2)
         assert -1 <= shown.lower <= shown.upper <= 1
+
+
+def with_pairs(cell: Cell, *pairs: int) -> Cell:
+    return replace(cell, pairs=pairs)
+
+
+def test_pairs_are_of_what_labelled_rates_are_about() -> None:
+    chat, email = {"channel": "chat"}, {"channel": "email"}
+    cells = [
+        with_pairs(auto(chat, 9), 1, 2, 3),
+        with_pairs(review(chat, 9), 10, 20, 30),
+        with_pairs(review(email, 9), 5, 0, 0),
+        with_pairs(auto(chat, 9, probe=True), 100, 100, 100),
+        with_pairs(auto(chat, 9, evidence_passed=False), 100, 100, 100),
+        with_pairs(blocked(email, 9), 100, 100, 100),
+    ]
+    assert pairs_of(slices(cells, "channel")) == [Pairs(11, 22, 33), Pairs(5, 0, 0)]
+
+
+def test_what_is_taken_back_before_it_was_counted_is_no_pair() -> None:
+    cell = with_pairs(review({"channel": "chat"}, 9), -1, 0, 4)
+    assert pairs_of(slices([cell], "channel")) == [Pairs(0, 0, 4)]
+
+
+def agreements(
+    chat: tuple[int, int, int], *, n: int = 400, window_name: str = "7d", decides: bool = True
+) -> Mapping[str, ShownAgreement | None]:
+    """By slice, the total's too; email has 80 pairs, and n decisions on each route, as chat has."""
+    cells = [
+        make({"channel": name}, size, size, size * 6 // 10)
+        for name, size in (("chat", n), ("email", 400))
+        for make in (auto, review)
+    ]
+    cells[0], cells[2] = with_pairs(cells[0], *chat), with_pairs(cells[2], 40, 20, 20)
+    group = GroupBy(("channel",))
+    builder, counts = Builder(contract(group), CODING), window(cells, window_name).blocks
+    kept = MergeMap({"channel": ("chat", "email")})
+    table = builder.group(
+        builder.pooled(group, counts, kept), None, Findings() if decides else None
+    )
+    total = builder.window(window_name, counts, ()).total
+    return {row.slice: row.agreement for row in (total, *table.rows)}
+
+
+def test_rows_say_what_their_own_pairs_say() -> None:
+    precision = Precision(11)
+    assert agreements((100, 60, 40)) == {
+        "": shown_agreement(Pairs(140, 80, 60), precision),
+        "channel=chat": shown_agreement(Pairs(100, 60, 40), precision),
+        "channel=email": shown_agreement(Pairs(40, 20, 20), precision),
+    }
+
+
+def test_a_slice_without_pairs_hides_no_other() -> None:
+    found = agreements((0, 0, 0))
+    assert found["channel=chat"] is None
+    assert found["channel=email"] is not None
+
+
+def test_a_hidden_row_says_nothing_of_its_reviewers() -> None:
+    """In a group-by with a slice of 4 labels no row has labelled rates."""
+    found = agreements((100, 60, 40), n=4)
+    assert found.pop("") is not None
+    assert set(found.values()) == {None}
+
+
+def test_other_windows_than_the_contract_s_say_nothing() -> None:
+    found = agreements((100, 60, 40), window_name="28d", decides=False)
+    assert set(found.values()) == {None}

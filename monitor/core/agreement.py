@@ -21,8 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.core.bands import Precision
+from monitor.core.cells import Counter
 from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.rollup import SliceCounts
 from monitor.core.snapshot import ShownAgreement
+from monitor.core.strata import reviewed
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,14 @@ class Pairs:
     def table(self) -> Floats:
         """As first x second reviewer, the disagreements in equal halves."""
         return np.array([[self.both, self.apart / 2], [self.apart / 2, self.neither]])
+
+
+def pairs_of(counts: SliceCounts) -> list[Pairs]:
+    """The pairs of every slice, over what labelled rates are about."""
+    columns = (Counter.PAIRS_READY, Counter.PAIRS_NOT_READY, Counter.PAIRS_APART)
+    totals = counts.values[:, reviewed(counts)].sum(axis=1)[:, columns]
+    # Of two deltas the one that takes back may be counted first.
+    return [Pairs(*row) for row in np.maximum(totals, 0).tolist()]
 
 
 def cohens_kappa(tables: Floats) -> tuple[Floats, Floats]:
