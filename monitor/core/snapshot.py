@@ -8,7 +8,7 @@ Snapshots have equal bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -407,3 +407,20 @@ def encode(snapshot: Snapshot) -> bytes:
 def decode(data: bytes) -> Snapshot:
     """The Snapshot that :func:`encode` wrote."""
     return msgspec.json.decode(data, type=Snapshot)
+
+
+def numbered(snapshot: Snapshot, number: int) -> Snapshot:
+    """A stored Snapshot as pages show it: what it is the first to tell of links to it.
+
+    Its own bytes cannot hold its number, and the first notification has to.
+
+    Args:
+        snapshot: as it is stored.
+        number: under which.
+    """
+    return replace(snapshot, contracts=tuple(_numbered(one, number) for one in snapshot.contracts))
+
+
+def _numbered(table: ContractTable, number: int) -> ContractTable:
+    told = (one if one.snapshot else replace(one, snapshot=number) for one in table.incidents)
+    return replace(table, incidents=tuple(told))
