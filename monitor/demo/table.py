@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from types import TracebackType
@@ -32,8 +32,7 @@ SVG_WIDTH = 112
 _REMOTE_FONT = re.compile(r",\s*url\([^)]*\) format\([^)]*\)")
 
 _NOTES = """
-truth: what the generator knows; labelled: over labelled rows only. kiosk has
-fewer than k = 11 decisions a day: it is in no number that is shown."""
+truth: what the generator knows; labelled: labelled rows only; kiosk is below k."""
 
 _COLOURS = {
     State.SUPPRESSED: "dim",
@@ -238,19 +237,23 @@ def _number(number: float | None, sign: str = "") -> str:
 
 def _incident(view: View, one: ShownIncident) -> Text:
     """What somebody is told; on the terminal it is told here."""
-    text = Text(f"{one.kind.value.upper()} {one.id}", style="bold white on red")
+    text = Text()
+    text.append(f"{one.kind.value.upper()} {one.id}", style="bold white on red")
     text.append(f" {one.metric.value} of {one.slice}", style="bold red")
     if one.latest is not None:
         text.append(f": gap {_number(one.latest.value)} {_interval(one.latest)}")
-    if one.share is not None:
-        text.append(f", {one.share.value} of the excess")
-    if one.stage is not None and one.stage.share is not None:
-        text.append(f"; stage: {one.stage.stage.value}")
-    text.append(f"\n  since {_moment(one.since)}")
-    told = view.watch.told.get(one.id)
-    if told is not None:
-        text.append(f", told {told:.0f} s after the start")
+    text.append("\n  " + "; ".join(_about(view, one)))
     return text
+
+
+def _about(view: View, one: ShownIncident) -> Iterator[str]:
+    if one.share is not None:
+        yield f"{one.share.value} of the excess"
+    if one.stage is not None and one.stage.share is not None:
+        yield f"stage: {one.stage.stage.value}"
+    told = view.watch.told.get(one.id)
+    when = "" if told is None else f", told {told:.0f} s after the start"
+    yield f"since {_moment(one.since)}{when}"
 
 
 def _foot(view: View) -> Text:

@@ -129,10 +129,12 @@ def with_incident(view: View, one: ShownIncident) -> View:
 
 def test_a_page_is_told_with_its_slice_its_numbers_and_its_stage(view: View) -> None:
     paged = with_incident(view, PAGE)
-    text = " ".join(printed(paged).split())
-    said = f"PAGE 7 tpr of {REGRESSED_SLICE}: gap 0.29 [0.25, 0.33], most of the excess"
-    assert f"{said}; stage: score since" in text
-    assert "told 44 s after the start" in text
+    text = printed(paged)
+    assert f"PAGE 7 tpr of {REGRESSED_SLICE}: gap 0.29 [0.25, 0.33]\n" in text
+    assert (
+        "  most of the excess; stage: score; since 01-17 00:00, told 44 s after the start" in text
+    )
+    assert len(text.splitlines()) <= 24
     found = document(paged, Produced(), 1)
     assert found["seconds_until_paged"] == 44.0
     assert found["incidents"][0]["slice"] == REGRESSED_SLICE
