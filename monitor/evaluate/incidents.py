@@ -135,7 +135,7 @@ class IncidentBook:
             draft.refine()
         if step.listed is not None:
             draft.ticket(step.listed)
-        for at, crossed in groupby(step.opened, key=lambda one: one.crossed_at):
+        for at, crossed in groupby((*self._orphans(), *step.opened), lambda one: one.crossed_at):
             draft.open(at, list(crossed))
         self.next_id += len(draft.opened)
         return IncidentChange(
@@ -146,6 +146,12 @@ class IncidentBook:
     def put(self, incident: Incident) -> None:
         """Keep an incident as it is now."""
         self.standing[incident.id] = incident
+
+    def _orphans(self) -> list[Crossing]:
+        """Crossings that stand without an incident: those of before there were any."""
+        known = {number for one in self.standing.values() for number in one.crossings}
+        orphans = (one for one in self.crossings.values() if one.id not in known)
+        return sorted(orphans, key=lambda one: one.crossed_at)
 
     def _end(self, incident: Incident, at: int) -> Incident:
         del self.standing[incident.id]

@@ -147,6 +147,19 @@ def test_it_ends_with_its_last_crossing_and_what_crosses_again_is_another() -> N
     assert again.id == 2
 
 
+def test_a_crossing_of_before_there_were_incidents_gets_one() -> None:
+    world = World()
+    old = Crossing(4, VOICE.key, 5, True, world.at - DAY, world.at - DAY)
+    world.book.crossings[old.id] = world.standing[VOICE.key] = old
+    (first,), _ = world.step()
+    assert (first.slice, first.opened_at, first.crossings) == (
+        "channel=voice",
+        old.crossed_at,
+        (4,),
+    )
+    assert world.step() == ([], [])
+
+
 def act(number: int, action: Action, **more: object) -> Act:
     return Act(number, 5, action, "triage", **more)  # type: ignore[arg-type]
 
