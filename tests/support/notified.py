@@ -151,7 +151,9 @@ class Watch:
     def firing(self, alert: str) -> dict[str, dict[str, Any]]:
         """Active alerts of one name in Alertmanager, by fingerprint."""
         address = f"{self.alertmanager}/api/v2/alerts?filter=alertname%3D%22{alert}%22"
-        return {one["fingerprint"]: one for one in get(address) or []}
+        found: list[list[dict[str, Any]] | None] = []
+        eventually(lambda: found.append(get(address)) or found[-1] is not None, "an answer")
+        return {one["fingerprint"]: one for one in found[-1] or []}
 
 
 @dataclass

@@ -27,10 +27,11 @@ ATTRIBUTES: Mapping[str, Mapping[str, float]] = {
 CONVERSATIONAL, VOICE = ("language_variety", "conversational"), ("channel", "voice")
 TABLET = ("device", "tablet")
 
-AN_HOUR = 160
-RARE, FREQUENT = 2, 40
+AN_HOUR = 100
+"""No slice has a thousand decisions a day: gaps are bet on at the end of each day, all together."""
+RARE, FREQUENT = 1, 35
 """Tablets an hour: fewer than k a day, and many more."""
-K = 60
+K = 40
 READY, SERVED_READY, SERVED_UNREADY = 0.60, 0.90, 0.15
 LABELLED_AFTER = timedelta(minutes=20)
 

@@ -1,0 +1,261 @@
+"""From decisions and labels on Kafka to the notification received, and back to calm."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_broker import KafkaBroker
+from monitoring import eventually
+from notified import Watch, untold, watching
+from regressing import BEGINS, CONVERSATIONAL, FREQUENT, TABLET, VOICE, Router, settings_text
+from running import Running
+
+from alerts.exposition import Renderer
+from alerts.notifications import BREACHES, GROUP_BY
+from monitor.core.snapshot import decode, numbered
+from monitor.store.database import create_engine
+
+pytestmark = pytest.mark.slow
+
+PAGE, EVIDENCE_LOST, DOWN = "SlicewatchTprBreach", "SlicewatchEvidenceLost", "SlicewatchDown"
+Body = dict[str, Any]
+
+
+def day(number: int, hour: int = 0) -> datetime:
+    return BEGINS + timedelta(days=number, hours=hour)
+
+
+@dataclass
+class Site:
+    """The service on Kafka, and who watches it."""
+
+    router: Router
+    service: Running
+    watch: Watch
+    url: str
+
+    def live_until(self, until: datetime) -> None:
+        """Let it happen, and be evaluated."""
+        self.router.live_until(until)
+        labelled = (until - timedelta(hours=2)).timestamp()
+        self.service.until(lambda: self._frontier() >= labelled, f"labels until {until}")
+
+    def _frontier(self) -> float:
+        return self.service.value("slicewatch_label_frontier_timestamp_seconds") or 0.0
+
+    def go_on(self) -> None:
+        """Let a process that was frozen live, or start one where it has ended."""
+        if self.service.process.poll() is None:
+            self.service.process.send_signal(signal.SIGCONT)
+        else:
+            self.service.restart()
+
+    def pages(self) -> list[Body]:
+        return self.watch.told.of("page", PAGE)
+
+    def firing(self) -> dict[str, Body]:
+        """Breaches that stand in Alertmanager: annotations by fingerprint."""
+        found = self.watch.firing(PAGE)
+        return {key: one["annotations"] for key, one in found.items()}
+
+    def named(self, words: str) -> str:
+        """Fingerprint of the one breach whose summary ends like this; empty without."""
+        found = [key for key, said in self.firing().items() if said["summary"].endswith(words)]
+        assert len(found) <= 1
+        return found[0] if found else ""
+
+    def resolved(self) -> set[str]:
+        """Fingerprints of breaches that people were told are over."""
+        told = (one for body in self.pages() for one in body["alerts"])
+        return {one["fingerprint"] for one in told if one["status"] == "resolved"}
+
+    def is_down(self) -> bool:
+        """Whether people were told so last."""
+        bodies = self.watch.told.of("page", DOWN)
+        return bool(bodies) and bodies[-1]["status"] == "firing"
+
+    def published(self) -> list[str]:
+        """All pages that there ever were."""
+        engine = create_engine(self.url)
+        with engine.connect() as connection:
+            rows = connection.exec_driver_sql("SELECT id, body FROM snapshot ORDER BY id").all()
+        engine.dispose()
+        renderer = Renderer(10_000)
+        return [renderer.render(numbered(decode(b), n)).plain.decode() for n, b in rows]
+
+
+@pytest.fixture
+def site(apache: KafkaBroker, topic_name: str, tmp_path: Path) -> Iterator[Site]:
+    topics = f"{topic_name}-d", f"{topic_name}-l"
+    apache.create_topic(topics[0], 2)
+    apache.create_topic(topics[1], 1)
+    settings = tmp_path / "settings.toml"
+    settings.write_text(settings_text())
+    url = f"sqlite:///{tmp_path}/store.db"
+    environment = {
+        "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": apache.bootstrap,
+        "SLICEWATCH__STREAM__DECISIONS_TOPIC": topics[0],
+        "SLICEWATCH__STREAM__LABELS_TOPIC": topics[1],
+        "SLICEWATCH__STREAM__GROUP_ID": topic_name[-8:],
+        "SLICEWATCH__STORE__URL": url,
+    }
+    with Running(tmp_path, ["run", "--settings", str(settings)], environment) as service:
+        address = {"SLICEWATCH__ALERTING__EXTERNAL_URL": f"http://127.0.0.1:{service.port}"}
+        with watching(tmp_path, settings, environment | address, service.port) as watch:
+            yield Site(Router(apache, *topics), service, watch, url)
+
+
+@contextmanager
+def nobody_is_told_that_it_is_over(site: Site) -> Iterator[None]:
+    """What stood before an outage stands after it, unchanged."""
+    stood, told, over = set(site.firing()), len(site.pages()), site.resolved()
+    assert stood
+    yield
+    try:
+        eventually(site.is_down, "it is told that nothing answers")
+        # For longer than an alert goes on by itself.
+        site.watch.wait_for("absent_over_time(slicewatch_slice_state[6s])")
+        assert site.watch.asked("slicewatch_page") == []
+        assert set(site.firing()) == stood
+    finally:
+        site.go_on()
+    eventually(lambda: len(site.watch.asked("slicewatch_page")) == len(stood), "it is seen again")
+    eventually(lambda: not site.is_down(), "it is told that something answers")
+    assert set(site.firing()) == stood
+    assert site.resolved() == over
+    assert len(site.pages()) == told
+
+
+@pytest.mark.timeout(900)
+def test_two_regressions_are_one_page_that_only_a_repair_ends(site: Site, tmp_path: Path) -> None:
+    site.live_until(day(2))
+    site.watch.wait_for("contract:slicewatch_slice_state:count")
+    assert site.firing() == {}
+    assert all(site.watch.told.of("page", one) == [] for one in BREACHES)
+
+    # Two slices are served less, each for itself: one page.
+    site.router.worse |= {CONVERSATIONAL: 0.3, VOICE: 0.3}
+    site.live_until(day(3, 4))
+    eventually(lambda: bool(site.pages()), "somebody is told")
+    (page,) = site.pages()
+    assert page["receiver"] == "page"
+    assert page["status"] == "firing"
+    assert page["groupLabels"] == dict(
+        zip(GROUP_BY, (PAGE, "slicewatch", "replies", "tpr"), strict=True)
+    )
+    assert len(page["alerts"]) == 2
+    for one, (name, value) in zip(by_slice(page), (VOICE, CONVERSATIONAL), strict=True):
+        assert_says(one, f"{name}={value}")
+        assert_links(one, tmp_path)
+    conversational, voice = (
+        site.named(f"slice {name}={value}") for name, value in (CONVERSATIONAL, VOICE)
+    )
+    assert len({conversational, voice}) == 2
+
+    # The service is restarted: nothing is shown for a while.
+    with nobody_is_told_that_it_is_over(site):
+        site.service.stop()
+
+    # A third slice, of which the pages show nothing, joins them.
+    site.router.tablets = FREQUENT
+    site.router.worse |= {TABLET: 0.15}
+    site.live_until(day(4, 4))
+    eventually(lambda: len(site.firing()) == 3, "a third one")
+    tablet = site.named("details withheld")
+    assert tablet not in ("", conversational, voice)
+    eventually(lambda: len(site.pages()[-1]["alerts"]) == 3, "it is told with the others")
+    (hidden,) = (one for one in site.pages()[-1]["alerts"] if one["fingerprint"] == tablet)
+    assert "tablet" not in json.dumps(hidden)
+    assert "First shown" not in hidden["annotations"]["description"]
+
+    # Once the pages show it, the same alert names it. One of the others is repaired.
+    site.live_until(day(5, 4))
+    del site.router.worse[VOICE]
+    site.live_until(day(7, 6))
+    eventually(lambda: site.named("slice device=tablet") != "", "it is named")
+    assert site.named("slice device=tablet") == tablet
+    eventually(lambda: site.resolved() == {voice}, "the repaired one is over")
+    (over,) = (b for b in site.pages() if any(one["status"] == "resolved" for one in b["alerts"]))
+    assert over["status"] == "firing"
+    statuses = {one["fingerprint"]: one["status"] for one in over["alerts"]}
+    assert statuses == {conversational: "firing", voice: "resolved", tablet: "firing"}
+
+    # No label is asked for any more of one that stands: that is no repair.
+    site.router.unasked = {CONVERSATIONAL}
+    site.live_until(day(9, 6))
+    lost = lambda: site.watch.told.of("ticket", EVIDENCE_LOST)  # noqa: E731 - read twice
+    eventually(lambda: bool(lost()), "somebody looks at why")
+    incident = page_of(site.pages(), conversational)["labels"]["incident"]
+    assert [one["labels"]["incident"] for one in lost()[-1]["alerts"]] == [incident]
+    assert "This is not a recovery" in lost()[-1]["alerts"][0]["annotations"]["description"]
+    assert set(site.firing()) == {conversational, tablet}
+    assert site.resolved() == {voice}
+
+    # The process is frozen: nothing answers, and what is on the port is old.
+    with nobody_is_told_that_it_is_over(site):
+        site.service.process.send_signal(signal.SIGSTOP)
+
+    # All of it was one page, and nothing was told of what the pages did not show.
+    assert len({body["groupKey"] for body in site.pages()}) == 1
+    told = [len(body["alerts"]) for body in site.pages() if body["status"] == "firing"]
+    assert told == [2, 3, 3]
+    assert all(site.watch.told.of("page", one) == [] for one in BREACHES if one != PAGE)
+    assert site.watch.told.of("ticket", "SlicewatchGapTicket") == []
+    pages = site.published()
+    texts = {text for text in site.watch.told.annotations() if "disparity in routing" in text}
+    assert len(texts) > 5
+    assert {text: found for text in texts if (found := untold(text, pages))} == {}
+
+
+def by_slice(page: Body) -> list[Body]:
+    return sorted(page["alerts"], key=lambda one: str(one["annotations"]["summary"]))
+
+
+def page_of(pages: list[Body], fingerprint: str) -> Body:
+    return next(one for b in pages for one in b["alerts"] if one["fingerprint"] == fingerprint)
+
+
+def assert_says(alert: Body, text: str) -> None:
+    """What people read of a breach that is shown."""
+    said = alert["annotations"]
+    assert said["summary"] == f"Disparity in routing: TPR in contract replies, slice {text}"
+    interval = r"\d+%, 95 % interval \d+% to \d+%\."
+    since = re.escape(day(3, 1).strftime("%Y-%m-%d %H:%M UTC"))
+    expected = [
+        r"The TPR is beyond what contract replies allows \(incident \d+\): slice " + text + r"\.",
+        rf"Beyond the limit since the cohort of {since}\.",
+        r"This slice makes (most|about half) of the excess\.",
+        rf"First shown: {interval}",
+        rf"Latest shown: {interval}",
+        r"The contract allows a gap of at most 10%\.",
+        r"It parts from its reference at the router's stage: score\.",
+        r"No versions or settings changed within two days before\.",
+        r"Labels: labels asked for with probability 1\.",
+        r"Repaired now, it can be resolved on 2026-01-1\d at the earliest, at the present rate of"
+        r" labels\.",
+        r"Owner of the contract: triage team\.",
+        r"Synthetic test conditions, nobody's requests\.",
+        r"This is a disparity in routing, not a statement about people\.",
+    ]
+    assert re.fullmatch("\n".join(expected), said["description"]), said["description"]
+
+
+def assert_links(alert: Body, folder: Path) -> None:
+    """The links lead to the Snapshot that first told of it, and to its runbook."""
+    said, number = alert["annotations"], int(alert["labels"]["incident"])
+    runbook = folder / said["runbook_url"].removeprefix("deploy/")
+    assert PAGE in runbook.read_text()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/snapshot/\d+", said["snapshot_url"])
+    with urllib.request.urlopen(said["snapshot_url"], timeout=10) as answer:
+        (table,) = decode(answer.read()).contracts
+    assert number in {one.id for one in table.incidents}
