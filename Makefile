@@ -3,6 +3,7 @@
 #   make test [WORKERS=2]     lint, types, layers, tests, and the built wheel's own test
 # Also: make lint | fuzz [FOR=seconds] | chaos [SEEDS=20] | soak | bench [FOR=ingest] | clean
 #       make bench-detection      false pages and delays, against other rules (ten minutes at most)
+#       make bench-incidents      whether planted causes are named (an hour; ARGS="--seeds 20")
 #       make adversary [CUBES=300] [RULE=routes]   an attacker who reads all that is published
 # Another Python: make PYTHON=/path/to/python3.12 test
 
@@ -24,7 +25,7 @@ CUBES ?=
 RULE ?=
 ARGS ?=
 
-.PHONY: demo test lint fuzz chaos soak adversary bench bench-detection clean
+.PHONY: demo test lint fuzz chaos soak adversary bench bench-detection bench-incidents clean
 
 demo: $(VENV)/.installed-demo
 	@exec $(BIN)/slicewatch demo $(if $(FOR),--for $(FOR)) $(ARGS)
@@ -61,6 +62,9 @@ bench: $(VENV)/.installed-test
 
 bench-detection: $(VENV)/.installed-test
 	@$(BIN)/python tests/bench/bench_detection.py $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+bench-incidents: $(VENV)/.installed-test
+	@$(BIN)/python tests/bench/bench_incidents.py $(ARGS)
 
 clean:
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

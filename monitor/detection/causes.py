@@ -11,7 +11,7 @@ if one child alone makes the difference, its siblings contradict the parent. So 
 that explains is the likeliest one, and no share of an excess has to be cut at some number.
 
 Atoms always differ a little. How much a contract lives with is part of the likelihood: trials are
-discounted as if atoms' rates had a standard deviation of half the limit, whatever the
+discounted as if atoms' rates had a standard deviation of a third of the limit, whatever the
 number of decisions.
 """
 
@@ -84,6 +84,10 @@ class Candidates:
             np.log(alike),
         )
 
+    def within(self, group_by: str) -> list[int]:
+        """The rows of one group-by."""
+        return [row for row, name in enumerate(self.group_bys) if name == group_by]
+
     def atoms(self, row: int) -> Bools:
         """Which atoms are in one of them."""
         inside: Bools = (self.of_atom == row).any(axis=0)
@@ -114,11 +118,11 @@ class Evidence:
 
         Args:
             trials: shape (A,).
-            limit: of the contract on a gap; atoms' rates may have half of it as their sd.
+            limit: of the contract on a gap; atoms' rates may have a third of it as their sd.
         """
         total = trials.total.sum()
         usual = (trials.harmed.sum() + 0.5) / (total + 1)
-        alike = (limit / 2) ** 2 / (usual * (1 - usual))
+        alike = (limit / 3) ** 2 / (usual * (1 - usual))
         counted = trials.support / (1 + alike * trials.support)
         return cls(counted, counted * np.nan_to_num(trials.rate))
 
@@ -160,13 +164,16 @@ class Search:
     Args:
         evidence: by atom.
         candidates: what can be a cause.
-        limit: of the contract on a gap: what adds less than half of it to a slice is no cause.
+        limit: of the contract on a gap.
+
+    Attributes:
+        least: what adds less to the rate of harm in its slice is no cause: half of the limit.
     """
 
     def __init__(self, evidence: Evidence, candidates: Candidates, limit: float) -> None:
         self._evidence = evidence
         self._candidates = candidates
-        self._limit = limit
+        self.least = limit / 2
 
     def run(self) -> Fit:
         """The best set of causes that this search finds; empty if nothing is worth its cost."""
@@ -217,7 +224,7 @@ class Search:
         inside = fit.design[-1] > 0
         trials = self._evidence.trials[inside]
         added = divide(trials @ fit.harm_of(len(fit.causes) - 1)[inside], trials.sum(), empty=0)
-        return bool(abs(added) >= self._limit / 2)
+        return bool(abs(added) >= self.least)
 
     def _promising(self, fit: Fit) -> list[int]:
         """Rows by the score test, less their costs: the best of them, best first."""

@@ -30,7 +30,6 @@ from monitor.detection.streams import Direction, Kind, Stream
 EVERYTHING = ""
 """The slice, and the group-by, of a cause that lies in no slice: a level that all are beyond."""
 
-_HALF = 0.5
 _NOWHERE = -1
 _WORSE = {True: Direction.SLICE_WORSE, False: Direction.REFERENCE_WORSE}
 
@@ -81,7 +80,8 @@ def explain(
         contract: whose they are.
         coding: what the strata mean.
         panes: recent counts of the contract's cells in order of time, from before the first
-            crossing until now. When the gap arose is found to the pane: days will do.
+            crossing until now. When the gap arose is found to the pane: days will do, and quarters
+            of a day for the newest.
         index: what the cell ids mean.
 
     Raises:
@@ -112,32 +112,32 @@ class _Gap:
 
     Attributes:
         stream: which.
-        row: of its slice among the candidates; None if that has no decisions.
+        own: what it names if nothing explains it, and who is worse off: the side that is worse
+            off if that is one slice (a named reference, the other one of two), else its slice. A
+            row of the candidates; None if the slice has no decisions.
         worse: which atoms are on the side that is worse off.
         better: which are on the other side; none for a level.
     """
 
     stream: Stream
-    row: int | None
+    own: tuple[int, Direction] | None
     worse: Bools
     better: Bools
 
     @classmethod
     def of(cls, stream: Stream, candidates: Candidates, atoms: int) -> _Gap:
-        rows = {
-            text: row
-            for row, text in enumerate(candidates.slices)
-            if candidates.group_bys[row] == stream.group_by
-        }
+        rows = {candidates.slices[row]: row for row in candidates.within(stream.group_by)}
+        sides = {text: candidates.atoms(row) for text, row in rows.items()}
         nothing = np.zeros(atoms, bool)
-        row, reference = rows.get(stream.slice), rows.get(stream.reference)
-        mine = nothing if row is None else candidates.atoms(row)
-        theirs = nothing if reference is None else candidates.atoms(reference)
-        if stream.reference == COMPLEMENT:
-            theirs = ~mine
-        if stream.direction is Direction.REFERENCE_WORSE:
-            return cls(stream, row, theirs, mine)
-        return cls(stream, row, mine, theirs)
+        mine = sides.get(stream.slice, nothing)
+        theirs = ~mine if stream.reference == COMPLEMENT else sides.get(stream.reference, nothing)
+        row = rows.get(stream.slice)
+        if stream.direction is Direction.SLICE_WORSE or row is None:
+            return cls(stream, None if row is None else (row, stream.direction), mine, theirs)
+        same = (rows[text] for text, side in sides.items() if np.array_equal(side, theirs))
+        other = next(same, None)
+        own = (row, stream.direction) if other is None else (other, Direction.SLICE_WORSE)
+        return cls(stream, own, theirs, mine)
 
     @property
     def limit(self) -> float:
@@ -196,7 +196,8 @@ class _Partition:
             for place in range(len(self._fit.causes))
         ]
         largest = max(added, default=0.0)
-        if largest > 0 and largest >= _HALF * float(gap.excess(self._trials)[0]):
+        needed = float(gap.excess(self._trials)[0]) / 2
+        if largest >= max(needed, self._search.least / 2):
             place = added.index(largest)
             return self._fit.causes[place], _WORSE[bool(self._fit.effects[place] > 0)]
         if gap.stream.kind is Kind.LEVEL and self._base > gap.limit:
@@ -204,12 +205,10 @@ class _Partition:
         return None
 
     def _own(self, gap: _Gap) -> tuple[int, Direction] | None:
-        """The crossed slice as a cause, worth its cost or not; None if it has no decisions."""
-        if gap.row is None:
-            return None
-        if gap.row not in self._fit.causes:
-            self._fit = self._search.fit((*self._fit.causes, gap.row))
-        return gap.row, gap.stream.direction
+        """Its own slice as a cause, worth its cost or not; None if that has no decisions."""
+        if gap.own is not None and gap.own[0] not in self._fit.causes:
+            self._fit = self._search.fit((*self._fit.causes, gap.own[0]))
+        return gap.own
 
     @property
     def _base(self) -> float:

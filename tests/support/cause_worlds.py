@@ -11,7 +11,7 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, product
+from itertools import combinations, count, product
 from statistics import NormalDist
 
 import numpy as np
@@ -37,7 +37,7 @@ JUDGED = {True: 0.82, False: 0.54}
 """Mean score of ready requests and of the others."""
 
 _SPREAD = 0.12
-_HARD = -0.10  # hard requests have lower scores
+_HARD = -0.13  # hard requests have lower scores
 
 
 class Fault(enum.StrEnum):
@@ -46,7 +46,7 @@ class Fault(enum.StrEnum):
     THRESHOLD = "threshold"  # TPR down by .23
     JUDGE = "judge"  # TPR down by .22
     EVIDENCE = "evidence"  # blocked up by .22
-    MIX = "mix"  # nine of ten requests are hard instead of one in five: TPR down by .19
+    MIX = "mix"  # nine of ten requests are hard, not one in seven: TPR down by .23
 
     @property
     def metric(self) -> Metric:
@@ -134,15 +134,12 @@ class CauseWorld:
         strata = np.tile(self._strata, len(self._texts))
         return CellIndex(self._ids[order], atoms[order], strata[order], texts)
 
-    def cohorts(self) -> Iterator[tuple[int, Counts]]:
-        """Every hour and its counts, without end; the same draws each time."""
+    def cohorts(self, hours: int = 1) -> Iterator[Counts]:
+        """The decisions of so many hours after another, without end; the same draws each time."""
         rng = np.random.default_rng(self.seed)
-        means = self._means(rng)
-        hour = 0
-        while True:
-            drawn = rng.poisson(means[int(hour >= self.onset)])
-            yield START + hour, self._counts(drawn)
-            hour += 1
+        before, after = self._means(rng)
+        for hour in count(0, hours):
+            yield self._counts(rng.poisson(hours * (after if hour >= self.onset else before)))
 
     @cached_property
     def _texts(self) -> tuple[str, ...]:
@@ -188,7 +185,7 @@ class CauseWorld:
         serve = np.where(faulty[Fault.THRESHOLD][:, None], STRICTER, SERVE)
         ready, hourly = usual["ready"], self.shares * self.daily / HOURS
         if self.hidden:
-            hard = np.where(faulty[Fault.MIX], 0.9, 0.2)
+            hard = np.where(faulty[Fault.MIX], 0.9, 0.15)
             hourly = (hourly[:, None] * np.stack([1 - hard, hard], axis=1)).ravel()
             score = (score[:, None] + np.array([0.02, 0.02 + _HARD])).ravel()
             gate, ready = np.repeat(gate, 2), np.repeat(ready, 2)
