@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,14 @@ def live_through(case: Case) -> dict[str, Any]:
     return told
 
 
+def _bounded(series: Mapping[str, float]) -> set[str]:
+    """All series but those that tell of strata whose labels are not asked for: as in a flood.
+
+    There are at most so many of them as routes x audit rates x faults.
+    """
+    return {name for name in series if not name.startswith("slicewatch_label_request_fault")}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_flood_leaves_memory_and_series_as_they_were(case: Case) -> None:
@@ -82,7 +91,7 @@ def test_a_flood_leaves_memory_and_series_as_they_were(case: Case) -> None:
     )
     assert told["grown"] < 10e6
     assert told["keys"] <= MAX_STRAY_BYTES // 400 + 1_000
-    assert before.keys() == after.keys(), "the series are the same"
+    assert _bounded(before) == _bounded(after), "the series are the same"
     reached = {
         limit: after[f"slicewatch_cardinality_limited limit={limit}"]
         for limit in ("series", "versions", "values")

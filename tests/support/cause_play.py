@@ -15,13 +15,12 @@ from monitor.core.cells import Counts, merge
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.estimates import estimate
 from monitor.core.gaps import gap, references
-from monitor.core.rollup import roll_up
+from monitor.core.rollup import SliceCounts, roll_up
 from monitor.detection.budget import Budget
-from monitor.detection.cohort import Layout, SliceCohort, rates_of
 from monitor.detection.declared import all_streams
 from monitor.detection.explain import Explanation, explain
 from monitor.detection.fleet import Fleet
-from monitor.detection.stages import Passage, diverging_stage, stage_counts
+from monitor.detection.stages import Passage, diverging_stages, ready_counts, stage_counts
 from monitor.detection.streams import BUDGET_DAYS, Direction, Stream
 
 QUARTER = HOURS // 4
@@ -126,18 +125,16 @@ def stage(world: CauseWorld, counts: Counts, slice_: str) -> Stage:
     """At which a slice and its complement part: of ready decisions, or of all for blocked ones."""
     rolled = roll_up(counts, world.index, tuple(parse_atom(slice_)))
     row = rolled.slices.index(slice_)
+    sides = [
+        SliceCounts((slice_,), side.strata, side.values[[row]])
+        for side in (rolled, rolled.complements)
+    ]
     if world.metric is Metric.BLOCKED:
-        cells = stage_counts(rolled, world.coding.bands)
-        sides = [Passage.of_decisions(*(x[row] for x in cells))]
-        sides += [Passage.of_decisions(*(x.sum(axis=0) - x[row] for x in cells))]
+        passed = [Passage.of_decisions(*stage_counts(x, world.coding.bands)) for x in sides]
     else:
-        layout = Layout.of(rates_of(rolled), world.coding)
-        cohort = SliceCohort.of(rolled, rolled.slices, layout)
-        sides = [
-            Passage.of_ready(one.decisions[row], one.labelled[row], one.ready[row])
-            for one in (cohort, cohort.complements)
-        ]
-    return diverging_stage(*sides).stage
+        passed = [Passage.of_ready(*ready_counts(x)) for x in sides]
+    (found,) = diverging_stages(*passed)
+    return found.stage
 
 
 def play(world: CauseWorld) -> Paged:

@@ -341,7 +341,7 @@ def test_crossings_are_of_one_contract_and_metric() -> None:
     mine = stream("a=u")
     with pytest.raises(ValueError, match="of one metric"):
         explained([mine, replace(mine, metric=Metric.FPR)], days(tpr()))
-    with pytest.raises(ValueError, match="of contract c"):
+    with pytest.raises(ValueError, match="of the contract that is given"):
         explained([mine, replace(mine, contract="other")], days(tpr()))
 
 
