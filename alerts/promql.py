@@ -37,12 +37,15 @@ def held(alert: str, expr: str) -> str:
     A state that is shown always wins, so a repair resolves at once; a restart, a lost evaluator
     or a lost exporter shows none, and resolves nothing. It looks back to its own last sample,
     which is gone as soon as one evaluation has had none: what was resolved does not come back.
+
+    The states are asked for in the same query, not by their record: a scrape that times out ends
+    all series as of when it began, which may be between two rules of one evaluation.
     """
     name = held_name(alert)
     return (
         f"({expr})\n"
         "or\n"
-        f"(\n  ({name} unless on (job, contract) {SHOWN})\n"
+        f"(\n  ({name} unless on (job, contract) {catalogue.STATE.name})\n"
         f"  and on (job, contract) last_over_time({SHOWN}[{HOLD}])\n)"
     )
 

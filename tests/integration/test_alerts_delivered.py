@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import notified
 import pytest
 from monitoring import eventually, run
 from notified import Chain, chain, untold
@@ -201,6 +202,30 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
         assert untold(text, delivered.monitored.pages) == set(), text
     (example,) = {one for one in told if "First shown: 30%" in one and "*" not in one}
     assert untold(example, []) > {"30%", "channel=chat", "2026-06-13"}
+
+
+def test_a_freeze_in_the_midst_of_an_evaluation_ends_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Series end as of when the scrape began that timed out: earlier than rules that had run."""
+    hurried, busy = notified._hurried_rules, 'count(count by (__name__) ({__name__=~".+"}))'
+
+    def slowly(document: dict[str, Any]) -> dict[str, Any]:
+        document = hurried(document)
+        records = document["groups"][0]["rules"]
+        records[1:1] = [{"record": f"busy:{number}", "expr": busy} for number in range(600)]
+        return document
+
+    monkeypatch.setattr(notified, "_hurried_rules", slowly)
+    with chain(tmp_path) as frozen:
+        frozen.monitored.publish(published(NAMED))
+        frozen.wait_for("slicewatch:tpr_breach:held")
+        for _ in range(8):
+            frozen.monitored.answers.clear()
+            frozen.wait_for("absent_over_time(slicewatch_slice_state[3s])", "nothing is shown")
+            assert frozen.asked("slicewatch:tpr_breach:held")
+            frozen.monitored.answers.set()
+            frozen.wait_for("slicewatch_slice_state", "it is shown again")
 
 
 def test_the_silences_of_the_runbooks_are_accepted(delivered: Chain) -> None:

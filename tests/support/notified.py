@@ -106,6 +106,8 @@ class Monitored:
         self.port = free_port()
         self.page = b""
         self.pages: list[str] = []
+        self.answers = threading.Event()
+        self.answers.set()
         self._renderer = Renderer(10_000)
         self._running: ExitStack | None = None
 
@@ -119,6 +121,7 @@ class Monitored:
 
         class Metrics(_Handler):
             def do_GET(self) -> None:
+                shown.answers.wait()
                 evaluated = f"slicewatch_evaluation_timestamp_seconds {time.time()}\n"
                 self.send_response(200)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
@@ -129,6 +132,7 @@ class Monitored:
         self._running.enter_context(serving(Metrics, self.port))
 
     def stop(self) -> None:
+        self.answers.set()
         if self._running is not None:
             self._running.close()
         self._running = None

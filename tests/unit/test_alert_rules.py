@@ -67,6 +67,14 @@ def test_every_record_that_is_read_is_recorded() -> None:
     assert read == recorded
 
 
+def test_what_is_held_asks_for_states_that_are_shown_in_its_own_query() -> None:
+    """A record of them may be of another moment: series can end between two rules."""
+    held = [rule["expr"] for rule in RULES["groups"][0]["rules"] if rule["record"] != SHOWN]
+    assert held
+    for expr in held:
+        assert expr.count(SHOWN) == expr.count(f"last_over_time({SHOWN}[") == 1
+
+
 def test_every_alert_that_is_named_is_there() -> None:
     known = {*ALERTS, "SlicewatchMessage"}
     for path, text in FILES.items():
