@@ -28,6 +28,8 @@ BEFORE = 7 * DAY
 """How long before a crossing its causes are looked for: a gap that takes longer to be found is so
 small that its onset tells little."""
 
+WEEK = 7 * DAY
+
 LONGEST = 28 * DAY
 """What is older than this says nothing of an incident that still stands."""
 
@@ -71,11 +73,13 @@ class Incidents:
         if not change.cohorts:
             return IncidentChange()
         first = change.cohorts[0].hour
+        begin = pane_start(first, Grain.HOUR)
         step = Step(
             opened=[one for one in change.opened if one.resolved_at is None],
             resolved=change.resolved,
             listed=change.listed,
-            begin=pane_start(first, Grain.HOUR),
+            repaired=self._repaired(begin - WEEK, begin),
+            begin=begin,
             new_day=before is not None and _day(first) != _day(before),
         )
         return self.book.follow(step, self._around(inputs, change.cohorts))
@@ -109,6 +113,11 @@ class Incidents:
         """How each of them stands: what pages change with when nobody counts anything."""
         standing = self.book.standing.values()
         return tuple((one.id, self.book.how(one, self.now).state.value) for one in standing)
+
+    def _repaired(self, since: int, until: int) -> set[str]:
+        """Keys of the streams whose breach was resolved in a span of time."""
+        ended = self.detection.ended
+        return {x.stream for x in ended if x.resolved_at and since < x.resolved_at <= until}
 
     def _seen(self, known: Known, pages: IncidentPages) -> Known:
         """Keep what is shown of a slice for the first time."""

@@ -46,6 +46,7 @@ class Step:
         opened: crossings that stand since now, in their order.
         resolved: when crossings ended, by id; before the first cohort.
         listed: the weekly list, before the first cohort; None where no week has ended.
+        repaired: keys of streams whose breach was resolved in the week of that list.
         begin: start of the first cohort (microseconds).
         new_day: a UTC day of cohorts had ended then.
     """
@@ -53,6 +54,7 @@ class Step:
     opened: Sequence[Crossing]
     resolved: Mapping[int, int]
     listed: tuple[Stream, ...] | None
+    repaired: Collection[str]
     begin: int
     new_day: bool
 
@@ -125,7 +127,7 @@ class IncidentBook:
         gone = {number for one in ended for number in one.crossings if number in self.crossings}
         for number in gone:
             del self.crossings[number]
-        return IncidentChange(changed=[self._end(one, until) for one in ended]), gone
+        return IncidentChange(changed=[self.end(one, until) for one in ended]), gone
 
     def follow(self, step: Step, around: Around) -> IncidentChange:
         """Let incidents open, grow, be refined and end as the detectors say."""
@@ -139,7 +141,7 @@ class IncidentBook:
             draft.open(at, list(crossed))
         self.next_id += len(draft.opened)
         return IncidentChange(
-            opened=[self.standing[number] for number in draft.opened],
+            opened=list(draft.opened.values()),
             changed=[draft.changed[number] for number in sorted(draft.changed)],
         )
 
@@ -153,7 +155,8 @@ class IncidentBook:
         orphans = (one for one in self.crossings.values() if one.id not in known)
         return sorted(orphans, key=lambda one: one.crossed_at)
 
-    def _end(self, incident: Incident, at: int) -> Incident:
+    def end(self, incident: Incident, at: int) -> Incident:
+        """Let one stand no longer; returns it as it is then."""
         del self.standing[incident.id]
         return replace(incident, resolved_at=max(at, incident.opened_at))
 
@@ -165,7 +168,7 @@ class _Draft:
     book: IncidentBook
     step: Step
     around: Around
-    opened: list[int] = field(default_factory=list)
+    opened: dict[int, Incident] = field(default_factory=dict)
     changed: dict[int, Incident] = field(default_factory=dict)
 
     def end(self) -> None:
@@ -175,7 +178,7 @@ class _Draft:
         for one in self._of(IncidentKind.PAGE):
             if not any(number in self.book.crossings for number in one.crossings):
                 at = max((self.step.resolved.get(x, 0) for x in one.crossings), default=0)
-                self.changed[one.id] = self.book._end(one, at or self.step.begin)
+                self._end(one, at or self.step.begin)
 
     def open(self, at: int, crossed: Sequence[Crossing]) -> None:
         """Give the crossings of one cohort to the incidents of their causes, or to new ones."""
@@ -191,6 +194,8 @@ class _Draft:
                     self._open(IncidentKind.PAGE, cause, at, crossings=tuple(sorted(ids)))
                 else:
                     self._change(replace(known, crossings=tuple(sorted({*known.crossings, *ids}))))
+        for ticket in self._of(IncidentKind.TICKET):
+            self._keep(ticket, set(ticket.streams) - new.keys(), at)
 
     def refine(self) -> None:
         """Name the slices of incidents by what is known by now."""
@@ -204,13 +209,10 @@ class _Draft:
     def ticket(self, listed: Collection[Stream]) -> None:
         """Tickets for what is on the weekly list and has no page; those that are off it end."""
         begin, paged = self.step.begin, {one.stream for one in self.book.crossings.values()}
-        open_ = [stream for stream in listed if stream.key not in paged]
+        told = paged | set(self.step.repaired)
+        open_ = [stream for stream in listed if stream.key not in told]
         for ticket in self._of(IncidentKind.TICKET):
-            still = sorted({one.key for one in open_} & set(ticket.streams))
-            if still:
-                self._change(replace(ticket, streams=tuple(still)))
-            else:
-                self.changed[ticket.id] = self.book._end(ticket, begin)
+            self._keep(ticket, {one.key for one in open_} & set(ticket.streams), begin)
         known = {key for one in self._of(IncidentKind.TICKET) for key in one.streams}
         fresh = [stream for stream in open_ if stream.key not in known]
         for contract, metric in sorted({(one.contract, one.metric) for one in fresh}):
@@ -276,7 +278,7 @@ class _Draft:
             crossings=crossings,
             streams=streams,
         )
-        self.opened.append(number)
+        self.opened[number] = one
         self.book.put(one)
 
     def _rename(self, known: Incident, cause: Cause) -> None:
@@ -289,7 +291,22 @@ class _Draft:
         if incident == self.book.standing[incident.id]:
             return
         self.book.put(incident)
-        if incident.id not in self.opened:
+        self._note(incident)
+
+    def _keep(self, ticket: Incident, streams: Collection[str], at: int) -> None:
+        """Let a ticket be of these streams alone; without any it ends."""
+        if streams:
+            self._change(replace(ticket, streams=tuple(sorted(streams))))
+        else:
+            self._end(ticket, at)
+
+    def _end(self, incident: Incident, at: int) -> None:
+        self._note(self.book.end(incident, at))
+
+    def _note(self, incident: Incident) -> None:
+        if incident.id in self.opened:
+            self.opened[incident.id] = incident
+        else:
             self.changed[incident.id] = incident
 
     def _of(self, kind: IncidentKind) -> list[Incident]:

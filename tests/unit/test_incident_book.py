@@ -42,6 +42,7 @@ class World:
     settings_changed_at: int | None = None
     at: int = 10 * DAY
     crossed: int = 0
+    repaired: Collection[str] = ()
     explained: int = 0
     firsts: list[int] = field(default_factory=list)
 
@@ -72,7 +73,7 @@ class World:
             hour = self.at // HOUR - 1
             opened.append(Crossing(self.crossed, one.key, hour, True, self.at, self.at))
             self.standing[one.key] = opened[-1]
-        step = Step(opened, ended, listed, self.at - HOUR, new_day)
+        step = Step(opened, ended, listed, self.repaired, self.at - HOUR, new_day)
         settings = [] if self.settings_changed_at is None else [self.settings_changed_at]
         around = Around(self.explain, lambda _: self.versions_changed_at, settings, 77)
         change = self.book.follow(step, around)
@@ -212,11 +213,27 @@ def test_tickets_are_of_the_weekly_list_and_last_until_one_without_them() -> Non
     assert {one.id for one in ended if one.resolved_at == world.at - HOUR} == {2, 3}
 
 
-def test_a_page_takes_the_place_of_a_ticket_with_the_next_list() -> None:
-    world = World()
-    world.step(listed=(VOICE,))
-    (page,), _ = world.step(VOICE)
+def test_a_page_takes_the_place_of_a_ticket() -> None:
+    world = World({VOICE: CELL})
+    (ticket,), _ = world.step(listed=(VOICE, CELL))
+    (page,), (smaller,) = world.step(VOICE)
     assert page.kind is IncidentKind.PAGE
-    opened, (ticket,) = world.step(listed=(VOICE,))
+    assert smaller == replace(ticket, streams=(CELL.key,))
+    opened, changed = world.step(CELL)
     assert opened == []
-    assert (ticket.kind, ticket.resolved_at) == (IncidentKind.TICKET, world.at - HOUR)
+    assert {one.id: one.resolved_at for one in changed} == {ticket.id: world.at, page.id: None}
+    assert world.step(listed=(VOICE, CELL)) == ([], [])
+
+
+def test_a_ticket_whose_stream_crosses_in_the_same_step_is_over_when_it_is_told() -> None:
+    world = World()
+    (ticket, page), changed = world.step(VOICE, listed=(VOICE,))
+    assert (ticket.kind, ticket.resolved_at) == (IncidentKind.TICKET, world.at)
+    assert (page.kind, page.resolved_at, changed) == (IncidentKind.PAGE, None, [])
+    assert list(world.book.standing) == [page.id]
+
+
+def test_what_was_repaired_in_the_week_of_a_list_has_no_ticket() -> None:
+    world = World(repaired={VOICE.key})
+    opened, _ = world.step(listed=(VOICE, A))
+    assert [one.slice for one in opened] == ["variety=a"]
