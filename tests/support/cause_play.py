@@ -28,7 +28,7 @@ QUARTER = HOURS // 4
 WINDOW = 7
 """Days before the first crossing that are looked at too."""
 
-PATIENCE = 30
+PATIENCE = 60
 """Days; a cause that has not paged by then is left out of the judgement."""
 
 SECOND = 8
