@@ -30,6 +30,8 @@ small that its onset tells little."""
 
 WEEK = 7 * DAY
 
+_DAY, _QUARTER = 24, 6  # hours
+
 LONGEST = 28 * DAY
 """What is older than this says nothing of an incident that still stands."""
 
@@ -164,8 +166,8 @@ class _Recent:
         contract = next(one for one in policy.contracts if one.name == name)
         index, since = self.inputs.index, max(first - BEFORE, until - LONGEST)
         hours = range(pane_of(since, Grain.HOUR), pane_of(until, Grain.HOUR))
-        days = _by_day([one for one in self._read(hours.start) if one.hour in hours])
-        panes = [scoped(contract, day, index) for day in days]
+        recent = [one for one in self._read(hours.start) if one.hour in hours]
+        panes = [scoped(contract, pane, index) for pane in _panes(recent, hours.stop)]
         return explain(crossed, contract, policy.coding, panes, index).causes
 
     def _read(self, first: int) -> list[FrozenCohort]:
@@ -177,9 +179,15 @@ class _Recent:
         return self._cohorts
 
 
-def _by_day(cohorts: Sequence[FrozenCohort]) -> Iterator[Counts]:
-    for _, day in groupby(cohorts, key=lambda one: _day(one.hour)):
-        yield merge(one.counts for one in day)
+def _panes(cohorts: Sequence[FrozenCohort], end: int) -> Iterator[Counts]:
+    """Days back from an hour, the last of them in quarters: a large gap is found within hours."""
+    newest = end - _DAY
+
+    def pane(one: FrozenCohort) -> int:
+        return (one.hour - newest) // (_DAY if one.hour < newest else _QUARTER)
+
+    for _, cohort in groupby(cohorts, key=pane):
+        yield merge(one.counts for one in cohort)
 
 
 def _day(hour: int) -> int:
