@@ -14,6 +14,7 @@ import numpy.typing as npt
 from monitor.core.cells import Counts, Int64s
 from monitor.core.dominance import UnitCounts
 from monitor.core.labels import Bools, LabelColumns
+from monitor.core.probes import ProbeDecision
 from monitor.core.time import MINUTE, to_micros
 
 NEAR = MINUTE
@@ -314,7 +315,8 @@ class ShardFlush:
     for the outcome of the labels, which the store adds. ``holds_back`` is False when the
     watermark need not wait for the shard: it never held an event, or it has ended. ``other_ids``
     has, by id and ts of labels within a minute of a change of the id key, the decision's hash by
-    the key of the other side: there their decision may lie.
+    the key of the other side: there their decision may lie. ``probes`` are the decisions of
+    declared probe sets among ``decisions``, one by one: they are few.
     """
 
     shard: Shard
@@ -329,6 +331,7 @@ class ShardFlush:
     labels: LabelColumns | None = None
     other_ids: OtherIds = field(default_factory=dict)
     dead_letters: Sequence[DeadLetter] = ()
+    probes: Sequence[ProbeDecision] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +434,8 @@ class Loss:
 class StoredDelta:
     """What one flush of one shard added: counts by (5-minute pane, cell).
 
-    ``units`` are those of the same rows; None where no decision named its unit.
+    ``units`` are those of the same rows; None where no decision named its unit. ``probes`` are the
+    decisions of declared probe sets.
     """
 
     shard: Shard
@@ -440,6 +444,7 @@ class StoredDelta:
     cells: Int64s
     values: Int64s
     units: UnitCounts | None = None
+    probes: Sequence[ProbeDecision] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import msgspec
 from monitor.core.annotations import Annotation, Fault, IncidentKind, Share, Stage
 from monitor.core.cells import Route
 from monitor.core.contract import Metric, State, Verdict
+from monitor.core.flips import Direction
 
 WITHHELD = "withheld"
 """In place of the slice of an incident that the guards hide."""
@@ -384,6 +385,52 @@ class ContractTable:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownFlips:
+    """Flips of one probe set, counted since it was declared.
+
+    Attributes:
+        variant: the variant that was compared with the set's reference.
+        direction: which way.
+        stage: where they part: ``evidence_gate``, or the cause behind it (``judge_score``, ...).
+        count: how many.
+    """
+
+    variant: str
+    direction: Direction
+    stage: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownProbeSet:
+    """A declared probe set in production: synthetic, signed, and in no production rate.
+
+    Attributes:
+        name: as declared.
+        digest: content hash.
+        compared: comparisons of a variant with the reference, since it was declared.
+        flips: sorted by variant, direction and stage; zeros are absent.
+        incomplete: pairs whose other variants did not come in time.
+        every: how often it is to be sent (microseconds).
+        max_flip_ratio: largest share of flips within a day.
+        covered: event time (microseconds) since which every one of its pairs was compared; before
+            the first time, when it was declared.
+        pages: directions whose sequential test has crossed and whose excess still stands, with
+            the event time (microseconds) of the crossing.
+    """
+
+    name: str
+    digest: str
+    compared: int
+    flips: tuple[ShownFlips, ...]
+    incomplete: int
+    every: int
+    max_flip_ratio: float
+    covered: int
+    pages: Mapping[Direction, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything that is published live.
 
@@ -392,11 +439,13 @@ class Snapshot:
             minutes: the very instant is that of one decision. None at first.
         frontier: event time up to which label cohorts are mature; None at first.
         contracts: one table a contract.
+        probes: declared probe sets, by name.
     """
 
     watermark: int | None
     frontier: int | None
     contracts: tuple[ContractTable, ...]
+    probes: tuple[ShownProbeSet, ...] = ()
 
 
 def encode(snapshot: Snapshot) -> bytes:

@@ -5,6 +5,7 @@ from monitor.settings.alerting import Alerting, Receiver
 from monitor.settings.kinds import Duration, Secret, Url, duration_text
 from monitor.settings.loading import load
 from monitor.settings.model import Settings
+from monitor.settings.probes import Probes, ProbeSetSettings
 from monitor.settings.render import contract_numbers, contract_record, resolved
 from monitor.settings.sections import (
     Dedupe,
@@ -45,6 +46,8 @@ __all__ = [
     "Operations",
     "Pending",
     "Privacy",
+    "ProbeSetSettings",
+    "Probes",
     "Receiver",
     "Retention",
     "Secret",

@@ -144,6 +144,13 @@ Address = Annotated[
     ),
 ]
 Text = Annotated[str, Meta(pattern=r"\S", description="text that is not empty")]
+Digest = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9a-f]{64}\Z",
+        description="the content hash of a probe set, as slicewatch audit prints it",
+    ),
+]
 Path = Annotated[str, Meta(pattern=r"\S", description="the path of a file")]
 WebUrl = Annotated[
     str,

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from monitor.settings.build import build
 from monitor.settings.check_id_keys import check_id_keys
+from monitor.settings.check_probes import check_probes
 from monitor.settings.check_sections import check_sections
 from monitor.settings.check_special import check_special
 from monitor.settings.check_use_cases import check_use_cases
@@ -43,6 +44,7 @@ def load(path: str | Path, env: Mapping[str, str]) -> Settings:
     check_use_cases(settings)
     check_special(settings)
     check_id_keys(settings)
+    check_probes(settings.probes)
     return replace(settings, use_case=tuple(_fill(u, settings) for u in settings.use_case))
 
 
@@ -68,7 +70,7 @@ def _fill(use_case: UseCase, settings: Settings) -> UseCase:
 
 
 def _read_secrets(settings: Settings) -> Settings:
-    stream, privacy = settings.stream, settings.privacy
+    stream, privacy, probes = settings.stream, settings.privacy, settings.probes
     security = stream.security
     password = _secret("stream.security.password", security.password, security.password_file)
     security = replace(security, password=password)
@@ -82,6 +84,7 @@ def _read_secrets(settings: Settings) -> Settings:
         stream=replace(stream, security=security),
         privacy=replace(privacy, id_key=id_key, id_keys=id_keys),
         server=_read_tokens(settings.server),
+        probes=replace(probes, key=_secret("probes.key", probes.key, probes.key_file)),
     )
 
 

@@ -7,6 +7,7 @@ from msgspec import field
 from monitor.core.coding import Coding
 from monitor.core.contract import Contract
 from monitor.settings.alerting import Alerting
+from monitor.settings.probes import Probes
 from monitor.settings.sections import (
     Dedupe,
     Detection,
@@ -37,6 +38,7 @@ class Settings(Section, frozen=True, kw_only=True):
     retention: Retention = field(default_factory=Retention)
     server: Server = field(default_factory=Server)
     alerting: Alerting = field(default_factory=Alerting)
+    probes: Probes = field(default_factory=Probes)
     attribute: tuple[AttributeSettings, ...] = ()
     use_case: tuple[UseCase, ...] = ()
 

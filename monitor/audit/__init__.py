@@ -1,0 +1,1 @@
+"""The matched-pair audit: before a release, and on what probes brought back; pure, reads files."""

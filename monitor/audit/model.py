@@ -1,0 +1,152 @@
+"""What an audit reads: a probe set, and what a router made of its variants.
+
+A **probe set** is what is held fixed: matched pairs, each of them one request put in two or more
+variants, with the outcome that reviewers expect. It never changes: its identity is the hash of its
+content, and another content is another set. **Results** are what one router, under one tuple of
+versions, made of one set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from monitor.core.flips import Observed
+
+EXPECTED, POLICY, EVIDENCE = "expected_ready", "policy", "evidence"
+FIXABLE = (EXPECTED, POLICY, EVIDENCE)
+"""What a set holds fixed within a pair, unless it says that it varies it on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One variant of one matched pair, as the set fixes it.
+
+    Attributes:
+        pair: id of the pair.
+        variant: name of the variant; no two of one pair have the same.
+        axis: what is varied (formality, dialect, persona, ...); empty in a set with one axis.
+        attributes: allow-listed attribute values of this variant.
+        expected_ready: the outcome reviewers expect; None where it is missing.
+        policy: version of the policy that they judged under.
+        evidence: id of the evidence that is supplied; None where none is.
+        reviewers_agree: whether two reviewers agree that the variants ask for the same and on the
+            outcome; None where nobody has said.
+        held_out: the pair is never used to repair the router, and reported apart.
+        request: what is sent to the router; None in results, which need it no more.
+    """
+
+    pair: str
+    variant: str
+    attributes: Mapping[str, str]
+    expected_ready: bool | None
+    policy: str
+    axis: str = ""
+    evidence: str | None = None
+    reviewers_agree: bool | None = None
+    held_out: bool = False
+    request: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSet:
+    """Matched pairs under a name and a version.
+
+    Attributes:
+        name: of the set.
+        version: of the set, for people; the hash of its content is what counts.
+        synthetic: invented test conditions; else it is reviewed data of real people.
+        varies: which of :data:`FIXABLE` differ within pairs on purpose.
+        items: all variants, sorted by pair and variant.
+    """
+
+    name: str
+    version: str
+    synthetic: bool
+    varies: frozenset[str]
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Versions of the parts that decided."""
+
+    judge: str
+    rubric: str
+    policy: str
+    router: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What the router made of one variant.
+
+    Attributes:
+        item: the variant.
+        observed: route, score, threshold, evidence gate.
+        versions: what decided.
+        line: where it stands in the file, from 1.
+    """
+
+    item: Item
+    observed: Observed
+    versions: Versions
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """One router's results on one set.
+
+    Attributes:
+        probe_set: what was sent, without the requests.
+        rows: in the order of the file; pairs may lack variants, have them twice, or disagree.
+    """
+
+    probe_set: ProbeSet
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A matched pair whose variants are complete and agree on what the set holds fixed.
+
+    Attributes:
+        id: of the pair.
+        axis: what is varied.
+        rows: one a variant, sorted by variant; at least two.
+    """
+
+    id: str
+    axis: str
+    rows: tuple[Row, ...]
+
+    @property
+    def held_out(self) -> bool:
+        """Whether it belongs to the held-out part."""
+        return self.rows[0].item.held_out
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """A pair that is not compared, and why: one sentence that names the field and the fix."""
+
+    pair: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two variants of one pair, side by side.
+
+    Attributes:
+        pair: id of the pair.
+        by: the attributes in which they differ, sorted; what is compared.
+        reference: the variant that the other is compared with.
+        variant: the other.
+    """
+
+    pair: str
+    by: tuple[str, ...]
+    reference: Row
+    variant: Row

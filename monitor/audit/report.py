@@ -1,0 +1,345 @@
+"""What an audit says; every renderer reads this and nothing else.
+
+Everything in it may be shown: of reviewed data of real people it holds guarded numbers only, and
+no pair.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+from monitor.audit.model import Excluded, Versions
+from monitor.core.contract import Metric, Verdict
+from monitor.core.flips import Cause, Direction, FlipStage
+from monitor.core.snapshot import ShownRate
+
+FLIP_SENTENCE = "A flip is a case to investigate, not a population disparity."
+SYNTHETIC_SENTENCE = "Synthetic test conditions, not a finding about people."
+REPAIRED_SENTENCE = "Regression repaired on synthetic pairs, not validated for release."
+
+
+class Point(enum.StrEnum):
+    """What the point alone says of a limit, as the audit's worked example has it.
+
+    In production only intervals decide; here it stands beside what the interval says.
+    """
+
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
+    FAIL = "fail"
+    NONE = "none"  # there is no point
+
+
+@dataclass(frozen=True, slots=True)
+class VariantOutcome:
+    """One variant of a flip: its slice of the axis, where it went, and by what."""
+
+    variant: str
+    values: Mapping[str, str]
+    route: str
+    score: float | None
+    threshold: float
+    evidence_passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFlip:
+    """A pair whose two variants took different routes; ``cause`` is None at the evidence gate."""
+
+    pair: str
+    by: str
+    expected_ready: bool
+    reference: VariantOutcome
+    variant: VariantOutcome
+    direction: Direction
+    stage: FlipStage
+    cause: Cause | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlipCounts:
+    """How often pairs flipped on one axis; the evidence gate is held outside.
+
+    Attributes:
+        by: attributes compared, joined by ``+``.
+        compared: matched comparisons behind the evidence gate (both variants passed it).
+        flips: those of them that took different routes.
+        directions: flips by direction.
+        stages: all flips, those of the evidence gate too, by stage and cause
+            (``evidence_gate``, ``judge_or_route/judge_score``, ...).
+        at_gate: flips of the evidence gate.
+        p_value: McNemar's exact two-sided test on the flips; 1 without any. None where withheld.
+        withheld: fewer than k comparisons: every number is 0 and says nothing.
+    """
+
+    by: str
+    compared: int
+    flips: int
+    directions: Mapping[Direction, int]
+    stages: Mapping[str, int]
+    at_gate: int
+    p_value: float | None
+    withheld: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLine:
+    """The rates of one slice; what is withheld or has no trials is absent.
+
+    Attributes:
+        group_by: attributes joined by ``+``.
+        slice: slice text; ``""`` is all.
+        rates: selection, TPR, FPR, blocked and ready.
+        supports: trials behind TPR and FPR; a band's lower edge unless synthetic.
+        needed: support that the contract asks for.
+    """
+
+    group_by: str
+    slice: str
+    rates: Mapping[Metric, ShownRate]
+    supports: Mapping[Metric, int] = field(default_factory=dict)
+    needed: Mapping[Metric, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the contract, as the point and as the interval say it, side by side.
+
+    Attributes:
+        name: ``tpr_gap``, ``fpr_gap``, ``blocked_gap``, ``min_tpr``, ``max_fpr``,
+            ``tpr_not_below_baseline``, ``fpr_not_above_baseline``.
+        metric: what is limited.
+        slice: the slice.
+        against: the slice it is compared with (the one with the smaller rate is subtracted, so
+            that the value is not negative); empty for levels.
+        limit: inclusive; None where it is the baseline's own rate that could not be computed.
+        value: the point; None without one.
+        lower: lower bound of the value's 95 % interval.
+        upper: upper bound.
+        point: by the point.
+        verdict: by the interval and the support; None where only the point is meant (baseline).
+    """
+
+    name: str
+    metric: Metric
+    slice: str
+    against: str
+    limit: float | None
+    value: float | None
+    lower: float | None
+    upper: float | None
+    point: Point
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
+class SupportCheck:
+    """Whether a slice has the positives (TPR) or negatives (FPR) that the contract asks for."""
+
+    metric: Metric
+    slice: str
+    support: int
+    needed: int
+    met: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationLine:
+    """P(ready | score band) of one slice; a band without items is absent, not 0.
+
+    Attributes:
+        slice: slice text.
+        band: name of the score band.
+        n: items in it.
+        rate: of them, ready; None where withheld.
+        sufficient: at least ten.
+    """
+
+    slice: str
+    band: str
+    n: int
+    rate: ShownRate | None
+    sufficient: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfLine:
+    """What another common threshold would do to these very items; a look back, no forecast.
+
+    Attributes:
+        threshold: applied to every variant.
+        current: whether it is the one that decided.
+        flips: comparisons behind the evidence gate with different routes.
+        tpr: by slice of the first declared single-attribute group-by.
+        fpr: the same.
+        tpr_gap: largest gap to the reference.
+        fpr_gap: largest gap to the reference.
+    """
+
+    threshold: float
+    current: bool
+    flips: int
+    tpr: Mapping[str, float | None]
+    fpr: Mapping[str, float | None]
+    tpr_gap: float | None
+    fpr_gap: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What usually helps where a stage fails, and what does not: a hypothesis to be tested."""
+
+    stage: str
+    helps: str
+    does_not_help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a set: what is worked on, or what is held out.
+
+    Attributes:
+        name: ``regression`` or ``held_out``.
+        pairs: compared pairs.
+        flips: first of all; empty also where they are withheld.
+        flips_withheld: the set is of real people: flips are counted, never listed.
+        counts: flips by axis.
+        slices: total first, then the slices of every group-by, intersections too.
+        checks: contract checks.
+        supports: support checks.
+        calibration: by slice and band.
+        what_if: thresholds, rising; empty where withheld.
+        advice: for the stages at which it failed.
+    """
+
+    name: str
+    pairs: int
+    flips: tuple[ShownFlip, ...]
+    flips_withheld: bool
+    counts: tuple[FlipCounts, ...]
+    slices: tuple[SliceLine, ...]
+    checks: tuple[Check, ...]
+    supports: tuple[SupportCheck, ...]
+    calibration: tuple[CalibrationLine, ...]
+    what_if: tuple[WhatIfLine, ...]
+    advice: tuple[Advice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One router on the set.
+
+    Attributes:
+        title: ``baseline`` or ``candidate``.
+        versions: every tuple that decided, sorted; more than one is said.
+        thresholds: all that were applied, rising.
+        parts: the regression part, then the held-out one if there is one.
+    """
+
+    title: str
+    versions: tuple[Versions, ...]
+    thresholds: tuple[float, ...]
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The candidate against the baseline on the same pairs (``pair/variant`` where of one variant).
+
+    Attributes:
+        repaired: flips of the baseline that are none any more.
+        still_failing: flips of both.
+        newly_failing: flips of the candidate alone.
+        newly_held_back: ready variants that the baseline served and the candidate does not.
+        newly_served: not ready ones that the candidate serves and the baseline did not.
+        sentence: what may be said of it.
+    """
+
+    repaired: tuple[str, ...]
+    still_failing: tuple[str, ...]
+    newly_failing: tuple[str, ...]
+    newly_held_back: tuple[str, ...]
+    newly_served: tuple[str, ...]
+    sentence: str
+
+
+class Requirement(enum.StrEnum):
+    """What a release needs."""
+
+    PAIRS = "synthetic_regression_pairs_pass"
+    REVIEWED_SET = "representative_reviewed_slice_set"
+    SUPPORT = "minimum_positive_and_negative_support"
+    PRIVACY_REVIEW = "approved_group_definition_and_privacy_review"
+    OWNER = "production_monitoring_owner"
+
+
+@dataclass(frozen=True, slots=True)
+class RequirementLine:
+    """One requirement: met or missing, by whom and when, and why."""
+
+    requirement: Requirement
+    met: bool
+    by: str
+    at: date | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether the router may be released."""
+
+    approved: bool
+    requirements: tuple[RequirementLine, ...]
+
+    @property
+    def word(self) -> str:
+        """As it is printed."""
+        return "APPROVED" if self.approved else "BLOCKED"
+
+    @property
+    def missing(self) -> tuple[Requirement, ...]:
+        """What is not met."""
+        return tuple(line.requirement for line in self.requirements if not line.met)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """All of it.
+
+    Attributes:
+        dataset: name and version of the set.
+        digest: hash of the set's content.
+        synthetic: whether the set is invented; said on every output.
+        contract: name and version of the contract.
+        k: smallest cell shown.
+        excluded: pairs that are not compared; any of them makes the exit code 2.
+        baseline: the first file.
+        candidate: the other one, which the decision is then about; None without one.
+        comparison: of the two; None without a candidate, or where withheld.
+        decision: None where it could not be made, because pairs are excluded.
+    """
+
+    dataset: str
+    digest: str
+    synthetic: bool
+    contract: str
+    k: int
+    excluded: tuple[Excluded, ...]
+    baseline: Run
+    candidate: Run | None
+    comparison: Comparison | None
+    decision: Decision | None
+
+    @property
+    def judged(self) -> Run:
+        """What the decision is about."""
+        return self.candidate or self.baseline
+
+    @property
+    def exit_code(self) -> int:
+        """0 approved, 1 blocked, 2 could not evaluate."""
+        if self.decision is None:
+            return 2
+        return 0 if self.decision.approved else 1

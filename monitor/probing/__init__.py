@@ -1,0 +1,1 @@
+"""Probes: sends a set to the router, signs what comes back, and publishes it as decisions."""
