@@ -57,6 +57,10 @@ class Rule(enum.Enum):
         " partitions, no slice."
     )
     SYNTHETIC = "Made by the demo's own generator: test conditions, of nobody."
+    PROBE = (
+        "Exact, of probe requests alone: synthetic test conditions of nobody, signed by whoever owns"
+        " the set, and in no production rate."
+    )
     ANNOUNCED = "Not exported yet; whoever adds it keeps to what its row says."
     NEVER = "Must not leave the service in any form."
 
@@ -439,6 +443,19 @@ _SNAPSHOT = (
         "GroupTable.spreads GroupTable.decisions GroupTable.labelled WindowTable.total",
         "WindowTable.groups WindowTable.decisions WindowTable.labelled ContractTable.windows",
         "Snapshot.contracts",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.DECLARED, "by the settings, or by the set itself",
+        "ShownProbeSet.name ShownProbeSet.digest ShownProbeSet.every ShownProbeSet.max_flip_ratio",
+        "ShownFlips.variant",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.PROBE, "comparisons of signed probes of declared sets",
+        "ShownProbeSet.compared ShownProbeSet.incomplete ShownProbeSet.covered ShownProbeSet.pages",
+        "ShownFlips.direction ShownFlips.stage ShownFlips.count",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.PROBE, _TABLE, "Snapshot.probes ShownProbeSet.flips",
     ),
 )  # fmt: skip
 
