@@ -408,6 +408,8 @@ class ShownProbeSet:
     Attributes:
         name: as declared.
         digest: content hash.
+        variants: those that are compared with the reference, sorted; each has its counts from
+            the beginning, so that whoever reads them sees also the first flip.
         compared: comparisons of a variant with the reference, since it was declared.
         flips: sorted by variant, direction and stage; zeros are absent.
         incomplete: pairs whose other variants did not come in time.
@@ -421,6 +423,7 @@ class ShownProbeSet:
 
     name: str
     digest: str
+    variants: tuple[str, ...]
     compared: int
     flips: tuple[ShownFlips, ...]
     incomplete: int

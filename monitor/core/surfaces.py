@@ -58,8 +58,8 @@ class Rule(enum.Enum):
     )
     SYNTHETIC = "Made by the demo's own generator: test conditions, of nobody."
     PROBE = (
-        "Exact, of probe requests alone: synthetic test conditions of nobody, signed by whoever owns"
-        " the set, and in no production rate."
+        "Exact, of probe requests alone: synthetic test conditions of nobody, signed by whoever"
+        " owns the set, and in no production rate."
     )
     ANNOUNCED = "Not exported yet; whoever adds it keeps to what its row says."
     NEVER = "Must not leave the service in any form."
@@ -447,7 +447,7 @@ _SNAPSHOT = (
     *_rows(
         Surface.SNAPSHOT, Rule.DECLARED, "by the settings, or by the set itself",
         "ShownProbeSet.name ShownProbeSet.digest ShownProbeSet.every ShownProbeSet.max_flip_ratio",
-        "ShownFlips.variant",
+        "ShownProbeSet.variants ShownFlips.variant",
     ),
     *_rows(
         Surface.SNAPSHOT, Rule.PROBE, "comparisons of signed probes of declared sets",
