@@ -50,3 +50,7 @@ class DataLossError(SourceError):
 
 class PoisonedStreamError(SourceError):
     """Nearly everything that arrives is unreadable: the producer or the settings are wrong."""
+
+
+class AuditError(SlicewatchError):
+    """A probe set, its results or a sign-off file cannot be used; the message names the fix."""
