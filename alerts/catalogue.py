@@ -340,6 +340,61 @@ CALIBRATION_SUPPORT = _page(
     1,
 )
 
+# Probe sets: synthetic test requests, in no production rate.
+PROBE_SET = ("probe_set",)
+PROBE_SET_INFO = Family(
+    "slicewatch_probe_set_info",
+    Kind.INFO,
+    ("probe_set", "digest", "synthetic"),
+    "A declared probe set and its content hash; its requests are test conditions of nobody.",
+    Origin.SNAPSHOT,
+)
+PROBE_COVERED = _page(
+    "probe_covered_timestamp_seconds",
+    PROBE_SET,
+    "Event time since which every pair of a probe set was compared; when the set was declared,"
+    " before the first time.",
+)
+PROBE_CADENCE = _page(
+    "probe_cadence_seconds", PROBE_SET, "How often a probe set is to be sent, as declared."
+)
+PROBE_MAX_FLIP = _page(
+    "probe_max_flip_ratio", PROBE_SET, "Largest share of flips within a day, as declared."
+)
+PROBE_PAGING = _page(
+    "probe_page",
+    (*PROBE_SET, "direction"),
+    "1 from the comparison by which the sequential test of a direction crosses until the excess of"
+    " that direction is gone, else 0; held_back is a variant that was not served while the"
+    " reference was, or was blocked while it was reviewed.",
+)
+PROBE_PAGING_SINCE = _page(
+    "probe_page_since_timestamp_seconds",
+    (*PROBE_SET, "direction"),
+    "Event time at which the sequential test of a direction crossed; absent while it does not"
+    " page.",
+)
+
+
+def _of_probes(name: str, labels: tuple[str, ...], text: str) -> Family:
+    return Family(f"slicewatch_{name}", Kind.COUNTER, labels, text, Origin.SNAPSHOT)
+
+
+PROBE_PAIRS = _of_probes(
+    "probe_pairs_total",
+    PROBE_SET,
+    "Comparisons of a variant of a pair with its reference, since the set was declared.",
+)
+PROBE_INCOMPLETE = _of_probes(
+    "probe_pairs_incomplete_total", PROBE_SET, "Pairs whose other variants did not come in time."
+)
+PROBE_FLIPS = _of_probes(
+    "probe_pair_flips_total",
+    (*PROBE_SET, "variant", "direction", "stage"),
+    "Comparisons in which the two took different routes, by the stage at which they part: cases to"
+    " investigate, not a population disparity.",
+)
+
 PAGE: tuple[Family, ...] = (
     *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT, REVIEW_DUE),
     *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, DATA_LOST, EXCLUDED),
@@ -351,8 +406,11 @@ PAGE: tuple[Family, ...] = (
     *(PAGING, TICKET, INCIDENT_INFO, INHERITED, INCIDENT_SINCE, *INCIDENT_FIRST.families),
     *(*INCIDENT_LATEST.families, RESOLVABLE, ACCEPTED_UNTIL, INCIDENT_CHANGE),
     *(*CALIBRATION.families, CALIBRATION_SUPPORT),
+    *(PROBE_SET_INFO, PROBE_COVERED, PROBE_CADENCE, PROBE_MAX_FLIP),
+    *(PROBE_PAGING, PROBE_PAGING_SINCE),
+    *(PROBE_PAIRS, PROBE_INCOMPLETE, PROBE_FLIPS),
 )
-"""What is rendered from the Snapshot, in the order of the page."""
+"""What is rendered from the Snapshot, in the order of the page; counters last."""
 
 # The service's own metrics. Counters carry the partition: they continue the committed totals of
 # their shard wherever it is consumed, and a sum over a changing assignment would jump.
@@ -396,6 +454,18 @@ UNKNOWN_DISTINCT = _own(
     "Distinct values outside the allow-list in events this process read since midnight UTC: an"
     " estimate, 0 or the lower edge of a band.",
     "attribute",
+)
+PROBES_UNSIGNED = _count(
+    "probes_unsigned_total",
+    Origin.INGEST,
+    "Decisions that call themselves probes and have no valid signature, counted as production;"
+    " rounded up to hundreds.",
+)
+PROBES_UNDECLARED = _count(
+    "probes_undeclared_total",
+    Origin.INGEST,
+    "Signed probes of no declared set, pair or variant: in no production rate, and compared with"
+    " nothing.",
 )
 LIMITED = _own(
     "cardinality_limited",
@@ -499,6 +569,7 @@ OPERATIONS: tuple[Family, ...] = (
     *(MESSAGES, EVENTS, DEAD_LETTERS, UNKEPT, UNMATCHED, IMBALANCE),
     *(LAG_MESSAGES, LAG_SECONDS, PARKED, CONSUMER_STATE, WATERMARK_LAG),
     *(LABEL_DELAY, LABEL_JOINED, PENDING, WAITING),
+    *(PROBES_UNSIGNED, PROBES_UNDECLARED),
     *(STORE_FAILURES, FLUSHES, FLUSH_SECONDS, EVALUATED, EVALUATION_SECONDS),
     *(RENDER_SECONDS, WITHHELD, INSECURE, BUILD_INFO),
 )

@@ -108,10 +108,11 @@ class Exporter:
 
     def _body(self, page: Page, registry: Collector, accept: str, gzip: bool) -> tuple[bytes, str]:
         if wants_openmetrics(accept):
-            tail = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+            own = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+            tail = page.openmetrics_counters + own
             content_type = OPENMETRICS
         else:
-            tail = exposition.generate_latest(registry)
+            tail = page.counters + exposition.generate_latest(registry)
             content_type = TEXT
         return gzipped(page, tail) if gzip else page.plain + tail, content_type
 

@@ -1,7 +1,8 @@
 """Snapshot to page: rendered once per publication, never on the scrape path.
 
-The same bytes are valid as text 0.0.4 and, before the closing ``# EOF``, as OpenMetrics 1.0: all
-families are gauges (an info metric is written as a gauge that is 1), without timestamps.
+All gauges (an info metric is written as a gauge that is 1) are the same bytes in text 0.0.4 and,
+before the closing ``# EOF``, in OpenMetrics 1.0, without timestamps. The few counters come after
+them, once for each format: their families are named differently.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from alerts import catalogue
-from alerts.catalogue import Family, Interval
+from alerts.catalogue import Family, Interval, Kind
+from alerts.probe_series import probe_series
 from monitor.core.annotations import IncidentKind
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.snapshot import (
@@ -38,15 +40,17 @@ Samples = Mapping[Family, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A rendered slice page, kept in the two forms that scrapes ask for.
+    """A rendered slice page, kept in the forms that scrapes ask for.
 
     Attributes:
-        plain: the exposition, without an end marker; empty when nothing is shown.
+        plain: the gauges, without an end marker; empty when nothing is shown.
         deflated: the same as open deflate blocks, to be continued by :func:`gzipped`.
         crc: CRC-32 of ``plain``.
         series: number of series on it.
         dropped: names of families that the budget left out.
         dropped_series: number of series they had.
+        counters: what follows the gauges, in text 0.0.4.
+        openmetrics_counters: the same in OpenMetrics.
     """
 
     plain: bytes
@@ -55,6 +59,13 @@ class Page:
     series: int = 0
     dropped: tuple[str, ...] = ()
     dropped_series: int = 0
+    counters: bytes = b""
+    openmetrics_counters: bytes = b""
+
+    @property
+    def text(self) -> bytes:
+        """The whole page in text 0.0.4."""
+        return self.plain + self.counters
 
 
 EMPTY = Page(b"", b"", 0)
@@ -83,16 +94,21 @@ class Renderer:
     def render(self, snapshot: Snapshot) -> Page:
         """The page of a Snapshot, within the series budget.
 
-        Whole tiers of families are left out, the least needed first; states and contracts
-        never are, also when they alone exceed the budget.
+        Whole tiers of families are left out, the least needed first; states, contracts and probe
+        sets never are, also when they alone exceed the budget.
         """
         samples = self._collect(snapshot)
         kept = _within(samples, self._max_series)
         series = _size(kept)
-        plain = "".join(_lines(kept)).encode()
+        counters = _counters(kept)
+        # Gauge also for info, so that one body serves both formats.
+        plain = _written({f: kept[f] for f in kept if f not in counters}, "gauge")
         dropped = tuple(family.name for family in samples if samples[family] and family not in kept)
         return Page(
-            plain, _deflated(plain), zlib.crc32(plain), series, dropped, _size(samples) - series
+            *(plain, _deflated(plain), zlib.crc32(plain)),
+            *(series, dropped, _size(samples) - series),
+            counters=_written(counters, "counter"),
+            openmetrics_counters=_written(counters, "counter", stems=True),
         )
 
     def _collect(self, snapshot: Snapshot) -> Samples:
@@ -104,6 +120,9 @@ class Renderer:
         collected.add(catalogue.FRONTIER, "", _seconds(snapshot.frontier))
         for table in snapshot.contracts:
             collected.add_contract(table)
+        for probe_set in snapshot.probes:
+            for family, labels, value in probe_series(probe_set):
+                collected.add(family, collected.labels(family.labels, *labels), value)
         return collected.samples
 
 
@@ -338,12 +357,20 @@ def _within(samples: Samples, max_series: int) -> Samples:
     return kept
 
 
-def _lines(samples: Samples) -> Iterator[str]:
+def _counters(samples: Samples) -> Samples:
+    return {family: lines for family, lines in samples.items() if family.kind is Kind.COUNTER}
+
+
+def _written(samples: Samples, kind: str, *, stems: bool = False) -> bytes:
+    """Families of one type; OpenMetrics declares a counter by its stem."""
+    return "".join(_lines(samples, kind, stems)).encode()
+
+
+def _lines(samples: Samples, kind: str, stems: bool) -> Iterator[str]:
     for family, values in samples.items():
         if values:
-            # Gauge also for info, so that one body serves both formats.
-            yield f"# HELP {family.name} {family.help}\n# TYPE {family.name} gauge\n"
-            name = family.name
+            declared, name = family.stem if stems else family.name, family.name
+            yield f"# HELP {declared} {family.help}\n# TYPE {declared} {kind}\n"
             yield "".join([f"{name}{labels} {value!r}\n" for labels, value in values.items()])
 
 

@@ -271,6 +271,14 @@ _METRICS = (
         "consumer_lag_messages",
     ),
     *_metrics(
+        Rule.STEPS,
+        "rounded up, so that the first is seen; each counts as production",
+        "probes_unsigned_total",
+    ),
+    *_metrics(
+        Rule.PROBE, "signed, and compared with nothing", "probes_undeclared_total",
+    ),
+    *_metrics(
         Rule.BAND, "an estimate, renewed after a hundred further decisions",
         "attribute_values_unknown_distinct",
     ),
@@ -312,6 +320,15 @@ _METRICS = (
         "shard_parked consumer_state store_write_failures_total evaluation_timestamp_seconds",
         "evaluation_duration_seconds exposition_render_duration_seconds exposition_withheld",
         "server_insecure build_info",
+    ),
+    *_metrics(
+        Rule.DECLARED, "by the settings, or by the set itself",
+        "probe_set_info probe_cadence_seconds probe_max_flip_ratio",
+    ),
+    *_metrics(
+        Rule.PROBE, "comparisons of signed probes of declared sets",
+        "probe_pairs_total probe_pair_flips_total probe_pairs_incomplete_total",
+        "probe_covered_timestamp_seconds probe_page probe_page_since_timestamp_seconds",
     ),
 )  # fmt: skip
 

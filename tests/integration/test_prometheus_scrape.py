@@ -24,18 +24,22 @@ from alerts.routes import Health
 from alerts.servers import Servers
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
+from monitor.core.flips import Direction
 from monitor.core.snapshot import (
     CalibrationCell,
     ContractTable,
     GroupTable,
     Period,
+    ShownFlips,
     ShownGap,
+    ShownProbeSet,
     ShownRate,
     SliceRow,
     Snapshot,
     Spread,
     WindowTable,
 )
+from monitor.core.time import DAY
 from monitor.demo.child import free_port
 from monitor.ports import Shard, Tallies
 
@@ -79,7 +83,12 @@ def shown() -> Snapshot:
     table = ContractTable(
         "lesson", "1", "team", True, 11, "7d", limits, limits, limits, {Metric.TPR: 50}, (window,)
     )
-    return Snapshot(now, now, (table,))
+    flips = (ShownFlips("conversational", Direction.HELD_BACK, "threshold", 3),)
+    probes = ShownProbeSet(
+        *("tone", "5f" * 32, ("conversational",), 40, flips, 1, DAY, 0.05, now),
+        {Direction.HELD_BACK: now},
+    )
+    return Snapshot(now, now, (table,), (probes,))
 
 
 @pytest.fixture
@@ -202,6 +211,10 @@ def test_prometheus_scrapes_with_tls_and_token(
             frozenset({"topic": "decisions", "partition": "0"}.items()): 20.0
         }
         assert query(base, "slicewatch_label_delay_seconds_count") == {frozenset(): 100.0}
+        flips = query(base, "slicewatch_probe_pair_flips_total")
+        assert flips is not None
+        assert (len(flips), sum(flips.values())) == (10, 3.0)
+        assert query(base, "count(slicewatch_probe_pairs_total == 40)") == {frozenset(): 1.0}
 
         server.stop()
         eventually(lambda: query(base, 'up{job="good"}') == {frozenset(): 0.0})

@@ -113,7 +113,7 @@ class Monitored:
 
     def publish(self, snapshot: Snapshot | None) -> None:
         """Show a Snapshot, or withhold the page."""
-        self.page = b"" if snapshot is None else self._renderer.render(snapshot).plain
+        self.page = b"" if snapshot is None else self._renderer.render(snapshot).text
         self.pages.append(self.page.decode())
 
     def start(self) -> None:

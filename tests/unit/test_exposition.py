@@ -21,6 +21,7 @@ from alerts.service import ServiceMetrics
 from monitor.core.annotations import Annotation, Fault, IncidentKind, Share, Stage
 from monitor.core.cells import Route
 from monitor.core.contract import Metric, State, Verdict
+from monitor.core.flips import Direction
 from monitor.core.snapshot import (
     CalibrationCell,
     ContractTable,
@@ -30,8 +31,10 @@ from monitor.core.snapshot import (
     PublishedValue,
     RequestsAtFault,
     ShownAgreement,
+    ShownFlips,
     ShownGap,
     ShownIncident,
+    ShownProbeSet,
     ShownRate,
     ShownStage,
     SliceRow,
@@ -41,6 +44,7 @@ from monitor.core.snapshot import (
     decode,
     encode,
 )
+from monitor.core.time import DAY
 
 ACCEPT = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 AT = 1_790_000_000_000_000
@@ -127,12 +131,25 @@ def snapshot(*windows: WindowTable) -> Snapshot:
     return Snapshot(AT, AT - 1, (table,))
 
 
+def probe_set() -> ShownProbeSet:
+    return ShownProbeSet(
+        *("tone", "5f" * 32, ("chatty", "conversational"), 40),
+        (
+            ShownFlips("conversational", Direction.HELD_BACK, "judge_score", 6),
+            ShownFlips("conversational", Direction.SERVED, "evidence_gate", 1),
+        ),
+        *(2, DAY, 0.05, AT - DAY),
+        {Direction.HELD_BACK: AT - 5_000_000},
+    )
+
+
 @pytest.fixture
 def shown() -> Snapshot:
     rows = (full_row("channel=chat"), hidden_row('channel=__other__\\ "x"\n'))
     told = snapshot(window("24h", *rows), window("7d", *rows))
     incidents = (full_incident(7, IncidentKind.PAGE), full_incident(8, IncidentKind.TICKET))
-    return replace(told, contracts=(replace(told.contracts[0], incidents=incidents),))
+    contracts = (replace(told.contracts[0], incidents=incidents),)
+    return replace(told, contracts=contracts, probes=(probe_set(),))
 
 
 @pytest.fixture
@@ -143,7 +160,7 @@ def page(shown: Snapshot) -> Page:
 def samples(page: Page) -> Samples:
     """Every series of a page by the strict parser; asserts that each is there once."""
     found: Samples = {}
-    for family in parse_openmetrics(page.plain.decode() + "# EOF\n"):
+    for family in parse_openmetrics((page.plain + page.openmetrics_counters).decode() + "# EOF\n"):
         for sample in family.samples:
             key = (sample.name, frozenset(sample.labels.items()))
             assert key not in found
@@ -161,12 +178,12 @@ CHAT = {"contract": "lesson", "group_by": "channel", "slice": "channel=chat", "w
 def test_both_parsers_read_the_same_page(page: Page) -> None:
     text = {
         (s.name, frozenset(s.labels.items())): s.value
-        for family in parse_text(page.plain.decode())
+        for family in parse_text(page.text.decode())
         for s in family.samples
     }
 
     assert text == samples(page)
-    assert len(text) == page.series == page.plain.count(b"\n") - page.plain.count(b"#")
+    assert len(text) == page.series == page.text.count(b"\n") - page.text.count(b"#")
 
 
 def test_a_rate_is_shown_with_its_bounds_and_support(page: Page) -> None:
@@ -259,6 +276,50 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
     assert value(found, "slicewatch_incident_first_lower_ratio", **which) == 0.2
     assert value(found, "slicewatch_incident_latest_ratio", **which) == 0.31
     assert value(found, "slicewatch_incident_change_timestamp_seconds", **which, what="versions")
+
+
+def test_a_probe_set_is_told_with_its_page_and_its_cadence(page: Page) -> None:
+    found, tone = samples(page), {"probe_set": "tone"}
+    info = {**tone, "digest": "5f" * 32, "synthetic": "true"}
+
+    assert value(found, "slicewatch_probe_set_info", **info) == 1
+    assert value(found, "slicewatch_probe_pairs_total", **tone) == 40
+    assert value(found, "slicewatch_probe_pairs_incomplete_total", **tone) == 2
+    assert value(found, "slicewatch_probe_cadence_seconds", **tone) == 86_400
+    assert value(found, "slicewatch_probe_max_flip_ratio", **tone) == 0.05
+    assert value(found, "slicewatch_probe_covered_timestamp_seconds", **tone) == AT / 1e6 - 86_400
+    pages = {way: value(found, "slicewatch_probe_page", **tone, direction=way) for way in Direction}
+    assert pages == {Direction.HELD_BACK: 1, Direction.SERVED: 0}
+    since = "slicewatch_probe_page_since_timestamp_seconds"
+    assert value(found, since, **tone, direction="held_back") == AT / 1e6 - 5
+    assert value(found, since, **tone, direction="served") is None
+
+
+def test_every_flip_that_can_be_is_counted_from_zero(page: Page) -> None:
+    """The increase over the first flip is lost where its series begins with it."""
+    flips = {
+        (labels["variant"], labels["direction"], labels["stage"]): count
+        for (name, pairs), count in samples(page).items()
+        if name == "slicewatch_probe_pair_flips_total"
+        for labels in [dict(pairs)]
+    }
+    stages = {"evidence_gate", "judge_score", "threshold", "judge_score_and_threshold", "route"}
+
+    assert {stage for _, _, stage in flips} == stages
+    assert len(flips) == 2 * len(Direction) * len(stages)
+    assert {what: count for what, count in flips.items() if count} == {
+        ("conversational", "held_back", "judge_score"): 6,
+        ("conversational", "served", "evidence_gate"): 1,
+    }
+
+
+def test_probe_sets_are_never_left_out(shown: Snapshot) -> None:
+    (one,) = shown.probes
+    page = Renderer(0).render(shown)
+    of_probes = {key for key in samples(page) if key[0].startswith("slicewatch_probe")}
+
+    assert page.dropped
+    assert len(of_probes) == 9 + 10 * len(one.variants), "and one for each direction that pages"
 
 
 def test_calibration_only_for_bands_that_have_a_rate(page: Page) -> None:
@@ -361,9 +422,20 @@ def test_what_is_no_number_is_absent(odd: float) -> None:
 
 
 def test_families_come_once_in_the_order_of_the_catalogue(page: Page) -> None:
-    headers = [line.split()[2] for line in page.plain.decode().splitlines() if "# TYPE" in line]
+    heads = [line.split()[2:] for line in page.text.decode().splitlines() if "# TYPE" in line]
 
-    assert headers == [family.name for family in PAGE], "the full snapshot shows every family"
+    assert [name for name, _ in heads] == [family.name for family in PAGE], "all are shown"
+    counters = {name for name, kind in heads if kind == "counter"}
+    assert counters == {family.name for family in PAGE if family.kind is Kind.COUNTER}
+
+
+def test_what_is_counted_is_a_counter_in_both_formats(page: Page) -> None:
+    counted = {"slicewatch_probe_pairs", "slicewatch_probe_pair_flips"}
+    counted |= {"slicewatch_probe_pairs_incomplete"}
+    openmetrics = (page.plain + page.openmetrics_counters).decode() + "# EOF\n"
+    for families in (parse_openmetrics(openmetrics), parse_text(page.text.decode())):
+        kinds = {family.name: family.type for family in families}
+        assert {name for name, kind in kinds.items() if kind == "counter"} == counted
 
 
 def test_the_catalogue_is_closed_and_well_formed() -> None:
@@ -501,13 +573,13 @@ def test_the_whole_page_in_both_formats(shown: Snapshot, compressed: bool) -> No
 
 
 def test_dropping_is_loud(shown: Snapshot, caplog: pytest.LogCaptureFixture) -> None:
-    exporter = Exporter(ServiceMetrics(), max_series=180, clock=ManualClock())
+    exporter = Exporter(ServiceMetrics(), max_series=220, clock=ManualClock())
     exporter.publish(shown)
     body = exporter.body("", gzip=False)[0].decode()
     found = {s.name: s.value for f in parse_text(body) for s in f.samples}
 
     assert found["slicewatch_exposition_dropped_series"] > 0
-    assert found["slicewatch_exposition_series"] <= 180
+    assert found["slicewatch_exposition_series"] <= 220
     assert "max_series" in caplog.text
 
     caplog.clear()

@@ -1,0 +1,38 @@
+"""What the slice page has of a probe set; every number is of synthetic test requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from alerts import catalogue
+from alerts.catalogue import Family
+from monitor.core.flips import Cause, Direction, FlipStage
+from monitor.core.snapshot import ShownProbeSet
+from monitor.core.time import SECOND
+
+STAGES: tuple[str, ...] = (FlipStage.EVIDENCE_GATE, *Cause)
+"""Where a flip can arise: at the evidence gate, or by one of the causes behind it."""
+
+
+def probe_series(one: ShownProbeSet) -> Iterator[tuple[Family, tuple[str, ...], float]]:
+    """Family, label values and value of every series of a set: 10 + 10 for each variant at most."""
+    which = (one.name,)
+    yield catalogue.PROBE_SET_INFO, (one.name, one.digest, "true"), 1
+    yield catalogue.PROBE_COVERED, which, one.covered / SECOND
+    yield catalogue.PROBE_CADENCE, which, one.every / SECOND
+    yield catalogue.PROBE_MAX_FLIP, which, one.max_flip_ratio
+    for direction in Direction:
+        yield catalogue.PROBE_PAGING, (one.name, direction), direction in one.pages
+    for direction, crossed in sorted(one.pages.items()):
+        yield catalogue.PROBE_PAGING_SINCE, (one.name, direction), crossed / SECOND
+    yield catalogue.PROBE_PAIRS, which, one.compared
+    yield catalogue.PROBE_INCOMPLETE, which, one.incomplete
+    yield from _flips(one)
+
+
+def _flips(one: ShownProbeSet) -> Iterator[tuple[Family, tuple[str, ...], float]]:
+    """All that can be are there from the beginning: an increase needs a number to begin with."""
+    counts = {(f.variant, f.direction, f.stage): f.count for f in one.flips}
+    for what in product(one.variants, Direction, STAGES):
+        yield catalogue.PROBE_FLIPS, (one.name, *what), counts.get(what, 0)
