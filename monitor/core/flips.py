@@ -31,12 +31,12 @@ class FlipStage(enum.StrEnum):
     """The stage of the router at which two variants part."""
 
     EVIDENCE_GATE = "evidence_gate"  # one passed the gate, the other did not
-    JUDGE_OR_ROUTE = "judge_or_route"  # both passed it, or both were stopped
+    JUDGE_OR_ROUTE = "judge_or_route"  # both passed it; or both were stopped, yet went apart
     NO_OBSERVED_FLIP = "no_observed_flip"
 
 
 class Cause(enum.StrEnum):
-    """What, behind the evidence gate, made the routes differ."""
+    """What made the routes differ, where the evidence gate did not."""
 
     JUDGE_SCORE = "judge_score"  # the scores lie on two sides of either threshold
     THRESHOLD = "threshold"  # under one common threshold there would be no flip
@@ -81,8 +81,8 @@ def stage(reference: Observed, variant: Observed) -> FlipStage:
 
 
 def cause(reference: Observed, variant: Observed) -> Cause:
-    """What made a flip behind the evidence gate: each threshold is tried on both scores."""
-    if not (_explained(reference) and _explained(variant)):
+    """What made a flip that is not the gate's: each threshold is tried on both scores."""
+    if not (explained(reference) and explained(variant)):
         return Cause.ROUTE
     thresholds = (reference.threshold, variant.threshold)
     parted = [_served(reference.score, t) is not _served(variant.score, t) for t in thresholds]
@@ -91,12 +91,15 @@ def cause(reference: Observed, variant: Observed) -> Cause:
     return Cause.SCORE_AND_THRESHOLD if any(parted) else Cause.THRESHOLD
 
 
-def _served(score: float | None, threshold: float) -> bool:
-    return score is not None and score >= threshold
+def explained(seen: Observed) -> bool:
+    """Whether score and threshold led to the route; nothing stopped or overrode them.
 
-
-def _explained(seen: Observed) -> bool:
-    """Whether score and threshold led to the route."""
-    if seen.route is Route.BLOCKED_BY_EVIDENCE:
+    Without a score nothing is served.
+    """
+    if not seen.evidence_passed or seen.route is Route.BLOCKED_BY_EVIDENCE:
         return False
     return _served(seen.score, seen.threshold) is (seen.route is Route.AUTO_SERVE)
+
+
+def _served(score: float | None, threshold: float) -> bool:
+    return score is not None and score >= threshold

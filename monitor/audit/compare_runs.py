@@ -1,0 +1,95 @@
+"""A candidate against the baseline on the same pairs: what it repairs, and what it breaks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from monitor.audit.flips import flipped
+from monitor.audit.model import Compared, Pair, Row
+from monitor.audit.report import REPAIRED_SENTENCE, Comparison
+from monitor.core.cells import Route
+
+_Key = tuple[str, str, str]
+
+NOTHING_SENTENCE = "No flips before or after: nothing to repair, and not validated for release."
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One router on the set.
+
+    Attributes:
+        pairs: complete pairs.
+        compared: the comparisons of their variants.
+    """
+
+    pairs: Sequence[Pair]
+    compared: Sequence[Compared]
+
+
+def compare_runs(baseline: Side, candidate: Side) -> Comparison:
+    """Compare two runs on the pairs and variants that both have.
+
+    Flips are named by their pair (``pair/reference/variant`` where a pair has more than one
+    comparison), single variants ``pair/variant``. What only one of the runs has is in no list,
+    but then the sentence says so, and never that the regression is repaired.
+    """
+    before, after = _flips(baseline), _flips(candidate)
+    both = sorted(before.keys() & after.keys())
+    name = _names(both)
+    lists = (
+        tuple(name(key) for key in both if before[key] and not after[key]),
+        tuple(name(key) for key in both if before[key] and after[key]),
+        tuple(name(key) for key in both if after[key] and not before[key]),
+        _changed(baseline, candidate, ready=True),
+        _changed(candidate, baseline, ready=False),
+    )
+    unmatched = len(before.keys() ^ after.keys())
+    return Comparison(*lists, sentence=_sentence(lists, unmatched))
+
+
+def _flips(side: Side) -> dict[_Key, bool]:
+    """Whether each comparison flipped."""
+    return {
+        (one.pair, one.reference.item.variant, one.variant.item.variant): flipped(one)
+        for one in side.compared
+    }
+
+
+def _names(keys: Iterable[_Key]) -> Callable[[_Key], str]:
+    times = Counter(pair for pair, *_ in keys)
+    return lambda key: key[0] if times[key[0]] == 1 else "/".join(key)
+
+
+def _changed(served: Side, unserved: Side, *, ready: bool) -> tuple[str, ...]:
+    """Variants that one run serves and the other does not."""
+    theirs, ours = _rows(served), _rows(unserved)
+    return tuple(
+        "/".join(key)
+        for key in sorted(theirs.keys() & ours.keys())
+        if theirs[key].item.expected_ready is ready
+        and _served(theirs[key])
+        and not _served(ours[key])
+    )
+
+
+def _rows(side: Side) -> dict[tuple[str, str], Row]:
+    return {(pair.id, row.item.variant): row for pair in side.pairs for row in pair.rows}
+
+
+def _served(row: Row) -> bool:
+    return row.observed.route is Route.AUTO_SERVE
+
+
+def _sentence(lists: tuple[tuple[str, ...], ...], unmatched: int) -> str:
+    """What may be said; never more than that invented pairs pass now."""
+    repaired, *failing = lists
+    if not any(failing) and not unmatched:
+        return REPAIRED_SENTENCE if repaired else NOTHING_SENTENCE
+    words = ("still failing", "newly failing", "newly held back", "newly served though not ready")
+    said = [f"{len(one)} {word}" for one, word in zip(failing, words, strict=True) if one]
+    if unmatched:
+        said.append(f"{unmatched} in one of the runs only")
+    return f"Not repaired: {', '.join(said)}."

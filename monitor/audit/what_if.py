@@ -1,0 +1,178 @@
+"""What another common threshold would have done to these very items: a look back, no forecast.
+
+Every variant behind the evidence gate is routed again by its score. A route that score and
+threshold do not explain (something overrode them) stays as it is, so that under the threshold that
+decided everything is as it was observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.audit.flips import behind_gate
+from monitor.audit.model import Compared, Pair, Row
+from monitor.audit.report import WhatIfLine
+from monitor.core.atoms import atom_text
+from monitor.core.cells import Route
+from monitor.core.flips import explained
+from monitor.core.intervals import Floats
+
+MAX_THRESHOLDS = 25
+"""Of the default grid: more lines are not read."""
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class _Routed:
+    """Variants that can be routed again, arrays of shape (N,).
+
+    Attributes:
+        scores: of the judge; below every threshold where there is none.
+        routes: as observed.
+        free: whether score and threshold explain the route.
+    """
+
+    scores: Floats
+    routes: npt.NDArray[np.int64]
+    free: Bools
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> _Routed:
+        seen = [row.observed for row in rows]
+        return cls(
+            np.array([-np.inf if one.score is None else one.score for one in seen], np.float64),
+            np.array([one.route for one in seen], np.int64),
+            np.array([explained(one) for one in seen], bool),
+        )
+
+    def at(self, threshold: float) -> npt.NDArray[np.int64]:
+        """Routes under a threshold; a score equal to it is served."""
+        chosen = np.where(self.scores >= threshold, Route.AUTO_SERVE, Route.HUMAN_REVIEW)
+        return np.where(self.free, chosen, self.routes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slices:
+    """Variants that are in TPR and FPR, by slice.
+
+    Attributes:
+        names: slice texts, sorted; the reference among them, if any, is ``reference``.
+        reference: index of the reference; None without one.
+        routed: the variants.
+        slices: shape (N,): index of each variant's slice.
+        ready: shape (N,): the expected outcome.
+    """
+
+    names: tuple[str, ...]
+    reference: int | None
+    routed: _Routed
+    slices: npt.NDArray[np.int64]
+    ready: Bools
+
+    @classmethod
+    def of(cls, pairs: Sequence[Pair], attribute: str, reference: str | None) -> _Slices:
+        rows = [row for pair in pairs for row in pair.rows if attribute in row.item.attributes]
+        texts = [_slice(attribute, row.item.attributes[attribute]) for row in rows]
+        names = tuple(sorted(set(texts)))
+        index = {name: i for i, name in enumerate(names)}
+        kept = [(row, text) for row, text in zip(rows, texts, strict=True) if _in_rates(row)]
+        return cls(
+            names,
+            None if reference is None else index.get(_slice(attribute, reference)),
+            _Routed.of([row for row, _ in kept]),
+            np.array([index[text] for _, text in kept], np.int64),
+            np.array([row.item.expected_ready is True for row, _ in kept], bool),
+        )
+
+    def rates(self, threshold: float, *, ready: bool) -> dict[str, float | None]:
+        """P(auto_serve | ready), or given not ready, by slice; None without such variants."""
+        served = self.routed.at(threshold) == Route.AUTO_SERVE
+        among = self.ready if ready else ~self.ready
+        size = len(self.names)
+        hits = np.bincount(self.slices[served & among], minlength=size).tolist()
+        trials = np.bincount(self.slices[among], minlength=size).tolist()
+        shares = [hit / n if n else None for hit, n in zip(hits, trials, strict=True)]
+        return dict(zip(self.names, shares, strict=True))
+
+    def largest_gap(self, rates: Mapping[str, float | None]) -> float | None:
+        """To the reference; without one between any two."""
+        known = [rate for rate in rates.values() if rate is not None]
+        if self.reference is None:
+            return max(known) - min(known) if len(known) > 1 else None
+        base = rates[self.names[self.reference]]
+        if base is None or len(known) < 2:  # noqa: PLR2004 - a gap is between two
+            return None
+        return max(abs(rate - base) for rate in known)
+
+
+def what_if(
+    compared: Sequence[Compared],
+    pairs: Sequence[Pair],
+    attribute: str,
+    thresholds: Collection[float] | None = None,
+    reference: str | None = None,
+) -> tuple[WhatIfLine, ...]:
+    """Flips, TPR and FPR under one common threshold after the other, rising.
+
+    The numbers are exact: they are for synthetic sets only.
+
+    Args:
+        compared: comparisons; those behind the evidence gate are counted.
+        pairs: whose variants TPR and FPR are of, each variant once.
+        attribute: whose slices they are given for.
+        thresholds: to be tried; by default the scores themselves, each of them the threshold from
+            which on another variant is not served, evenly thinned to :data:`MAX_THRESHOLDS`. Those
+            that decided are always among them.
+        reference: value of the attribute that gaps are taken to; without one the gap is the
+            largest between two slices.
+    """
+    rows = [row for pair in pairs for row in pair.rows if row.observed.evidence_passed]
+    current = {row.observed.threshold for row in rows}
+    tried = _grid(rows) if thresholds is None else thresholds
+    behind = [one for one in compared if behind_gate(one)]
+    sides = (
+        _Routed.of([one.reference for one in behind]),
+        _Routed.of([one.variant for one in behind]),
+    )
+    slices = _Slices.of(pairs, attribute, reference)
+    return tuple(_line(at, at in current, sides, slices) for at in sorted(current.union(tried)))
+
+
+def _line(
+    threshold: float, current: bool, sides: tuple[_Routed, _Routed], slices: _Slices
+) -> WhatIfLine:
+    tpr, fpr = (slices.rates(threshold, ready=ready) for ready in (True, False))
+    return WhatIfLine(
+        threshold=threshold,
+        current=current,
+        flips=int(np.count_nonzero(sides[0].at(threshold) != sides[1].at(threshold))),
+        tpr=tpr,
+        fpr=fpr,
+        tpr_gap=slices.largest_gap(tpr),
+        fpr_gap=slices.largest_gap(fpr),
+    )
+
+
+def _grid(rows: Sequence[Row]) -> list[float]:
+    """Thresholds at which something changes."""
+    seen = (row.observed for row in rows if explained(row.observed))
+    scores = sorted({one.score for one in seen if one.score is not None})
+    if len(scores) <= MAX_THRESHOLDS:
+        return scores
+    places = np.linspace(0, len(scores) - 1, MAX_THRESHOLDS).round().astype(int)
+    return [scores[place] for place in places.tolist()]
+
+
+def _in_rates(row: Row) -> bool:
+    """Whether TPR and FPR are over it: it passed the gate, and was not blocked all the same."""
+    seen = row.observed
+    return seen.evidence_passed and seen.route is not Route.BLOCKED_BY_EVIDENCE
+
+
+def _slice(attribute: str, value: str) -> str:
+    return atom_text({attribute: value})
