@@ -22,7 +22,8 @@ class ProbeDecision:
     """One decision about one variant of a declared probe set.
 
     Attributes:
-        probe_set: the set's name in the settings.
+        probe_set: content hash of the set, as the event has it: a name may come to mean another
+            set while decisions about the old one are on their way.
         pair: id of the matched pair.
         variant: name of the variant.
         at: decided_at, microseconds.
