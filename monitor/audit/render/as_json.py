@@ -1,0 +1,32 @@
+"""The report for programs: one JSON document with a version of its own."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from monitor.audit.report import FLIP_SENTENCE, SYNTHETIC_SENTENCE, AuditReport
+
+FORMAT = 1
+"""Changes when a key goes or changes its meaning; keys may be added under the same number."""
+
+
+def render(report: AuditReport) -> str:
+    """The document as text; what is withheld or not identified is null or absent, never NaN."""
+    return json.dumps(content(report), indent=2, allow_nan=False) + "\n"
+
+
+def content(report: AuditReport) -> dict[str, object]:
+    """The document: :class:`AuditReport` with what has to be read beside it."""
+    return {
+        "format": FORMAT,
+        "notes": _notes(report),
+        "judged": report.judged.title,
+        "exit_code": report.exit_code,
+        **msgspec.to_builtins(report, str_keys=True),
+    }
+
+
+def _notes(report: AuditReport) -> list[str]:
+    return [SYNTHETIC_SENTENCE, FLIP_SENTENCE] if report.synthetic else [FLIP_SENTENCE]

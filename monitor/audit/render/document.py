@@ -1,0 +1,166 @@
+"""An audit as sections, in the order in which people should read them.
+
+What the terminal, HTML and Markdown show is decided here, once; they decide how it looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from monitor.audit.render import parts
+from monitor.audit.render.sections import Cell, Document, Section, Tone, mark, table
+from monitor.audit.render.words import (
+    METRICS,
+    NOTHING,
+    PARTS,
+    REQUIREMENTS,
+    Numbers,
+    number,
+    printable,
+    several,
+    slice_name,
+    versions,
+)
+from monitor.audit.report import (
+    SYNTHETIC_SENTENCE,
+    AuditReport,
+    Comparison,
+    Decision,
+    Part,
+    Run,
+)
+from monitor.core.contract import Metric
+
+
+def document(report: AuditReport) -> Document:
+    """All of a report, as sections."""
+    word, tone = _word(report.decision)
+    return Document(
+        title=printable(f"Matched-pair audit of {report.dataset}"),
+        word=word,
+        tone=tone,
+        verdict=verdict(report),
+        banner=SYNTHETIC_SENTENCE if report.synthetic else "",
+        facts=tuple((name, printable(value)) for name, value in _facts(report)),
+        sections=tuple(_sections(report)),
+        decision=_decision(report),
+    )
+
+
+def _word(decision: Decision | None) -> tuple[str, Tone]:
+    if decision is None:
+        return "COULD NOT EVALUATE", Tone.UNSURE
+    return decision.word, Tone.GOOD if decision.approved else Tone.BAD
+
+
+def verdict(report: AuditReport) -> str:
+    """The decision in a sentence."""
+    decision = report.decision
+    if decision is None:
+        return (
+            f"No release decision: {_pairs(len(report.excluded))} excluded; repair the set first."
+        )
+    if decision.approved:
+        return f"The {report.judged.title} is approved: all requirements are met."
+    missing, of = len(decision.missing), len(decision.requirements)
+    return f"The {report.judged.title} is blocked: {missing} of {of} requirements are missing."
+
+
+def _pairs(count: int) -> str:
+    return "1 pair" if count == 1 else f"{count:,} pairs"
+
+
+def _facts(report: AuditReport) -> Iterator[tuple[str, str]]:
+    yield "set", report.dataset
+    yield "kind", "synthetic" if report.synthetic else "reviewed data of real people, guarded"
+    yield "content hash", report.digest
+    yield "contract", report.contract
+    yield "judged", report.judged.title
+    for run in filter(None, (report.baseline, report.candidate)):
+        yield f"{run.title}: versions", "; ".join(map(versions, run.versions)) or NOTHING
+        yield f"{run.title}: thresholds", several(map(number, run.thresholds))
+    yield "compared", "; ".join(_size(part) for part in report.judged.parts) or "no pair"
+    yield "excluded", _pairs(len(report.excluded)) if report.excluded else "no pair"
+    yield "smallest cell shown", f"{report.k:,}"
+
+
+def _size(part: Part) -> str:
+    return f"{_pairs(part.pairs)} in the {PARTS[part.name].lower()}"
+
+
+def _sections(report: AuditReport) -> Iterator[Section]:
+    numbers = Numbers(exact=report.synthetic and report.k == 1)
+    regression, *others = report.judged.parts
+    if report.excluded:
+        yield _excluded(report)
+    yield from parts.sections(regression, numbers)
+    if report.comparison is not None and report.candidate is not None:
+        yield _comparison(report.comparison)
+        yield _side_by_side(report.baseline, report.candidate, numbers)
+        yield parts.flips(report.baseline.parts[0], "The baseline's flips")
+    for part in others:
+        yield from parts.sections(part, numbers, f"{PARTS[part.name]}: ")
+
+
+def _excluded(report: AuditReport) -> Section:
+    note = "Not compared; while there is any, no release decision is made."
+    rows = ((one.pair, one.reason) for one in report.excluded)
+    return Section("Excluded pairs", (note,), table("pair|why, and what to do", rows), short=True)
+
+
+def _comparison(comparison: Comparison) -> Section:
+    lines = (
+        ("repaired", comparison.repaired, Tone.GOOD),
+        ("still failing", comparison.still_failing, Tone.BAD),
+        ("newly failing", comparison.newly_failing, Tone.BAD),
+        ("ready, and newly held back", comparison.newly_held_back, Tone.BAD),
+        ("not ready, and newly served", comparison.newly_served, Tone.BAD),
+    )
+    rows = (
+        (name, Cell(several(pairs), tone if pairs else Tone.PLAIN)) for name, pairs, tone in lines
+    )
+    return Section(
+        "Candidate and baseline",
+        (comparison.sentence,) if comparison.sentence else (),
+        table("on the same pairs|which", rows),
+        short=True,
+    )
+
+
+def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> Section:
+    """TPR and FPR of every slice under both."""
+    before = {(line.group_by, line.slice): line for line in baseline.parts[0].slices}
+    after = {(line.group_by, line.slice): line for line in candidate.parts[0].slices}
+    rows = (
+        (
+            slice_name(key[1]),
+            *(
+                numbers.shown(lines[key].rates.get(metric)) if key in lines else NOTHING
+                for metric in (Metric.TPR, Metric.FPR)
+                for lines in (before, after)
+            ),
+        )
+        for key in {**before, **after}
+    )
+    names = "|".join(
+        f"{METRICS[metric]}, {run.title}"
+        for metric in (Metric.TPR, Metric.FPR)
+        for run in (baseline, candidate)
+    )
+    return Section("Slices of both", (), table(f"slice|{names}", rows))
+
+
+def _decision(report: AuditReport) -> Section:
+    lines = report.decision.requirements if report.decision is not None else ()
+    rows = (
+        (
+            f"{REQUIREMENTS[line.requirement]}\n{line.requirement.value}",
+            mark(line.met, "met", "MISSING"),
+            line.by or NOTHING,
+            line.at.isoformat() if line.at is not None else NOTHING,
+            line.why,
+        )
+        for line in lines
+    )
+    columns = "requirement|state|by|on|why"
+    return Section("Release decision", (verdict(report),), table(columns, rows), short=True)

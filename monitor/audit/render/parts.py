@@ -1,0 +1,263 @@
+"""The sections of one part of a set, flips first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from monitor.audit.render import words
+from monitor.audit.render.sections import Cell, Section, Tone, mark, table
+from monitor.audit.render.words import CHECKS, METRICS, NOTHING, TRIALS, Numbers
+from monitor.audit.report import (
+    FLIP_SENTENCE,
+    CalibrationLine,
+    Check,
+    FlipCounts,
+    Part,
+    Point,
+    ShownFlip,
+    SliceLine,
+    VariantOutcome,
+    WhatIfLine,
+)
+from monitor.core.contract import Metric, Verdict
+from monitor.core.flips import Direction
+
+_TONES = {
+    Point.PASS: Tone.GOOD,
+    Point.FAIL: Tone.BAD,
+    Point.NONE: Tone.UNSURE,
+    Verdict.PASS: Tone.GOOD,
+    Verdict.FAIL: Tone.BAD,
+    Verdict.INSUFFICIENT_SUPPORT: Tone.UNSURE,
+    None: Tone.PLAIN,
+}
+FLIPS = "Flips"
+_RATES = (Metric.SELECTION, Metric.TPR, Metric.FPR)
+
+
+def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[Section]:
+    """All sections of a part.
+
+    Args:
+        part: what is shown.
+        numbers: how numbers are written.
+        prefix: set before every title.
+    """
+    made = (
+        flips(part),
+        _counts(part.counts, numbers),
+        _rates("Slices", part.slices, numbers, several=False),
+        _checks(part.checks, numbers),
+        _support(part, numbers),
+        _calibration(part.calibration, numbers),
+        _rates("Intersections", part.slices, numbers, several=True),
+        _what_if(part.what_if, numbers),
+        _advice(part),
+    )
+    for one in made:
+        if one.table is not None or one.title == FLIPS:
+            yield Section(prefix + one.title, one.notes, one.table, one.short and not prefix)
+
+
+def flips(part: Part, title: str = FLIPS) -> Section:
+    """Every flip with both routes; of people none is listed."""
+    if part.flips_withheld:
+        nobody = "Reviewed data of real people: flips are counted below, and listed nowhere."
+        return Section(title, (nobody, FLIP_SENTENCE), short=True)
+    found = table(
+        "pair|expected|reference|compared with it|what happened|stage/cause",
+        map(_flip, part.flips),
+    )
+    none = () if part.flips else (f"No pair flipped, of {part.pairs} compared.",)
+    return Section(title, (*none, FLIP_SENTENCE), found, short=True)
+
+
+def _flip(flip: ShownFlip) -> tuple[str | Cell, ...]:
+    return (
+        flip.pair,
+        words.expected(flip.expected_ready),
+        _variant(flip.reference),
+        _variant(flip.variant),
+        f"{words.direction(flip)}\n{words.what_happened(flip)}",
+        words.stage(flip).replace("/", "/\n"),
+    )
+
+
+def _variant(one: VariantOutcome) -> str:
+    return f"{one.variant}\n{words.outcome(one).replace(': ', chr(10), 1)}"
+
+
+def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> Section:
+    return Section(
+        "Flips by axis",
+        (
+            "Behind the evidence gate, which is held outside. McNemar's exact two-sided test asks"
+            " whether flips go one way more often than chance would have it.",
+        ),
+        table(
+            "axis|compared|flips|held back|served|at the gate|stages|McNemar p",
+            (_count(line, numbers) for line in lines),
+        ),
+    )
+
+
+def _count(line: FlipCounts, numbers: Numbers) -> tuple[str, ...]:
+    if line.withheld:
+        return (line.by, "withheld", *(NOTHING,) * 6)
+    return (
+        line.by,
+        numbers.support(line.compared),
+        f"{line.flips:,}",
+        *(f"{line.directions.get(way, 0):,}" for way in Direction),
+        f"{line.at_gate:,}",
+        "\n".join(f"{stage}: {count:,}" for stage, count in line.stages.items()) or NOTHING,
+        words.p_value(line.p_value),
+    )
+
+
+def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers, *, several: bool) -> Section:
+    """Slices of one attribute, or of several."""
+    chosen = [line for line in lines if ("+" in line.group_by) is several]
+    note = "Rates with their 95 % Wilson intervals, and the support that they rest on."
+    columns = "slice|selection|TPR|positives|FPR|negatives|blocked"
+    return Section(title, (note,), table(columns, (_slice(line, numbers) for line in chosen)))
+
+
+def _slice(line: SliceLine, numbers: Numbers) -> tuple[str | Cell, ...]:
+    selection, tpr, fpr = (numbers.shown(line.rates.get(metric), "\n") for metric in _RATES)
+    blocked = line.rates.get(Metric.BLOCKED)
+    return (
+        words.slice_name(line.slice),
+        selection,
+        tpr,
+        _supported(line, Metric.TPR, numbers),
+        fpr,
+        _supported(line, Metric.FPR, numbers),
+        numbers.rate(blocked.value) if blocked and blocked.value is not None else NOTHING,
+    )
+
+
+def _supported(line: SliceLine, metric: Metric, numbers: Numbers) -> str | Cell:
+    support, needed = line.supports.get(metric), line.needed.get(metric)
+    if support is None or needed is None or support >= needed:
+        return numbers.support(support)
+    return Cell(f"{numbers.support(support)}\ninsufficient", Tone.UNSURE)
+
+
+def _checks(lines: Iterable[Check], numbers: Numbers) -> Section:
+    return Section(
+        "Contract checks",
+        (
+            "What the point says and what its 95 % interval says, side by side. In production"
+            " intervals alone decide. Gaps are in points.",
+        ),
+        table(
+            "check|slice|against|limit|point|by the point|interval|by the interval",
+            (_check(line, numbers) for line in lines),
+        ),
+        short=True,
+    )
+
+
+def _check(line: Check, numbers: Numbers) -> tuple[str | Cell, ...]:
+    gap = line.name.endswith("_gap")
+    write = numbers.points if gap else numbers.rate
+    bounds = numbers.points_interval if gap else numbers.interval
+    return (
+        CHECKS[line.name],
+        words.slice_name(line.slice),
+        words.slice_name(line.against) if line.against else NOTHING,
+        write(line.limit),
+        write(line.value),
+        Cell("none" if line.point is Point.NONE else line.point.value.upper(), _TONES[line.point]),
+        bounds(line.lower, line.upper),
+        Cell(_verdict(line.verdict), _TONES[line.verdict]),
+    )
+
+
+def _verdict(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return NOTHING
+    return verdict.value.upper() if verdict is not Verdict.INSUFFICIENT_SUPPORT else verdict.value
+
+
+def _support(part: Part, numbers: Numbers) -> Section:
+    rows = (
+        (
+            words.slice_name(line.slice),
+            TRIALS.get(line.metric, METRICS[line.metric]),
+            numbers.support(line.support),
+            f"{line.needed:,}",
+            mark(line.met, "PASS", "FAIL"),
+        )
+        for line in part.supports
+    )
+    return Section("Support", (), table("slice|of|support|needed|verdict", rows))
+
+
+def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Section:
+    note = (
+        "Share of replies that were ready, by score band. A band without replies is absent, not"
+        " 0 %; below ten it says nothing."
+    )
+    columns = "slice|score band|n|ready|support"
+    return Section("Calibration", (note,), table(columns, _calibrated(lines, numbers)))
+
+
+def _calibrated(
+    lines: tuple[CalibrationLine, ...], numbers: Numbers
+) -> Iterator[tuple[str | Cell, ...]]:
+    """A row for each slice and band; of guarded numbers nothing tells why one is not there."""
+    found = {(line.slice, line.band): line for line in lines}
+    bands = sorted({line.band for line in lines})
+    for slice_ in dict.fromkeys(line.slice for line in lines):
+        for band in bands:
+            line = found.get((slice_, band))
+            if line is not None:
+                yield (*_named(slice_, band), *_cells(line, numbers))
+            elif numbers.exact:
+                yield (*_named(slice_, band), "0", "absent", NOTHING)
+
+
+def _named(slice_: str, band: str) -> tuple[str, str]:
+    return words.slice_name(slice_), band
+
+
+def _cells(line: CalibrationLine, numbers: Numbers) -> tuple[str | Cell, ...]:
+    enough = Cell("sufficient", Tone.GOOD) if line.sufficient else Cell("insufficient", Tone.UNSURE)
+    return numbers.support(line.n), numbers.shown(line.rate), enough
+
+
+def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> Section:
+    note = (
+        "What one threshold for all variants would have made of these very replies: a look back,"
+        " not a forecast. Gaps are in points."
+    )
+    columns = "threshold|flips|TPR|FPR|TPR gap|FPR gap"
+    return Section(
+        "Other thresholds", (note,), table(columns, (_if(one, numbers) for one in lines))
+    )
+
+
+def _if(line: WhatIfLine, numbers: Numbers) -> tuple[str, ...]:
+    return (
+        words.number(line.threshold) + (" (now)" if line.current else ""),
+        f"{line.flips:,}",
+        _by_slice(line.tpr, numbers),
+        _by_slice(line.fpr, numbers),
+        numbers.points(line.tpr_gap),
+        numbers.points(line.fpr_gap),
+    )
+
+
+def _by_slice(rates: Mapping[str, float | None], numbers: Numbers) -> str:
+    return "\n".join(f"{words.slice_name(s)} {numbers.rate(rate)}" for s, rate in rates.items())
+
+
+def _advice(part: Part) -> Section:
+    rows = ((one.stage, one.helps, one.does_not_help) for one in part.advice)
+    return Section(
+        "What to try",
+        ("Each is a hypothesis to test, not a finding.",),
+        table("stage that failed|what usually helps|what does not", rows),
+    )

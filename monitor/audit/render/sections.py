@@ -1,0 +1,97 @@
+"""What a rendered audit is made of: sections with notes and a table."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from monitor.audit.render.words import printable
+
+
+class Tone(enum.StrEnum):
+    """How a cell is emphasised; its text says the same, so that nothing depends on colour."""
+
+    PLAIN = "plain"
+    GOOD = "good"
+    BAD = "bad"
+    UNSURE = "unsure"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a table; its text may have several lines."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table whose first column names its rows."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One heading of a report.
+
+    Attributes:
+        title: heading.
+        notes: sentences above the table.
+        table: None where there is nothing to list; a note then says so.
+        short: whether a short report has it too.
+    """
+
+    title: str
+    notes: tuple[str, ...] = ()
+    table: Table | None = None
+    short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """All of a report.
+
+    Attributes:
+        title: of the report.
+        word: APPROVED, BLOCKED or COULD NOT EVALUATE.
+        tone: of the word.
+        verdict: the decision in a sentence.
+        banner: what is said before anything else of an invented set; empty for reviewed data.
+        facts: what was audited: name and value.
+        sections: in order.
+        decision: who has said what; the last section of a report that is read to its end.
+    """
+
+    title: str
+    word: str
+    tone: Tone
+    verdict: str
+    banner: str
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+    decision: Section
+
+
+def table(columns: str, rows: Iterable[Iterable[str | Cell]]) -> Table | None:
+    """A table, or None without rows.
+
+    Args:
+        columns: their names, separated by ``|``.
+        rows: cells; plain texts have no emphasis.
+    """
+    made = tuple(tuple(map(_cell, row)) for row in rows)
+    return Table(tuple(columns.split("|")), made) if made else None
+
+
+def _cell(content: str | Cell) -> Cell:
+    one = content if isinstance(content, Cell) else Cell(content)
+    return Cell(printable(one.text), one.tone)
+
+
+def mark(good: bool, if_good: str, if_bad: str) -> Cell:
+    """A yes or no, in words."""
+    return Cell(if_good, Tone.GOOD) if good else Cell(if_bad, Tone.BAD)

@@ -1,0 +1,62 @@
+"""The report for a terminal, and as plain text where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table as Grid
+from rich.text import Text
+
+from monitor.audit.render.document import document
+from monitor.audit.render.sections import Cell, Document, Section, Table, Tone
+from monitor.audit.report import AuditReport
+
+_STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "bold red", Tone.UNSURE: "yellow"}
+
+
+def render(report: AuditReport) -> RenderableType:
+    """What rich prints; colours only repeat what words say."""
+    return Group(*_lines(document(report)))
+
+
+def _lines(found: Document) -> Iterator[RenderableType]:
+    yield Text(found.title, "bold")
+    if found.banner:
+        yield Panel(Text(f"SYNTHETIC. {found.banner}", "bold"), box=box.ASCII, expand=False)
+    yield _facts(found.facts)
+    for section in (*found.sections, found.decision):
+        yield from _section(section)
+    yield Text.assemble("\n", (f"{found.word}. ", f"bold {_STYLES[found.tone]}"), found.banner)
+
+
+def _facts(facts: tuple[tuple[str, str], ...]) -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in facts:
+        grid.add_row(Text(name), Text(value))
+    return grid
+
+
+def _section(section: Section) -> Iterator[RenderableType]:
+    yield Text(f"\n{section.title}", "bold")
+    for note in section.notes:
+        yield Text(note)
+    if section.table is not None:
+        yield _grid(section.table)
+
+
+def _grid(table: Table) -> Grid:
+    grid = Grid(box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
+    for column in table.columns:
+        grid.add_column(column, overflow="fold")
+    for row in table.rows:
+        grid.add_row(*map(_text, row))
+    return grid
+
+
+def _text(cell: Cell) -> Text:
+    return Text(cell.text, _STYLES[cell.tone])

@@ -1,0 +1,203 @@
+"""Numbers and phrases of an audit as every output has them.
+
+Example:
+    >>> exact = Numbers(exact=True)
+    >>> exact.rate(5 / 6), exact.interval(0.4364, 0.9700)
+    ('83.3 %', '43.6-97.0 %')
+    >>> exact.points(1 / 3), exact.points_interval(-0.1722, 0.6741)
+    ('33.3', '-17.2 to 67.4')
+    >>> Numbers(exact=False).rate(0.83)
+    '83 %'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from monitor.audit.model import Versions
+from monitor.audit.report import Requirement, ShownFlip, VariantOutcome
+from monitor.core.atoms import parse_atom
+from monitor.core.cells import Route
+from monitor.core.contract import Metric
+from monitor.core.flips import Direction
+from monitor.core.snapshot import ShownRate
+
+NOTHING = "-"
+ALL = "all"
+_SMALLEST_P = 0.001
+_SERVED = Route.AUTO_SERVE.name.lower()
+CHECKS = {
+    "tpr_gap": "TPR gap at most",
+    "fpr_gap": "FPR gap at most",
+    "blocked_gap": "blocked gap at most",
+    "min_tpr": "TPR at least",
+    "max_fpr": "FPR at most",
+    "tpr_not_below_baseline": "TPR not below the baseline's",
+    "fpr_not_above_baseline": "FPR not above the baseline's",
+}
+METRICS = {
+    Metric.SELECTION: "selection",
+    Metric.TPR: "TPR",
+    Metric.FPR: "FPR",
+    Metric.BLOCKED: "blocked",
+    Metric.READY: "ready",
+}
+TRIALS = {Metric.TPR: "positives (ready)", Metric.FPR: "negatives (not ready)"}
+REQUIREMENTS = {
+    Requirement.PAIRS: "Synthetic regression pairs pass",
+    Requirement.REVIEWED_SET: "Representative reviewed slice set",
+    Requirement.SUPPORT: "Minimum positive and negative support",
+    Requirement.PRIVACY_REVIEW: "Approved group definition and privacy review",
+    Requirement.OWNER: "Production monitoring owner",
+}
+PARTS = {"regression": "Regression part", "held_out": "Held-out part"}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """How numbers are written: to a tenth where they are exact, in whole per cent where guarded.
+
+    Attributes:
+        exact: the numbers are those of a synthetic set, as counted.
+    """
+
+    exact: bool
+
+    def rate(self, value: float | None) -> str:
+        """A rate in per cent."""
+        return NOTHING if value is None else f"{self._hundredths(value)} %"
+
+    def points(self, value: float | None) -> str:
+        """A difference of rates in points."""
+        return NOTHING if value is None else self._hundredths(value)
+
+    def interval(self, lower: float | None, upper: float | None) -> str:
+        """The bounds of a rate."""
+        if lower is None or upper is None:
+            return NOTHING
+        return f"{self._hundredths(lower)}-{self._hundredths(upper)} %"
+
+    def points_interval(self, lower: float | None, upper: float | None) -> str:
+        """The bounds of a difference of rates; they may be negative."""
+        if lower is None or upper is None:
+            return NOTHING
+        return f"{self._hundredths(lower)} to {self._hundredths(upper)}"
+
+    def shown(self, rate: ShownRate | None, between: str = " ") -> str:
+        """A rate as the guards let it be shown, with its interval."""
+        if rate is None:
+            return NOTHING
+        if rate.at_least is not None:
+            return f"at least {self.rate(rate.at_least)}"
+        if rate.at_most is not None:
+            return f"at most {self.rate(rate.at_most)}"
+        bounds = self.interval(rate.lower, rate.upper)
+        return bounds if rate.value is None else f"{self.rate(rate.value)}{between}({bounds})"
+
+    def support(self, trials: int | None) -> str:
+        """How much a rate rests on; of guarded counts the lower edge of their band."""
+        if trials is None:
+            return NOTHING
+        return f"{trials:,}" if self.exact else f"{trials:,}+"
+
+    def _hundredths(self, value: float) -> str:
+        digits = 1 if self.exact else 0
+        return f"{round(100 * value, digits) + 0.0:.{digits}f}"  # + 0.0: never -0.0
+
+
+def p_value(value: float | None) -> str:
+    """A p-value.
+
+    Example:
+        >>> p_value(0.25), p_value(0.00001), p_value(1.0)
+        ('0.25', 'below 0.001', '1')
+    """
+    if value is None:
+        return NOTHING
+    return f"{value:.3g}" if value >= _SMALLEST_P else f"below {_SMALLEST_P}"
+
+
+def slice_name(text: str) -> str:
+    """The values of a slice, without attribute names; the total is ``all``.
+
+    Example:
+        >>> slice_name("channel=chat,language_variety=formal"), slice_name("")
+        ('chat, formal', 'all')
+    """
+    return ", ".join(parse_atom(text).values()) or ALL
+
+
+def versions(one: Versions) -> str:
+    """What decided.
+
+    Example:
+        >>> versions(Versions("j1", "r1", "p1", "t1"))
+        'judge j1, rubric r1, policy p1, router t1'
+    """
+    return f"judge {one.judge}, rubric {one.rubric}, policy {one.policy}, router {one.router}"
+
+
+def several(items: Iterable[str]) -> str:
+    """Names in a line."""
+    return ", ".join(items) or "none"
+
+
+def expected(ready: bool) -> str:
+    """The outcome that reviewers expect."""
+    return "ready" if ready else "not ready"
+
+
+def outcome(one: VariantOutcome) -> str:
+    """A route with what it followed from.
+
+    Example:
+        >>> outcome(VariantOutcome("formal", {}, "auto_serve", 0.78, 0.7, True))
+        'auto_serve: score 0.78 >= 0.70'
+    """
+    return f"{one.route}: {_by(one)}"
+
+
+def _by(one: VariantOutcome) -> str:
+    if not one.evidence_passed:
+        return "evidence gate not passed"
+    if one.score is None:
+        return f"no score, threshold {number(one.threshold)}"
+    relation = ">=" if one.score >= one.threshold else "<"
+    return f"score {number(one.score)} {relation} {number(one.threshold)}"
+
+
+def number(value: float) -> str:
+    """A score or a threshold: two decimals, or as many as it has.
+
+    Example:
+        >>> number(0.7), number(0.699)
+        ('0.70', '0.699')
+    """
+    short = f"{value:.2f}"
+    return short if float(short) == value else f"{value:g}"
+
+
+def what_happened(flip: ShownFlip) -> str:
+    """What a flip did with a reply, in words."""
+    held_back = flip.direction is Direction.HELD_BACK
+    better, worse = (flip.reference, flip.variant) if held_back else (flip.variant, flip.reference)
+    reply = f"a reply that is {expected(flip.expected_ready)}"
+    if better.route == _SERVED:
+        return f"{reply} is served to {better.variant} alone"
+    return f"{reply} is blocked for {worse.variant} alone"
+
+
+def direction(flip: ShownFlip) -> str:
+    """Which way a flip goes: ``conversational held_back``."""
+    return f"{flip.variant.variant} {flip.direction.value}"
+
+
+def stage(flip: ShownFlip) -> str:
+    """Where a flip's variants part; behind the evidence gate the cause refines it."""
+    return f"{flip.stage.value}/{flip.cause.value}" if flip.cause else flip.stage.value
+
+
+def printable(text: str) -> str:
+    """Text without control characters, which files may carry into terminals and markup."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
