@@ -9,7 +9,7 @@ from monitor.audit.render.document import document
 from monitor.audit.render.sections import Document, Section, Table, Tone
 from monitor.audit.report import AuditReport
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$])")
+_SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
 _SYMBOLS = {Tone.GOOD: "\u2705 ", Tone.BAD: "\u274c ", Tone.UNSURE: "\u26a0\ufe0f ", Tone.PLAIN: ""}
 
 

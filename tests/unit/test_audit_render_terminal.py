@@ -1,0 +1,201 @@
+"""The terminal's report: the order of its sections, and the lesson's numbers as written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from io import StringIO
+from itertools import pairwise
+
+import audit_reports as made
+from rich.console import Console
+
+from monitor.audit.render import terminal
+from monitor.audit.report import AuditReport, Point
+
+
+def text(report: AuditReport, width: int = 110) -> str:
+    out = StringIO()
+    Console(file=out, width=width).print(terminal.render(report))
+    return out.getvalue()
+
+
+def section(title: str, report: AuditReport) -> str:
+    """The lines below a title, blanks made one."""
+    _, _, below = text(report).partition(f"\n{title}\n")
+    assert below, title
+    return re.sub(r" +", " ", below.partition("\n\n")[0])
+
+
+def titles(report: AuditReport) -> list[str]:
+    lines = text(report).splitlines()
+    return [after for before, after in pairwise(lines) if not before.strip()]
+
+
+def test_flips_are_first_and_the_decision_is_last() -> None:
+    assert titles(made.COMPARED)[:-1] == [
+        "Flips",
+        "Flips by axis",
+        "Slices",
+        "Contract checks",
+        "Support",
+        "Calibration",
+        "Intersections",
+        "Other thresholds",
+        "Candidate and baseline",
+        "Slices of both",
+        "The baseline's flips",
+        "Release decision",
+    ]
+    assert titles(made.BLOCKED)[-3:-1] == ["What to try", "Release decision"]
+    assert titles(made.EXCLUDED)[0] == "Excluded pairs"
+
+
+def test_what_is_held_out_is_apart_and_after_the_rest() -> None:
+    found = titles(made.HELD_OUT)
+    apart = [title for title in found if title.startswith("Held-out part: ")]
+
+    assert found[-len(apart) - 2 : -2] == apart
+    assert "Held-out part: Flips" in apart
+    assert "No pair flipped, of 10 compared." in section("Flips", made.HELD_OUT)
+    assert "p4" in section("Held-out part: Flips", made.HELD_OUT)
+    assert "2 pairs in the held-out part" in text(made.HELD_OUT)
+
+
+def test_a_flip_has_both_routes_its_direction_and_its_stage() -> None:
+    said = section("Flips", made.BLOCKED)
+
+    for pair, ready, formal, conversational in (
+        ("p4", "ready", "0.78", "0.67"),
+        ("p5", "ready", "0.74", "0.56"),
+        ("n1", "not ready", "0.71", "0.60"),
+    ):
+        (shown,) = re.findall(rf"^{pair} .*\n.*\n.*$", said, re.MULTILINE)
+        assert shown.startswith(f"{pair} {ready} formal conversational conversational held_back")
+        assert "auto_serve human_review" in shown
+        assert f"score {formal} >= 0.70 score {conversational} < 0.70" in shown
+        assert "judge_or_route/" in shown
+        assert "judge_score" in shown
+
+
+def test_a_flip_of_the_evidence_gate_says_who_did_not_pass_it() -> None:
+    part = replace(made.PART, flips=(made.AT_GATE,))
+    said = section("Flips", replace(made.BLOCKED, baseline=replace(made.BASELINE, parts=(part,))))
+
+    assert "blocked_by_evidence" in said
+    assert "evidence gate not passed" in said.replace("\n ", " ")
+    assert "evidence_gate" in said
+    assert "a reply that is ready is blocked" in said
+
+
+def test_the_counts_of_an_axis() -> None:
+    (line,) = section("Flips by axis", made.BLOCKED).splitlines()[-1:]
+
+    assert line == "language_variety 10 3 3 0 0 judge_or_route/judge_score: 3 0.25 "
+
+
+def test_rates_have_their_interval_and_what_they_rest_on() -> None:
+    said = section("Slices", made.BLOCKED)
+
+    assert "formal 60.0 % 83.3 % 6 25.0 % 4 0.0 %" in said
+    assert "(43.6-97.0 %) insufficient (4.6-69.9 %) insufficient" in said
+    assert "conversational 30.0 % 50.0 % 6 0.0 % 4 -" in said
+    assert "(18.8-81.2 %)" in said
+    assert "chat" not in said
+    assert "chat, conversational - 100.0 % 3" in section("Intersections", made.BLOCKED)
+
+
+def test_a_check_says_what_the_point_and_what_the_interval_says() -> None:
+    tpr, fpr = section("Contract checks", made.BLOCKED).splitlines()[-2:]
+
+    assert tpr == (
+        "TPR gap at most conversational formal 10.0 33.3 FAIL -17.2 to 67.4 insufficient_support "
+    )
+    assert fpr == (
+        "FPR gap at most conversational formal 10.0 25.0 FAIL -28.1 to 69.9 insufficient_support "
+    )
+
+
+def test_a_level_is_in_per_cent_and_a_missing_one_is_said() -> None:
+    level = replace(
+        made.CHECKS[0], name="min_tpr", against="", limit=0.6, value=None, lower=None, upper=None
+    )
+    part = replace(made.PART, checks=(replace(level, point=Point.NONE, verdict=None),))
+    (line,) = section(
+        "Contract checks", replace(made.BLOCKED, baseline=replace(made.BASELINE, parts=(part,)))
+    ).splitlines()[-1:]
+
+    assert line == "TPR at least conversational - 60.0 % - none - - "
+
+
+def test_a_band_without_replies_is_absent_and_not_nought() -> None:
+    lines = section("Calibration", made.BLOCKED).splitlines()
+
+    assert "conversational 0.70-0.89 3 100.0 % (43.8-100.0 %) insufficient " in lines
+    assert "conversational 0.90+ 0 absent - " in lines
+    assert "formal 0.90+ 1 100.0 % (20.6-100.0 %) insufficient " in lines
+
+
+def test_why_a_guarded_band_is_not_there_is_not_said() -> None:
+    assert "absent" not in section("Calibration", made.GUARDED).partition("\nslice ")[2]
+
+
+def test_guarded_numbers_are_whole_and_bands_have_a_lower_edge() -> None:
+    said = section("Slices", made.GUARDED)
+
+    assert "formal - 83 % 118+ at most 10 % 94+ -" in said
+    assert "channel withheld - - - - - -" in section("Flips by axis", made.GUARDED)
+    assert "394+" in section("Flips by axis", made.GUARDED)
+
+
+def test_another_threshold_is_a_look_back() -> None:
+    said = section("Other thresholds", made.BLOCKED)
+
+    assert "not a forecast" in said.replace("\n", " ")
+    assert "0.70 (now) 3 formal 83.3 % 33.3 25.0" in said
+
+
+def test_a_candidate_is_compared_and_both_are_named() -> None:
+    said = section("Candidate and baseline", made.COMPARED)
+
+    assert "Regression repaired on synthetic pairs, not validated for release." in said
+    assert "repaired n1, p4, p5" in said
+    assert "still failing none" in said
+    assert "not ready, and newly served n2/formal" in said
+    assert "judge j2, rubric r1, policy p1, router t1" in text(made.COMPARED)
+    assert "p4 ready" in section("The baseline's flips", made.COMPARED)
+
+
+def test_the_decision_names_each_requirement_who_when_and_why() -> None:
+    said = section("Release decision", made.COMPARED)
+
+    assert "The candidate is blocked: 4 of 5 requirements are missing." in said
+    assert "Synthetic regression pairs pass met release board 2026-06-01 signed off" in said
+    for one in made.decision().requirements:
+        assert one.requirement.value in said
+    assert said.count("MISSING") == 4
+
+
+def test_without_a_decision_it_says_what_to_do() -> None:
+    said = section("Release decision", made.EXCLUDED)
+
+    assert said == "No release decision: 1 pair excluded; repair the set first."
+    assert "p9 variant conversational is missing: add it" in section(
+        "Excluded pairs", made.EXCLUDED
+    )
+    assert "COULD NOT EVALUATE." in text(made.EXCLUDED)
+
+
+def test_colours_say_nothing_that_words_do_not() -> None:
+    out = StringIO()
+    Console(file=out, width=110, force_terminal=True, color_system="standard").print(
+        terminal.render(made.COMPARED)
+    )
+
+    assert "\x1b[" in out.getvalue()
+    assert re.sub(r"\x1b\[[\d;]*m", "", out.getvalue()) == text(made.COMPARED)
+
+
+def test_no_line_is_wider_than_a_pipe_gets() -> None:
+    for report in (made.BLOCKED, made.COMPARED, made.GUARDED, made.EXCLUDED, made.HELD_OUT):
+        assert max(map(len, text(report).splitlines())) <= 110
