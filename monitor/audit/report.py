@@ -29,7 +29,7 @@ class Point(enum.StrEnum):
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
     FAIL = "fail"
-    NONE = "none"  # there is no point
+    NONE = "none"  # there is no point, or it says nothing (see Check.matched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +109,21 @@ class Check:
 
     Attributes:
         name: ``tpr_gap``, ``fpr_gap``, ``blocked_gap``, ``min_tpr``, ``max_fpr``,
-            ``tpr_not_below_baseline``, ``fpr_not_above_baseline``.
+            ``tpr_not_below_baseline``, ``fpr_not_above_baseline``. Those of the baseline are, of a
+            synthetic set, over all items, what the evidence gate stopped too: else a candidate
+            would pass by stopping what it gets wrong.
         metric: what is limited.
-        slice: the slice.
-        against: the slice it is compared with (the one with the smaller rate is subtracted, so
-            that the value is not negative); empty for levels.
+        slice: the slice that is compared, whichever is worse off; ``""`` is all.
+        against: its reference (the one with the smaller rate is subtracted, so that the value is
+            not negative); empty for levels and the baseline.
         limit: inclusive; None where it is the baseline's own rate that could not be computed.
         value: the point; None without one.
         lower: lower bound of the value's 95 % interval.
         upper: upper bound.
         point: by the point.
         verdict: by the interval and the support; None where only the point is meant (baseline).
+        matched: slice and reference hold the very same pairs. A gap between others is one between
+            different requests; a synthetic set is not judged by its point.
     """
 
     name: str
@@ -132,6 +136,7 @@ class Check:
     upper: float | None
     point: Point
     verdict: Verdict | None
+    matched: bool = True
 
 
 @dataclass(frozen=True, slots=True)

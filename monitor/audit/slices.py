@@ -1,0 +1,97 @@
+"""Rates of the slices of one part of a set, through the same door as every number of the service.
+
+:class:`monitor.core.build.Builder` makes the rows: of a synthetic set they are exact, of real
+people they passed the guards (k, pooling, bands, rounding, coded complements).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.audit.counting import count
+from monitor.audit.model import Row
+from monitor.audit.report import SliceLine
+from monitor.core.atoms import MISSING, OTHER, parse_atom
+from monitor.core.build import BlockCounts, Builder
+from monitor.core.coding import Coding
+from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.pooling import MergeMap, merge_map
+from monitor.core.rollup import SliceCounts, roll_up
+from monitor.core.snapshot import SliceRow
+
+SUPPORTED = (Metric.TPR, Metric.FPR)
+"""Metrics of which the contract asks for a support."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSlices:
+    """The slices of one group-by.
+
+    Attributes:
+        group: which; the total is the one without attributes.
+        rows: as they may be shown, sorted; those that are hidden have no numbers.
+        labelled: the counts behind them, with a row for each that was counted.
+    """
+
+    group: GroupBy
+    rows: tuple[SliceRow, ...]
+    labelled: SliceCounts
+
+
+def slices_of(rows: Sequence[Row], contract: Contract, coding: Coding) -> tuple[GroupSlices, ...]:
+    """The total, then every group-by of the contract."""
+    builder, counts = Builder(contract, coding), count(rows, coding)
+    total = builder.window(contract.window, counts, ()).total
+    whole = roll_up(counts.labelled, counts.index, ()).total
+    maps = _merge_maps(contract, counts)
+    return (
+        GroupSlices(GroupBy(()), (total,), whole),
+        *(_group(builder, counts, group, maps[group.name]) for group in contract.group_bys),
+    )
+
+
+def lines_of(groups: Sequence[GroupSlices], contract: Contract) -> tuple[SliceLine, ...]:
+    """What is said of each slice; of a synthetic set, those that it has no item of are left out."""
+    needed = {metric: contract.limits.min_support(metric) for metric in SUPPORTED}
+    return tuple(
+        SliceLine(
+            group_by=table.group.name,
+            slice=row.slice,
+            rates=row.rates,
+            supports=_supports(row, synthetic=contract.synthetic),
+            needed=needed,
+        )
+        for table in groups
+        for row in table.rows
+        if row.rates or not contract.synthetic
+    )
+
+
+def declared(table: GroupSlices) -> tuple[SliceRow, ...]:
+    """The rows of slices that the settings name, not of what is pooled or missing."""
+    unnamed = {MISSING, OTHER}
+    return tuple(row for row in table.rows if not unnamed & {*parse_atom(row.slice).values()})
+
+
+def _group(builder: Builder, counts: BlockCounts, group: GroupBy, pooling: MergeMap) -> GroupSlices:
+    pooled = builder.pooled(group, counts, pooling)
+    labelled = pooled.rolled.labelled
+    assert labelled is not None, "an audit has labels"  # noqa: S101
+    return GroupSlices(group, builder.group(pooled).rows, labelled)
+
+
+def _merge_maps(contract: Contract, counts: BlockCounts) -> dict[str, MergeMap]:
+    """Which values keep their name, by group-by: intersections keep none that marginals pool."""
+    maps: dict[str, MergeMap] = {}
+    for group in sorted(contract.group_bys, key=lambda group: len(group.attributes)):
+        rolled = roll_up(counts.decisions, counts.index, group.attributes)
+        within = [m for m in maps.values() if {*m.kept} <= {*group.attributes}]
+        maps[group.name] = merge_map(rolled, group.attributes, contract.k, within=within)
+    return maps
+
+
+def _supports(row: SliceRow, *, synthetic: bool) -> dict[Metric, int]:
+    """Trials behind TPR and FPR; none at all is a number only where nothing is hidden."""
+    found = {metric: row.rates[metric].support for metric in SUPPORTED if metric in row.rates}
+    return dict.fromkeys(SUPPORTED, 0) | found if synthetic else found
