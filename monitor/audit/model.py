@@ -34,6 +34,8 @@ class Item:
             outcome; None where nobody has said.
         held_out: the pair is never used to repair the router, and reported apart.
         request: what is sent to the router; None in results, which need it no more.
+        request_digest: SHA-256 of the request's canonical JSON, which results keep of it; empty
+            where there is none.
     """
 
     pair: str
@@ -46,6 +48,7 @@ class Item:
     reviewers_agree: bool | None = None
     held_out: bool = False
     request: object = None
+    request_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

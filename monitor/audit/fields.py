@@ -1,0 +1,143 @@
+"""The fields of a row, and the words in which an error asks for each of them.
+
+A row is flat: it carries everything, the set's part and the results' part alike. Whatever is
+absent, null or (in CSV) empty has not been said.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from msgspec import Meta, Struct, ValidationError, convert, structs
+
+from monitor.settings.kinds import AttributeName, Name
+
+_PRINTABLE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+
+Label = Annotated[
+    str,
+    Meta(
+        # Ids and names are printed in tables, XML and HTML, on one line.
+        pattern=rf"^(?!\s){_PRINTABLE}{{1,200}}(?<!\s)\Z",
+        description="text of at most 200 characters, on one line, without spaces at its ends",
+    ),
+]
+Axis = Annotated[
+    str,
+    Meta(
+        pattern=r"^([A-Za-z][A-Za-z0-9_-]{0,63})?\Z",
+        description="the name of what is varied, such as dialect: a letter, then letters, digits, "
+        "_ or -",
+    ),
+]
+Version = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:+/-]{0,63}\Z",
+        description="a version in text: letters, digits, _ . : + / -, at most 64",
+    ),
+]
+Truth = Annotated[bool, Meta(description="true or false")]
+Fraction = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.70")]
+RouteName = Annotated[
+    Literal["auto_serve", "human_review", "blocked_by_evidence"],
+    Meta(description="auto_serve, human_review or blocked_by_evidence, or leave it out"),
+]
+Varied = Annotated[
+    list[Literal["expected_ready", "policy", "evidence"]],
+    Meta(description="expected_ready, policy, evidence: those that differ on purpose, or none"),
+]
+Attributes = Annotated[
+    dict[AttributeName, Label],
+    Meta(
+        min_length=1,
+        description='attribute names with their values in text, such as {"channel": "chat"} '
+        "(CSV: a column attributes.NAME for each)",
+    ),
+]
+RequestDigest = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9a-f]{64}\Z",
+        description="the SHA-256 of the request, as slicewatch probe run writes it",
+    ),
+]
+
+
+class VersionFields(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Versions of the parts that decided."""
+
+    judge: Version
+    rubric: Version
+    policy: Version
+    router: Version
+
+
+VersionTuple = Annotated[
+    VersionFields,
+    Meta(
+        description="the versions of judge, rubric, policy and router "
+        "(CSV: a column versions.NAME for each)"
+    ),
+]
+
+
+class SetFields(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The set's part of a row."""
+
+    dataset: Name
+    synthetic: Truth
+    pair_id: Label
+    variant: Label
+    attributes: Attributes
+    policy: Version
+    dataset_version: Version = "1"
+    varies: Varied = []
+    axis: Axis = ""
+    expected_ready: Truth | None = None
+    evidence: Label | None = None
+    reviewers_agree: Truth | None = None
+    held_out: Truth = False
+    request: Any = None
+    request_sha256: RequestDigest = ""
+
+
+class ResultFields(SetFields, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A row of results: the set's part, and what the router made of it."""
+
+    threshold: Fraction
+    evidence_passed: Truth
+    versions: VersionTuple
+    judge_score: Fraction | None = None
+    route: RouteName | None = None
+
+
+HINTS: dict[type[Struct], dict[str, Any]] = {
+    fields: get_type_hints(fields, include_extras=True)
+    for fields in (VersionFields, SetFields, ResultFields)
+}
+REQUIRED = {
+    fields: frozenset(field.name for field in structs.fields(fields) if field.required)
+    for fields in HINTS
+}
+SET_NAMES = frozenset(HINTS[SetFields])
+RESULT_NAMES = frozenset(HINTS[ResultFields]) - SET_NAMES
+ALL_NAMES = tuple(HINTS[ResultFields])
+
+
+def words(hint: Any) -> str:
+    """What a field must be, from the description of its type or of what it may also be."""
+    for part in (hint, *get_args(hint)):
+        for meta in getattr(part, "__metadata__", ()):
+            if meta.description:
+                return str(meta.description)
+    raise LookupError(hint)
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Whether a value is of a field's type."""
+    try:
+        convert(value, hint)
+    except ValidationError:
+        return False
+    return True
