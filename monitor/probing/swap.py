@@ -1,0 +1,241 @@
+"""The same request with one attribute's value exchanged: does the router decide alike?
+
+For every trace that has the one value, a second variant is made that has the other. Only the
+attribute itself is exchanged, in the attributes and wherever the request names it; what else in a
+request goes with it (a name, a way of writing) stays as it is.
+
+Example:
+    >>> swap = parse_swap("channel=chat:email")
+    >>> swap.in_request({"channel": "chat", "text": "chat", "parts": [{"channel": "phone"}]})
+    {'channel': 'email', 'text': 'chat', 'parts': [{'channel': 'phone'}]}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from monitor.audit.model import Item, ProbeSet
+from monitor.core.flips import Direction, Observed, direction, is_flip
+from monitor.core.intervals import wilson
+from monitor.errors import SlicewatchError
+from monitor.probing.run import Answered
+from monitor.probing.traces import Trace
+
+NAME = "swap"
+"""Stands where the content hash of a set stands else: no such set is kept."""
+ORIGINAL, SWAPPED = "original", "swapped"
+SCORE_DIGITS = 9  # 0.8 - 0.7 is not more than 0.1
+_SWAP = re.compile(r"([a-z][a-z0-9_]{0,63})=([^:]+):([^:]+)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """One value of an attribute in the place of another."""
+
+    attribute: str
+    original: str
+    replacement: str
+
+    def matches(self, trace: Trace) -> bool:
+        """Whether a trace has the value that is exchanged."""
+        return trace.attributes.get(self.attribute) == self.original
+
+    def in_attributes(self, attributes: Mapping[str, str]) -> dict[str, str]:
+        """The attributes with the other value."""
+        return {**attributes, self.attribute: self.replacement}
+
+    def in_request(self, request: Any) -> Any:
+        """The request with the other value wherever the attribute stands as a key with the one."""
+        if isinstance(request, list):
+            return [self.in_request(part) for part in request]
+        if isinstance(request, dict):
+            return {key: self._value(key, part) for key, part in request.items()}
+        return request
+
+    def _value(self, key: str, part: Any) -> Any:
+        if key == self.attribute and part == self.original:
+            return self.replacement
+        return self.in_request(part)
+
+
+def parse_swap(text: str) -> Swap:
+    """``attribute=a:b``. Anything else: SlicewatchError."""
+    match = _SWAP.match(text)
+    if match is None or match[2] == match[3]:
+        raise SlicewatchError(
+            "--swap must be an attribute and two of its values, as in --swap channel=chat:email"
+        )
+    return Swap(match[1], match[2], match[3])
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """What is sent.
+
+    Attributes:
+        probe_set: two variants of each trace that has the value.
+        ids: id of the trace by pair; a router is not told.
+        silent: traces whose request does not name the attribute: in them the attributes alone
+            differ.
+    """
+
+    probe_set: ProbeSet
+    ids: Mapping[str, str]
+    silent: int
+
+
+def swapped(traces: Sequence[Trace], swap: Swap) -> Swapped:
+    """Both variants of every trace that has the value. None has: SlicewatchError."""
+    ids: dict[str, str] = {}
+    items: list[Item] = []
+    silent = 0
+    for number, trace in enumerate(filter(swap.matches, traces), 1):
+        pair, other = f"{NAME}-{number}", _exchanged(trace, swap)
+        ids[pair] = trace.id
+        silent += other == trace.request
+        items.append(_item(pair, ORIGINAL, trace.attributes, trace.request))
+        items.append(_item(pair, SWAPPED, swap.in_attributes(trace.attributes), other))
+    if not items:
+        raise SlicewatchError(
+            f"no trace has the value that --swap exchanges in {swap.attribute}: check both"
+        )
+    return Swapped(ProbeSet(NAME, "", False, frozenset(), tuple(items)), ids, silent)
+
+
+def _exchanged(trace: Trace, swap: Swap) -> object:
+    try:
+        return swap.in_request(trace.request)
+    except RecursionError:
+        raise SlicewatchError(f"trace {trace.id}: request is nested too deeply") from None
+
+
+def _item(pair: str, variant: str, attributes: Mapping[str, str], request: object) -> Item:
+    return Item(pair, variant, attributes, None, "", request=request)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The two decisions on one trace, side by side."""
+
+    id: str
+    original: Observed
+    swapped: Observed
+
+    @property
+    def flipped(self) -> bool:
+        """Whether they took different routes."""
+        return is_flip(self.original, self.swapped)
+
+    @property
+    def difference(self) -> float | None:
+        """Score of the swapped variant less that of the original; None without both."""
+        if self.original.score is None or self.swapped.score is None:
+            return None
+        return self.swapped.score - self.original.score
+
+    def disagrees(self, above: float) -> bool:
+        """Whether the routes differ, or the scores by more than that."""
+        return self.flipped or round(abs(self.difference or 0.0), SCORE_DIGITS) > above
+
+
+def sides(answered: Sequence[Answered], ids: Mapping[str, str]) -> list[Side]:
+    """The traces of which both variants have an answer, in the order of the file."""
+    seen: dict[str, dict[str, Observed]] = {pair: {} for pair in ids}
+    for one in answered:
+        seen[one.item.pair][one.item.variant] = one.answer.observed
+    return [
+        Side(ids[pair], both[ORIGINAL], both[SWAPPED])
+        for pair, both in seen.items()
+        if len(both) == len((ORIGINAL, SWAPPED))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """So many of the traces, with the 95 % Wilson interval of their share."""
+
+    count: int
+    share: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class SwapSummary:
+    """What all traces say together.
+
+    Attributes:
+        compared: traces with two decisions.
+        held_back: the original came further than the swapped variant.
+        served: the swapped variant came further.
+        apart: either.
+        scored: traces with two scores.
+        difference: mean of swapped less original over them; None without any.
+    """
+
+    compared: int
+    held_back: Share
+    served: Share
+    apart: Share
+    scored: int
+    difference: float | None
+
+
+def summary(found: Sequence[Side], k: int) -> SwapSummary | None:
+    """All together; None below k comparisons."""
+    if len(found) < k:
+        return None
+    ways = [direction(one.original, one.swapped) for one in found if one.flipped]
+    scores = [one.difference for one in found if one.difference is not None]
+    return SwapSummary(
+        compared=len(found),
+        held_back=_share(ways.count(Direction.HELD_BACK), len(found)),
+        served=_share(ways.count(Direction.SERVED), len(found)),
+        apart=_share(len(ways), len(found)),
+        scored=len(scores),
+        difference=sum(scores) / len(scores) if scores else None,
+    )
+
+
+def _share(count: int, n: int) -> Share:
+    lower, upper = wilson(count / n, n)
+    return Share(count, count / n, float(lower), float(upper))
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """How traces are chosen for people to look at.
+
+    Attributes:
+        above: scores that differ by more than that disagree.
+        spot_check: share of those that agree which is listed, too.
+    """
+
+    above: float = 0.1
+    spot_check: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A trace to look at; ``spot_check``: chosen at random from those that agree."""
+
+    side: Side
+    spot_check: bool
+
+
+def for_review(found: Sequence[Side], review: Review, rng: np.random.Generator) -> list[Listed]:
+    """Disagreements, and a random share of the rest, in random order.
+
+    Whoever is shown nothing but disagreements comes to find something in all of them.
+    """
+    listed = [Listed(one, spot_check=False) for one in found if one.disagrees(review.above)]
+    rest = [one for one in found if not one.disagrees(review.above)]
+    drawn = rng.permutation(len(rest))[: ceil(review.spot_check * len(rest))]
+    listed += [Listed(rest[number], spot_check=True) for number in drawn]
+    return [listed[number] for number in rng.permutation(len(listed))]
