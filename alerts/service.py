@@ -91,7 +91,11 @@ class ServiceMetrics:
         self._flushes = 0
         self._limits = Limits(monotonic)
         self._turned_away = 0
-        for counter in (catalogue.STORE_FAILURES, catalogue.FLUSHES):
+        self._unsigned = 0
+        for counter in (
+            *(catalogue.STORE_FAILURES, catalogue.FLUSHES),
+            *(catalogue.PROBES_UNSIGNED, catalogue.PROBES_UNDECLARED),
+        ):
             self._set(counter, 0.0)
         self._set(catalogue.INSECURE, 0.0)
         self._set(catalogue.BUILD_INFO, 1.0, _version())
@@ -212,6 +216,19 @@ class ServiceMetrics:
             for family in (catalogue.UNKNOWN_VALUES, catalogue.UNKNOWN_DISTINCT):
                 self._values.setdefault(family, {}).setdefault((attribute,), 0.0)
             self._show_unlisted_if_free()
+
+    def add_doubtful_probes(self, unsigned: int, undeclared: int) -> None:
+        """Counted decisions that called themselves probes.
+
+        Args:
+            unsigned: counted as production: of nobody in most cases, but who knows; so in whole
+                hundreds, rounded up, since the first one is to be seen.
+            undeclared: signed, of no declared set, pair or variant.
+        """
+        with self._lock:
+            self._unsigned += unsigned
+            self._set(catalogue.PROBES_UNSIGNED, self._steps.up(self._unsigned))
+            self._add(catalogue.PROBES_UNDECLARED, undeclared)
 
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
         """How much of what is distinct did not fit; shown in bands.

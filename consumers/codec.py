@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,12 @@ import numpy.typing as npt
 from consumers.coder import Coder, RejectedError, key_of
 from consumers.events import FastDecision, Label
 from consumers.letters import IdHasher, Letters
+from consumers.probes import NO_KEY, Doubt, ProbePolicy
 from consumers.reader import Decoded, Reader
 from monitor.core.cells import Int64s
 from monitor.core.coding import Coding
 from monitor.core.labels import KIND_RANKS, NOT_READY, READY, UNDECIDABLE, LabelColumns
+from monitor.core.probes import ProbeDecision
 from monitor.ports import Records
 
 _REVIEWER_SHIFT = 32
@@ -34,7 +36,8 @@ def _micros(moments: Iterable[Any], length: int) -> Int64s:
 class DecodedDecisions:
     """Readable decisions as columns, before clocks and de-duplication.
 
-    ``units`` is empty when none was sent.
+    ``units`` is empty when none was sent. ``probes`` has the rows that call themselves probes;
+    those in doubt about their signature are coded as production.
     """
 
     texts: list[str]
@@ -46,13 +49,15 @@ class DecodedDecisions:
     offsets: Int64s
     items: Int64s
     timestamps: Int64s
+    probes: Mapping[int, ProbeDecision | Doubt]
 
 
 class DecisionCodec:
     """Decodes and codes decisions."""
 
-    def __init__(self, coder: Coder, coding: Coding) -> None:
+    def __init__(self, coder: Coder, coding: Coding, probes: ProbePolicy = NO_KEY) -> None:
         self._coder = coder
+        self._policy = probes
         self._edges = np.array(coding.score_bands, np.float64)
         self._null_band = coding.bands - 1
         self._reader = Reader(FastDecision)
@@ -61,24 +66,41 @@ class DecisionCodec:
         """Columns of all readable decisions of a batch."""
         self._coder.trim()
         decoded = self._reader.read(records, letters)
-        codes = self._codes(decoded.events)
-        if -1 in codes:
-            decoded, codes = self._code_new(decoded, codes, letters)
+        known = self._codes(decoded.events)
+        if -1 in known:
+            decoded, known = self._code_new(decoded, known, letters)
         events, n = decoded.events, len(decoded.events)
+        codes, ts = np.array(known, np.int64), _micros((e.decided_at for e in events), n)
+        probes = self._judged(events, codes, ts)
         scores = np.array([event.judge_score for event in events], np.float64)
         bands = np.searchsorted(self._edges, scores, side="right")
         units = [event.unit for event in events]
         return DecodedDecisions(
             texts=[event.decision_id for event in events],
             units=units if any(units) else [],
-            ts=_micros((event.decided_at for event in events), n),
-            codes=np.array(codes, np.int64),
+            ts=ts,
+            codes=self._without_unsigned(codes, probes),
             bands=np.where(np.isnan(scores), self._null_band, bands).astype(np.int64),
             requested=np.fromiter((event.label_requested for event in events), np.bool_, n),
             offsets=decoded.offsets,
             items=decoded.items,
             timestamps=decoded.timestamps,
+            probes=probes,
         )
+
+    def _judged(
+        self, events: Sequence[FastDecision], codes: Int64s, ts: Int64s
+    ) -> dict[int, ProbeDecision | Doubt]:
+        rows = self._coder.probe_rows(codes).tolist()
+        return {row: self._policy.judge(events[row], int(ts[row])) for row in rows}
+
+    def _without_unsigned(
+        self, codes: Int64s, probes: Mapping[int, ProbeDecision | Doubt]
+    ) -> Int64s:
+        unsigned = [row for row, judged in probes.items() if judged is Doubt.UNSIGNED]
+        if unsigned:
+            codes[unsigned] = self._coder.as_production(codes[unsigned])
+        return codes
 
     def _codes(self, events: Sequence[FastDecision]) -> list[int]:
         get = self._coder.codes.get

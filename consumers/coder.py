@@ -134,6 +134,7 @@ class Coder:
         self._key_bytes = self._stray_bytes = 0
         self._said: dict[Meaning, _Said] = {}
         self._meanings: list[Meaning] = []
+        self._production: dict[int, int] = {}
         self._table = np.zeros((256, len(self._codings) * self._coding.bands), np.int64)
         self._keep: list[float] = []
         self._unlisted: dict[str, list[int]] = {name: [] for name in self._names}
@@ -183,12 +184,19 @@ class Coder:
         unlisted = [name for name, value in values.items() if value not in self._listed[name]]
         for name in unlisted:
             self.unlisted.add(name, values[name])
-        said = self._said.setdefault(meaning, _Said(meaning))
-        code = self._code(said, min(1.0, self._coding.audit_rates[rate] / audit_p), unlisted)
+        keep = min(1.0, self._coding.audit_rates[rate] / audit_p)
+        said = self._said_as(meaning)
+        code = self._code(said, keep, unlisted)
+        if meaning[-1]:
+            production = self._said_as((*meaning[:-1], False))
+            self._production[code] = self._code(production, keep, unlisted)
         said.keys += 1
         endless = bool(unlisted) or meaning[1] == OTHER or said.keys > MAX_SPELLINGS
         self._remember(key, code, endless)
         return code
+
+    def _said_as(self, meaning: Meaning) -> _Said:
+        return self._said.setdefault(meaning, _Said(meaning))
 
     def _code(self, said: _Said, keep: float, unlisted: Iterable[str]) -> int:
         """One code for all keys that say the same."""
@@ -267,6 +275,18 @@ class Coder:
         """Route code of each decision."""
         table = np.array([meaning[2] for meaning in self._meanings], np.int64)
         return table[codes]
+
+    def probe_rows(self, codes: Int64s) -> Int64s:
+        """Rows that call themselves probes; none at once where none was ever read."""
+        if not self._production:
+            return np.empty(0, np.int64)
+        is_probe = np.zeros(len(self._meanings), np.bool_)
+        is_probe[list(self._production)] = True
+        return np.flatnonzero(is_probe[codes])
+
+    def as_production(self, codes: Int64s) -> Int64s:
+        """The codes of what says the same as these probes, as production traffic."""
+        return np.array([self._production[code] for code in codes.tolist()], np.int64)
 
     def keep_probability(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Probability with which a requested label is kept: grid rate / audit_p, at most 1."""

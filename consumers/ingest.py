@@ -18,9 +18,10 @@ from consumers.lookout import Lookout
 from consumers.ownership import Ownership
 from consumers.poison import PoisonWatch
 from consumers.pressure import paused_shards
+from consumers.probes import Doubt
 from consumers.progress import Progress, lag
 from consumers.roles import IngestPolicy, Observer, Store
-from consumers.shard import Codecs, ShardState
+from consumers.shard import Codecs, Noticed, ShardState
 from monitor.core.time import DAY
 from monitor.errors import DataLossError, FencedError, StoreError
 from monitor.ports import Clock, Polled, Records, RecordSource, Shard
@@ -239,12 +240,18 @@ class Ingest:
         self.health.store_ok = True
         self.health.stored = self._clock.monotonic()
         for state in states:
-            for attribute, number in state.settle(result.tallies[state.shard]).items():
-                self._observer.add_unknown_values(attribute, number)
+            self._tell_noticed(state.settle(result.tallies[state.shard]))
             self._tell(state)
         self._observer.flushed(self._clock.monotonic() - began)
         self._observer.observe_label_delays(result.delays, joined_at=self._clock.now())
         self._source.report({state.shard: state.committed for state in states})
+
+    def _tell_noticed(self, noticed: Noticed) -> None:
+        for attribute, number in noticed.unlisted.items():
+            self._observer.add_unknown_values(attribute, number)
+        if noticed.doubts:
+            doubts = noticed.doubts
+            self._observer.add_doubtful_probes(doubts[Doubt.UNSIGNED], doubts[Doubt.UNDECLARED])
 
     def _fenced(self, error: FencedError) -> None:
         self._own.fenced(error.shard)

@@ -100,6 +100,10 @@ class Observer(Protocol):
         """Decisions had a value outside the allow-list."""
         ...
 
+    def add_doubtful_probes(self, unsigned: int, undeclared: int) -> None:
+        """Counted decisions that called themselves probes: not signed, and of no declared set."""
+        ...
+
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
         """About how many distinct ones today, by attribute; version tuples without room, ever."""
         ...

@@ -14,8 +14,10 @@ from consumers.codec import DecisionCodec, DecodedDecisions, DecodedLabels, Labe
 from consumers.coder import Coder
 from consumers.dedupe import DuplicateFilter, duplicate_keys
 from consumers.letters import MAX_LETTERS, IdHasher, Letters
+from consumers.probes import Doubt
 from monitor.core.cells import Int64s, Route
 from monitor.core.labels import LabelColumns
+from monitor.core.probes import ProbeDecision
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.ports import (
     Claim,
@@ -44,6 +46,19 @@ class Codecs:
     lateness: int
     dedupe_window: int
     pending_all: bool
+
+
+@dataclass(slots=True)
+class Noticed:
+    """What was worth telling of counted decisions, beside their counts.
+
+    Attributes:
+        unlisted: values outside the allow-list, by attribute.
+        doubts: those that called themselves probes and are not compared, by why.
+    """
+
+    unlisted: Counter[str] = field(default_factory=Counter)
+    doubts: Counter[Doubt] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -90,7 +105,8 @@ class ShardState:
     _labels: list[LabelColumns] = field(default_factory=list)
     _other_ids: dict[tuple[int, int], int] = field(default_factory=dict)
     _letters: list[DeadLetter] = field(default_factory=list)
-    _unknown: Counter[str] = field(default_factory=Counter)
+    _probes: list[ProbeDecision] = field(default_factory=list)
+    _noticed: Noticed = field(default_factory=Noticed)
 
     @classmethod
     def of(cls, claim: Claim, codecs: Codecs, is_decisions: bool, offset: int) -> ShardState:
@@ -189,7 +205,7 @@ class ShardState:
         if not len(rows):
             return
         columns = self._columns(read, rows)
-        self._unknown.update(self.codecs.coder.unknown_values(read.codes[rows]))
+        self._noticed.unlisted.update(self.codecs.coder.unknown_values(read.codes[rows]))
         fresh = np.ones(len(rows), np.bool_)
         if self.filter is not None:
             keys = duplicate_keys(columns.ids, columns.ts)
@@ -199,6 +215,18 @@ class ShardState:
         self.tallies.counted += int(fresh.sum())
         self.tallies.duplicates += int((~fresh).sum())
         self._decisions.append(columns if fresh.all() else columns.take(fresh))
+        if read.probes:
+            self._add_probes(read, rows[fresh])
+
+    def _add_probes(self, read: DecodedDecisions, counted: Int64s) -> None:
+        """Keep those that were counted: a repeated probe is no second one."""
+        is_counted = np.zeros(len(read.ts), np.bool_)
+        is_counted[counted] = True
+        for judged in (judged for row, judged in read.probes.items() if is_counted[row]):
+            if isinstance(judged, Doubt):
+                self._noticed.doubts[judged] += 1
+            else:
+                self._probes.append(judged)
 
     def _columns(self, read: DecodedDecisions, rows: Int64s) -> DecisionColumns:
         coder, codes, requested = self.codecs.coder, read.codes[rows], read.requested[rows]
@@ -308,15 +336,16 @@ class ShardState:
             labels=labels,
             other_ids=self._other_ids,
             dead_letters=self._letters,
+            probes=self._probes,
         )
 
-    def settle(self, tallies: Tallies) -> Counter[str]:
-        """The store has it all, with these totals; returns unlisted values by attribute."""
+    def settle(self, tallies: Tallies) -> Noticed:
+        """The store has it all, with these totals; returns what there is to tell."""
         self.committed = self.next_offset
         self.held_back = self.holds_back
         self.tallies, self.stored = deepcopy(tallies), tallies
         self._decisions, self._labels, self._letters = [], [], []
-        self._other_ids = {}
+        self._other_ids, self._probes = {}, []
         self.buffered = 0
-        unknown, self._unknown = self._unknown, Counter()
-        return unknown
+        noticed, self._noticed = self._noticed, Noticed()
+        return noticed

@@ -23,6 +23,7 @@ from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.ingest import Ingest
 from consumers.letters import IdHasher
+from consumers.probes import ProbePolicy
 from consumers.roles import IngestPolicy, Observer
 from consumers.shard import Codecs
 from consumers.sources import kafka_ends
@@ -34,7 +35,7 @@ from monitor.core.time import SECOND, WINDOWS, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
 from monitor.ports import BEGINNING, Clock, IdKey, RecordSource, Shard, Start
-from monitor.settings import Settings, contract_numbers, contract_record
+from monitor.settings import Probes, Settings, contract_numbers, contract_record
 from monitor.settings.sections import DEFAULT_READER, Operations, Security, Stream
 from monitor.store import database
 from monitor.store.codings import Codings
@@ -195,6 +196,14 @@ def id_hasher(settings: Settings, engine: sa.Engine) -> IdHasher:
     return IdHasher(IdKeys(engine).in_force(id_keys(settings)))
 
 
+def probe_policy(probes: Probes) -> ProbePolicy:
+    """What probe decisions are checked against."""
+    return ProbePolicy(
+        probes.key.reveal().encode() if probes.key else None,
+        {one.digest: frozenset(one.variants) for one in probes.sets},
+    )
+
+
 def build_codecs(
     settings: Settings, engine: sa.Engine, eras: Eras, keys: Sequence[IdKey]
 ) -> Codecs:
@@ -203,7 +212,7 @@ def build_codecs(
     hasher = IdHasher(keys)
     coder = Coder(eras, settings.ingest.max_versions, live_versions(engine))
     return Codecs(
-        decisions=DecisionCodec(coder, eras.newest),
+        decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes)),
         labels=LabelCodec(hasher),
         coder=coder,
         hasher=hasher,

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.cells import COUNTERS, Counter, Counts
 from monitor.core.dominance import UnitCounts
+from monitor.core.probes import ProbeDecision
 from monitor.core.time import Grain, pane_of
 from monitor.ports import DecisionColumns, Request, ShardFlush
 from monitor.store import payload
 from monitor.store.schema import delta
 
 
-def decision_payload(decisions: DecisionColumns) -> payload.Payload:
-    """The cell increments of counted decisions, summed by (pane, cell)."""
+def decision_payload(
+    decisions: DecisionColumns, probes: Sequence[ProbeDecision] = ()
+) -> payload.Payload:
+    """The cell increments of counted decisions, summed by (pane, cell), and those of probe sets."""
     cells, cell_of = np.unique(decisions.cells, return_inverse=True)
     key = pane_of(decisions.ts, Grain.MINUTES5) * max(len(cells), 1) + cell_of
     rows, row_of = np.unique(key, return_inverse=True)
@@ -27,7 +33,7 @@ def decision_payload(decisions: DecisionColumns) -> payload.Payload:
     if len(decisions.units):
         units = UnitCounts.of(row_of, decisions.units, decisions.ts)
     keys, arrivals = decisions.keys, decisions.arrivals
-    return payload.Payload(panes, cells[positions], values, keys, arrivals, units)
+    return payload.Payload(panes, cells[positions], values, keys, arrivals, units, probes)
 
 
 def summed(body: payload.Payload) -> payload.Payload:
@@ -42,12 +48,12 @@ def summed(body: payload.Payload) -> payload.Payload:
         units = units.moved(np.searchsorted(rows, key[units.rows]))
     panes, positions = np.divmod(rows, max(len(cells), 1))
     values = total.values[alive]
-    return payload.Payload(panes, cells[positions], values, body.keys, body.arrivals, units)
+    return replace(body, panes=panes, cells=cells[positions], values=values, units=units)
 
 
 def write_delta(connection: sa.Connection, flush: ShardFlush, body: payload.Payload) -> None:
     """Append the delta; an empty one is not written, so the sequence stays gap-free."""
-    if not len(body.panes) and not len(body.keys):
+    if not len(body.panes) and not len(body.keys) and not body.probes:
         return
     shard = {"topic": flush.shard.topic, "part": flush.shard.partition}
     seq = connection.execute(

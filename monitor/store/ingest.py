@@ -203,7 +203,7 @@ class IngestStore:
             body = payload.Payload(joined.panes, joined.cells, joined.values, _NONE, _NONE)
             write_delta(connection, flush, summed(body))
         elif flush.decisions is not None:
-            write_delta(connection, flush, decision_payload(flush.decisions))
+            write_delta(connection, flush, decision_payload(flush.decisions, flush.probes))
         write_dead_letters(connection, flush, now)
         _write_tallies(connection, flush, now)
         return delays

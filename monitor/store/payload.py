@@ -1,19 +1,22 @@
 """The payload of a delta row: columns as compressed bytes.
 
-A decision shard's delta carries the keys that duplicates are recognised by; a label shard's
-does not. Only counters that occur are written, so both stay small.
+A decision shard's delta carries the keys that duplicates are recognised by, and probe decisions
+one by one; a label shard's does not. Only counters that occur are written, so both stay small.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
-from monitor.core.cells import COUNTERS, Int64s
+from monitor.core.cells import COUNTERS, Int64s, Route
 from monitor.core.dominance import UnitCounts
+from monitor.core.flips import Observed
+from monitor.core.probes import ProbeDecision
 
 _ZLIB = b"\x78"  # first byte of a zlib stream; a packed array begins with another
 
@@ -29,6 +32,7 @@ class Payload:
         keys: duplicate keys of the decisions that were counted.
         arrivals: minute of event time at which each key arrived.
         units: decisions by row and unit; None where no decision named its unit.
+        probes: decisions of declared probe sets; they are counted in the rows too.
     """
 
     panes: Int64s
@@ -37,6 +41,7 @@ class Payload:
     keys: Int64s
     arrivals: Int64s
     units: UnitCounts | None = None
+    probes: Sequence[ProbeDecision] = ()
 
 
 class _Encoded(msgspec.Struct, array_like=True):
@@ -51,6 +56,22 @@ class _Encoded(msgspec.Struct, array_like=True):
 class _EncodedUnits(_Encoded, array_like=True):
     places: bytes | None = None  # absent unless a unit was sent
     n: bytes = b""
+
+
+class _EncodedProbe(msgspec.Struct, array_like=True):
+    probe_set: str
+    pair: str
+    variant: str
+    at: int
+    route: int
+    score: float | None
+    threshold: float
+    evidence_passed: bool
+    expected_ready: bool | None
+
+
+class _EncodedProbes(_EncodedUnits, array_like=True):
+    probes: list[_EncodedProbe] = []
 
 
 class _Packed(msgspec.Struct, array_like=True):
@@ -69,11 +90,15 @@ def encode(payload: Payload) -> bytes:
         b"",
         payload.arrivals.tobytes(),
     )
-    if payload.units is None:
-        encoded = _Encoded(*columns)
+    units: tuple[bytes | None, bytes] = (None, b"")
+    if payload.units is not None:
+        units = payload.units.places.tobytes(), payload.units.n.tobytes()
+    if payload.probes:
+        encoded: _Encoded = _EncodedProbes(*columns, *units, [*map(_encoded, payload.probes)])
+    elif payload.units is not None:
+        encoded = _EncodedUnits(*columns, *units)
     else:
-        units = payload.units
-        encoded = _EncodedUnits(*columns, units.places.tobytes(), units.n.tobytes())
+        encoded = _Encoded(*columns)
     # Keys are hashes: compressing them costs the most and saves nothing.
     packed = _Packed(zlib.compress(msgspec.msgpack.encode(encoded), 1), payload.keys.tobytes())
     return msgspec.msgpack.encode(packed)
@@ -82,11 +107,11 @@ def encode(payload: Payload) -> bytes:
 def decode(data: bytes) -> Payload:
     """Unpack what :func:`encode` packed, now or before keys were left uncompressed."""
     if data[:1] == _ZLIB:
-        encoded = msgspec.msgpack.decode(zlib.decompress(data), type=_EncodedUnits)
+        encoded = msgspec.msgpack.decode(zlib.decompress(data), type=_EncodedProbes)
         keys = encoded.keys
     else:
         packed = msgspec.msgpack.decode(data, type=_Packed)
-        encoded = msgspec.msgpack.decode(zlib.decompress(packed.compressed), type=_EncodedUnits)
+        encoded = msgspec.msgpack.decode(zlib.decompress(packed.compressed), type=_EncodedProbes)
         keys = packed.keys
     panes = np.frombuffer(encoded.panes, np.int64)
     values = np.zeros((len(panes), COUNTERS), np.int64)
@@ -99,6 +124,7 @@ def decode(data: bytes) -> Payload:
         np.frombuffer(keys, np.int64),
         np.frombuffer(encoded.arrivals, np.int64),
         _units(encoded),
+        tuple(map(_decoded, encoded.probes)),
     )
 
 
@@ -106,3 +132,21 @@ def _units(encoded: _EncodedUnits) -> UnitCounts | None:
     if encoded.places is None:
         return None
     return UnitCounts(np.frombuffer(encoded.places, np.int64), np.frombuffer(encoded.n, np.int64))
+
+
+def _encoded(probe: ProbeDecision) -> _EncodedProbe:
+    seen = probe.observed
+    return _EncodedProbe(
+        *(probe.probe_set, probe.pair, probe.variant, probe.at),
+        *(seen.route, seen.score, seen.threshold, seen.evidence_passed),
+        probe.expected_ready,
+    )
+
+
+def _decoded(packed: _EncodedProbe) -> ProbeDecision:
+    route = Route(packed.route)
+    return ProbeDecision(
+        *(packed.probe_set, packed.pair, packed.variant, packed.at),
+        Observed(route, packed.score, packed.threshold, packed.evidence_passed),
+        packed.expected_ready,
+    )

@@ -26,6 +26,7 @@ from pipeline import (
     settings_with,
     total,
 )
+from signed_probes import signed
 
 from monitor.commands import wiring
 from monitor.core.time import HOUR, to_micros
@@ -179,7 +180,7 @@ def tick(at: datetime) -> tuple[list[Event], list[Event]]:
     """A probe and its label, to move event time."""
     key = f"tick-{at:%m-%d}"
     probe = lesson.decision(key, at, 0.9, traffic="probe", attributes={"channel": "chat"})
-    return [probe], [lesson.label(key, at, True)]
+    return [signed(probe)], [lesson.label(key, at, True)]
 
 
 def test_the_old_key_is_destroyed_after_the_horizon(tmp_path: Path, url: str | None) -> None:

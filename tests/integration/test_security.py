@@ -21,6 +21,7 @@ from kafka.admin import ResourceType
 from pipeline import read_counts
 from running import Running
 from secured_kafka import CLIENT, SecuredKafka
+from signed_probes import WITH_KEY
 
 from monitor.commands.check import command as check
 from monitor.commands.wiring import kafka_source
@@ -89,6 +90,7 @@ class Site:
             "SLICEWATCH__STREAM__GROUP_ID": self.name,
             "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
             "SLICEWATCH__STORE__URL": f"sqlite:///{self.folder}/store.db",
+            **WITH_KEY,
             **{SECURITY + key.upper(): value for key, value in settings.items() if value},
         }
 

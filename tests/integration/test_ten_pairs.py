@@ -10,6 +10,7 @@ import lesson
 import pytest
 from brokers import Broker
 from running import Running
+from signed_probes import WITH_KEY
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 SLICES = ("language_variety=formal", "language_variety=conversational")
@@ -31,6 +32,7 @@ def environment(kafka: Broker, topic_name: str, tmp_path: Path) -> dict[str, str
         "SLICEWATCH__STREAM__GROUP_ID": topic_name[-8:],
         "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
         "SLICEWATCH__STORE__URL": f"sqlite:///{tmp_path}/store.db",
+        **WITH_KEY,
     }
 
 

@@ -15,6 +15,7 @@ import pytest
 from brokers import Broker
 from prometheus_client.parser import text_string_to_metric_families as parse
 from running import Running, free_port
+from signed_probes import WITH_KEY
 
 from alerts import catalogue
 from monitor.core.snapshot import decode
@@ -92,6 +93,7 @@ def site(kafka: Broker, topic_name: str, tmp_path: Path) -> Iterator[Site]:
         "SLICEWATCH__STREAM__GROUP_ID": topic_name[-8:],
         "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
         "SLICEWATCH__STORE__URL": f"sqlite:///{tmp_path}/store.db",
+        **WITH_KEY,
         "SLICEWATCH__SERVER__OPERATIONS__PORT": str(operations),
     }
     for i, (name, token) in enumerate(TOKENS.items()):

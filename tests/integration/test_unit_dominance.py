@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 from histories import Event
 from pipeline import DECISIONS, SETTINGS, Pipeline, settings_with
+from signed_probes import signed
 
 from monitor.core.blocks import blocks_kept
 from monitor.core.snapshot import decode
@@ -278,8 +279,7 @@ def test_what_counts_are_units_of_production_decisions_each_once(tmp_path: Path)
     plain = [traffic._event(0, number) for number in range(30)]
     for event in plain[:10]:
         del event["unit"]
-    for event in plain[20:]:
-        event["traffic"] = "probe"
+    plain[20:] = [signed(event | {"traffic": "probe"}) for event in plain[20:]]
     with Pipeline(tmp_path, max_records=10, text=TEXT) as pipeline:
         pipeline.worker()
         messages = [json.dumps(event).encode() for event in [*plain, *plain[10:15]]]

@@ -41,6 +41,7 @@ from pipeline import (
     total,
 )
 from postgres import PostgresServer
+from signed_probes import signed
 from stored import sum_counts
 
 from monitor.commands import wiring
@@ -400,7 +401,8 @@ def _labelled(label: dict[str, Any]) -> str:
 
 
 def _closing(history: Histories) -> dict[str, Any]:
-    return history._decision(10**6) | {"decided_at": "2026-06-19T23:59:00Z", "traffic": "probe"}
+    last = {"decided_at": "2026-06-19T23:59:00Z", "traffic": "probe"}
+    return signed(history._decision(10**6) | last)
 
 
 def _clean(pipeline: Pipeline, pick: random.Random) -> None:

@@ -25,6 +25,7 @@ import lesson
 import msgspec
 import pandas as pd
 import pytest
+from signed_probes import signed
 
 from monitor.core.time import to_datetime
 
@@ -131,9 +132,8 @@ class History:
         last = to_datetime(int(self.frame["decided"].max()))
         at = last.replace(minute=0, second=0, microsecond=0) + pd.Timedelta(minutes=90)
         attributes = {"sex": "1", "rac1p": "1"}
-        return msgspec.json.encode(
-            lesson.decision(f"close-{number}", at, 0.9, traffic="probe", attributes=attributes)
-        )
+        probe = lesson.decision(f"close-{number}", at, 0.9, traffic="probe", attributes=attributes)
+        return msgspec.json.encode(signed(probe))
 
 
 def messages(events: Iterable[bytes], size: int = 500) -> Iterator[bytes]:

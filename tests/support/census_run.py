@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import signed_probes
 from brokers import Broker
 from census import EXAMPLES, History, messages
 from id_keys import WITH_KEY
@@ -75,6 +76,7 @@ def consume(broker: Broker, history: History, name: str, folder: Path) -> Consum
         "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
         "SLICEWATCH__STORE__URL": url,
         **WITH_KEY,
+        **signed_probes.WITH_KEY,
     }
     with Running(folder, ["run", "--settings", str(SETTINGS)], environment) as service:
         store = folder / "kafka.db"

@@ -6,12 +6,14 @@ batches, offsets or clocks: exactly-once means that none of them can be seen in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from hashlib import blake2b
 from typing import Any
+
+import signed_probes
 
 Event = Mapping[str, Any]
 KINDS = ("initial", "correction", "adjudication", "retraction")
@@ -22,7 +24,10 @@ FIRST_MONDAY = date(1969, 12, 29)
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings that decide what is counted where; ``later_keys`` by their first day."""
+    """The settings that decide what is counted where; ``later_keys`` by their first day.
+
+    ``is_probe`` decides which of those that call themselves probes are.
+    """
 
     attributes: Mapping[str, Sequence[str]]
     id_key: bytes
@@ -30,6 +35,7 @@ class Rules:
     bands: Sequence[float] = (0.70, 0.90)
     rates: Sequence[float] = (1.0, 0.5, 0.25)
     remember_all: bool = False
+    is_probe: Callable[[Event], bool] = signed_probes.is_probe
 
 
 @dataclass
@@ -39,6 +45,9 @@ class Expected:
     counts: dict[tuple[Any, ...], dict[str, int]] = field(default_factory=dict)
     decisions: int = 0
     thinned: set[str] = field(default_factory=set)
+    probes: list[tuple[Any, ...]] = field(default_factory=list)
+    unsigned: int = 0
+    undeclared: int = 0
 
 
 def instant(text: str) -> datetime:
@@ -98,7 +107,7 @@ def cell(rules: Rules, decision: Event) -> tuple[Any, ...]:
         band,
         rate(rules, decision["audit_p"]),
         decision["evidence_passed"],
-        decision.get("traffic", "production") == "probe",
+        rules.is_probe(decision),
     )
 
 
@@ -180,7 +189,26 @@ def count(rules: Rules, decisions: Iterable[Event], labels: Iterable[Event]) -> 
             own |= label_counters(answers, at)
         _add(expected, cell(rules, decision), panes(at), own)
         expected.decisions += 1
+        if decision.get("traffic") == "probe":
+            _add_probe(rules, expected, decision)
     return expected
+
+
+def _add_probe(rules: Rules, expected: Expected, decision: Event) -> None:
+    declared = (
+        decision.get("probe_set") == signed_probes.DIGEST
+        and decision.get("pair_id") is not None
+        and decision.get("variant") in signed_probes.VARIANTS
+    )
+    if not rules.is_probe(decision):
+        expected.unsigned += 1
+    elif not declared:
+        expected.undeclared += 1
+    else:
+        at = (instant(decision["decided_at"]) - EPOCH) // timedelta(microseconds=1)
+        names = ("pair_id", "variant", "route", "judge_score", "threshold", "evidence_passed")
+        said = (decision[name] for name in names)
+        expected.probes.append((at, *said, decision.get("expected_ready")))
 
 
 def _add(

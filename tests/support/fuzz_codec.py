@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import signed_probes
 import sqlalchemy as sa
 from hostile_events import CHANNELS, NAME, SECRET, TIMESTAMPS, Message, batches
 from hypothesis import strategies as st
@@ -24,6 +25,8 @@ from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import MAX_NESTED_BYTES, Coder
 from consumers.events import MAX_EVENTS_PER_MESSAGE, Decision, FastDecision, Label
 from consumers.letters import REASONS, IdHasher, Letters
+from consumers.probe_signing import is_signed
+from consumers.probes import ProbePolicy
 from consumers.shard import Codecs, ShardState
 from monitor.core.atoms import OTHER, content_id
 from monitor.core.cells import Route, Stratum
@@ -35,6 +38,7 @@ from monitor.store.ingest import decision_payload
 
 CODING = Coding((Attribute(NAME, CHANNELS),), score_bands=(0.7, 0.9), audit_rates=(1.0, 0.5))
 HASHER = IdHasher.of(b"key")
+POLICY = ProbePolicy(signed_probes.KEY.encode(), {signed_probes.DIGEST: frozenset({"formal"})})
 MAX_VERSIONS = 8
 EACH = 200  # decisions in a batch of the flood
 FEW = 50  # longer arrays are the same few bytes again and again
@@ -62,7 +66,7 @@ class Reading:
 
     def __init__(self, max_versions: int = 10_000) -> None:
         self.coder = Coder(Eras.always(CODING), max_versions)
-        self.decisions = DecisionCodec(self.coder, CODING)
+        self.decisions = DecisionCodec(self.coder, CODING, POLICY)
         self.labels = LabelCodec(HASHER)
 
     def read(self, batch: Records) -> Read:
@@ -89,7 +93,8 @@ class Reading:
             coder.routes(read.codes),
             coder.keep_probability(read.codes),
         )
-        return list(zip(read.texts, *(column.tolist() for column in columns), strict=True))
+        probes = [read.probes.get(row) for row in range(len(read.texts))]
+        return list(zip(read.texts, *(c.tolist() for c in columns), probes, strict=True))
 
 
 def records(topic: str, values: Sequence[Message], start: int = 0, stamp: int = 7) -> Records:
@@ -239,7 +244,7 @@ def _cell(decision: Decision) -> int:
         CODING.band(decision.judge_score),
         CODING.rate_index(decision.audit_p),
         decision.evidence_passed,
-        decision.traffic == "probe",
+        decision.traffic == "probe" and is_signed(decision, POLICY.key or b""),
     ).code
     return content_id(f"{content_id(f'{NAME}={value}')}/{content_id(version)}/{stratum}")
 
@@ -288,8 +293,9 @@ def _check_totals(state: ShardState, topic: str, messages: int) -> None:
     assert totals.balance == 0
     if flush.decisions is None:
         return
-    body = decision_payload(flush.decisions)
+    body = decision_payload(flush.decisions, flush.probes)
     again = payload.decode(payload.encode(body))
+    assert again.probes == tuple(flush.probes)
     assert again.values.sum() == body.values.sum()
     assert int(again.values[:, 0].sum()) == totals.counted
     assert topic == DECISIONS

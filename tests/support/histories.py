@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from signed_probes import DIGEST, VARIANTS, signed
+
 Event = dict[str, Any]
 
 START = datetime(2026, 5, 30, 13, 0, tzinfo=UTC)  # a Saturday: days, an ISO week and a month turn
@@ -28,6 +30,7 @@ class Histories:
     def __init__(self, seed: int, decisions: int, hours: float = 60.0) -> None:
         self.random = random.Random(seed)
         self._reviewers = random.Random(f"reviewers {seed}")
+        self._probes = random.Random(f"probes {seed}")
         self._hours = hours
         self.decisions = [self._decision(i) for i in range(decisions)]
         self.labels = [label for d in self.decisions for label in self._labels(d)]
@@ -53,8 +56,27 @@ class Histories:
             "label_requested": pick.random() < 0.8,
         }
         if pick.random() < 0.1:
-            event |= {"traffic": "probe", "pair_id": "p", "variant": "v", "expected_ready": True}
+            return self._probe(event)
         return event
+
+    def _probe(self, event: Event) -> Event:
+        """Mostly of the declared set; some are of nothing declared, and some are not signed."""
+        pick = self._probes
+        event |= {
+            "traffic": "probe",
+            "pair_id": pick.choice(("p1", "p1", "p2", "p3", None)),
+            "variant": pick.choice((*VARIANTS * 4, "pirate", None)),
+            "probe_set": pick.choice((DIGEST,) * 7 + ("0" * 64, None)),
+            "expected_ready": pick.choice((True, False, None)),
+        }
+        how = pick.random()
+        if how < 0.1:
+            return event
+        if how < 0.2:
+            return signed(event, "a key of somebody else")
+        if how < 0.3:
+            return signed(event) | {"threshold": 0.71}
+        return signed(event)
 
     def _labels(self, decision: Event) -> list[Event]:
         number = self.random.choice((0, 0, 1, 1, 1, 2, 3, 5))

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 
 import lesson
+import signed_probes
 from hypothesis import strategies as st
 
 Pairs = list[tuple[bytes, bytes]]
@@ -117,6 +118,9 @@ def _valid_decision(draw: st.DrawFn) -> Pairs:
     )
     if draw(st.booleans()):
         event |= {"traffic": "probe", "unit": "u", "expected_ready": True, "judge_score": None}
+        event |= {"pair_id": "p", "variant": "formal", "probe_set": signed_probes.DIGEST}
+        event |= {"signature": draw(st.sampled_from(["x", "0" * 64, "\u00e9" * 64]))}
+        event = draw(st.sampled_from([event, signed_probes.signed(event)]))
     return _pairs(event)
 
 

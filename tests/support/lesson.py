@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from signed_probes import signed
+
 # pair, ready, channel, score formal, score conversational
 PAIRS = (
     ("p1", True, "chat", 0.92, 0.88),
@@ -78,7 +80,8 @@ def labels() -> Iterator[dict[str, object]]:
 def tick() -> dict[str, object]:
     """A probe two days later: no production number knows it, but it closes the panes."""
     attributes = {"language_variety": "formal", "channel": "chat"}
-    return decision("tick", START + timedelta(days=2), 0.9, traffic="probe", attributes=attributes)
+    at = START + timedelta(days=2)
+    return signed(decision("tick", at, 0.9, traffic="probe", attributes=attributes))
 
 
 def encode(events: Iterator[dict[str, object]]) -> list[bytes]:

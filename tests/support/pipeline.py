@@ -21,6 +21,7 @@ from typing import Any
 import id_keys
 import msgspec
 import numpy.typing as npt
+import signed_probes
 import sqlalchemy as sa
 from stored import check_released
 
@@ -75,7 +76,7 @@ reason = "test"
 min_positives = 1
 min_negatives = 1
 window = "7d"
-"""
+{signed_probes.TABLES}"""
 
 Cell = tuple[str, int, str, str, str, int, int, bool, bool]
 """(grain, pane, atom, version, route, band, rate, evidence_passed, probe)."""
@@ -106,6 +107,8 @@ class Seen:
     parked: set[Shard] = field(default_factory=set)
     unlisted: dict[str, int] = field(default_factory=dict)
     versions_turned_away: int = 0
+    unsigned: int = 0
+    undeclared: int = 0
 
     def set_shard(
         self,
@@ -134,6 +137,10 @@ class Seen:
 
     def add_unknown_values(self, attribute: str, count: int) -> None:
         self.unknown[attribute] += count
+
+    def add_doubtful_probes(self, unsigned: int, undeclared: int) -> None:
+        self.unsigned += unsigned
+        self.undeclared += undeclared
 
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
         self.unlisted, self.versions_turned_away = dict(unlisted), versions_turned_away
@@ -245,6 +252,10 @@ class Pipeline:
         """What may be published and what is held back are together what was counted."""
         check_released(self.engine, kept_since(self.engine, self.settings).get("1h", 0))
 
+    def check_probes(self, expected: Sequence[tuple[Any, ...]]) -> None:
+        """Every decision of the declared set came out of the store once."""
+        assert read_probes(self.engine) == sorted(expected, key=str)
+
     def statuses(self) -> list[ShardStatus]:
         return read_statuses(self.engine)
 
@@ -339,6 +350,18 @@ def read_counts(engine: sa.Engine) -> Counted:
         if kept:
             counted[(GRAINS[grain], pane, atom, version or "", *stratum_of(stratum))] = kept
     return counted
+
+
+def read_probes(engine: sa.Engine) -> list[tuple[Any, ...]]:
+    """Probe decisions of all deltas, by what they say, sorted."""
+    deltas = EvaluatorStore(engine, DECISIONS).deltas({}, 1_000_000)
+    found = []
+    for probe in (probe for delta in deltas for probe in delta.probes):
+        assert probe.probe_set == signed_probes.DIGEST
+        seen = probe.observed
+        said = (seen.route.name.lower(), seen.score, seen.threshold, seen.evidence_passed)
+        found.append((probe.at, probe.pair, probe.variant, *said, probe.expected_ready))
+    return sorted(found, key=str)
 
 
 def stratum_of(code: int) -> tuple[str, int, int, bool, bool]:
