@@ -28,8 +28,8 @@ _ADVICE = (
         stage_name(_BEHIND, Cause.JUDGE_SCORE),
         "Hypothesis: the judge scores the form and not only the content. Say in the rubric what "
         "must not count, give it reviewed examples of both forms, check calibration by slice; "
-        "judge it on the held-out pairs. More training data of one form is worth trying only if its "
-        "shortage has been located (--dataset).",
+        "judge it on the held-out pairs. More training data of one form is worth trying only if "
+        "its shortage has been located (--dataset).",
         "Rewriting customers' text; a lower threshold for all (it serves more unclear replies); "
         "making the better slice worse (levelling down). Thresholds by slice leave the scores as "
         "they are and treat people by their attribute: a decision for product and legal, not a "

@@ -16,12 +16,10 @@ from itertools import combinations
 
 from monitor.audit.model import Compared, Pair, Row
 from monitor.core.atoms import MISSING
-from monitor.errors import SlicewatchError
+from monitor.errors import AuditError
 
 MAX_VARIANTS = 50
 """Variants of one pair: without a reference every two are compared, 50 make 1,225 comparisons."""
-UNNAMED_AXIS = "variant"
-"""What is compared where neither the attributes nor the set's axis say it."""
 
 
 def comparisons(pairs: Sequence[Pair], references: Mapping[str, str]) -> tuple[Compared, ...]:
@@ -30,36 +28,21 @@ def comparisons(pairs: Sequence[Pair], references: Mapping[str, str]) -> tuple[C
     Every variant is in at least one, but for those whose expected outcome no other shares.
 
     Args:
-        pairs: complete pairs.
+        pairs: complete pairs; no two variants of one have the same attributes.
         references: by attribute, the value that others are compared with. Where an attribute has
             none, or none of the variants has it, the variant whose name sorts first is the
             reference of every two.
 
     Raises:
-        SlicewatchError: if a pair has more than :data:`MAX_VARIANTS` variants.
+        AuditError: if a pair has more than :data:`MAX_VARIANTS` variants.
     """
     found = (one for pair in pairs for one in _of_pair(pair, references))
     return tuple(sorted(found, key=_order))
 
 
 def values(row: Row, by: Iterable[str]) -> dict[str, str]:
-    """The slice that a variant stands for on what is compared.
-
-    Attributes that the row lacks are :data:`MISSING`; an axis that is no attribute has the
-    variant's name as its value.
-    """
-    attributes = row.item.attributes
-    other = row.item.variant if _outside(row, by) else MISSING
-    return {name: attributes.get(name, other) for name in by}
-
-
-def _outside(row: Row, by: Iterable[str]) -> bool:
-    """Whether what is compared is no attribute, but the axis that the set names."""
-    return list(by) == [_axis(row.item.axis)] and not row.item.attributes.keys() & set(by)
-
-
-def _axis(name: str) -> str:
-    return name or UNNAMED_AXIS
+    """The slice that a variant stands for on what is compared."""
+    return {name: _value(row, name) for name in by}
 
 
 def _order(compared: Compared) -> tuple[str, tuple[str, ...], str, str]:
@@ -73,7 +56,7 @@ def _order(compared: Compared) -> tuple[str, tuple[str, ...], str, str]:
 
 def _of_pair(pair: Pair, references: Mapping[str, str]) -> Iterator[Compared]:
     if len(pair.rows) > MAX_VARIANTS:
-        raise SlicewatchError(
+        raise AuditError(
             f"a pair has {len(pair.rows)} variants and at most {MAX_VARIANTS} can be compared: "
             "make several pairs of it"
         )
@@ -88,7 +71,7 @@ def _of_matched(
     pair: Pair, rows: Sequence[Row], references: Mapping[str, str]
 ) -> Iterator[Compared]:
     """Comparisons of variants that should take the same route."""
-    isolated = [*_alike(pair, rows), *_one_attribute(pair, rows, references)]
+    isolated = list(_one_attribute(pair, rows, references))
     yield from isolated
     seen = {row.item.variant for one in isolated for row in (one.reference, one.variant)}
     first = _reference_variant(rows, references)
@@ -97,13 +80,6 @@ def _of_matched(
         rest = [row for row in rest if row.item.variant not in seen]
     for row in rest:
         yield Compared(pair.id, _differing(first, row), first, row)
-
-
-def _alike(pair: Pair, rows: Sequence[Row]) -> Iterator[Compared]:
-    """Variants with the same attributes: what differs is told by the set's axis alone."""
-    for group in _groups(rows, leave_out=None):
-        for reference, variant in combinations(group, 2):
-            yield Compared(pair.id, (_axis(pair.axis),), reference, variant)
 
 
 def _one_attribute(
@@ -118,18 +94,13 @@ def _one_attribute(
 
 def _sides(group: Sequence[Row], name: str, reference: str | None) -> Iterator[tuple[Row, Row]]:
     """Who is compared with whom along one attribute, the reference first."""
-    has = [row for row in group if row.item.attributes.get(name) == reference]
-    if reference is None or not has:
-        for one, other in combinations(group, 2):
-            if _value(one, name) != _value(other, name):
-                yield one, other
-        return
-    for row in group:
-        if _value(row, name) != reference:
-            yield has[0], row
+    first = next((row for row in group if _value(row, name) == reference), None)
+    if first is None:
+        return combinations(group, 2)
+    return ((first, row) for row in group if row is not first)
 
 
-def _groups(rows: Sequence[Row], leave_out: str | None) -> Iterable[list[Row]]:
+def _groups(rows: Sequence[Row], leave_out: str) -> Iterable[list[Row]]:
     """Rows with the same attributes but for one; each group sorted by variant, as the rows are."""
     found: dict[frozenset[tuple[str, str]], list[Row]] = defaultdict(list)
     for row in rows:
@@ -142,8 +113,8 @@ def _reference_variant(rows: Sequence[Row], references: Mapping[str, str]) -> Ro
     """The variant with the most reference values; of equals the one whose name sorts first."""
 
     def order(row: Row) -> tuple[int, str]:
-        has = [row.item.attributes.get(name) == value for name, value in references.items()]
-        return -sum(has), row.item.variant
+        has = sum(_value(row, name) == value for name, value in references.items())
+        return -has, row.item.variant
 
     return min(rows, key=order)
 

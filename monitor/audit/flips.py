@@ -184,4 +184,4 @@ def _p_value(behind: Sequence[Compared]) -> float:
         tables[nth[one.pair]][_way(one)] += flipped(one)
         nth[one.pair] += 1
     each = [mcnemar(t[Direction.HELD_BACK], t[Direction.SERVED]) for t in tables.values()]
-    return min(1.0, len(each) * min(each, default=1.0))
+    return min([1.0, *(len(each) * p for p in each)])

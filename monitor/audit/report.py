@@ -62,16 +62,20 @@ class ShownFlip:
 class FlipCounts:
     """How often pairs flipped on one axis; the evidence gate is held outside.
 
+    Exact for a synthetic set. Of real people these are pairs, not comparisons, and each number is
+    one that the truth is at least; 0 says fewer than k, or too close to the whole to be shown.
+
     Attributes:
         by: attributes compared, joined by ``+``.
         compared: matched comparisons behind the evidence gate (both variants passed it).
         flips: those of them that took different routes.
         directions: flips by direction.
         stages: all flips, those of the evidence gate too, by stage and cause
-            (``evidence_gate``, ``judge_or_route/judge_score``, ...).
-        at_gate: flips of the evidence gate.
-        p_value: McNemar's exact two-sided test on the flips; 1 without any. None where withheld.
-        withheld: fewer than k comparisons: every number is 0 and says nothing.
+            (``evidence_gate``, ``judge_or_route/judge_score``, ...); zeros are absent.
+        at_gate: flips that are held outside, since the gate stopped one of the variants or both.
+        p_value: McNemar's exact two-sided test on the flips, corrected where pairs have several
+            comparisons; 1 without any flip. None of real people.
+        withheld: too few for any number: every one is 0 and says nothing.
     """
 
     by: str
@@ -175,12 +179,12 @@ class WhatIfLine:
 
     Attributes:
         threshold: applied to every variant.
-        current: whether it is the one that decided.
+        current: whether it is among those that decided.
         flips: comparisons behind the evidence gate with different routes.
-        tpr: by slice of the first declared single-attribute group-by.
-        fpr: the same.
-        tpr_gap: largest gap to the reference.
-        fpr_gap: largest gap to the reference.
+        tpr: by slice text, of one attribute; None without ready variants behind the gate.
+        fpr: the same of those that are not ready.
+        tpr_gap: largest gap to the reference slice; without one between any two.
+        fpr_gap: the same.
     """
 
     threshold: float
@@ -251,13 +255,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The candidate against the baseline on the same pairs (``pair/variant`` where of one variant).
+    """The candidate against the baseline on the same pairs.
 
     Attributes:
-        repaired: flips of the baseline that are none any more.
+        repaired: flips of the baseline that are none any more, by pair (``pair/reference/variant``
+            where a pair has several comparisons).
         still_failing: flips of both.
         newly_failing: flips of the candidate alone.
-        newly_held_back: ready variants that the baseline served and the candidate does not.
+        newly_held_back: ready variants that the baseline served and the candidate does not, as
+            ``pair/variant``.
         newly_served: not ready ones that the candidate serves and the baseline did not.
         sentence: what may be said of it.
     """

@@ -125,9 +125,9 @@ def what_if(
         compared: comparisons; those behind the evidence gate are counted.
         pairs: whose variants TPR and FPR are of, each variant once.
         attribute: whose slices they are given for.
-        thresholds: to be tried; by default the scores themselves, each of them the threshold from
-            which on another variant is not served, evenly thinned to :data:`MAX_THRESHOLDS`. Those
-            that decided are always among them.
+        thresholds: to be tried; by default the scores themselves, each the highest threshold at
+            which that variant is served; evenly thinned to :data:`MAX_THRESHOLDS`. Those that
+            decided are always among them.
         reference: value of the attribute that gaps are taken to; without one the gap is the
             largest between two slices.
     """
