@@ -143,8 +143,8 @@ PART = Part(
     checks=CHECKS,
     supports=(SupportCheck(Metric.TPR, CONVERSATIONAL, 6, 50, met=False),),
     calibration=(
-        CalibrationLine(CONVERSATIONAL, "0.70-0.89", 3, ShownRate(1.0, 0.438, 1.0, 3), False),
-        CalibrationLine(FORMAL, "0.90+", 1, ShownRate(1.0, 0.2065, 1.0, 1), False),
+        CalibrationLine(CONVERSATIONAL, "0.70 to 0.90", 3, ShownRate(1.0, 0.438, 1.0, 3), False),
+        CalibrationLine(FORMAL, "0.90 and above", 1, ShownRate(1.0, 0.2065, 1.0, 1), False),
     ),
     what_if=(
         WhatIfLine(0.65, False, 2, {FORMAL: 1.0}, {FORMAL: 0.5}, 1 / 3, 0.5),

@@ -19,7 +19,9 @@ def test_the_decision_comes_first_and_details_are_folded() -> None:
 
     assert short.startswith("## \u274c Matched-pair audit of ten-pairs 1: BLOCKED\n")
     assert headings(short) == ["Release decision", "Flips", "Contract checks"]
-    assert {"Slices", "Support", "Calibration", "Other thresholds"} <= set(headings(folded))
+    assert {"Slices by language\\_variety", "Support", "Calibration", "Other thresholds"} <= set(
+        headings(folded)
+    )
     assert folded.endswith("\n</details>\n")
     assert f"- content hash: {made.BLOCKED.digest}" in folded
 
@@ -52,7 +54,7 @@ def test_marks_do_not_stand_alone() -> None:
     assert "\u2705 met" in text
     assert "\u274c MISSING" in text
     assert "\u2705 PASS" in text
-    assert "\u26a0\ufe0f insufficient" in text
+    assert "\u26a0\ufe0f INSUFFICIENT<br>SUPPORT" in text
 
 
 def test_text_is_neither_markup_nor_a_mention_nor_a_table() -> None:

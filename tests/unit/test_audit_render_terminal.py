@@ -36,11 +36,11 @@ def test_flips_are_first_and_the_decision_is_last() -> None:
     assert titles(made.COMPARED)[:-1] == [
         "Flips",
         "Flips by axis",
-        "Slices",
+        "Slices by language_variety",
         "Contract checks",
         "Support",
         "Calibration",
-        "Intersections",
+        "Intersections: channel+language_variety",
         "Other thresholds",
         "Candidate and baseline",
         "Slices of both",
@@ -95,25 +95,38 @@ def test_the_counts_of_an_axis() -> None:
 
 
 def test_rates_have_their_interval_and_what_they_rest_on() -> None:
-    said = section("Slices", made.BLOCKED)
+    said = section("Slices by language_variety", made.BLOCKED)
 
     assert "formal 60.0 % 83.3 % 6 25.0 % 4 0.0 %" in said
     assert "(43.6-97.0 %) insufficient (4.6-69.9 %) insufficient" in said
     assert "conversational 30.0 % 50.0 % 6 0.0 % 4 -" in said
     assert "(18.8-81.2 %)" in said
     assert "chat" not in said
-    assert "chat, conversational - 100.0 % 3" in section("Intersections", made.BLOCKED)
+    joint = section("Intersections: channel+language_variety", made.BLOCKED)
+    assert "chat, conversational - 100.0 % 3" in joint
 
 
 def test_a_check_says_what_the_point_and_what_the_interval_says() -> None:
-    tpr, fpr = section("Contract checks", made.BLOCKED).splitlines()[-2:]
+    found = section("Contract checks", made.BLOCKED)
 
-    assert tpr == (
-        "TPR gap at most conversational formal 10.0 33.3 FAIL -17.2 to 67.4 insufficient_support "
+    for name, numbers in (("TPR", "33.3 FAIL -17.2 to 67.4"), ("FPR", "25.0 FAIL -28.1 to 69.9")):
+        assert (
+            f"language_variety conversational {name} gap at most {numbers} INSUFFICIENT \n"
+            " against formal 10.0 points SUPPORT \n"
+        ) in f"{found}\n"
+
+
+def test_a_gap_between_other_pairs_is_said_to_be_one() -> None:
+    check = replace(made.CHECKS[0], against="complement", matched=False)
+    part = replace(made.PART, checks=(check,))
+    said = section(
+        "Contract checks", replace(made.BLOCKED, baseline=replace(made.BASELINE, parts=(part,)))
     )
-    assert fpr == (
-        "FPR gap at most conversational formal 10.0 25.0 FAIL -28.1 to 69.9 insufficient_support "
-    )
+
+    assert "against all" in said
+    assert "(other pairs)" in said
+    assert "says nothing of how a wording is treated" in " ".join(said.split())
+    assert "wording" not in section("Contract checks", made.BLOCKED)
 
 
 def test_a_level_is_in_per_cent_and_a_missing_one_is_said() -> None:
@@ -123,25 +136,26 @@ def test_a_level_is_in_per_cent_and_a_missing_one_is_said() -> None:
     part = replace(made.PART, checks=(replace(level, point=Point.NONE, verdict=None),))
     (line,) = section(
         "Contract checks", replace(made.BLOCKED, baseline=replace(made.BASELINE, parts=(part,)))
-    ).splitlines()[-1:]
+    ).splitlines()[-2:-1]
 
-    assert line == "TPR at least conversational - 60.0 % - none - - "
+    assert line == "language_variety conversational TPR at least - NONE - - "
 
 
 def test_a_band_without_replies_is_absent_and_not_nought() -> None:
-    lines = section("Calibration", made.BLOCKED).splitlines()
+    said = section("Calibration", made.BLOCKED)
+    lines = [line.removeprefix("language_variety ") for line in said.splitlines()]
 
-    assert "conversational 0.70-0.89 3 100.0 % (43.8-100.0 %) insufficient " in lines
-    assert "conversational 0.90+ 0 absent - " in lines
-    assert "formal 0.90+ 1 100.0 % (20.6-100.0 %) insufficient " in lines
+    assert "conversational 0.70 to 0.90 3 100.0 % (43.8-100.0 %) insufficient " in lines
+    assert "conversational 0.90 and above 0 absent - " in lines
+    assert "formal 0.90 and above 1 100.0 % (20.6-100.0 %) insufficient " in lines
 
 
 def test_why_a_guarded_band_is_not_there_is_not_said() -> None:
-    assert "absent" not in section("Calibration", made.GUARDED).partition("\nslice ")[2]
+    assert "absent" not in section("Calibration", made.GUARDED).partition("\nby ")[2]
 
 
 def test_guarded_numbers_are_whole_and_bands_have_a_lower_edge() -> None:
-    said = section("Slices", made.GUARDED)
+    said = section("Slices by language_variety", made.GUARDED)
 
     assert "formal - 83 % 118+ at most 10 % 94+ -" in said
     assert "channel withheld - - - - - -" in section("Flips by axis", made.GUARDED)

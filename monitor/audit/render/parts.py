@@ -43,20 +43,34 @@ def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[Section
         numbers: how numbers are written.
         prefix: set before every title.
     """
-    made = (
-        flips(part),
-        _counts(part.counts, numbers),
-        _rates("Slices", part.slices, numbers, several=False),
-        _checks(part.checks, numbers),
-        _support(part, numbers),
-        _calibration(part.calibration, numbers),
-        _rates("Intersections", part.slices, numbers, several=True),
-        _what_if(part.what_if, numbers),
-        _advice(part),
-    )
-    for one in made:
+    for one in _all(part, numbers):
         if one.table is not None or one.title == FLIPS:
             yield Section(prefix + one.title, one.notes, one.table, one.short and not prefix)
+
+
+def _all(part: Part, numbers: Numbers) -> Iterator[Section]:
+    single, joint = _by_group(part.slices, joint=False), _by_group(part.slices, joint=True)
+    yield flips(part)
+    yield _counts(part.counts, numbers)
+    yield from (_rates(f"Slices by {name}", lines, numbers) for name, lines in single.items())
+    yield _checks(part.checks, numbers)
+    yield _support(part, numbers)
+    yield _calibration(part.calibration, numbers)
+    yield from (_rates(f"Intersections: {name}", lines, numbers) for name, lines in joint.items())
+    yield _what_if(part.what_if, numbers)
+    yield _advice(part)
+
+
+def _by_group(lines: Iterable[SliceLine], *, joint: bool) -> dict[str, list[SliceLine]]:
+    """Slices by group-by; the total stands above those of the first one."""
+    found: dict[str, list[SliceLine]] = {}
+    total: list[SliceLine] = []
+    for line in lines:
+        if not line.slice:
+            total.append(line)
+        elif ("+" in line.group_by) is joint:
+            found.setdefault(line.group_by, [] if found or joint else [*total]).append(line)
+    return found
 
 
 def flips(part: Part, title: str = FLIPS) -> Section:
@@ -115,12 +129,10 @@ def _count(line: FlipCounts, numbers: Numbers) -> tuple[str, ...]:
     )
 
 
-def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers, *, several: bool) -> Section:
-    """Slices of one attribute, or of several."""
-    chosen = [line for line in lines if ("+" in line.group_by) is several]
+def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> Section:
     note = "Rates with their 95 % Wilson intervals, and the support that they rest on."
     columns = "slice|selection|TPR|positives|FPR|negatives|blocked"
-    return Section(title, (note,), table(columns, (_slice(line, numbers) for line in chosen)))
+    return Section(title, (note,), table(columns, (_slice(line, numbers) for line in lines)))
 
 
 def _slice(line: SliceLine, numbers: Numbers) -> tuple[str | Cell, ...]:
@@ -144,19 +156,19 @@ def _supported(line: SliceLine, metric: Metric, numbers: Numbers) -> str | Cell:
     return Cell(f"{numbers.support(support)}\ninsufficient", Tone.UNSURE)
 
 
-def _checks(lines: Iterable[Check], numbers: Numbers) -> Section:
-    return Section(
-        "Contract checks",
-        (
-            "What the point says and what its 95 % interval says, side by side. In production"
-            " intervals alone decide. Gaps are in points.",
-        ),
-        table(
-            "check|slice|against|limit|point|by the point|interval|by the interval",
-            (_check(line, numbers) for line in lines),
-        ),
-        short=True,
-    )
+def _checks(lines: tuple[Check, ...], numbers: Numbers) -> Section:
+    notes = [
+        "What the point says and what its 95 % interval says, side by side. In production intervals"
+        " alone decide. Gaps are in points."
+    ]
+    if not all(line.matched for line in lines):
+        notes.append(
+            "Where slice and reference do not hold the same pairs, the gap is one between other"
+            " requests, and says nothing of how a wording is treated."
+        )
+    columns = "by|slice|check|point|by the point|interval|by the interval"
+    rows = (_check(line, numbers) for line in lines)
+    return Section("Contract checks", tuple(notes), table(columns, rows), short=True)
 
 
 def _check(line: Check, numbers: Numbers) -> tuple[str | Cell, ...]:
@@ -164,26 +176,34 @@ def _check(line: Check, numbers: Numbers) -> tuple[str | Cell, ...]:
     write = numbers.points if gap else numbers.rate
     bounds = numbers.points_interval if gap else numbers.interval
     return (
-        CHECKS[line.name],
-        words.slice_name(line.slice),
-        words.slice_name(line.against) if line.against else NOTHING,
-        write(line.limit),
+        words.attributes(line.slice),
+        words.slice_name(line.slice) + _against(line),
+        f"{CHECKS[line.name]}\n{write(line.limit)}{' points' if gap else ''}",
         write(line.value),
-        Cell("none" if line.point is Point.NONE else line.point.value.upper(), _TONES[line.point]),
+        Cell(line.point.value.upper(), _TONES[line.point]),
         bounds(line.lower, line.upper),
         Cell(_verdict(line.verdict), _TONES[line.verdict]),
+    )
+
+
+def _against(line: Check) -> str:
+    if not line.against:
+        return ""
+    return f"\nagainst {words.slice_name(line.against)}" + (
+        "" if line.matched else "\n(other pairs)"
     )
 
 
 def _verdict(verdict: Verdict | None) -> str:
     if verdict is None:
         return NOTHING
-    return verdict.value.upper() if verdict is not Verdict.INSUFFICIENT_SUPPORT else verdict.value
+    return verdict.value.upper().replace("_", "\n")
 
 
 def _support(part: Part, numbers: Numbers) -> Section:
     rows = (
         (
+            words.attributes(line.slice),
             words.slice_name(line.slice),
             TRIALS.get(line.metric, METRICS[line.metric]),
             numbers.support(line.support),
@@ -192,7 +212,7 @@ def _support(part: Part, numbers: Numbers) -> Section:
         )
         for line in part.supports
     )
-    return Section("Support", (), table("slice|of|support|needed|verdict", rows))
+    return Section("Support", (), table("by|slice|of|support|needed|verdict", rows))
 
 
 def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Section:
@@ -200,7 +220,7 @@ def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Sectio
         "Share of replies that were ready, by score band. A band without replies is absent, not"
         " 0 %; below ten it says nothing."
     )
-    columns = "slice|score band|n|ready|support"
+    columns = "by|slice|score band|n|ready|support"
     return Section("Calibration", (note,), table(columns, _calibrated(lines, numbers)))
 
 
@@ -209,7 +229,7 @@ def _calibrated(
 ) -> Iterator[tuple[str | Cell, ...]]:
     """A row for each slice and band; of guarded numbers nothing tells why one is not there."""
     found = {(line.slice, line.band): line for line in lines}
-    bands = sorted({line.band for line in lines})
+    bands = words.in_order({line.band for line in lines})
     for slice_ in dict.fromkeys(line.slice for line in lines):
         for band in bands:
             line = found.get((slice_, band))
@@ -219,13 +239,14 @@ def _calibrated(
                 yield (*_named(slice_, band), "0", "absent", NOTHING)
 
 
-def _named(slice_: str, band: str) -> tuple[str, str]:
-    return words.slice_name(slice_), band
+def _named(slice_: str, band: str) -> tuple[str, ...]:
+    return words.attributes(slice_), words.slice_name(slice_), band
 
 
 def _cells(line: CalibrationLine, numbers: Numbers) -> tuple[str | Cell, ...]:
     enough = Cell("sufficient", Tone.GOOD) if line.sufficient else Cell("insufficient", Tone.UNSURE)
-    return numbers.support(line.n), numbers.shown(line.rate), enough
+    n = numbers.support(line.n) if line.rate is not None else NOTHING
+    return n, numbers.shown(line.rate), enough
 
 
 def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> Section:

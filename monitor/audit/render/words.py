@@ -19,7 +19,7 @@ from monitor.audit.model import Versions
 from monitor.audit.report import Requirement, ShownFlip, VariantOutcome
 from monitor.core.atoms import parse_atom
 from monitor.core.cells import Route
-from monitor.core.contract import Metric
+from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.flips import Direction
 from monitor.core.snapshot import ShownRate
 
@@ -33,8 +33,8 @@ CHECKS = {
     "blocked_gap": "blocked gap at most",
     "min_tpr": "TPR at least",
     "max_fpr": "FPR at most",
-    "tpr_not_below_baseline": "TPR not below the baseline's",
-    "fpr_not_above_baseline": "FPR not above the baseline's",
+    "tpr_not_below_baseline": "TPR not below baseline,",
+    "fpr_not_above_baseline": "FPR not above baseline,",
 }
 METRICS = {
     Metric.SELECTION: "selection",
@@ -124,8 +124,32 @@ def slice_name(text: str) -> str:
     Example:
         >>> slice_name("channel=chat,language_variety=formal"), slice_name("")
         ('chat, formal', 'all')
+        >>> slice_name("complement")
+        'all others'
     """
+    if text == COMPLEMENT:
+        return "all others"
     return ", ".join(parse_atom(text).values()) or ALL
+
+
+def attributes(text: str) -> str:
+    """The attribute names of a slice, as its group-by has them.
+
+    Example:
+        >>> attributes("channel=chat,language_variety=formal"), attributes("")
+        ('channel+language_variety', '-')
+    """
+    return "+".join(parse_atom(text)) or NOTHING
+
+
+def in_order(bands: Iterable[str]) -> list[str]:
+    """Names of score bands, rising; no score comes last.
+
+    Example:
+        >>> in_order({"no score", "0.70 to 0.90", "below 0.70"})
+        ['below 0.70', '0.70 to 0.90', 'no score']
+    """
+    return sorted(bands, key=lambda band: (band[0] == "n", band[0] != "b", band))
 
 
 def versions(one: Versions) -> str:
