@@ -46,10 +46,11 @@ def typed_rows(path: Path, kind: type[Fields]) -> Iterator[tuple[int, Fields]]:
         elif not RESULT_NAMES & record.keys():
             text = "a row without results (threshold, evidence_passed, versions ...); a set is "
             raise problem(path, text + "sent to a router by slicewatch probe run", line=line)
-        yield line, _converted(path, line, fields, kind)
+        yield line, typed_row(path, line, fields, kind)
 
 
-def _converted(path: Path, line: int, record: Mapping[str, object], kind: type[Fields]) -> Fields:
+def typed_row(path: Path, line: int, record: Mapping[str, object], kind: type[Fields]) -> Fields:
+    """One record as a row; AuditError names the field that does not fit."""
     try:
         fields = convert(record, kind)
     except ValidationError:
