@@ -19,6 +19,8 @@ from monitor.core.snapshot import ShownRate
 FLIP_SENTENCE = "A flip is a case to investigate, not a population disparity."
 SYNTHETIC_SENTENCE = "Synthetic test conditions, not a finding about people."
 REPAIRED_SENTENCE = "Regression repaired on synthetic pairs, not validated for release."
+REGRESSION, HELD_OUT = "regression", "held_out"
+"""Names of the parts of a set."""
 
 
 class Point(enum.StrEnum):

@@ -1,0 +1,159 @@
+"""The release decision: what a run measures it decides, for the rest a person signs.
+
+=========================================  ==================  ==================================
+requirement                                synthetic set       reviewed data of real people
+=========================================  ==================  ==================================
+synthetic_regression_pairs_pass            measured            signed
+representative_reviewed_slice_set          signed              signed, and no check fails on it
+minimum_positive_and_negative_support      signed              measured
+approved_group_definition_and_...          signed              signed
+production_monitoring_owner                signed              signed
+=========================================  ==================  ==================================
+
+A signature never stands in for what is measured. It is stale, and counts for nothing, when it is
+older than the contract's review cadence, or older than the contract itself: what it said was about
+other limits or other people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+
+from monitor.audit.report import (
+    HELD_OUT,
+    Check,
+    Decision,
+    Part,
+    Point,
+    Requirement,
+    RequirementLine,
+    Run,
+)
+from monitor.audit.sign_off import SignOff
+from monitor.core.contract import Metric, Verdict
+
+_MEASURED = "this run"
+_NAMED = 3
+"""Of the checks that fail this many are named: the others stand in the report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """Signatures, and from when on they count.
+
+    Attributes:
+        sign_off: the file; None without one.
+        since: the first day whose signatures are not stale.
+    """
+
+    sign_off: SignOff | None
+    since: date
+
+    def line(self, requirement: Requirement) -> RequirementLine:
+        """The requirement as far as its signature goes."""
+        signature = self.sign_off.signatures.get(requirement) if self.sign_off else None
+        if signature is None:
+            return RequirementLine(requirement, False, "", None, "not signed")
+        by, at = signature.by, signature.at
+        if at < self.since:
+            why = f"stale: signed before {self.since}, to be looked at again"
+            return RequirementLine(requirement, False, by, at, why)
+        return RequirementLine(requirement, True, by, at, signature.reference or "signed")
+
+
+def first_day(today: date, effective: date, cadence: timedelta) -> date:
+    """The first day whose signatures count: not before the contract, not before the last review.
+
+    A contract that is yet to come is prepared before it holds, so only the review counts then.
+
+    Args:
+        today: the day of the decision.
+        effective: since when the contract holds.
+        cadence: how often people are to look at it again.
+    """
+    reviewed = today - cadence
+    return max(reviewed, effective) if effective <= today else reviewed
+
+
+def decide(run: Run, *, synthetic: bool, signed: Signed) -> Decision:
+    """Whether the router may be released.
+
+    Args:
+        run: of the router that is to be released, all of its parts.
+        synthetic: whether the set is invented.
+        signed: who signed what.
+    """
+    measured = _ON_SYNTHETIC if synthetic else _ON_REVIEWED
+    lines = tuple(_line(one, run, measured.get(one), signed) for one in Requirement)
+    return Decision(all(line.met for line in lines), lines)
+
+
+def _line(
+    requirement: Requirement, run: Run, measured: Measured | None, signed: Signed
+) -> RequirementLine:
+    if measured is None:
+        return signed.line(requirement)
+    faults = "; ".join(measured(run))
+    if requirement is Requirement.REVIEWED_SET:
+        line = signed.line(requirement)
+        return replace(line, met=False, why=f"{line.why}; {faults}") if faults else line
+    why = faults or _KEPT[requirement]
+    return RequirementLine(requirement, not faults, _MEASURED, None, why)
+
+
+def _pairs(run: Run) -> Iterator[str]:
+    """What keeps synthetic pairs from passing: in either part a flip, or a limit not kept."""
+    first = run.parts[0]
+    if not first.counts:
+        yield "no two variants were compared"
+    rates = next((line.rates for line in first.slices if not line.slice), {})
+    for metric, kind in ((Metric.TPR, "ready"), (Metric.FPR, "not ready")):
+        if metric not in rates:
+            yield f"no reply that is {kind} passes the evidence gate"
+    flips = sum(len(part.flips) for part in run.parts)
+    if flips:
+        yield f"{flips} flip{'s' if flips > 1 else ''}"
+    yield from _failing(run, lambda check: check.point is Point.FAIL)
+
+
+def _supports(run: Run) -> Iterator[str]:
+    """Slices without the support that the contract asks for, in the part that is worked on."""
+    supports = run.parts[0].supports
+    short = {check.slice for check in supports if not check.met}
+    if short:
+        yield f"{len(short)} of {len({check.slice for check in supports})} slices lack support"
+
+
+def _contract(run: Run) -> Iterator[str]:
+    """What on reviewed data fails, by the point or by the interval."""
+    yield from _failing(
+        run, lambda check: check.point is Point.FAIL or check.verdict is Verdict.FAIL
+    )
+
+
+def _failing(run: Run, fails: Callable[[Check], bool]) -> Iterator[str]:
+    found = [_named(part, check) for part in run.parts for check in part.checks if fails(check)]
+    if found:
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        yield f"failed: {', '.join(found[:_NAMED])}{more}"
+
+
+def _named(part: Part, check: Check) -> str:
+    where = f" of {check.slice}" if check.slice else ""
+    return f"{check.name}{where}{' (held out)' if part.name == HELD_OUT else ''}"
+
+
+Measured = Callable[[Run], Iterator[str]]
+"""What a run found that keeps a requirement from being met."""
+
+_ON_SYNTHETIC: Mapping[Requirement, Measured] = {Requirement.PAIRS: _pairs}
+_ON_REVIEWED: Mapping[Requirement, Measured] = {
+    Requirement.REVIEWED_SET: _contract,
+    Requirement.SUPPORT: _supports,
+}
+_KEPT = {
+    Requirement.PAIRS: "no flip, and every limit is kept by the point",
+    Requirement.SUPPORT: "every slice has the support that the contract asks for",
+}

@@ -1,0 +1,230 @@
+"""The whole audit: results, settings and a sign-off become one report.
+
+The pairs that are worked on and those that are held out are two parts, and never added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from datetime import date, timedelta
+
+from monitor.audit.advice import advice
+from monitor.audit.calibration import calibration_lines
+from monitor.audit.checks import baseline_checks, contract_checks, support_checks
+from monitor.audit.compare_runs import Side, compare_runs
+from monitor.audit.comparing import comparisons
+from monitor.audit.contract import check_listed, contract_of, use_case_of
+from monitor.audit.counting import audit_coding, without_gate
+from monitor.audit.decision import Signed, decide, first_day
+from monitor.audit.digest import digest
+from monitor.audit.flips import flip_counts, shown_flips
+from monitor.audit.model import Compared, Excluded, Pair, Results, Row
+from monitor.audit.pairs import matched
+from monitor.audit.report import (
+    HELD_OUT,
+    REGRESSION,
+    AuditReport,
+    Check,
+    Comparison,
+    Part,
+    Run,
+    WhatIfLine,
+)
+from monitor.audit.sign_off import SignOff
+from monitor.audit.slices import GroupSlices, lines_of, slices_of
+from monitor.audit.what_if import what_if
+from monitor.core.atoms import parse_atom
+from monitor.core.bands import Precision
+from monitor.core.coding import Coding
+from monitor.core.contract import COMPLEMENT, Contract
+from monitor.core.time import SECOND
+from monitor.errors import AuditError
+from monitor.settings import Settings
+from monitor.settings.use_case import UseCase
+
+_BASELINE, _CANDIDATE = "baseline", "candidate"
+
+
+def audit(
+    results: Results,
+    settings: Settings,
+    *,
+    today: date,
+    use_case: str | None = None,
+    candidate: Results | None = None,
+    sign_off: SignOff | None = None,
+) -> AuditReport:
+    """Audit one router's results on a set, or a candidate's against them.
+
+    A pair that one of the two cannot be compared on is compared in neither.
+
+    Args:
+        results: of the router; the baseline where there is a candidate.
+        settings: attributes, score bands, and the contract.
+        today: the day of the release decision.
+        use_case: whose contract is meant; None is the only one there is.
+        candidate: results on the same set, which the decision is then about.
+        sign_off: what people answer for.
+
+    Raises:
+        AuditError: settings, set, candidate and sign-off do not fit together.
+    """
+    case = use_case_of(settings, use_case)
+    contract = contract_of(case, synthetic=results.probe_set.synthetic)
+    bench = _Bench(contract, audit_coding(settings.coding))
+    both = {_BASELINE: results} if candidate is None else _both(results, candidate)
+    for one in both.values():
+        check_listed(one, bench.coding, contract)
+    pairs, excluded = _compared_in_both(both)
+    runs = {title: bench.run(title, one, pairs) for title, one in both.items()}
+    report = AuditReport(
+        dataset=f"{results.probe_set.name} {results.probe_set.version}".strip(),
+        digest=digest(results.probe_set),
+        synthetic=contract.synthetic,
+        contract=f"{contract.name} {contract.version}",
+        k=contract.k,
+        excluded=_said(excluded, results),
+        baseline=runs[_BASELINE],
+        candidate=runs.get(_CANDIDATE),
+        comparison=bench.comparison(pairs),
+        decision=None,
+    )
+    if sign_off is not None:
+        sign_off.check_for(report.judged, report.digest)
+    if excluded:
+        return report
+    signed = Signed(sign_off, _first_day(case, today))
+    decision = decide(report.judged, synthetic=contract.synthetic, signed=signed)
+    return replace(report, decision=decision)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """What every run of one audit is measured with."""
+
+    contract: Contract
+    coding: Coding
+
+    def run(self, title: str, results: Results, pairs: Mapping[str, Sequence[Pair]]) -> Run:
+        """One router on the set; a candidate is held to the baseline, part by part."""
+        there = {pair.held_out for pair in pairs[title]}
+        return Run(
+            title=title,
+            versions=tuple(sorted({row.versions for row in results.rows}, key=astuple)),
+            thresholds=tuple(sorted({row.observed.threshold for row in results.rows})),
+            parts=tuple(self._part(title, held_out, pairs) for held_out in sorted({False} | there)),
+        )
+
+    def comparison(self, pairs: Mapping[str, Sequence[Pair]]) -> Comparison | None:
+        """Of candidate and baseline, pair by pair; of real people no pair is named."""
+        if _CANDIDATE not in pairs or not self.contract.synthetic:
+            return None
+        sides = {title: Side(some, self._compared(some)) for title, some in pairs.items()}
+        return compare_runs(sides[_BASELINE], sides[_CANDIDATE])
+
+    def _part(self, title: str, held_out: bool, pairs: Mapping[str, Sequence[Pair]]) -> Part:
+        parts = {name: _of_part(some, held_out) for name, some in pairs.items()}
+        own, synthetic = parts[title], self.contract.synthetic
+        rows, compared = _rows(own), self._compared(own)
+        groups = self._slices(rows)
+        counts = flip_counts(compared, k=self.contract.k, exact=synthetic)
+        checks = contract_checks(groups, self.contract, rows, self.coding)
+        if title == _CANDIDATE:
+            checks += self._guardrails(rows, _rows(parts[_BASELINE]))
+        return Part(
+            name=HELD_OUT if held_out else REGRESSION,
+            pairs=int(Precision(self.contract.k, synthetic).support(len(own))),
+            flips=shown_flips(compared) if synthetic else (),
+            flips_withheld=not synthetic,
+            counts=counts,
+            slices=lines_of(groups, self.contract),
+            checks=checks,
+            supports=support_checks(groups, self.contract),
+            calibration=calibration_lines(groups, self.coding, synthetic=synthetic),
+            what_if=self._what_if(compared, own) if synthetic else (),
+            advice=advice({stage for count in counts for stage in count.stages}),
+        )
+
+    def _compared(self, pairs: Sequence[Pair]) -> tuple[Compared, ...]:
+        return comparisons(pairs, self._references)
+
+    @property
+    def _references(self) -> dict[str, str]:
+        """By attribute, the value that the contract compares others with."""
+        found: dict[str, str] = {}
+        for group in self.contract.group_bys:
+            if len(group.attributes) == 1 and group.reference != COMPLEMENT:
+                found |= parse_atom(group.reference)
+        return found
+
+    def _slices(self, rows: Sequence[Row]) -> tuple[GroupSlices, ...]:
+        return slices_of(rows, self.contract, self.coding)
+
+    def _guardrails(self, rows: Sequence[Row], before: Sequence[Row]) -> tuple[Check, ...]:
+        """Against the baseline: of a synthetic set over all items, else by what is shown."""
+        synthetic = self.contract.synthetic
+        if synthetic:
+            rows, before = without_gate(rows), without_gate(before)
+        return baseline_checks(self._slices(rows), self._slices(before), exact=synthetic)
+
+    def _what_if(
+        self, compared: Sequence[Compared], pairs: Sequence[Pair]
+    ) -> tuple[WhatIfLine, ...]:
+        """Other thresholds, by the first attribute that the contract compares by itself."""
+        single = [g.attributes[0] for g in self.contract.group_bys if len(g.attributes) == 1]
+        if not single:
+            return ()
+        return what_if(compared, pairs, single[0], reference=self._references.get(single[0]))
+
+
+def _both(baseline: Results, candidate: Results) -> dict[str, Results]:
+    """The two runs by title.
+
+    Raises:
+        AuditError: if they are of different sets.
+    """
+    before, after = digest(baseline.probe_set), digest(candidate.probe_set)
+    if before != after:
+        what = f"the candidate's set has the hash {after[:12]}, the baseline's {before[:12]}"
+        raise AuditError(f"{what}; run both on the same set, every pair and variant of it")
+    return {_BASELINE: baseline, _CANDIDATE: candidate}
+
+
+def _compared_in_both(
+    both: Mapping[str, Results],
+) -> tuple[dict[str, tuple[Pair, ...]], dict[str, str]]:
+    """The pairs by title, and why others are excluded, in whichever run."""
+    found = {title: matched(results) for title, results in both.items()}
+    excluded: dict[str, str] = {}
+    for title, (_, out) in found.items():
+        for one in out:
+            named = one.reason if title == _BASELINE else f"in the {title}: {one.reason}"
+            excluded.setdefault(one.pair, named)
+    kept = {
+        title: tuple(pair for pair in pairs if pair.id not in excluded)
+        for title, (pairs, _) in found.items()
+    }
+    return kept, excluded
+
+
+def _said(excluded: Mapping[str, str], results: Results) -> tuple[Excluded, ...]:
+    """Excluded pairs as they are reported; of real people by their first line, not their id."""
+    if results.probe_set.synthetic:
+        return tuple(Excluded(pair, excluded[pair]) for pair in sorted(excluded))
+    first = {row.item.pair: row.line for row in reversed(results.rows)}
+    by_line = sorted((first[pair], reason) for pair, reason in excluded.items())
+    return tuple(Excluded(f"line {line}", reason) for line, reason in by_line)
+
+
+def _of_part(pairs: Sequence[Pair], held_out: bool) -> tuple[Pair, ...]:
+    return tuple(pair for pair in pairs if pair.held_out is held_out)
+
+
+def _rows(pairs: Iterable[Pair]) -> tuple[Row, ...]:
+    return tuple(row for pair in pairs for row in pair.rows)
+
+
+def _first_day(case: UseCase, today: date) -> date:
+    cadence = timedelta(seconds=case.review_cadence // SECOND)
+    return first_day(today, case.contract.effective, cadence)
