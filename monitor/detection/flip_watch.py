@@ -1,0 +1,111 @@
+"""When the flips of a probe set page, and when the page is over.
+
+A page opens when the sequential test has crossed and flips of that direction are in excess: over
+the newest comparison of each pair and variant, behind the evidence gate, more of them than of the
+other direction. It stands until the excess is gone; then the test begins anew in that direction,
+with the comparisons that have not bet yet.
+
+Those that have bet cannot cross again, though the same fault may well come back to the same pairs.
+So a direction that has paged pages again when its excess is as large as the shortest run of flips
+that crosses. That is no new inference but the old page's finding seen again: a set that never
+crosses never pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import msgspec
+import numpy.typing as npt
+
+from monitor.core.flips import Direction
+from monitor.core.probe_pairs import Compared
+from monitor.detection.flip_test import FlipTest, fewest_flips
+
+
+@dataclass(frozen=True, slots=True)
+class FlipPage:
+    """A direction that pages.
+
+    Attributes:
+        at: event time of the round that opened it (microseconds).
+        live: whether it may be shown: what is loaded in bulk moves the test and never pages.
+    """
+
+    at: int
+    live: bool
+
+
+@dataclass(slots=True)
+class FlipWatch:
+    """The test and the pages of one probe set.
+
+    Attributes:
+        test: of first flips.
+        fewest: flips that cross at the least.
+        pages: those that stand.
+        paged: directions that ever did.
+    """
+
+    test: FlipTest
+    fewest: int
+    pages: dict[Direction, FlipPage] = field(default_factory=dict)
+    paged: set[Direction] = field(default_factory=set)
+
+    @classmethod
+    def start(cls, variants: Sequence[str]) -> Self:
+        """Nothing was compared yet.
+
+        Args:
+            variants: distinct names of those that are compared with the reference.
+        """
+        return cls(FlipTest(variants), fewest_flips(len(variants)))
+
+    def follow(self, compared: Compared, *, live: bool) -> None:
+        """Let a round bet, and open and end pages by it."""
+        self.test.bet(compared.first)
+        excess = {Direction.HELD_BACK: compared.excess, Direction.SERVED: -compared.excess}
+        for way in Direction:
+            if way in self.pages:
+                self._resolve(way, excess[way])
+            elif excess[way] > 0 and self._pages_at(way, excess[way]):
+                self.pages[way] = FlipPage(compared.at, live)
+                self.paged.add(way)
+
+    def _resolve(self, way: Direction, excess: int) -> None:
+        if excess <= 0:
+            del self.pages[way]
+            self.test.reset(way)
+
+    def _pages_at(self, way: Direction, excess: int) -> bool:
+        return self.test.has_crossed(way) or (way in self.paged and excess >= self.fewest)
+
+    def shown(self) -> dict[Direction, int]:
+        """Pages that stand and may be shown, with their event time."""
+        return {way: page.at for way, page in self.pages.items() if page.live}
+
+    def to_facts(self) -> dict[str, Any]:
+        """What the state consists of beside the test, as JSON has it."""
+        return {
+            "pages": msgspec.to_builtins(self.pages, order="deterministic"),
+            "paged": sorted(self.paged),
+        }
+
+    @classmethod
+    def from_state(
+        cls,
+        variants: Sequence[str],
+        arrays: Mapping[str, npt.NDArray[Any]],
+        facts: Mapping[str, Any],
+    ) -> Self:
+        """The state that the test's arrays and :meth:`to_facts` gave.
+
+        Raises:
+            ValueError: they are of other variants.
+        """
+        test = FlipTest.from_arrays(variants, arrays)
+        pages = msgspec.convert(facts["pages"], dict[Direction, FlipPage])
+        paged = {Direction(way) for way in facts["paged"]}
+        return cls(test, fewest_flips(len(variants)), pages, paged)

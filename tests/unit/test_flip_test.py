@@ -1,0 +1,194 @@
+"""The sequential flip test and its pages: what bets, what crosses, what stands and comes back."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from monitor.core.flips import Direction
+from monitor.core.probe_pairs import Compared
+from monitor.detection.flip_test import FlipTest, fewest_flips
+from monitor.detection.flip_watch import FlipWatch
+
+HELD_BACK, SERVED = Direction.HELD_BACK, Direction.SERVED
+ONE = ("casual",)
+
+
+def fed(*ways: Direction, variants: tuple[str, ...] = ONE) -> FlipTest:
+    test = FlipTest(variants)
+    for way in ways:
+        test.bet([(variants[0], way)])
+    return test
+
+
+def first(way: Direction, excess: int, at: int = 0) -> Compared:
+    return Compared(at, ((ONE[0], way),), excess)
+
+
+def nothing_new(excess: int, at: int = 0) -> Compared:
+    return Compared(at, (), excess)
+
+
+def watched(flips: int, way: Direction = HELD_BACK, live: bool = True) -> FlipWatch:
+    """After so many pairs that flip one way and stay so, at the times 1, 2, ..."""
+    watch, sign = FlipWatch.start(ONE), 1 if way is HELD_BACK else -1
+    for number in range(1, flips + 1):
+        watch.follow(first(way, sign * number, number), live=live)
+    return watch
+
+
+def test_without_bets_there_is_no_evidence() -> None:
+    assert FlipTest(ONE).log_evidence(HELD_BACK) == 0
+    test = fed()
+    test.bet([])
+    assert test.log_evidence(SERVED) == 0
+
+
+def test_one_flip_weighs_by_hand() -> None:
+    ahead = 0.5 * (1.2 + 1.5 + 1.8 + 2.0) / 4 + 0.5
+    behind = 0.5 * (0.8 + 0.5 + 0.2 + 0.0) / 4 + 0.5
+    test = fed(HELD_BACK)
+    assert math.exp(test.log_evidence(HELD_BACK)) == pytest.approx(ahead)
+    assert math.exp(test.log_evidence(SERVED)) == pytest.approx(behind)
+    assert ahead + behind == pytest.approx(2), "fair where both ways are as likely"
+
+
+def test_the_directions_mirror_each_other() -> None:
+    ways = [HELD_BACK, HELD_BACK, SERVED, HELD_BACK]
+    other = [SERVED if way is HELD_BACK else HELD_BACK for way in ways]
+    assert fed(*ways).log_evidence(HELD_BACK) == fed(*other).log_evidence(SERVED)
+
+
+def test_the_evidence_is_the_mean_over_variants() -> None:
+    alone, variants = fed(*[HELD_BACK] * 5), ("casual", "terse", "warm")
+    mean = (math.exp(alone.log_evidence(HELD_BACK)) + 2) / 3
+    test = fed(*[HELD_BACK] * 5, variants=variants)
+    assert math.exp(test.log_evidence(HELD_BACK)) == pytest.approx(mean)
+    for flips in range(1, 30):  # those of one round are not multiplied with each other
+        both = fed(variants=variants)
+        for _ in range(flips):
+            both.bet([("casual", HELD_BACK), ("warm", HELD_BACK)])
+        one = math.exp(fed(*[HELD_BACK] * flips).log_evidence(HELD_BACK))
+        assert math.exp(both.log_evidence(HELD_BACK)) == pytest.approx((2 * one + 1) / 3)
+
+
+def test_the_shortest_run_that_pages() -> None:
+    assert fewest_flips(1) == 10
+    for variants in range(1, 6):
+        names = tuple("abcdef"[:variants])
+        fewest = fewest_flips(variants)
+        assert not fed(*[SERVED] * (fewest - 1), variants=names).has_crossed(SERVED)
+        assert fed(*[SERVED] * fewest, variants=names).has_crossed(SERVED)
+    assert all(b - a in (0, 1) for a, b in pairwise(map(fewest_flips, range(1, 9))))
+
+
+def test_a_change_is_found_after_many_flips_that_were_chance() -> None:
+    chance = [HELD_BACK, SERVED] * 20
+    needed = next(
+        more for more in range(100) if fed(*chance, *[HELD_BACK] * more).has_crossed(HELD_BACK)
+    )
+    assert fewest_flips(1) < needed <= 2 * fewest_flips(1)
+
+
+def test_a_reset_forgets_one_direction() -> None:
+    test = fed(*[HELD_BACK] * 8)
+    served = test.log_evidence(SERVED)
+    test.reset(HELD_BACK)
+    assert (test.log_evidence(HELD_BACK), test.log_evidence(SERVED)) == (0, served)
+    test.bet([(ONE[0], HELD_BACK)])
+    assert test.log_evidence(HELD_BACK) == fed(HELD_BACK).log_evidence(HELD_BACK)
+
+
+def test_the_state_is_kept_bit_for_bit() -> None:
+    test = fed(HELD_BACK, SERVED, SERVED)
+    again = FlipTest.from_arrays(ONE, test.to_arrays())
+    for name, values in test.to_arrays().items():
+        assert again.to_arrays()[name].tobytes() == values.tobytes()
+    again.bet([(ONE[0], SERVED)])
+    assert again.log_evidence(SERVED) != test.log_evidence(SERVED), "a copy"
+    with pytest.raises(ValueError, match="other variants"):
+        FlipTest.from_arrays(("casual", "terse"), test.to_arrays())
+
+
+@pytest.mark.parametrize("way", list(Direction))
+def test_a_page_opens_at_the_flip_that_crosses(way: Direction) -> None:
+    assert watched(9, way).shown() == {}
+    assert watched(10, way).shown() == {way: 10}
+    assert watched(30, way).shown() == {way: 10}, "and keeps its time"
+
+
+def test_a_page_stands_until_the_excess_is_gone() -> None:
+    watch = watched(12)
+    for excess in (11, 5, 1):
+        watch.follow(nothing_new(excess), live=True)
+        assert watch.shown() == {HELD_BACK: 10}
+    watch.follow(nothing_new(0), live=True)
+    assert watch.shown() == {}
+    assert watch.test.log_evidence(HELD_BACK) == 0, "the test begins anew"
+
+
+def test_flips_that_are_all_gone_again_open_no_page() -> None:
+    watch = FlipWatch.start(ONE)
+    for _ in range(15):
+        watch.follow(first(HELD_BACK, 0), live=True)
+    assert watch.test.has_crossed(HELD_BACK)
+    assert watch.shown() == {}
+    watch.follow(nothing_new(1, 77), live=True)
+    assert watch.shown() == {HELD_BACK: 77}
+
+
+def test_after_a_page_others_can_page_by_the_test() -> None:
+    watch = watched(12)
+    watch.follow(nothing_new(0), live=True)
+    for number in range(1, 10):
+        watch.follow(first(HELD_BACK, min(number, 3), 100 + number), live=True)
+        assert watch.shown() == {}
+    watch.follow(first(HELD_BACK, 3, 110), live=True)
+    assert watch.shown() == {HELD_BACK: 110}
+
+
+def test_the_same_fault_that_comes_back_pages_again() -> None:
+    watch = watched(12)
+    watch.follow(nothing_new(0), live=True)
+    watch.follow(nothing_new(9, 200), live=True)
+    assert watch.shown() == {}, "not as many as the shortest run that crosses"
+    watch.follow(nothing_new(10, 201), live=True)
+    assert watch.shown() == {HELD_BACK: 201}
+    watch.follow(nothing_new(-10, 202), live=True)
+    assert watch.shown() == {}, "the other direction never crossed"
+
+
+def test_an_excess_that_never_crossed_is_no_page() -> None:
+    watch = FlipWatch.start(ONE)
+    watch.follow(nothing_new(50), live=True)
+    assert watch.shown() == {}
+
+
+def test_history_moves_the_test_and_never_pages() -> None:
+    watch = watched(8, live=False)
+    for number in (9, 10):
+        watch.follow(first(HELD_BACK, number, number), live=True)
+    assert watch.shown() == {HELD_BACK: 10}, "what was loaded counts"
+    watch = watched(12, live=False)
+    watch.follow(nothing_new(12), live=True)
+    assert watch.shown() == {}, "what crossed in history stays silent while it stands"
+    watch.follow(nothing_new(0), live=True)
+    watch.follow(nothing_new(10, 300), live=True)
+    assert watch.shown() == {HELD_BACK: 300}
+
+
+@pytest.mark.parametrize("flips", [0, 5, 12])
+def test_the_watch_goes_on_from_its_stored_state(flips: int) -> None:
+    watch = watched(flips)
+    facts = json.loads(json.dumps(watch.to_facts()))
+    again = FlipWatch.from_state(ONE, watch.test.to_arrays(), facts)
+    for compared in (first(HELD_BACK, flips + 1, 50), nothing_new(0), nothing_new(11, 60)):
+        for one in (watch, again):
+            one.follow(compared, live=True)
+        assert again.shown() == watch.shown()
+        assert again.to_facts() == watch.to_facts()
+        assert np.array_equal(again.test.to_arrays()["log_r"], watch.test.to_arrays()["log_r"])
