@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from alerts.promql import held_name
+from alerts.promql import Shown, held_name
 from alerts.runbook import Runbook
 
 
@@ -24,6 +24,7 @@ class About(enum.StrEnum):
 
     FAIRNESS = "fairness"  # contracts, by the published Snapshot
     LABELS = "labels"  # what the rates rest on
+    PROBES = "probes"  # matched pairs of synthetic requests, by the published Snapshot
     PIPELINE = "pipeline"  # from the topics to the store
     MONITOR = "monitor"  # the service itself, and those who look after it
 
@@ -42,8 +43,8 @@ class Alert:
         runbook: what is to be done.
         wait: minutes it must hold before it fires.
         keep: minutes it goes on firing after it has ceased to hold.
-        held: whether it is read from the slice page, and hence stands as it was while none is
-            shown: what cannot be seen has not been repaired.
+        held: of what it is read from the slice page, and hence stands as it was while nothing of
+            that is shown: what cannot be seen has not been repaired. None for any other.
         latched: whether it begins with an evaluation alone, never because data are missing.
         links: further annotations, by their names.
     """
@@ -57,7 +58,7 @@ class Alert:
     runbook: Runbook
     wait: int = 0
     keep: int = 0
-    held: bool = False
+    held: Shown | None = None
     latched: bool = False
     links: Mapping[str, str] = field(default_factory=dict)
 

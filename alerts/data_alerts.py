@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alerts import catalogue, runbook_texts, texts
 from alerts.alert import About, Alert, Severity
-from alerts.promql import found_lately
+from alerts.promql import CONTRACT, found_lately
 from monitor.core.time import SECOND
 from monitor.ports import ConsumerState
 from monitor.settings import Settings
@@ -39,7 +39,7 @@ def _sampling() -> Alert:
         runbook=runbook_texts.SAMPLING_BROKEN,
         wait=15,
         keep=15,
-        held=True,
+        held=CONTRACT,
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def _completeness(settings: Settings) -> Alert:
         runbook=runbook_texts.COMPLETENESS_LOW,
         wait=60,
         keep=15,
-        held=True,
+        held=CONTRACT,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from alerts import catalogue, runbook_texts, texts
 from alerts.alert import About, Alert, Severity
 from alerts.catalogue import Family
-from alerts.promql import found_lately
+from alerts.promql import CONTRACT, found_lately
 from monitor.core.annotations import Annotation
 from monitor.core.contract import Metric, State
 from monitor.settings import Alerting
@@ -44,7 +44,7 @@ def breach(metric: Metric, words: str, alerting: Alerting) -> Alert:
         f" (incident {{{{ $labels.incident }}}}): {texts.SLICE}.{_ABOUT_INCIDENT}",
         runbook=runbook_texts.BREACH,
         keep=15,
-        held=True,
+        held=CONTRACT,
         latched=True,
         links=_incident_links(alerting),
     )
@@ -66,7 +66,7 @@ def _ticket(alerting: Alerting) -> Alert:
         runbook=runbook_texts.GAP_TICKET,
         wait=30,
         keep=15,
-        held=True,
+        held=CONTRACT,
         links=_incident_links(alerting),
     )
 
@@ -95,7 +95,7 @@ def _evidence_lost(alerting: Alerting) -> Alert:
         runbook=runbook_texts.EVIDENCE_LOST,
         wait=60,
         keep=15,
-        held=True,
+        held=CONTRACT,
         links=_incident_links(alerting),
     )
 
@@ -125,7 +125,7 @@ def _drift(alerting: Alerting) -> Alert:
         runbook=runbook_texts.DRIFT,
         wait=60,
         keep=15,
-        held=True,
+        held=CONTRACT,
         links={"dashboard_url": texts.dashboard(alerting.dashboard_url)},
     )
 

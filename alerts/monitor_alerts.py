@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from alerts import catalogue, runbook_texts, texts
 from alerts.alert import About, Alert, Severity
+from alerts.promql import CONTRACT
 from monitor.core.time import SECOND
 from monitor.settings import Settings
 
@@ -95,7 +96,7 @@ def _review() -> Alert:
         runbook=runbook_texts.REVIEW_OVERDUE,
         wait=60,
         keep=15,
-        held=True,
+        held=CONTRACT,
     )
 
 

@@ -18,6 +18,9 @@ TEMPLATES = "templates/*.tmpl"
 
 BREACHES = ("SlicewatchTprBreach", "SlicewatchFprBreach", "SlicewatchBlockedBreach")
 _BLIND = ("SlicewatchDown", "SlicewatchAbsent")
+_SEEN = (About.FAIRNESS, About.PROBES)
+"""Read from the slice page. Neither mutes the other: a regression of the router shows in probes and
+in production traffic, and each tells what the other cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +52,16 @@ def _named(alerts: Sequence[str]) -> str:
     return f'alertname=~"{"|".join(alerts)}"'
 
 
+def _about(*kinds: About) -> str:
+    return f'about=~"{"|".join(kinds)}"'
+
+
 INHIBITIONS = (
     # Nothing answers: whatever else fires is what was known before, or follows from it.
-    Inhibition(_BLIND, (f'about=~"{About.FAIRNESS}|{About.LABELS}|{About.PIPELINE}"',), ("job",)),
+    Inhibition(_BLIND, (_about(*_SEEN, About.LABELS, About.PIPELINE),), ("job",)),
     Inhibition(_BLIND, (_named(["SlicewatchEvaluationStale"]),), ("job",)),
-    # Old numbers: what they say of slices has been said.
-    Inhibition(("SlicewatchEvaluationStale",), (f'about="{About.FAIRNESS}"',), ("job",)),
+    # Old numbers: what they say of slices and of probes has been said.
+    Inhibition(("SlicewatchEvaluationStale",), (_about(*_SEEN),), ("job",)),
     Inhibition(
         ("SlicewatchConsumerStuck",),
         (_named(["SlicewatchConsumerLag", "SlicewatchLabelsStale"]),),

@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from alerts import catalogue
+from alerts.catalogue import Family
 
 PREFIX = "Slicewatch"
 """Of the names of all alerts."""
 
-SHOWN = "contract:slicewatch_slice_state:count"
-"""Record: how many states of a contract are shown, by job and contract; absent while none is."""
-SHOWN_EXPR = f"count by (job, contract) ({catalogue.STATE.name})"
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Something whose verdicts stand as they were while nothing of it is shown.
+
+    Attributes:
+        words: for people, what is looked for.
+        label: that names it, beside the job.
+        family: always shown with it.
+    """
+
+    words: str
+    label: str
+    family: Family
+
+    @property
+    def record(self) -> str:
+        """How many series of it are shown, by job and name; absent while there is none."""
+        return f"{self.label}:{self.family.name}:count"
+
+    @property
+    def record_expr(self) -> str:
+        """What the record holds."""
+        return f"count by (job, {self.label}) ({self.family.name})"
+
+
+CONTRACT = Shown("slice", "contract", catalogue.STATE)
+PROBE_SET = Shown("probe set", "probe_set", catalogue.PROBE_SET_INFO)
 
 HOLD = "6h"
 """For how long a verdict stands while nothing is shown: a night. Beyond it, an alert about the
@@ -31,8 +58,8 @@ def held_name(alert: str) -> str:
     return f"slicewatch:{'_'.join(words).lower()}:held"
 
 
-def held(alert: str, expr: str) -> str:
-    """What an expression says, and while nothing of its contract is shown, what it said before.
+def held(alert: str, expr: str, shown: Shown) -> str:
+    """What an expression says, and while nothing it is about is shown, what it said before.
 
     A state that is shown always wins, so a repair resolves at once; a restart, a lost evaluator
     or a lost exporter shows none, and resolves nothing. It looks back to its own last sample,
@@ -41,12 +68,12 @@ def held(alert: str, expr: str) -> str:
     The states are asked for in the same query, not by their record: a scrape that times out ends
     all series as of when it began, which may be between two rules of one evaluation.
     """
-    name = held_name(alert)
+    name, one = held_name(alert), f"on (job, {shown.label})"
     return (
         f"({expr})\n"
         "or\n"
-        f"(\n  ({name} unless on (job, contract) {catalogue.STATE.name})\n"
-        f"  and on (job, contract) last_over_time({SHOWN}[{HOLD}])\n)"
+        f"(\n  ({name} unless {one} {shown.family.name})\n"
+        f"  and {one} last_over_time({shown.record}[{HOLD}])\n)"
     )
 
 

@@ -8,7 +8,8 @@ from alerts.alert import Alert
 from alerts.data_alerts import labels, pipeline
 from alerts.fairness import fairness
 from alerts.monitor_alerts import monitor
-from alerts.promql import SHOWN, SHOWN_EXPR, held, held_name
+from alerts.probe_alerts import probes
+from alerts.promql import CONTRACT, PROBE_SET, held, held_name
 from alerts.texts import filled
 from monitor.settings import Settings
 
@@ -21,6 +22,7 @@ def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
     """All alerts by the group that they are evaluated in."""
     return {
         "slicewatch-fairness": fairness(settings.alerting),
+        "slicewatch-probes": probes(settings.alerting),
         "slicewatch-labels": labels(settings),
         "slicewatch-pipeline": pipeline(),
         "slicewatch-monitor": monitor(settings),
@@ -35,8 +37,8 @@ def alerts(settings: Settings) -> tuple[Alert, ...]:
 def rules(settings: Settings) -> Document:
     """The rules file as a document."""
     # Records stand before what reads them: a group is evaluated in its order, several are not.
-    records = [{"record": SHOWN, "expr": SHOWN_EXPR}]
-    records += [_record(alert) for alert in alerts(settings) if alert.held]
+    records = [{"record": s.record, "expr": s.record_expr} for s in (CONTRACT, PROBE_SET)]
+    records += [record for alert in alerts(settings) for record in _records(alert)]
     return {
         "groups": [
             {"name": "slicewatch-held", "interval": _INTERVAL, "rules": records},
@@ -52,8 +54,11 @@ def rules(settings: Settings) -> Document:
     }
 
 
-def _record(alert: Alert) -> dict[str, str]:
-    return {"record": held_name(alert.name), "expr": held(alert.name, alert.expr)}
+def _records(alert: Alert) -> list[dict[str, str]]:
+    if alert.held is None:
+        return []
+    expr = held(alert.name, alert.expr, alert.held)
+    return [{"record": held_name(alert.name), "expr": expr}]
 
 
 def _rule(alert: Alert, runbooks: str) -> Document:

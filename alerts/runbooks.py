@@ -39,8 +39,13 @@ def _lines(alert: Alert) -> Iterator[str]:
 def _patience(alert: Alert) -> str:
     waits = f"It fires after {duration(alert.wait)}" if alert.wait else "It fires at once"
     keeps = f", and ends {duration(alert.keep)} after its cause" if alert.keep else ""
-    holds = " While no slice is shown it stands as it was, for six hours." if alert.held else ""
-    return f"{waits}{keeps}.{holds}"
+    return f"{waits}{keeps}.{_stands(alert)}"
+
+
+def _stands(alert: Alert) -> str:
+    if alert.held is None:
+        return ""
+    return f" While no {alert.held.words} is shown it stands as it was, for six hours."
 
 
 def _moves(title: str, moves: tuple[str, ...]) -> Iterator[str]:

@@ -14,6 +14,8 @@ _KEYS = {
     "incident": ("job", "contract", "metric", "incident"),
     "metric": ("job", "contract", "metric"),
     "contract": ("job", "contract"),
+    "set": ("job", "probe_set"),
+    "way": ("job", "probe_set", "direction"),
 }
 """What a look-up may be about, and the alert's labels that identify it."""
 
@@ -44,7 +46,7 @@ def lookup(family: Family, key: str, found: str, *, by: str = "", more: str = ""
 
     Args:
         family: the metric.
-        key: incident, metric or contract: the labels that it must share with the alert.
+        key: of what: the labels that it must share with the alert.
         found: text for what is found, the vector being the dot.
         by: the label that is asked for: one sample each, however many replicas show it.
         more: further matchers.
@@ -58,7 +60,8 @@ def _info(label: str, found: str) -> str:
     return lookup(catalogue.INCIDENT_INFO, "incident", found, by=label)
 
 
-def _said(label: str) -> str:
+def said(label: str) -> str:
+    """A label of what a look-up has found."""
     return f'. | first | label "{label}"'
 
 
@@ -76,7 +79,7 @@ DAY = _instant("2006-01-02")
 _NO_DETAILS = "no details shown at present"
 SLICE = _info(
     "slice",
-    f"{{{{ $slice := {_said('slice')} }}}}"
+    f"{{{{ $slice := {said('slice')} }}}}"
     '{{ if eq $slice "withheld" }}details withheld'
     "{{ else if $slice }}slice {{ $slice }}"
     "{{ else }}all decisions{{ end }}"
@@ -89,7 +92,7 @@ SINCE = lookup(
 )
 SHARE = _info(
     "share",
-    f"{{{{ with {_said('share')} }}}}\nThis slice makes {{{{ . }}}} of the excess.{{{{ end }}}}",
+    f"{{{{ with {said('share')} }}}}\nThis slice makes {{{{ . }}}} of the excess.{{{{ end }}}}",
 )
 SLICES = (
     # In the order of a hash without sorting: another text at each evaluation.
@@ -102,12 +105,12 @@ INHERITED = lookup(
 )
 STAGE = _info(
     "stage",
-    f"{{{{ with {_said('stage')} }}}}"
+    f"{{{{ with {said('stage')} }}}}"
     '\n{{ if eq . "none" }}No stage of the router surely differs.'
     "{{ else }}It parts from its reference at the router's stage: {{ . }}.{{ end }}{{ end }}",
 )
 SAMPLING = _info(
-    "sampling", f"{{{{ with {_said('sampling')} }}}}\nLabels: {{{{ . }}}}.{{{{ end }}}}"
+    "sampling", f"{{{{ with {said('sampling')} }}}}\nLabels: {{{{ . }}}}.{{{{ end }}}}"
 )
 
 
@@ -157,7 +160,7 @@ RESOLVABLE = lookup(
 OWNER = lookup(
     catalogue.CONTRACT_INFO,
     "contract",
-    f"\nOwner of the contract: {{{{ {_said('owner')} }}}}.",
+    f"\nOwner of the contract: {{{{ {said('owner')} }}}}.",
     by="owner",
 )
 SYNTHETIC = lookup(
@@ -173,15 +176,17 @@ def permalink(external_url: str) -> str:
     """The stored Snapshot that first told of the incident; the service, until it has a number."""
     return external_url + _info(
         "snapshot",
-        f"{{{{ $number := {_said('snapshot')} }}}}"
+        f"{{{{ $number := {said('snapshot')} }}}}"
         '{{ if ne $number "0" }}/snapshot/{{ $number }}{{ end }}',
     )
 
 
-def dashboard(dashboard_url: str | None) -> str:
-    """The dashboard of a contract and metric, or Prometheus's own graph of its gaps."""
+def dashboard(
+    dashboard_url: str | None, key: str = "metric", family: Family = catalogue.GAP.value
+) -> str:
+    """The dashboard of what an alert is about, or Prometheus's own graph of a metric of it."""
     if dashboard_url is None:
-        query = f"printf `{catalogue.GAP.value.name}{{%s}}` $metric | graphLink"
+        query = f"printf `{family.name}{{%s}}` ${key} | graphLink"
         return f"{{{{ $externalURL }}}}{{{{ {query} }}}}"
-    chosen = (f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in _KEYS["metric"])
+    chosen = (f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in _KEYS[key])
     return f"{dashboard_url}?{'&'.join(chosen)}"

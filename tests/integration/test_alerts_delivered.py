@@ -17,11 +17,14 @@ from alerts.rules import alerts
 from alerts.runbooks import runbook
 from monitor.core.annotations import IncidentKind, Share, Stage
 from monitor.core.contract import Metric, State
+from monitor.core.flips import Cause, Direction
 from monitor.core.snapshot import (
     ContractTable,
     GroupTable,
     PublishedValue,
+    ShownFlips,
     ShownIncident,
+    ShownProbeSet,
     ShownStage,
     SliceRow,
     Snapshot,
@@ -34,6 +37,7 @@ pytestmark = pytest.mark.slow
 
 AT = 1_780_308_000 * 1_000_000
 BREACH = "SlicewatchTprBreach"
+FLIPS, RATE, OVERDUE = "SlicewatchProbeFlips", "SlicewatchPairFlipRate", "SlicewatchProbesOverdue"
 NAMED = ShownIncident(
     *(7, IncidentKind.PAGE, Metric.TPR, AT, "channel", "channel=chat", Share.MOST),
     inherited=("channel=chat,variety=a",),
@@ -56,8 +60,23 @@ SEEN = replace(
 )
 
 
-def published(*incidents: ShownIncident, state: State = State.BREACH) -> Snapshot:
-    """Two slices in one state, and the incidents that stand."""
+PROBES = ShownProbeSet("tone", "5f" * 32, ("conversational",), 0, (), 0, DAY, 0.05, AT - HOUR)
+PARTED = replace(
+    PROBES,
+    compared=60,
+    flips=(
+        ShownFlips("conversational", Direction.HELD_BACK, Cause.JUDGE_SCORE, 9),
+        ShownFlips("conversational", Direction.SERVED, Cause.THRESHOLD, 1),
+    ),
+    covered=AT - 2 * DAY,
+    pages={Direction.HELD_BACK: AT - HOUR},
+)
+
+
+def published(
+    *incidents: ShownIncident, state: State = State.BREACH, probes: ShownProbeSet = PROBES
+) -> Snapshot:
+    """Two slices in one state, the incidents that stand, and a probe set."""
     states = dict.fromkeys((Metric.TPR, Metric.FPR), state)
     rows = tuple(SliceRow(f"channel={name}", states) for name in ("chat", "mail"))
     window = WindowTable("7d", SliceRow("", states), (GroupTable("channel", rows),))
@@ -67,7 +86,7 @@ def published(*incidents: ShownIncident, state: State = State.BREACH) -> Snapsho
         windows=(window,),
         incidents=incidents,
     )
-    return Snapshot(AT, AT, (table,))
+    return Snapshot(AT, AT, (table,), (probes,))
 
 
 @pytest.fixture
@@ -202,6 +221,67 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
         assert untold(text, delivered.monitored.pages) == set(), text
     (example,) = {one for one in told if "First shown: 30%" in one and "*" not in one}
     assert untold(example, []) > {"30%", "channel=chat", "2026-06-13"}
+
+
+def test_a_probe_page_is_delivered_beside_a_breach_and_ends_by_what_the_next_round_shows(
+    delivered: Chain,
+) -> None:
+    pages = lambda: delivered.told.of("page", FLIPS)  # noqa: E731 - read at each place below
+    delivered.wait_for("slicewatch_probe_page == 0")
+    assert delivered.asked("slicewatch_probe_page == 1") == []
+
+    # Probes and production tell of one regression of the router, and neither mutes the other.
+    delivered.monitored.publish(published(NAMED, probes=PARTED))
+    eventually(lambda: bool(pages() and delivered.told.of("page", BREACH)), "both are told")
+    (told,) = pages()[-1]["alerts"]
+    assert told["labels"] == {
+        **{"alertname": FLIPS, "job": "slicewatch", "probe_set": "tone"},
+        **{"direction": "held_back", "severity": "page", "about": "probes"},
+    }
+    assert told["annotations"] == {
+        "summary": "Matched pairs part: probe set tone, variants are held back more often than"
+        " their reference",
+        "description": (
+            "A sequential test has found that variants of one synthetic request take another route"
+            " than their reference does: in probe set tone they are held back more often, by more"
+            " pairs than chance explains.\n"
+            "The test crossed with the probe of 2026-06-01 09:00 UTC.\n"
+            "Compared since the set was declared: 60 variants of pairs.\n"
+            "Flips by direction: held_back 9, served 1.\n"
+            "This way by variant: conversational 9.\n"
+            "This way by stage of the router: judge_score 9.\n"
+            f"Content hash of the set: {'5f' * 32}.\n"
+            "A flip is a case to investigate, not a population disparity.\n"
+            "Synthetic test conditions, nobody's requests."
+        ),
+        "dashboard_url": told["annotations"]["dashboard_url"],
+        "runbook_url": f"deploy/runbooks/{FLIPS}.md",
+    }
+    assert untold(told["annotations"]["description"], delivered.monitored.pages) == set()
+    assert "slicewatch_probe_pair_flips_total" in told["annotations"]["dashboard_url"]
+    (chat,) = [one["attachments"][0] for one in delivered.told.chats() if FLIPS in str(one)][-1:]
+    assert chat["title"] == f"[FIRING, 1] page: {FLIPS}"
+    assert told["annotations"]["description"] in chat["text"]
+
+    # The first flips of a set are an increase, and a round that is missing is noticed.
+    eventually(lambda: bool(delivered.told.of("ticket", RATE)), "many flips are told")
+    eventually(lambda: bool(delivered.told.of("ticket", OVERDUE)), "an overdue set is told")
+
+    # Nothing is shown, for longer than alerts go on by themselves: nothing has been repaired.
+    known = set(delivered.firing(FLIPS))
+    delivered.monitored.publish(None)
+    delivered.wait_for("absent_over_time(slicewatch_probe_set_info[6s])", "nothing is shown")
+    assert set(delivered.firing(FLIPS)) == known
+    assert resolved(pages()) == []
+    delivered.monitored.publish(published(NAMED, probes=PARTED))
+    delivered.wait_for("slicewatch_probe_page == 1", "it is shown again")
+
+    # The next round has no excess: the page is over, and the breach is not.
+    delivered.monitored.publish(published(NAMED, probes=replace(PARTED, covered=AT, pages={})))
+    eventually(lambda: pages()[-1]["status"] == "resolved", "the page is over")
+    eventually(lambda: bool(resolved(delivered.told.of("ticket", OVERDUE))), "it was sent again")
+    assert resolved(delivered.told.of("page", BREACH)) == []
+    assert delivered.firing(BREACH)
 
 
 def test_a_freeze_in_the_midst_of_an_evaluation_ends_no_verdict(

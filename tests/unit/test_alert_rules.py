@@ -15,10 +15,10 @@ import pytest
 import yaml
 from monitoring import run
 
-from alerts.alert import Alert, Severity
+from alerts.alert import About, Alert, Severity
 from alerts.catalogue import CATALOGUE
 from alerts.notifications import INHIBITIONS, MESSAGE
-from alerts.promql import SHOWN, held_name
+from alerts.promql import CONTRACT, PROBE_SET, held_name
 from alerts.rendering import rendered
 from alerts.rules import alerts
 from monitor.cli import cli
@@ -26,6 +26,7 @@ from monitor.settings import Settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = rendered(Settings())
+SHOWN = {CONTRACT.record, PROBE_SET.record}
 ALERTS = {alert.name: alert for alert in alerts(Settings())}
 RULES = yaml.safe_load(FILES["prometheus/rules.yml"])
 EVERY_RULE = [rule for group in RULES["groups"] for rule in group["rules"]]
@@ -62,17 +63,23 @@ def test_every_metric_that_is_named_is_in_the_catalogue() -> None:
 
 def test_every_record_that_is_read_is_recorded() -> None:
     recorded = {rule["record"] for rule in EVERY_RULE if "record" in rule}
-    assert recorded == {SHOWN} | {held_name(a.name) for a in ALERTS.values() if a.held}
+    assert recorded == SHOWN | {held_name(a.name) for a in ALERTS.values() if a.held}
     read = {n for r in EVERY_RULE for n in re.findall(r"\w+:\w+:\w+", r["expr"])}
     assert read == recorded
 
 
 def test_what_is_held_asks_for_states_that_are_shown_in_its_own_query() -> None:
     """A record of them may be of another moment: series can end between two rules."""
-    held = [rule["expr"] for rule in RULES["groups"][0]["rules"] if rule["record"] != SHOWN]
-    assert held
-    for expr in held:
-        assert expr.count(SHOWN) == expr.count(f"last_over_time({SHOWN}[") == 1
+    assert {alert.held for alert in ALERTS.values()} == {CONTRACT, PROBE_SET, None}
+    for alert in ALERTS.values():
+        if alert.held is None:
+            continue
+        (rule,) = [r for r in EVERY_RULE if r.get("record") == held_name(alert.name)]
+        own = alert.held.record
+        assert rule["expr"].count(own) == rule["expr"].count(f"last_over_time({own}[") == 1
+        assert f"unless on (job, {alert.held.label}) {alert.held.family.name})" in rule["expr"]
+        assert {"job", alert.held.label} <= identity(alert)
+        assert [one for one in SHOWN if one in rule["expr"]] == [own]
 
 
 def test_every_alert_that_is_named_is_there() -> None:
@@ -164,7 +171,7 @@ def test_an_incident_is_its_contract_metric_and_number_whatever_is_shown_of_it()
 def test_a_quotient_has_something_below_it(alert: Alert) -> None:
     below = re.findall(r"^ *(?:/)\n *(.*)", alert.expr, re.MULTILINE)
     assert len(below) == alert.expr.count("/")
-    assert all(one.endswith("> 0)") for one in below)
+    assert all(re.search(r"(> 0|>= [1-9]\d*)\)$", one) for one in below)
 
 
 def test_pages_look_at_latches_and_exported_limits_alone() -> None:
@@ -203,9 +210,37 @@ def test_a_disparity_is_never_said_of_people() -> None:
     words = re.compile(r"\b(un)?fair(ly|ness)?\b|\bbias\b|\bdiscriminat|\bprivileged\b", re.I)
     for path, text in FILES.items():
         said = text.replace("about: fairness", "").replace('about="fairness"', "")
-        said = said.replace("fairness|labels|pipeline", "").replace("slicewatch-fairness", "")
+        said = said.replace("fairness|probes", "").replace("slicewatch-fairness", "")
         assert not words.search(said), path
     assert "Slicewatch" not in MESSAGE
+
+
+def test_flips_are_said_to_be_cases_of_synthetic_requests() -> None:
+    for name in ("SlicewatchProbeFlips", "SlicewatchPairFlipRate"):
+        (description,) = [text for text in texts(ALERTS[name]) if "Synthetic" in text]
+        assert "A flip is a case to investigate, not a population disparity." in description
+        page = FILES[f"runbooks/{name}.md"].replace("\n", " ")
+        assert "flip is a case to investigate, not a population disparity" in page
+
+
+def test_probes_and_production_mute_each_other_in_nothing() -> None:
+    of_probes = {alert.name for alert in ALERTS.values() if alert.about is About.PROBES}
+    of_slices = {alert.name for alert in ALERTS.values() if alert.about is About.FAIRNESS}
+    assert "SlicewatchProbeFlips" in of_probes
+    for one in INHIBITIONS:
+        muted = {alert.name for alert in ALERTS.values() if matches(alert, one.muted)}
+        assert not of_probes & {*one.sources}
+        assert not (of_slices & {*one.sources} and of_probes & muted)
+    blind = {"SlicewatchDown", "SlicewatchAbsent", "SlicewatchEvaluationStale"}
+    for source in blind:
+        muted = {
+            alert.name
+            for one in INHIBITIONS
+            if source in one.sources
+            for alert in ALERTS.values()
+            if matches(alert, one.muted)
+        }
+        assert of_probes <= muted
 
 
 # promtool
