@@ -11,11 +11,13 @@ from monitor.commands.logs import trace_of
 from monitor.errors import SlicewatchError
 
 _COMMANDS = {
+    "audit": "Compare what a router made of matched pairs, before it is released.",
     "check": "Validate the settings; with --connect try broker, topics and database too.",
     "db": "Look into the database and change its schema.",
     "demo": "Watch a synthetic router live; needs nothing but this program.",
     "incident": "List incidents, and say who looks after one and what it came to.",
     "ingest": "Consume decisions and labels (one half of run).",
+    "probe": "Send matched pairs to a router, and publish what it decides.",
     "render": "Write generated files: JSON Schemas, rules, Alertmanager's files, runbooks.",
     "replay": "Count decisions and labels from files, without Kafka.",
     "run": "Ingest, evaluate and serve in one process.",

@@ -184,7 +184,7 @@ def test_the_decision_names_each_requirement_who_when_and_why() -> None:
     said = section("Release decision", made.COMPARED)
 
     assert "The candidate is blocked: 4 of 5 requirements are missing." in said
-    assert "Synthetic regression pairs pass met release board 2026-06-01 signed off" in said
+    assert "synthetic_regression_pairs_pass met release board 2026-06-01 signed off" in said
     for one in made.decision().requirements:
         assert one.requirement.value in said
     assert said.count("MISSING") == 4

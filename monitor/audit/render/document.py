@@ -13,7 +13,6 @@ from monitor.audit.render.words import (
     METRICS,
     NOTHING,
     PARTS,
-    REQUIREMENTS,
     Numbers,
     number,
     printable,
@@ -79,23 +78,28 @@ def _facts(report: AuditReport) -> Iterator[tuple[str, str]]:
     for run in filter(None, (report.baseline, report.candidate)):
         yield f"{run.title}: versions", "; ".join(map(versions, run.versions)) or NOTHING
         yield f"{run.title}: thresholds", several(map(number, run.thresholds))
-    yield "compared", "; ".join(_size(part) for part in report.judged.parts) or "no pair"
+    yield "compared", "; ".join(_size(part, _numbers(report)) for part in report.judged.parts)
     yield "excluded", _pairs(len(report.excluded)) if report.excluded else "no pair"
     yield "smallest cell shown", f"{report.k:,}"
 
 
-def _size(part: Part) -> str:
-    return f"{_pairs(part.pairs)} in the {PARTS[part.name].lower()}"
+def _size(part: Part, numbers: Numbers) -> str:
+    return f"{numbers.support(part.pairs)} pairs in the {PARTS[part.name].lower()}"
+
+
+def _numbers(report: AuditReport) -> Numbers:
+    return Numbers(exact=report.synthetic and report.k == 1)
 
 
 def _sections(report: AuditReport) -> Iterator[Section]:
-    numbers = Numbers(exact=report.synthetic and report.k == 1)
+    numbers = _numbers(report)
     regression, *others = report.judged.parts
     if report.excluded:
         yield _excluded(report)
     yield from parts.sections(regression, numbers)
-    if report.comparison is not None and report.candidate is not None:
-        yield _comparison(report.comparison)
+    if report.candidate is not None:
+        if report.comparison is not None:
+            yield _comparison(report.comparison)
         yield _side_by_side(report.baseline, report.candidate, numbers)
         yield parts.flips(report.baseline.parts[0], "The baseline's flips")
     for part in others:
@@ -133,9 +137,10 @@ def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> Section:
     after = {(line.group_by, line.slice): line for line in candidate.parts[0].slices}
     rows = (
         (
+            key[0] or NOTHING,
             slice_name(key[1]),
             *(
-                numbers.shown(lines[key].rates.get(metric)) if key in lines else NOTHING
+                numbers.shown(lines[key].rates.get(metric), "\n") if key in lines else NOTHING
                 for metric in (Metric.TPR, Metric.FPR)
                 for lines in (before, after)
             ),
@@ -147,14 +152,14 @@ def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> Section:
         for metric in (Metric.TPR, Metric.FPR)
         for run in (baseline, candidate)
     )
-    return Section("Slices of both", (), table(f"slice|{names}", rows))
+    return Section("Slices of both", (), table(f"by|slice|{names}", rows))
 
 
 def _decision(report: AuditReport) -> Section:
     lines = report.decision.requirements if report.decision is not None else ()
     rows = (
         (
-            f"{REQUIREMENTS[line.requirement]}\n{line.requirement.value}",
+            line.requirement.value,
             mark(line.met, "met", "MISSING"),
             line.by or NOTHING,
             line.at.isoformat() if line.at is not None else NOTHING,

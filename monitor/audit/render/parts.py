@@ -82,7 +82,7 @@ def flips(part: Part, title: str = FLIPS) -> Section:
         "pair|expected|reference|compared with it|what happened|stage/cause",
         map(_flip, part.flips),
     )
-    none = () if part.flips else (f"No pair flipped, of {part.pairs} compared.",)
+    none = () if part.flips else (f"No pair flipped, of {part.pairs:,} compared.",)
     return Section(title, (*none, FLIP_SENTENCE), found, short=True)
 
 

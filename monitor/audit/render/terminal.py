@@ -12,8 +12,9 @@ from rich.text import Text
 
 from monitor.audit.render.document import document
 from monitor.audit.render.sections import Cell, Document, Section, Table, Tone
-from monitor.audit.report import AuditReport
+from monitor.audit.report import AuditReport, Requirement
 
+_LONGEST = max(len(requirement) for requirement in Requirement)
 _STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "bold red", Tone.UNSURE: "yellow"}
 
 
@@ -51,11 +52,18 @@ def _section(section: Section) -> Iterator[RenderableType]:
 
 def _grid(table: Table) -> Grid:
     grid = Grid(box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
-    for column in table.columns:
+    grid.add_column(table.columns[0], overflow="fold", min_width=_name_width(table))
+    for column in table.columns[1:]:
         grid.add_column(column, overflow="fold")
     for row in table.rows:
         grid.add_row(*map(_text, row))
     return grid
+
+
+def _name_width(table: Table) -> int:
+    """Names of rows are not folded, unless they are longer than any of the program's own."""
+    lines = (line for row in table.rows for line in row[0].text.split("\n"))
+    return min(max(map(len, lines)), _LONGEST)
 
 
 def _text(cell: Cell) -> Text:

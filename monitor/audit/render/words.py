@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from monitor.audit.model import Versions
-from monitor.audit.report import Requirement, ShownFlip, VariantOutcome
+from monitor.audit.report import HELD_OUT, REGRESSION, ShownFlip, VariantOutcome
 from monitor.core.atoms import parse_atom
 from monitor.core.cells import Route
 from monitor.core.contract import COMPLEMENT, Metric
@@ -44,14 +44,7 @@ METRICS = {
     Metric.READY: "ready",
 }
 TRIALS = {Metric.TPR: "positives (ready)", Metric.FPR: "negatives (not ready)"}
-REQUIREMENTS = {
-    Requirement.PAIRS: "Synthetic regression pairs pass",
-    Requirement.REVIEWED_SET: "Representative reviewed slice set",
-    Requirement.SUPPORT: "Minimum positive and negative support",
-    Requirement.PRIVACY_REVIEW: "Approved group definition and privacy review",
-    Requirement.OWNER: "Production monitoring owner",
-}
-PARTS = {"regression": "Regression part", "held_out": "Held-out part"}
+PARTS = {REGRESSION: "Regression part", HELD_OUT: "Held-out part"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,179 @@
+"""``slicewatch audit``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from monitor.audit.digest import digest
+from monitor.audit.model import ProbeSet
+from monitor.audit.promote import promote
+from monitor.audit.reading import read_results, read_set
+from monitor.audit.render import as_json, html, junit, markdown, terminal
+from monitor.audit.report import AuditReport
+from monitor.audit.run import audit
+from monitor.audit.sign_off import read_sign_off
+from monitor.audit.writing import write_set
+from monitor.commands.clock import SystemClock
+from monitor.commands.options import load_settings, settings_option
+from monitor.core.time import to_datetime
+from monitor.errors import AuditError
+
+PIPED_WIDTH = 110
+_PATH = click.Path(path_type=Path)
+_STDOUT = Path("-")
+_KEPT = (".jsonl", ".csv", ".gz", ".toml")
+"""How sets, results, settings and sign-offs end: no report is written over one."""
+_FORMATS: Mapping[str, Callable[[AuditReport], str]] = {
+    "json": as_json.render,
+    "html": html.render,
+    "markdown": markdown.render,
+    "junit": junit.render,
+}
+
+
+def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
+    """An option for each format."""
+    for name, what in (
+        ("junit", "JUnit XML, for a build server"),
+        ("markdown", "Markdown, for a pull request"),
+        ("html", "one HTML file"),
+        ("json", "JSON, for programs"),
+    ):
+        text = f"Write the report as {what}."
+        command = click.option(f"--{name}", name, metavar="FILE", type=_PATH, help=text)(command)
+    return command
+
+
+@click.command("audit")
+@click.argument("pairs", metavar="PAIRS", type=_PATH)
+@settings_option
+@click.option("--use-case", metavar="NAME", help="Whose contract; needed where there are several.")
+@click.option(
+    "--candidate",
+    metavar="OTHER",
+    type=_PATH,
+    help="Another router's results on the same set; the decision is then about it.",
+)
+@click.option("--sign-off", metavar="FILE", type=_PATH, help="Who answers for the requirements.")
+@_reports
+@click.option(
+    "--promote", "promoted", metavar="NEW", type=_PATH, help="Write the pairs that flip as a set."
+)
+@click.option("--set-version", metavar="V", help="With --promote: version of the new set.")
+@click.option(
+    "--from-set", metavar="SET", type=_PATH, help="With --promote: the set that has the requests."
+)
+def command(
+    *,
+    pairs: Path,
+    path: Path,
+    use_case: str | None,
+    candidate: Path | None,
+    sign_off: Path | None,
+    promoted: Path | None,
+    set_version: str | None,
+    from_set: Path | None,
+    **reports: Path | None,
+) -> None:
+    """Compare what a router made of matched pairs, before it is released.
+
+    PAIRS holds one row for each variant of each pair, as JSON lines or CSV (.gz too): what
+    reviewers expect, and what the router did. The report lists pairs whose variants took
+    different routes, then rates by slice, the contract's checks and the release decision. A flip
+    is a case to investigate, not a population disparity. FILE may be - for standard output.
+
+    Exit code 0: approved. 1: blocked. 2: pairs are excluded, or something cannot be read.
+
+    Example: slicewatch audit baseline.jsonl --candidate candidate.jsonl --sign-off sign_off.toml
+    --junit audit.xml
+    """
+    outputs = {name: target for name, target in reports.items() if target is not None}
+    _check_outputs(outputs.values(), inputs=(pairs, path, candidate, sign_off, from_set))
+    _check_promotion(promoted, set_version, from_set)
+    settings, today = load_settings(path), _today()
+    results = read_results(pairs)
+    report = audit(
+        results,
+        settings,
+        today=today,
+        use_case=use_case,
+        candidate=read_results(candidate) if candidate else None,
+        sign_off=read_sign_off(sign_off, today) if sign_off else None,
+    )
+    _show(report, outputs)
+    if report.excluded:
+        raise AuditError(f"{len(report.excluded):,} pairs are excluded, so nothing is decided")
+    if promoted is not None and set_version is not None:
+        source = _source(results.probe_set, from_set)
+        _promote(report, source, promoted, set_version)
+    sys.exit(report.exit_code)
+
+
+def _today() -> date:
+    return to_datetime(SystemClock().now()).date()
+
+
+def _check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
+    """Refuse to print two reports into one stream, and to write one over what is kept."""
+    taken: set[Path] = {one.resolve() for one in inputs if one is not None}
+    for output in outputs:
+        kept = output.suffix.lower() in _KEPT and output.exists()
+        if output.resolve() in taken or kept:
+            text = "is another file of this audit, or a set" if output != _STDOUT else "twice"
+            raise AuditError(f"{output}: {text}; choose another name for the report")
+        taken.add(output.resolve())
+
+
+def _check_promotion(promoted: Path | None, version: str | None, from_set: Path | None) -> None:
+    if (promoted is None) is not (version is None):
+        raise AuditError("--promote NEW and --set-version V go together; give both or none")
+    if promoted is None and from_set is not None:
+        raise AuditError("--from-set is of --promote alone; leave it out")
+
+
+def _show(report: AuditReport, outputs: Mapping[str, Path]) -> None:
+    """Write the files, and print the table unless a report takes standard output."""
+    if _STDOUT not in outputs.values():
+        terminal_width = None if sys.stdout.isatty() else PIPED_WIDTH
+        Console(width=terminal_width, highlight=False).print(terminal.render(report))
+    for name, target in outputs.items():
+        _write(target, _FORMATS[name](report))
+
+
+def _write(target: Path, text: str) -> None:
+    if target == _STDOUT:
+        click.echo(text, nl=False)
+        return
+    try:
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise AuditError(f"{target}: cannot be written: {error.strerror}") from None
+
+
+def _source(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
+    """The set that was sent; only its own file has the requests."""
+    if from_set is None:
+        return sent
+    source = read_set(from_set)
+    if digest(source) != digest(sent):
+        raise AuditError(f"{from_set}: another set than the one of these results; give that one")
+    return source
+
+
+def _promote(report: AuditReport, source: ProbeSet, target: Path, version: str) -> None:
+    """Make a set of the pairs that flip in either run."""
+    runs = filter(None, (report.baseline, report.candidate))
+    flips = {flip.pair for run in runs for part in run.parts for flip in part.flips}
+    made = promote(source, flips, name=source.name, version=version)
+    write_set(target, made)
+    pairs = len({item.pair for item in made.items})
+    click.echo(
+        f"wrote {target}: {pairs} pairs, {made.name} {made.version}, {digest(made)}", err=True
+    )
