@@ -31,6 +31,7 @@ from consumers.sources.kafka_access import Need
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.kafka_topics import KafkaConnection
 from monitor.core.coding import Eras
+from monitor.core.probe_pairs import DeclaredSet
 from monitor.core.time import SECOND, WINDOWS, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
@@ -256,6 +257,23 @@ def build_ingest(
     )
 
 
+def declared_sets(probes: Probes) -> list[DeclaredSet]:
+    """The probe sets whose decisions are compared pair by pair."""
+    return [
+        DeclaredSet(
+            name=one.name,
+            digest=one.digest,
+            pairs=one.pairs,
+            variants=one.variants,
+            reference=one.reference,
+            every=one.every,
+            max_flip_ratio=float(one.max_flip_ratio),
+            timeout=probes.timeout,
+        )
+        for one in probes.sets
+    ]
+
+
 def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Evaluator:
     """The evaluator."""
     stream = settings.stream
@@ -272,6 +290,7 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
         contracts=[(contract, windows[contract.name]) for contract in settings.contracts],
         live=stream.clock == "live",
         cluster_size=settings.detection.cluster_size,
+        probes=declared_sets(settings.probes),
     )
     store = EvaluatorStore(engine, stream.decisions_topic)
     return Evaluator(store, policy, clock)

@@ -20,7 +20,8 @@ from monitor.core.cells import COUNTERS, Counter, Int64s
 from monitor.core.coding import Eras
 from monitor.core.contract import Contract
 from monitor.core.families import of_contracts
-from monitor.core.snapshot import decode, encode
+from monitor.core.probe_pairs import DeclaredSet
+from monitor.core.snapshot import ShownProbeSet, decode, encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
 from monitor.evaluate.cohorts import Cohorts
@@ -32,6 +33,7 @@ from monitor.evaluate.incident_steps import Incidents
 from monitor.evaluate.incidents import tell as tell_incidents
 from monitor.evaluate.inputs import Inputs
 from monitor.evaluate.losses import LostSpans
+from monitor.evaluate.probes import ProbeSets
 from monitor.evaluate.publisher import Publisher
 from monitor.evaluate.refresh import Held, let_go
 from monitor.evaluate.release import Release
@@ -67,6 +69,7 @@ class EvaluatorPolicy:
         contracts: with the windows of each.
         live: whether what is consumed may page; what is loaded in bulk never does.
         cluster_size: largest number of decisions that hang together.
+        probes: declared probe sets.
     """
 
     owner: str
@@ -78,6 +81,7 @@ class EvaluatorPolicy:
     contracts: Sequence[tuple[Contract, Sequence[WindowKind]]]
     live: bool = True
     cluster_size: int = 1
+    probes: Sequence[DeclaredSet] = ()
 
     @property
     def detection(self) -> DetectionPolicy:
@@ -91,8 +95,8 @@ class EvaluatorPolicy:
         )
 
 
-_Beside = tuple[LostSpans, tuple[Span, ...], tuple[tuple[int, str], ...]]
-"""What changes pages though nothing is counted: losses, exclusions, how incidents stand."""
+_Beside = tuple[LostSpans, tuple[Span, ...], tuple[tuple[int, str], ...], tuple[ShownProbeSet, ...]]
+"""What changes pages though nothing is counted: losses, exclusions, how incidents stand, probes."""
 
 
 @dataclass(slots=True)
@@ -106,6 +110,7 @@ class _Memory:
     publisher: Publisher
     detection: Detection
     incidents: Incidents
+    probes: ProbeSets
     snapshot: bytes | None = None
     shown: _Beside | None = None
     moved: bool = False
@@ -215,6 +220,7 @@ class Evaluator:
             memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
             memory.publisher.excluded = self._store.excluded()
             self._heed(epoch, memory)
+            self._compare(epoch, memory, watermark)
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
             self._publish(epoch, memory, watermark, caught_up=not behind)
         return behind
@@ -242,6 +248,14 @@ class Evaluator:
         tell(ended[1])
         tell_incidents(ended[0])
         memory.moved = True
+
+    def _compare(self, epoch: int, memory: _Memory, watermark: int | None) -> None:
+        """Compare the probes whose turn has come; everything up to the watermark is folded."""
+        change = memory.probes.advance(watermark)
+        if change is not None:
+            cycle = Cycle(folded=memory.cursors, probes=change)
+            self._store.commit(epoch, cycle, self._clock.now())
+            memory.probes.tell()
 
     def _detect(self, epoch: int, memory: _Memory, watermark: int | None) -> bool:
         """Consume hours whose turn has come; returns whether more may wait."""
@@ -272,6 +286,7 @@ class Evaluator:
             increments=increments,
             cells=dict(memory.dictionary.fresh),
             release=release,
+            probes=memory.probes.take(deltas),
         )
         self._store.commit(epoch, cycle, self._clock.now())
         memory.cursors.update(cursors)
@@ -286,12 +301,13 @@ class Evaluator:
         found of the last blocks would be told with the next ones only.
         """
         closed = watermark is not None and self._close(memory, watermark)
-        shown = (memory.publisher.lost, memory.publisher.excluded, memory.incidents.stands)
+        publisher, probes = memory.publisher, memory.probes.shown
+        shown = (publisher.lost, publisher.excluded, memory.incidents.stands, probes)
         if not closed and shown == memory.shown and not (memory.moved and caught_up):
             return
         self._let_go(epoch, memory)
         index = memory.dictionary.index
-        snapshot = memory.publisher.snapshot(self._store, memory.release, index)
+        snapshot = replace(publisher.snapshot(self._store, memory.release, index), probes=probes)
         body = encode(snapshot)
         cycle = Cycle(
             folded=memory.cursors,
@@ -343,6 +359,7 @@ class Evaluator:
             publisher=Publisher(policy.contracts, policy.eras, found, requests, incidents),
             detection=detection,
             incidents=incidents,
+            probes=ProbeSets.load(self._store, policy.probes, live=policy.live),
             snapshot=snapshot,
         )
         watermark = self._store.watermark()

@@ -45,6 +45,12 @@ from monitor.store.incidents import (
     write_incidents,
 )
 from monitor.store.losses import read_losses
+from monitor.store.probe_sets import (
+    ProbeSetsChange,
+    StoredProbeSet,
+    read_probe_sets,
+    write_probe_sets,
+)
 from monitor.store.published_tables import write_published
 from monitor.store.releases import (
     ReleaseChange,
@@ -88,6 +94,7 @@ class Cycle:
         cells: coarse cells of the 5-minute grain, id -> (atom, version, stratum).
         detection: what the detectors consumed, and where it moved them.
         incidents: which were opened, changed or resolved.
+        probes: where declared probe sets stand.
         snapshot: to be stored and shown, or None when nothing changed.
     """
 
@@ -98,6 +105,7 @@ class Cycle:
     cells: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
     detection: DetectionChange = field(default_factory=DetectionChange)
     incidents: IncidentChange = field(default_factory=IncidentChange)
+    probes: ProbeSetsChange = field(default_factory=ProbeSetsChange)
     snapshot: Snapshot | None = None
 
 
@@ -184,7 +192,8 @@ class EvaluatorStore:
             ).all()
         for row in rows:
             body = payload.decode(row.payload)
-            yield StoredDelta(shard, row.seq, body.panes, body.cells, body.values, body.units)
+            counts = body.panes, body.cells, body.values
+            yield StoredDelta(shard, row.seq, *counts, body.units, body.probes)
 
     def watermark(self) -> int | None:
         """Event time the decisions are complete to."""
@@ -266,6 +275,11 @@ class EvaluatorStore:
         """What people said of the incidents that are not resolved."""
         with reading(self._engine) as connection:
             return read_acts(connection)
+
+    def probe_sets(self) -> dict[str, StoredProbeSet]:
+        """Where probe sets stand, by name."""
+        with reading(self._engine) as connection:
+            return read_probe_sets(connection)
 
     def counted_cohort(self, hour: int, *, live: bool) -> FrozenCohort:
         """The cohort of an hour as it is counted now."""
@@ -352,6 +366,7 @@ class EvaluatorStore:
             _move_cursors(connection, cycle.cursors)
             write_detection(connection, cycle.detection, stored_at)
             write_incidents(connection, cycle.incidents)
+            write_probe_sets(connection, cycle.probes)
             if cycle.snapshot is None:
                 return None
             number = _store_snapshot(connection, cycle.snapshot, stored_at)

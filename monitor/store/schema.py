@@ -287,6 +287,15 @@ detector = Table(
     comment="State of the detectors after the newest cohort, in named parts.",
 )
 
+probe_set = Table(
+    "probe_set",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    comment="Where each declared probe set stands; digest is the content hash of the set.",
+)
+
 crossing = Table(
     "crossing",
     metadata,

@@ -1,0 +1,60 @@
+"""What is kept of declared probe sets: one row each, as the evaluator left it.
+
+Only the evaluator writes it, in the transaction of the cycle whose deltas fed it: whoever goes on
+from there has seen each probe decision once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+from monitor.store import bulk
+from monitor.store.schema import probe_set
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProbeSet:
+    """One declared set.
+
+    Attributes:
+        digest: content hash of the set that the state is of.
+        body: its state.
+    """
+
+    digest: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSetsChange:
+    """What one cycle changes.
+
+    Attributes:
+        states: to be set, by the name of the set.
+        dropped: names of sets that nothing declares any more.
+    """
+
+    states: Mapping[str, StoredProbeSet] = field(default_factory=dict)
+    dropped: Collection[str] = ()
+
+
+def read_probe_sets(connection: sa.Connection) -> dict[str, StoredProbeSet]:
+    """All that are kept, by name."""
+    rows = connection.execute(sa.select(probe_set)).all()
+    return {row.name: StoredProbeSet(row.digest, row.body) for row in rows}
+
+
+def write_probe_sets(connection: sa.Connection, change: ProbeSetsChange) -> None:
+    """Write what a cycle changes."""
+    bulk.delete(connection, probe_set, {"name": sorted(change.dropped)})
+    names = sorted(change.states)
+    rows: bulk.Columns = {
+        "name": names,
+        "digest": [change.states[name].digest for name in names],
+        "body": [change.states[name].body for name in names],
+    }
+    update = "(name) DO UPDATE SET digest = excluded.digest, body = excluded.body"
+    bulk.insert(connection, probe_set, rows, update)

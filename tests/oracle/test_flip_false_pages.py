@@ -1,0 +1,104 @@
+"""Probe sets of routers that treat all wordings alike: pages stay within the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from monitor.core.cells import Route
+from monitor.core.flips import Direction, Observed
+from monitor.core.probe_pairs import DeclaredSet, ProbePairs
+from monitor.core.probes import ProbeDecision
+from monitor.core.time import DAY, SECOND
+from monitor.detection.flip_watch import FlipWatch
+
+SETS = 300
+PAIRS, RUNS, THRESHOLD = 40, 8, 0.70
+LIMIT = 1e-3
+"""How improbable a number of false pages may be at the bound; seeds are fixed."""
+
+
+@dataclass(frozen=True)
+class World:
+    """How scores come about.
+
+    Attributes:
+        wording: spread of what wording does to the score, drawn once for each variant of a pair.
+        noise: spread of the judge's score of one and the same request.
+        version: spread of what a new version does to the score of each request.
+        drift: what a new version does to all scores alike.
+        held_back: how much lower the first variant's score is, from the middle of the runs on.
+    """
+
+    wording: float = 0.0
+    noise: float = 0.0
+    version: float = 0.0
+    drift: float = 0.0
+    held_back: float = 0.0
+
+    def runs(self, rng: np.random.Generator, variants: int) -> Iterator[np.ndarray]:
+        """Scores of each run, shape (PAIRS, variants)."""
+        pair = rng.normal(THRESHOLD, 0.15, (PAIRS, 1))
+        score = pair + rng.normal(0, self.wording, (PAIRS, variants))
+        for run in range(RUNS):
+            score = score + rng.normal(0, self.version, score.shape)
+            score = score + self.drift * rng.choice([-1, 1])
+            seen = score + rng.normal(0, self.noise, score.shape)
+            if run >= RUNS // 2:
+                seen[:, 0] -= self.held_back
+            yield seen
+
+
+def pages(world: World, seed: int, variants: int) -> dict[Direction, int]:
+    """Which directions ever page in the life of one set, and at which comparison."""
+    rng = np.random.default_rng(seed)
+    names = [f"v{number}" for number in range(variants)]
+    declared = DeclaredSet("s", "a" * 64, PAIRS, tuple(names), names[-1])
+    pairs, watch = ProbePairs(declared), FlipWatch.start(declared.compared)
+    found: dict[Direction, int] = {}
+    for run, scores in enumerate(world.runs(rng, variants)):
+        start = run * DAY
+        pairs.add(
+            ProbeDecision(
+                declared.digest, f"p{pair}", name, start + pair * SECOND + at, observed(score)
+            )
+            for pair, row in enumerate(scores.tolist())
+            for at, (name, score) in enumerate(zip(names, row, strict=True))
+        )
+        for compared in pairs.advance(start + DAY):
+            watch.follow(compared, live=True)
+            found = {**watch.shown(), **found}
+    assert pairs.compared == PAIRS * RUNS * (variants - 1)
+    return found
+
+
+def observed(score: float) -> Observed:
+    route = Route.AUTO_SERVE if score >= THRESHOLD else Route.HUMAN_REVIEW
+    return Observed(route, score, THRESHOLD)
+
+
+@pytest.mark.parametrize(
+    ("world", "variants"),
+    [
+        pytest.param(World(wording=0.10), 2, id="wording, deterministic repeats"),
+        pytest.param(World(wording=0.05, noise=0.05), 2, id="a noisy judge near the threshold"),
+        pytest.param(World(wording=0.05, version=0.05, drift=0.1), 2, id="versions that change"),
+        pytest.param(World(wording=0.05, noise=0.03, version=0.03), 4, id="three variants"),
+    ],
+)
+def test_without_a_change_pages_stay_within_the_bound(world: World, variants: int) -> None:
+    paged = sum(bool(pages(world, seed, variants)) for seed in range(SETS))
+    assert binomtest(paged, SETS, 0.01, alternative="greater").pvalue > LIMIT
+
+
+@pytest.mark.parametrize("variants", [2, 4])
+def test_a_variant_that_is_held_back_pages_in_its_direction(variants: int) -> None:
+    world = World(wording=0.01, held_back=0.25)
+    found = [pages(world, seed, variants) for seed in range(20)]
+    assert all([*one] == [Direction.HELD_BACK] for one in found)
+    begins = RUNS // 2 * DAY
+    assert all(begins <= one[Direction.HELD_BACK] < begins + DAY for one in found)
