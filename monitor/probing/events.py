@@ -101,7 +101,7 @@ def check_items(items: Iterable[Item], attributes: Collection[str] | None = None
         if item.request is None:
             raise SlicewatchError(f"{name}: request is missing; a probe set holds what is sent")
         try:
-            _decision(item, "")
+            _decision(item, "0")
         except msgspec.ValidationError as error:
             raise SlicewatchError(f"{name} makes no decision event: {error}") from None
         unknown = set() if attributes is None else set(item.attributes) - set(attributes)

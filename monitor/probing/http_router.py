@@ -63,11 +63,11 @@ class HttpRouter:
         except SSLError as error:
             return Failure(FailureKind.UNTRUSTED, f"is not trusted: {_reason(error)}")
         except ConnectTimeoutError:
-            return Failure(FailureKind.UNREACHABLE, "cannot be reached in time")
+            return Failure(FailureKind.UNREACHABLE, "cannot be reached")
         except LateError:
             return self._late()
-        except HTTPError:  # refused, reset, unknown host, or no HTTP at all
-            return Failure(FailureKind.UNREACHABLE, "cannot be reached, or broke the connection")
+        except HTTPError:
+            return Failure(FailureKind.UNREACHABLE, "broke the connection, or speaks no HTTP")
 
     def close(self) -> None:
         """Close the connection."""

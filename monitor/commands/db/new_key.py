@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 
 import click
 
-from monitor.errors import SlicewatchError
+from monitor.commands.key_file import write_key
 
 KEY_BYTES = 32
 
@@ -23,14 +22,5 @@ def new_key(file: Path) -> None:
 
     Example: slicewatch db new-key /etc/slicewatch/id_key
     """
-    try:
-        # Made with its rights, so that nobody can open it before they are set.
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise SlicewatchError(f"{file} is there already; give the name of a new file") from None
-    except OSError as error:
-        reason = error.strerror or "it cannot be written"
-        raise SlicewatchError(f"{file}: {reason}; give the name of a new file") from None
-    with os.fdopen(handle, "w") as written:
-        written.write(f"{secrets.token_hex(KEY_BYTES)}\n")
+    write_key(file, secrets.token_hex(KEY_BYTES))
     click.echo(f"a new id key is in {file}; keep a copy where your secrets are kept")

@@ -1,0 +1,20 @@
+"""``slicewatch probe``: matched pairs that are sent to a router in production."""
+
+from __future__ import annotations
+
+import click
+
+from monitor.commands.probe.router_key import router_key_command
+from monitor.commands.probe.run import run
+
+
+@click.group("probe")
+def command() -> None:
+    """Send matched pairs to a router, and publish what it decides.
+
+    Example: slicewatch probe run pairs.jsonl --target https://router.example/probe
+    """
+
+
+for _one in (run, router_key_command):
+    command.add_command(_one)
