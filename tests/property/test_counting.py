@@ -87,6 +87,10 @@ def expected(history: Histories, rules: oracle.Rules = RULES) -> Counted:
     return oracle.count(rules, history.decisions, history.labels).counts  # type: ignore[return-value]
 
 
+def probes(history: Histories) -> list[tuple[Any, ...]]:
+    return oracle.count(RULES, history.decisions, []).probes
+
+
 def in_order(history: Histories) -> list[dict[str, Any]]:
     return sorted(history.decisions, key=lambda event: event["decided_at"])
 
@@ -138,6 +142,7 @@ def test_shards_change_nothing(seed: int, size: int, decisions: int, labels: int
         pipeline.drain()
         pipeline.fold()
         pipeline.check_counts(expected(history))
+        pipeline.check_probes(probes(history))
         assert_conserved(pipeline.statuses())
 
 
@@ -223,6 +228,7 @@ def _check_disorder(seed: int, size: int, **where: str) -> None:
         pipeline.drain()
         pipeline.fold()
         pipeline.check_counts(expected(history))
+        pipeline.check_probes(probes(history))
 
 
 def _something_happens(pipeline: Pipeline, pick: random.Random) -> None:

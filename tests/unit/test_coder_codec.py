@@ -13,14 +13,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from signed_probes import DIGEST, KEY, VARIANTS, is_probe, signed
 
 from consumers import coder as coder_module
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
+from consumers.events import FastDecision
 from consumers.letters import REASONS, IdHasher, Letters
+from consumers.probes import Doubt, ProbePolicy
 from monitor.core.atoms import content_id
-from monitor.core.cells import Route, Stratum
+from monitor.core.cells import Route, Stratum, decode_strata
 from monitor.core.coding import Attribute, Coding, Era, Eras
+from monitor.core.probes import ProbeDecision
 from monitor.core.time import to_micros
 from monitor.ports import DeadLetter, Records, Shard
 
@@ -294,3 +298,80 @@ def test_dead_letters_of_a_message_share_its_keyed_hash() -> None:
     of_array, of_bad = HASHER.of_payload(array), HASHER.of_payload(bad)
     assert [x.payload_hash for x in letters] == [of_array, of_array, of_bad, of_bad]
     assert IdHasher.of(b"another key").of_payload(bad) != of_bad
+
+
+POLICY = ProbePolicy(KEY.encode(), {DIGEST: frozenset(VARIANTS)})
+PROBE = {"traffic": "probe", "pair_id": "p1", "variant": "formal", "probe_set": DIGEST}
+KINDS = [{}, {"attributes": {"channel": "fax"}}, {"audit_p": 0.6}, {"evidence_passed": False}]
+
+
+@pytest.mark.parametrize("more", KINDS)
+def test_an_unsigned_probe_is_what_it_would_be_without_calling_itself_one(
+    more: dict[str, Any],
+) -> None:
+    coder = Coder(Eras.always(CODING), 64)
+    reader = DecisionCodec(coder, CODING, POLICY)
+    plain, unsigned = event(**more), event(**more) | PROBE
+    events = [plain, unsigned, unsigned | {"signature": "0" * 64}, signed(unsigned)]
+    read = read_all(reader, records(dump(*events)))[0]
+    cells = coder.cells(read.codes, read.bands, read.ts).tolist()
+    assert cells[0] == cells[1] == cells[2] != cells[3]
+    strata = [decode_strata(np.array([coder.dictionary.cells[cell][2]])) for cell in cells]
+    assert [bool(one.probe[0]) for one in strata] == [False, False, False, True]
+    assert {one.route[0] for one in strata} == {Route.AUTO_SERVE}
+    assert len(set(coder.keep_probability(read.codes).tolist())) == 1
+    assert coder.unknown_values(read.codes).get("channel", 0) == (4 if "attributes" in more else 0)
+    assert [*read.probes] == [1, 2, 3]
+    assert [read.probes[1], read.probes[2]] == [Doubt.UNSIGNED] * 2
+
+
+def test_only_what_calls_itself_a_probe_is_looked_at() -> None:
+    """No row of production traffic costs more for it; nothing at all before the first probe."""
+    coder, seen = Coder(Eras.always(CODING), 64), list[str]()
+
+    class Policy(ProbePolicy):
+        def judge(self, decision: FastDecision, at: int) -> ProbeDecision | Doubt:
+            seen.append(decision.decision_id)
+            return super().judge(decision, at)
+
+    reader = DecisionCodec(coder, CODING, Policy(KEY.encode()))
+    plain = [event(f"d{i}") for i in range(50)]
+    read = read_all(reader, records(dump(*plain)))[0]
+    assert (seen, read.probes) == ([], {})
+    assert coder.probe_rows(read.codes).tolist() == []
+    read_all(reader, records(dump(*plain, event("x") | PROBE, *plain, signed(event("y") | PROBE))))
+    assert seen == ["x", "y"]
+    read_all(reader, records(dump(*plain)))
+    assert seen == ["x", "y"]
+
+
+@given(st.integers(0, 10**9), st.integers(0, 30))
+def test_arrays_batches_and_refused_neighbours_do_not_change_who_is_a_probe(
+    seed: int, size: int
+) -> None:
+    pick = random.Random(seed)
+    events = []
+    for i in range(size):
+        one = event(f"d{i}", attributes=pick.choice(({}, {"channel": f"v{i % 3}"})))
+        one |= pick.choice(({}, PROBE, PROBE | {"variant": "pirate"}))
+        one = signed(one) if pick.random() < 0.6 else one
+        events.append(one | pick.choice(({}, {}, {}, {"route": "x"}, {"attributes": {"no": "x"}})))
+    read = read_all(*_with(records(dump(*events))))[0]
+    found = dict(zip(read.texts, _said(read), strict=True))
+    cuts = sorted(pick.sample(range(size + 1), min(2, size + 1)))
+    parts = [events[: cuts[0]], events[cuts[0] : cuts[-1]], events[cuts[-1] :]]
+    arrays: list[bytes | None] = [json.dumps(part).encode() for part in parts if part]
+    again = read_all(*_with(records(arrays)))[0]
+    assert dict(zip(again.texts, _said(again), strict=True)) == found
+    for one in events:
+        if one["decision_id"] in found and "probe" in one.values():
+            is_signed = found[one["decision_id"]] is not Doubt.UNSIGNED
+            assert is_signed == is_probe(one)
+
+
+def _with(batch: Records) -> tuple[DecisionCodec, Records]:
+    return DecisionCodec(Coder(Eras.always(CODING), 64), CODING, POLICY), batch
+
+
+def _said(read: Any) -> list[ProbeDecision | Doubt | None]:
+    return [read.probes.get(row) for row in range(len(read.texts))]

@@ -64,6 +64,7 @@ ENDLESS = {
     "versions without room": lambda i: decision(versions={**lesson.VERSIONS, "judge": f"j{i}"}),
     "thresholds without room": lambda i: decision(threshold=i / 1e6),
     "audit probabilities": lambda i: decision(audit_p=1 - i / 1e6),
+    "probes that nobody signed": lambda i: decision(f"value {i}", traffic="probe"),
     "spellings": lambda i: json.dumps(decision()).replace('": "chat', '":' + " " * i + '"chat'),
 }
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import zlib
+from base64 import b64decode
 from collections import Counter
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -12,7 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.core.cells import COUNTERS
+from monitor.core.cells import COUNTERS, Route
+from monitor.core.dominance import UnitCounts
+from monitor.core.flips import Observed
+from monitor.core.probes import ProbeDecision
 from monitor.store.deltas import summed
 from monitor.store.payload import Payload, decode, encode
 
@@ -87,6 +92,56 @@ def test_payloads_of_the_first_schema_are_still_read() -> None:
     data = zlib.compress(msgspec.msgpack.encode([*fields, *rest]), level=1)
     for name in ("panes", "cells", "values", "keys", "arrivals"):
         assert np.array_equal(getattr(old, name), getattr(decode(data), name)), name
+
+
+BEFORE_PROBES = {
+    "plain": "ksQweAGbdkSAjQEC2KH0EQFfKAtKOUxiYDyiwIwqyMAI5cPoIwxHBFKgYqlQGgBkega2xBD7////////"
+    "/wkAAAAAAAAA",
+    "units": "ksRNeAGbcUSAjQEC2KH0EQFfKAtKOUxiYDyiwIwqyMAI5cPoIwxHBFKgYqlQ+ogBL5QlCaW1oLQhlHaE"
+    "0slQ+ogBzDwmqAguPkwcAOVVCc3EEPv/////////CQAAAAAAAAA=",
+}
+"""As they were written before probes were among them."""
+
+
+@pytest.mark.parametrize("kind", BEFORE_PROBES)
+def test_payloads_from_before_probes_are_still_read(kind: str) -> None:
+    found = decode(b64decode(BEFORE_PROBES[kind]))
+    assert (found.panes.tolist(), found.cells.tolist()) == ([6, 7], [77, LARGE])
+    assert np.argwhere(found.values).tolist() == [[0, 0], [1, 0], [1, 1]]
+    assert found.values.sum() == 5
+    assert (found.keys.tolist(), found.arrivals.tolist()) == ([-5, 9], [100, 101])
+    assert found.probes == ()
+    assert (found.units is None) == (kind == "plain")
+    if found.units is not None:
+        assert found.units.places.tolist() == [13, 25, 42, 49, 65, 99]
+        assert found.units.n.tolist() == [1, 2, 1, 2, 1, 1]
+
+
+@st.composite
+def probes(draw: st.DrawFn) -> ProbeDecision:
+    texts, part = st.text(max_size=5), st.floats(0, 1)
+    seen = Observed(
+        draw(st.sampled_from(Route)), draw(st.none() | part), draw(part), draw(st.booleans())
+    )
+    ready = draw(st.none() | st.booleans())
+    at = draw(st.integers(-(2**62), 2**62))
+    return ProbeDecision("a" * 64, draw(texts), draw(texts), at, seen, ready)
+
+
+UNITS = UnitCounts(np.array([3, 70], np.int64), np.array([1, 2], np.int64))
+
+
+@given(st.lists(probes(), max_size=4), st.booleans())
+def test_probes_come_out_as_they_went_in(found: list[ProbeDecision], units: bool) -> None:
+    """Summing leaves them as they are; a worker of the version before reads past them."""
+    before = replace(payload(1, 4, 2), probes=tuple(found), units=UNITS if units else None)
+    data = encode(before)
+    assert decode(data).probes == tuple(found) == decode(encode(summed(before))).probes
+    assert (decode(data).units is not None) == units
+    packed = msgspec.msgpack.decode(data, type=tuple[bytes, bytes])
+    columns = msgspec.msgpack.decode(zlib.decompress(packed[0]))
+    assert len(columns) == (9 if found else 8 if units else 6), "only what occurs takes room"
+    assert columns[6:7] == ([UNITS.places.tobytes()] if units else [None] if found else [])
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,9 @@ def test_the_small_facts() -> None:
     metrics.set_label_health(0.12345, None)
     metrics.add_unknown_values("channel", 97)
     metrics.add_unknown_values("channel", 4)
+    assert value(metrics, "probes_unsigned_total") == 0
+    metrics.add_doubtful_probes(1, 2)
+    metrics.add_doubtful_probes(100, 1)
 
     assert value(metrics, "store_write_failures_total") == 1
     assert value(metrics, "flushes_total") == 2
@@ -170,6 +173,8 @@ def test_the_small_facts() -> None:
     assert value(metrics, "label_coverage_ratio") == 0.12
     assert value(metrics, "label_completeness_ratio") is None
     assert value(metrics, "attribute_values_unknown_total", attribute="channel") == 100
+    assert value(metrics, "probes_unsigned_total") == 101
+    assert value(metrics, "probes_undeclared_total") == 3
     metrics.set_pending(None)
     assert value(metrics, "pending_decisions") is None
 

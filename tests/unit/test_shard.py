@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import lesson
 import pytest
+from signed_probes import DIGEST, KEY, VARIANTS, signed
 
 from consumers.clocks import ClockPolicy
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.letters import IdHasher
+from consumers.probes import Doubt, ProbePolicy
 from consumers.shard import Codecs, ShardState
 from monitor.core.coding import Attribute, Coding, Eras
 from monitor.core.time import HOUR, MINUTE, to_micros
@@ -20,12 +23,13 @@ from monitor.ports import Claim, Records, Request, Shard, Tallies
 CODING = Coding((Attribute("channel", ("chat",)),), (0.7,), (1.0, 0.5))
 DECISIONS, LABELS = Shard("decisions", 0), Shard("labels", 0)
 T0 = to_micros(lesson.START)
+POLICY = ProbePolicy(KEY.encode(), {DIGEST: frozenset(VARIANTS)})
 
 
 def codecs(dedupe: int = HOUR, pending_all: bool = False) -> Codecs:
     coder, hasher = Coder(Eras.always(CODING), 64), IdHasher.of(b"key")
     return Codecs(
-        decisions=DecisionCodec(coder, CODING),
+        decisions=DecisionCodec(coder, CODING, POLICY),
         labels=LabelCodec(hasher),
         coder=coder,
         hasher=hasher,
@@ -171,3 +175,49 @@ def test_labels_are_kept_apart_from_decisions() -> None:
     assert len(flush.labels) == 1
     assert one.tallies.events == 2
     assert one.tallies.balance == 1  # the store says where the label ended
+
+
+def probe(key: str, variant: str = "formal", **more: Any) -> dict[str, Any]:
+    said = {"traffic": "probe", "pair_id": "p1", "variant": variant, "probe_set": DIGEST}
+    at = more.pop("at", lesson.START)
+    return lesson.decision(key, at, 0.8, attributes={"channel": "chat"}, **said, **more)
+
+
+def dump(*events: dict[str, Any]) -> list[bytes | None]:
+    return [json.dumps(one).encode() for one in events]
+
+
+def test_a_probe_is_kept_once_and_only_if_it_was_counted() -> None:
+    """Not a copy, nor one that the clock refuses."""
+    one = state()
+    late = lesson.START - timedelta(hours=721)
+    first, other = signed(probe("a")), signed(probe("b", "conversational"))
+    one.add(records(dump(first, other, first, signed(probe("c", at=late))), [10, 11, 12, 13]))
+    one.add(records(dump(other), [14]))
+    assert [p.variant for p in one.flush().probes] == ["formal", "conversational"]
+    assert [p.at for p in one.flush().probes] == [T0, T0]
+    assert (one.tallies.counted, one.tallies.duplicates) == (2, 2)
+    assert one.tallies.dead_letters == {"too_old": 1}
+    one.settle(one.flush().tallies)
+    assert one.flush().probes == []
+
+
+def test_doubts_are_told_when_they_are_stored_and_once() -> None:
+    one = state()
+    undeclared = signed(probe("u", "pirate"))
+    values = dump(probe("x"), probe("x"), probe("y"), undeclared, undeclared, signed(probe("a")))
+    one.add(records(values, list(range(10, 16))))
+    told = one.settle(one.flush().tallies).doubts
+    assert told == {Doubt.UNSIGNED: 2, Doubt.UNDECLARED: 1}
+    assert not one.settle(one.flush().tallies).doubts
+
+
+@pytest.mark.parametrize("pending_all", [False, True])
+def test_a_probe_has_a_label_as_any_decision_has(pending_all: bool) -> None:
+    """It is joined with the probe's own stratum: in no production rate, and never unmatched."""
+    one = state(codecs(pending_all=pending_all))
+    events = [signed(probe("a")), signed(probe("b", label_requested=False))]
+    one.add(records(dump(*events), [10, 11]))
+    columns = one.flush().decisions
+    assert columns is not None
+    assert columns.pending.tolist() == [True, pending_all]

@@ -100,6 +100,16 @@ def test_lag_is_rounded_up_so_that_some_is_never_none(messages: int, shown: int)
     assert page(metrics)['consumer_lag_messages{partition="0",topic="decisions"}'] == shown
 
 
+@pytest.mark.parametrize(("unsigned", "shown"), [(0, 0), (1, 100), (100, 100), (101, 200)])
+def test_unsigned_probes_are_rounded_up_since_they_count_as_production(
+    unsigned: int, shown: int
+) -> None:
+    metrics = ServiceMetrics()
+    metrics.add_doubtful_probes(unsigned, 3)
+    assert page(metrics)["probes_unsigned_total"] == shown
+    assert page(metrics)["probes_undeclared_total"] == 3, "signed: of nobody"
+
+
 def test_a_bucket_of_few_label_delays_waits_for_more() -> None:
     metrics = ServiceMetrics()
     quick, slow = 'label_delay_seconds_bucket{le="60.0"}', "label_delay_seconds_count"
