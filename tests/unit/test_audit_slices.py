@@ -1,0 +1,216 @@
+"""Slices and calibration of an audit: the lesson by hand, real people as the service shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from audited import real_settings, reviewed_pairs, settings
+from matched import VARIETY, row, seen, ten_pairs, varieties
+
+from monitor.audit.calibration import calibration_lines
+from monitor.audit.contract import contract_of
+from monitor.audit.counting import audit_coding
+from monitor.audit.model import Pair, Row
+from monitor.audit.report import CalibrationLine, SliceLine
+from monitor.audit.slices import GroupSlices, declared, lines_of, slices_of
+from monitor.core.bands import STEPS, edges
+from monitor.core.contract import Metric
+from monitor.core.rows import MIN_CALIBRATION
+from monitor.core.snapshot import ShownRate
+from monitor.settings import Settings
+from monitor.settings.use_case import GroupBySettings
+
+FORMAL, CONVERSATIONAL = f"{VARIETY}=formal", f"{VARIETY}=conversational"
+K = 11
+M = Metric
+
+
+def rows_of(pairs: Sequence[Pair]) -> list[Row]:
+    return [row for pair in pairs for row in pair.rows]
+
+
+def slices(
+    pairs: Sequence[Pair], one: Settings | None = None, *, synthetic: bool = True
+) -> tuple[tuple[GroupSlices, ...], tuple[SliceLine, ...]]:
+    one = one or settings()
+    contract = contract_of(one.use_case[0], synthetic=synthetic)
+    groups = slices_of(rows_of(pairs), contract, audit_coding(one.coding))
+    return groups, lines_of(groups, contract)
+
+
+def lines(*args: object, **more: object) -> dict[str, SliceLine]:
+    return {line.slice: line for line in slices(*args, **more)[1]}  # type: ignore[arg-type]
+
+
+def calibrated(
+    pairs: Sequence[Pair], one: Settings | None = None, *, synthetic: bool = True
+) -> tuple[CalibrationLine, ...]:
+    one = one or settings()
+    groups, _ = slices(pairs, one, synthetic=synthetic)
+    return calibration_lines(groups, audit_coding(one.coding), synthetic=synthetic)
+
+
+class TestLesson:
+    def test_rates(self) -> None:
+        found = lines(ten_pairs())
+        formal, conversational = found[FORMAL].rates, found[CONVERSATIONAL].rates
+        assert (formal[M.SELECTION].value, conversational[M.SELECTION].value) == (0.6, 0.3)
+        assert (formal[M.TPR].value, conversational[M.TPR].value) == (5 / 6, 3 / 6)
+        assert (formal[M.FPR].value, conversational[M.FPR].value) == (1 / 4, 0)
+        assert (formal[M.READY].value, formal[M.BLOCKED].value) == (0.6, 0)
+
+    def test_wilson(self) -> None:
+        found = lines(ten_pairs())
+        bounds = [
+            (round(rate.lower or 0, 3), round(rate.upper or 0, 3))
+            for rate in (found[s].rates[M.TPR] for s in (FORMAL, CONVERSATIONAL))
+        ]
+        assert bounds == [(0.436, 0.970), (0.188, 0.812)]
+
+    def test_support_beside_what_is_needed(self) -> None:
+        for text in (FORMAL, CONVERSATIONAL):
+            assert lines(ten_pairs())[text].supports == {M.TPR: 6, M.FPR: 4}
+            assert lines(ten_pairs())[text].needed == {M.TPR: 50, M.FPR: 30}
+
+    def test_intersections_have_three_positives_each(self) -> None:
+        found = {
+            text: line for text, line in lines(ten_pairs()).items() if line.group_by.count("+")
+        }
+        assert len(found) == 4
+        assert {line.group_by for line in found.values()} == {f"channel+{VARIETY}"}
+        assert all(line.supports == {M.TPR: 3, M.FPR: 2} for line in found.values())
+
+    def test_the_total_comes_first(self) -> None:
+        first = slices(ten_pairs())[1][0]
+        assert (first.group_by, first.slice) == ("", "")
+        assert first.rates[M.SELECTION].value == 9 / 20
+
+    def test_calibration(self) -> None:
+        found = {
+            (line.slice, line.band): (line.n, line.rate.value if line.rate else None)
+            for line in calibrated(ten_pairs())
+        }
+        assert found == {
+            (CONVERSATIONAL, "below 0.70"): (7, 3 / 7),
+            (CONVERSATIONAL, "0.70 to 0.90"): (3, 1.0),
+            (FORMAL, "below 0.70"): (4, 1 / 4),
+            (FORMAL, "0.70 to 0.90"): (5, 4 / 5),
+            (FORMAL, "0.90 and above"): (1, 1.0),
+        }
+        assert not any(line.sufficient for line in calibrated(ten_pairs()))
+
+
+class TestSynthetic:
+    def test_what_the_gate_stopped_is_outside(self) -> None:
+        stopped = varieties("g1", seen(None, passed=False), seen(None, passed=False))
+        found = lines([*ten_pairs(), stopped])[FORMAL]
+        assert found.rates[M.TPR].value == 5 / 6
+        assert (found.rates[M.SELECTION].value, found.rates[M.BLOCKED].value) == (6 / 11, 1 / 11)
+        assert len(calibrated([*ten_pairs(), stopped])) == 5
+
+    def test_no_positives_is_no_rate_and_no_support(self) -> None:
+        found = lines([varieties("n1", seen(0.6), seen(0.8), ready=False)])[FORMAL]
+        assert M.TPR not in found.rates
+        assert found.supports == {M.TPR: 0, M.FPR: 1}
+
+    def test_slices_without_items_are_absent_and_all_are_declared(self) -> None:
+        chat = [varieties("p1", seen(0.8), seen(0.8), channel="chat")]
+        groups, shown = slices(chat)
+        assert [line.slice for line in shown] == [
+            "",
+            CONVERSATIONAL,
+            FORMAL,
+            f"channel=chat,{CONVERSATIONAL}",
+            f"channel=chat,{FORMAL}",
+        ]
+        assert [len(declared(table)) for table in groups] == [1, 2, 4]
+
+    def test_what_has_no_value_is_not_declared(self) -> None:
+        bare = row("p1", "plain", {}, seen(0.8))
+        groups, shown = slices([*ten_pairs(), Pair("p1", "", (bare,))])
+        assert f"{VARIETY}=__missing__" in {line.slice for line in shown}
+        assert [row.slice for row in declared(groups[1])] == [CONVERSATIONAL, FORMAL]
+
+    def test_ten_items_are_sufficient(self) -> None:
+        pairs = [varieties(f"p{i}", seen(0.8), seen(0.8)) for i in range(MIN_CALIBRATION)]
+        assert all(line.sufficient for line in calibrated(pairs))
+        assert not any(line.sufficient for line in calibrated(pairs[1:]))
+
+    def test_a_part_without_pairs(self) -> None:
+        groups, shown = slices([])
+        assert shown == ()
+        assert [table.group.name for table in groups] == ["", VARIETY, f"channel+{VARIETY}"]
+
+
+def numbers(rate: ShownRate) -> list[float]:
+    of = (rate.value, rate.lower, rate.upper, rate.at_least, rate.at_most)
+    return [x for x in of if x is not None]
+
+
+class TestRealPeople:
+    @pytest.mark.parametrize("seed", range(4))
+    def test_nothing_is_exact(self, seed: int) -> None:
+        pairs = reviewed_pairs(400, seed, blocked=0.1)
+        found = lines(pairs, real_settings(), synthetic=False)
+        rates = [(m, rate) for line in found.values() for m, rate in line.rates.items()]
+        assert {metric for metric, _ in rates} == set(Metric)
+        for _, rate in rates:
+            assert rate.support in edges(K)
+            assert rate.support >= 2 * K - 1
+            assert numbers(rate) == [round(x, 2) for x in numbers(rate)]
+            if rate.value is not None:
+                assert any(np.isclose(rate.value / s, round(rate.value / s)) for s in STEPS)
+
+    def test_ten_pairs_show_nothing_at_all(self) -> None:
+        found = lines(ten_pairs(), real_settings(), synthetic=False)
+        assert all(not line.supports for text, line in found.items() if text)
+        assert all(not line.rates for text, line in found.items() if text)
+        for line in calibrated(ten_pairs(), real_settings(), synthetic=False):
+            assert (line.n, line.rate, line.sufficient) == (0, None, False)
+
+    def test_an_intersection_with_a_small_cell_is_pooled_not_shown(self) -> None:
+        few = [
+            varieties(f"f{i}", seen(0.8), seen(0.8), channel="email", ready=i % 2 == 0)
+            for i in range(5)
+        ]
+        many = [
+            varieties(f"m{i}", seen(0.8 if i % 3 else 0.5), seen(0.7), channel="chat")
+            for i in range(300)
+        ]
+        found = lines([*many, *few], real_settings(), synthetic=False)
+        shown = {text for text, line in found.items() if line.rates}
+        assert FORMAL in shown
+        assert not any("email" in text for text in shown)
+
+    def test_an_intersection_keeps_no_value_that_its_marginal_pools(self) -> None:
+        groups = (
+            GroupBySettings(attributes=("channel", VARIETY)),
+            GroupBySettings(attributes=("channel",)),
+        )
+        fax = {VARIETY: ("formal", "conversational"), "channel": ("chat", "email", "fax", "post")}
+        flows = {"chat": 300, "email": 200, "fax": 9, "post": 3}
+        pairs = [
+            varieties(f"{channel}{i}", seen(0.8 if i % 2 else 0.5), seen(0.6), channel=channel)
+            for channel, n in flows.items()
+            for i in range(n)
+        ]
+        found = lines(pairs, real_settings(values=fax, groups=groups), synthetic=False)
+        shown = {text for text, line in found.items() if line.rates}
+        assert {"channel=chat", "channel=email"} <= shown
+        assert not {text for text in shown if "fax" in text or "post" in text}
+
+    def test_calibration_is_withheld_below_k_and_coded_above(self) -> None:
+        lines_ = calibrated(reviewed_pairs(600), real_settings(), synthetic=False)
+        shown = [line for line in lines_ if line.rate]
+        assert shown
+        for line in shown:
+            assert line.rate is not None
+            assert line.n == line.rate.support
+            assert line.n in edges(K)
+            assert line.sufficient
+        bands = {line.band for line in lines_}
+        assert bands == {"below 0.70", "0.70 to 0.90", "0.90 and above", "no score"}
+        hidden = {(line.n, line.sufficient) for line in lines_ if line.rate is None}
+        assert hidden == {(0, False)}
