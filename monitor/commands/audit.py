@@ -109,7 +109,9 @@ def command(
     )
     _show(report, outputs)
     if report.excluded:
-        raise AuditError(f"{len(report.excluded):,} pairs are excluded, so nothing is decided")
+        count = len(report.excluded)
+        who = "1 pair is" if count == 1 else f"{count:,} pairs are"
+        raise AuditError(f"{who} excluded, so nothing is decided")
     if promoted is not None and set_version is not None:
         source = _source(results.probe_set, from_set)
         _promote(report, source, promoted, set_version)
