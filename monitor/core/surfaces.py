@@ -636,6 +636,13 @@ def _logs(rule: Rule, why: str, *events: str) -> tuple[Row, ...]:
 
 _LOGS = (
     *_logs(
+        Rule.PROBE, "the name of a declared set, and a direction",
+        "flips of a probe set go one way beyond chance; direction probe_set",
+        "the excess of flips of a probe set is gone; direction probe_set",
+        "a probe set begins anew: what is stored under its name is of other content,"
+        " variants or version; probe_set",
+    ),
+    *_logs(
         Rule.PAGE, "the number of a crossing, by which an operator finds it in the database",
         "a contract stream has crossed its limit; crossing", "a crossing is resolved; crossing",
         "an incident is open; incident kind", "an incident is over; incident kind",

@@ -146,9 +146,15 @@ class ProbeSets:
     def tell(self) -> None:
         """Log what has been committed."""
         for name, way, stands in self._news:
-            what = {"probe_set": name, "direction": way.value}
+            of = way.value
             if stands:
-                log.warning("flips of a probe set go one way beyond chance", extra=what)
+                log.warning(
+                    "flips of a probe set go one way beyond chance",
+                    extra={"probe_set": name, "direction": of},
+                )
             else:
-                log.warning("flips of a probe set do not go one way any more", extra=what)
+                log.warning(
+                    "the excess of flips of a probe set is gone",
+                    extra={"probe_set": name, "direction": of},
+                )
         self._news.clear()
