@@ -19,7 +19,7 @@ A TOML file; ``[for]`` says what is released, every other table is a requirement
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, fields
 from datetime import date, datetime
 from difflib import get_close_matches
@@ -72,19 +72,18 @@ class SignOff:
         """
         for name in _VERSIONS:
             theirs = {getattr(one, name) for one in run.versions}
-            self._check_same(name, theirs, {getattr(self.versions, name)}, run.title)
-        self._check_same(_THRESHOLD, set(run.thresholds), {self.threshold}, run.title)
+            self._check_same(name, getattr(self.versions, name), theirs, run.title)
+        self._check_same(_THRESHOLD, self.threshold, set(run.thresholds), run.title)
         if self.dataset:
-            self._check_same(_DATASET, {digest}, {self.dataset}, run.title)
+            self._check_same(_DATASET, self.dataset, {digest}, run.title)
 
-    def _check_same(
-        self, name: str, theirs: Collection[object], ours: Collection[object], title: str
-    ) -> None:
-        if theirs != ours:
-            what = f"is not what the {title} was run with; have what is released signed"
-            if len(theirs) > 1:
-                what = f"is one, and the {title} was run with {len(theirs)}; release one of them"
-            raise problem(self.path, what, field=field_name(_FOR, name))
+    def _check_same(self, name: str, signed: object, run: Set[object], title: str) -> None:
+        if run == {signed}:
+            return
+        what = f"is not what the {title} was run with; have what is released signed"
+        if len(run) > 1:
+            what = f"is one, and the {title} was run with {len(run)}; release one of them"
+        raise problem(self.path, what, field=field_name(_FOR, name))
 
 
 def read_sign_off(path: Path, today: date) -> SignOff:

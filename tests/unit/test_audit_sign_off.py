@@ -1,0 +1,164 @@
+"""Sign-off files: what they must say, and what they are for."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from audited import TODAY, sign_off
+from matched import VERSIONS
+
+from monitor.audit.model import Versions
+from monitor.audit.report import Requirement, Run
+from monitor.audit.sign_off import Signature, SignOff, read_sign_off
+from monitor.errors import AuditError
+
+FOR = """
+[for]
+judge = "j1"
+rubric = "r1"
+policy = "p1"
+router = "t1"
+threshold = 0.70
+"""
+OWNER = '[production_monitoring_owner]\nby = "A. Person"\nat = 2026-11-01\n'
+
+
+def read(folder: Path, text: str | bytes) -> SignOff:
+    path = folder / "sign_off.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_sign_off(path, TODAY)
+
+
+def error(folder: Path, text: str | bytes) -> str:
+    with pytest.raises(AuditError) as caught:
+        read(folder, text)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said.removeprefix(f"{folder / 'sign_off.toml'}")
+
+
+class TestRead:
+    def test_who_when_and_where(self, tmp_path: Path) -> None:
+        found = read(tmp_path, FOR + OWNER + 'reference = "rota 7"\n')
+        assert found.versions == VERSIONS
+        assert (found.threshold, found.dataset) == (0.70, "")
+        owner = Signature("A. Person", date(2026, 11, 1), "rota 7")
+        assert found.signatures == {Requirement.OWNER: owner}
+
+    def test_a_reference_is_only_needed_where_a_set_is_signed_for(self, tmp_path: Path) -> None:
+        assert read(tmp_path, FOR + OWNER).signatures[Requirement.OWNER].reference == ""
+        for name in (Requirement.SUPPORT, Requirement.REVIEWED_SET):
+            text = FOR + OWNER.replace(Requirement.OWNER, name)
+            assert error(tmp_path, text) == (
+                f", field {name}.reference: found nothing; write text in quotes"
+            )
+
+    def test_all_five_and_a_dataset(self, tmp_path: Path) -> None:
+        tables = "".join(
+            OWNER.replace(Requirement.OWNER, name) + 'reference = "x"\n' for name in Requirement
+        )
+        found = read(tmp_path, FOR + 'dataset = "abc"\n' + tables)
+        assert set(found.signatures) == set(Requirement)
+        assert found.dataset == "abc"
+
+    def test_signed_today(self, tmp_path: Path) -> None:
+        text = FOR + OWNER.replace("2026-11-01", str(TODAY))
+        assert read(tmp_path, text).signatures[Requirement.OWNER].at == TODAY
+
+    @pytest.mark.parametrize(
+        ("old", "new", "said"),
+        [
+            (
+                "[production",
+                "[prodction",
+                ", field prodction_monitoring_owner: unknown key; "
+                "did you mean production_monitoring_owner?",
+            ),
+            ("by =", "who =", ", field production_monitoring_owner.who: unknown key; "),
+            ("judge =", "jugde =", ", field for.jugde: unknown key; did you mean judge?"),
+            ("[for]", "[other]", ", field other: unknown key; "),
+            (FOR, "", ", field for: found nothing; write it as a table [for]"),
+            (FOR, 'for = "j1"\n', ", field for: found text; write it as a table [for]"),
+            ('judge = "j1"\n', "", ", field for.judge: found nothing; write text in quotes"),
+            ('"j1"', "1", ", field for.judge: found a whole number; write text in quotes"),
+            ('"j1"', '" "', ", field for.judge: found empty text; write text in quotes"),
+            ("0.70", '"0.70"', ", field for.threshold: found text; write the number that"),
+            ("0.70", "true", ", field for.threshold: found true or false; write the number"),
+            (
+                '"A. Person"',
+                '""',
+                ", field production_monitoring_owner.by: found empty text; write text in quotes",
+            ),
+            (
+                '"A. Person"',
+                '"A\\nB"',
+                ", field production_monitoring_owner.by: write one line of at most 200",
+            ),
+            ('"A. Person"', f'"{"x" * 201}"', ", field production_monitoring_owner.by: write one"),
+            (
+                "2026-11-01",
+                "2026-11-03",
+                ", field production_monitoring_owner.at: is after today, 2026-11-02; ",
+            ),
+            (
+                "2026-11-01",
+                "2026-11-01T10:00:00Z",
+                ", field production_monitoring_owner.at: found a date with a time; write a date",
+            ),
+            (
+                "2026-11-01",
+                '"2026-11-01"',
+                ", field production_monitoring_owner.at: found text; write a date",
+            ),
+            (
+                "at = 2026-11-01\n",
+                "",
+                ", field production_monitoring_owner.at: found nothing; write a date",
+            ),
+            ("[for]", "[for", ": is not valid TOML: "),
+        ],
+    )
+    def test_what_is_wrong(self, tmp_path: Path, old: str, new: str, said: str) -> None:
+        text = FOR + OWNER
+        assert old in text
+        assert error(tmp_path, text.replace(old, new)).startswith(said)
+
+    def test_files_that_are_none(self, tmp_path: Path) -> None:
+        assert error(tmp_path, b"\xff") == ": is not UTF-8 text; save it as UTF-8"
+        assert error(tmp_path, b"#" * 70_000).startswith(": is larger than 65536 bytes")
+        with pytest.raises(AuditError, match="cannot be read: No such file"):
+            read_sign_off(tmp_path / "absent.toml", TODAY)
+
+
+class TestFor:
+    RUN = Run("candidate", (VERSIONS,), (0.70,), ())
+
+    def test_the_run_that_was_signed(self) -> None:
+        sign_off().check_for(self.RUN, "abc")
+        sign_off(dataset="abc").check_for(self.RUN, "abc")
+
+    @pytest.mark.parametrize(
+        ("signed", "field"),
+        [
+            (sign_off(versions=Versions("j2", "r1", "p1", "t1")), "judge"),
+            (sign_off(versions=Versions("j1", "r2", "p1", "t1")), "rubric"),
+            (sign_off(versions=Versions("j1", "r1", "p2", "t1")), "policy"),
+            (sign_off(versions=Versions("j1", "r1", "p1", "t2")), "router"),
+            (sign_off(threshold=0.71), "threshold"),
+            (sign_off(dataset="abd"), "dataset"),
+        ],
+    )
+    def test_another_run(self, signed: SignOff, field: str) -> None:
+        with pytest.raises(AuditError) as caught:
+            signed.check_for(self.RUN, "abc")
+        assert str(caught.value) == (
+            f"sign_off.toml, field for.{field}: is not what the candidate was run with; "
+            "have what is released signed"
+        )
+
+    def test_a_run_of_several_versions(self) -> None:
+        mixed = Run("baseline", (VERSIONS, Versions("j2", "r1", "p1", "t1")), (0.70,), ())
+        with pytest.raises(AuditError, match="is one, and the baseline was run with 2; release"):
+            sign_off().check_for(mixed, "abc")
