@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
+from monitor.audit.dataset import DatasetReport
 from monitor.audit.model import Excluded, Versions
 from monitor.core.contract import Metric, Verdict
 from monitor.core.flips import Cause, Direction, FlipStage
@@ -332,6 +333,7 @@ class AuditReport:
         candidate: the other one, which the decision is then about; None without one.
         comparison: of the two; None without a candidate, or where withheld.
         decision: None where it could not be made, because pairs are excluded.
+        training: the training set's representation, where its counts were given.
     """
 
     dataset: str
@@ -344,6 +346,7 @@ class AuditReport:
     candidate: Run | None
     comparison: Comparison | None
     decision: Decision | None
+    training: DatasetReport | None = None
 
     @property
     def judged(self) -> Run:

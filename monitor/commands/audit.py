@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import click
 from rich.console import Console
 
+from monitor.audit.contract import use_case_of
+from monitor.audit.dataset import DatasetReport, representation
+from monitor.audit.dataset_counts import read_counts
 from monitor.audit.digest import digest
 from monitor.audit.model import ProbeSet
 from monitor.audit.promote import promote
@@ -24,6 +28,7 @@ from monitor.commands.clock import SystemClock
 from monitor.commands.options import load_settings, settings_option
 from monitor.core.time import to_datetime
 from monitor.errors import AuditError
+from monitor.settings import Settings
 
 PIPED_WIDTH = 110
 _PATH = click.Path(path_type=Path)
@@ -61,6 +66,13 @@ def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
     type=_PATH,
     help="Another router's results on the same set; the decision is then about it.",
 )
+@click.option(
+    "--dataset",
+    "counts",
+    metavar="COUNTS",
+    type=_PATH,
+    help="CSV with the training set's rows by slice and label: what is represented, and how.",
+)
 @click.option("--sign-off", metavar="FILE", type=_PATH, help="Who answers for the requirements.")
 @_reports
 @click.option(
@@ -76,6 +88,7 @@ def command(
     path: Path,
     use_case: str | None,
     candidate: Path | None,
+    counts: Path | None,
     sign_off: Path | None,
     promoted: Path | None,
     set_version: str | None,
@@ -95,7 +108,7 @@ def command(
     --junit audit.xml
     """
     outputs = {name: target for name, target in reports.items() if target is not None}
-    _check_outputs(outputs.values(), inputs=(pairs, path, candidate, sign_off, from_set))
+    _check_outputs(outputs.values(), inputs=(pairs, path, candidate, counts, sign_off, from_set))
     _check_promotion(promoted, set_version, from_set)
     settings, today = load_settings(path), _today()
     results = read_results(pairs)
@@ -107,6 +120,8 @@ def command(
         candidate=read_results(candidate) if candidate else None,
         sign_off=read_sign_off(sign_off, today) if sign_off else None,
     )
+    if counts is not None:
+        report = replace(report, training=_training(counts, settings, use_case))
     _show(report, outputs)
     if report.excluded:
         count = len(report.excluded)
@@ -116,6 +131,12 @@ def command(
         source = _source(results.probe_set, from_set)
         _promote(report, source, promoted, set_version)
     sys.exit(report.exit_code)
+
+
+def _training(counts: Path, settings: Settings, name: str | None) -> DatasetReport:
+    """The training set, guarded as the use case's production is: the pairs may be invented."""
+    contract = use_case_of(settings, name).to_core()
+    return representation(read_counts(counts), k=contract.k, synthetic=contract.synthetic)
 
 
 def _today() -> date:

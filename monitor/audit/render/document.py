@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.audit.render import parts
+from monitor.audit.render import parts, training
 from monitor.audit.render.sections import Cell, Document, Section, Tone, mark, table
 from monitor.audit.render.words import (
     METRICS,
@@ -104,6 +104,8 @@ def _sections(report: AuditReport) -> Iterator[Section]:
         yield parts.flips(report.baseline.parts[0], "The baseline's flips")
     for part in others:
         yield from parts.sections(part, numbers, f"{PARTS[part.name]}: ")
+    if report.training is not None:
+        yield from training.sections(report.training)
 
 
 def _excluded(report: AuditReport) -> Section:
