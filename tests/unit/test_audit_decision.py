@@ -1,0 +1,215 @@
+"""The release decision: what is measured, what is signed, what is stale."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+from audited import TODAY, sign_off
+from matched import VERSIONS
+
+from monitor.audit.decision import Signed, decide, first_day
+from monitor.audit.report import (
+    HELD_OUT,
+    REGRESSION,
+    Check,
+    Decision,
+    FlipCounts,
+    Part,
+    Point,
+    Requirement,
+    Run,
+    ShownFlip,
+    SliceLine,
+    SupportCheck,
+    VariantOutcome,
+)
+from monitor.core.contract import Metric, Verdict
+from monitor.core.flips import Cause, Direction, FlipStage
+from monitor.core.snapshot import ShownRate
+
+QUARTER = timedelta(days=90)
+RATE = ShownRate(0.8, 0.7, 0.9, 100)
+TOTAL = SliceLine("", "", {Metric.TPR: RATE, Metric.FPR: RATE})
+COUNTS = FlipCounts("x", 10, 0, {}, {}, 0, 1.0)
+KEPT = Check(
+    "tpr_gap", Metric.TPR, "x=b", "x=a", 0.1, 0.0, -0.2, 0.2, Point.PASS,
+    Verdict.INSUFFICIENT_SUPPORT,
+)  # fmt: skip
+ENOUGH = SupportCheck(Metric.TPR, "x=b", 50, 50, met=True)
+OUTCOME = VariantOutcome("a", {"x": "a"}, "auto_serve", 0.8, 0.7, True)
+FLIP = ShownFlip(
+    "p1", "x", True, OUTCOME, OUTCOME, Direction.HELD_BACK, FlipStage.JUDGE_OR_ROUTE,
+    Cause.JUDGE_SCORE,
+)  # fmt: skip
+PART = Part(
+    name=REGRESSION,
+    pairs=10,
+    flips=(),
+    flips_withheld=False,
+    counts=(COUNTS,),
+    slices=(TOTAL,),
+    checks=(KEPT,),
+    supports=(ENOUGH,),
+    calibration=(),
+    what_if=(),
+    advice=(),
+)
+
+
+def run(part: Part = PART, held_out: Part | None = None) -> Run:
+    parts = (part,) if held_out is None else (part, replace(held_out, name=HELD_OUT))
+    return Run("candidate", (VERSIONS,), (0.70,), parts)
+
+
+def decided(
+    one: Run | None = None,
+    *missing: Requirement,
+    synthetic: bool = True,
+    since: date = date(2026, 1, 1),
+    at: date = TODAY,
+) -> Decision:
+    signed = Signed(sign_off(*missing, at=at), since)
+    return decide(one or run(), synthetic=synthetic, signed=signed)
+
+
+def why(decision: Decision, requirement: Requirement) -> str:
+    (line,) = (line for line in decision.requirements if line.requirement is requirement)
+    return line.why
+
+
+class TestSigned:
+    def test_all_of_it_is_approved(self) -> None:
+        for synthetic in (True, False):
+            decision = decided(synthetic=synthetic)
+            assert (decision.approved, decision.word, decision.missing) == (True, "APPROVED", ())
+            assert [line.requirement for line in decision.requirements] == list(Requirement)
+
+    def test_who_and_when(self) -> None:
+        owner = decided().requirements[-1]
+        assert (owner.by, owner.at, owner.why) == (
+            "A. Person", TODAY, f"about {Requirement.OWNER}",
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("missing", list(Requirement))
+    @pytest.mark.parametrize("synthetic", [True, False])
+    def test_each_is_needed_but_for_what_the_run_measures(
+        self, missing: Requirement, synthetic: bool
+    ) -> None:
+        measured = Requirement.PAIRS if synthetic else Requirement.SUPPORT
+        decision = decided(None, missing, synthetic=synthetic)
+        assert decision.missing == (() if missing is measured else (missing,))
+        if decision.missing:
+            assert why(decision, missing) == "not signed"
+            assert decision.word == "BLOCKED"
+
+    def test_nobody_signed(self) -> None:
+        signed = Signed(None, TODAY)
+        assert len(decide(run(), synthetic=True, signed=signed).missing) == 4
+        assert len(decide(run(), synthetic=False, signed=signed).missing) == 4
+
+    def test_stale_signatures_count_for_nothing(self) -> None:
+        decision = decided(at=date(2026, 5, 1), since=date(2026, 5, 2))
+        assert decision.missing == tuple(list(Requirement)[1:])
+        owner = decision.requirements[-1]
+        assert (owner.by, owner.at) == ("A. Person", date(2026, 5, 1))
+        assert owner.why == "stale: signed before 2026-05-02, to be looked at again"
+        assert decided(at=date(2026, 5, 2), since=date(2026, 5, 2)).approved
+
+    @pytest.mark.parametrize(
+        ("effective", "first"),
+        [
+            (date(2026, 1, 1), date(2026, 8, 4)),  # the contract is older than its last review
+            (date(2026, 10, 1), date(2026, 10, 1)),
+            (TODAY, TODAY),
+            (date(2026, 12, 1), date(2026, 8, 4)),  # a contract that is yet to come
+        ],
+    )
+    def test_from_when_on_signatures_count(self, effective: date, first: date) -> None:
+        assert first_day(TODAY, effective, QUARTER) == first
+
+
+class TestPairs:
+    def reason(self, one: Run) -> str:
+        decision = decided(one)
+        assert decision.missing == (Requirement.PAIRS,)
+        line = decision.requirements[0]
+        assert (line.by, line.at) == ("this run", None)
+        return line.why
+
+    def test_passes(self) -> None:
+        decision = decided(run(held_out=PART))
+        assert decision.requirements[0].why == "no flip, and every limit is kept by the point"
+
+    def test_a_flip(self) -> None:
+        assert self.reason(run(replace(PART, flips=(FLIP,)))) == "1 flip"
+
+    def test_a_flip_of_what_is_held_out(self) -> None:
+        part = replace(PART, flips=(FLIP, FLIP))
+        assert self.reason(run(PART, held_out=part)) == "2 flips"
+
+    def test_a_check_that_fails_by_the_point(self) -> None:
+        failed = replace(KEPT, point=Point.FAIL)
+        guard = replace(KEPT, name="tpr_not_below_baseline", slice="", point=Point.FAIL)
+        part = replace(PART, checks=(KEPT, failed, guard))
+        said = "failed: tpr_gap of x=b, tpr_not_below_baseline"
+        assert self.reason(run(part)) == said
+        assert self.reason(run(held_out=replace(PART, checks=(failed,)))) == (
+            "failed: tpr_gap of x=b (held out)"
+        )
+
+    def test_only_some_are_named(self) -> None:
+        failed = tuple(replace(KEPT, slice=f"x={i}", point=Point.FAIL) for i in range(5))
+        assert self.reason(run(replace(PART, checks=failed))) == (
+            "failed: tpr_gap of x=0, tpr_gap of x=1, tpr_gap of x=2 and 2 more"
+        )
+
+    def test_the_interval_does_not_decide(self) -> None:
+        part = replace(PART, checks=(replace(KEPT, verdict=Verdict.FAIL),))
+        assert decided(run(part)).approved
+
+    def test_no_point_is_no_failure(self) -> None:
+        part = replace(PART, checks=(replace(KEPT, point=Point.NONE),))
+        assert decided(run(part)).approved
+
+    @pytest.mark.parametrize(
+        ("rates", "said"),
+        [
+            ({Metric.TPR: RATE}, "no reply that is not ready passes the evidence gate"),
+            ({Metric.FPR: RATE}, "no reply that is ready passes the evidence gate"),
+        ],
+    )
+    def test_a_set_that_cannot_show_both(self, rates: dict[Metric, ShownRate], said: str) -> None:
+        part = replace(PART, slices=(replace(TOTAL, rates=rates),))
+        assert self.reason(run(part)) == said
+        assert decided(run(held_out=part)).approved
+
+    def test_nothing_is_worked_on(self) -> None:
+        empty = replace(PART, counts=(), slices=(), checks=())
+        assert self.reason(run(empty, held_out=PART)).startswith("no two variants were compared; ")
+
+
+class TestReviewed:
+    def test_support_is_measured(self) -> None:
+        short = replace(ENOUGH, support=49, met=False)
+        part = replace(PART, supports=(ENOUGH, replace(short, slice="x=a"), short))
+        decision = decided(run(part), synthetic=False)
+        assert decision.missing == (Requirement.SUPPORT,)
+        assert why(decision, Requirement.SUPPORT) == "2 of 2 slices lack support"
+
+    def test_support_of_what_is_held_out_is_not_asked_for(self) -> None:
+        short = replace(PART, supports=(replace(ENOUGH, met=False),))
+        assert decided(run(held_out=short), synthetic=False).approved
+
+    @pytest.mark.parametrize(
+        "check", [replace(KEPT, point=Point.FAIL), replace(KEPT, verdict=Verdict.FAIL)]
+    )
+    def test_a_signature_does_not_stand_in_for_a_check_that_fails(self, check: Check) -> None:
+        one = run(replace(PART, checks=(check,)))
+        decision = decided(one, synthetic=False)
+        assert decision.missing == (Requirement.REVIEWED_SET,)
+        said = why(decision, Requirement.REVIEWED_SET)
+        assert said == f"about {Requirement.REVIEWED_SET}; failed: tpr_gap of x=b"
+        unsigned = decided(one, Requirement.REVIEWED_SET, synthetic=False)
+        assert why(unsigned, Requirement.REVIEWED_SET).startswith("not signed; failed: ")
