@@ -6,7 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 from brokers import Broker
 from frozen_store import FrozenStore
-from histories import Histories
+from histories import Event, Histories
 from manual import DATABASE, Administrator, commands
 from pipeline import (
     DECISIONS,
@@ -135,7 +135,7 @@ def write(frozen: FrozenStore, url: str) -> None:
 
 def assert_goes_on(frozen: FrozenStore, url: str, folder: Path) -> None:
     """Nothing has changed by the upgrade, and what was unread is read and counted once."""
-    rules = oracle.Rules(attributes_in(frozen.settings), ID_KEY.encode())
+    rules = oracle.Rules(attributes_in(frozen.settings), ID_KEY.encode(), is_probe=old(frozen))
     expected = oracle.count(rules, frozen.events(DECISIONS), frozen.events(LABELS)).counts
     with Pipeline(folder, frozen_store.PARTITIONS, text=frozen.settings, store__url=url) as new:
         assert positions(new.engine) == frozen_positions(frozen)
@@ -147,6 +147,12 @@ def assert_goes_on(frozen: FrozenStore, url: str, folder: Path) -> None:
         new.check_counts(expected)  # type: ignore[arg-type]
         new.check_conservation()
         assert sum(s.tallies.messages for s in new.statuses()) == frozen.length
+
+
+def old(frozen: FrozenStore) -> Callable[[Event], bool]:
+    """Which decisions are probes: whatever said so and was read before probes were signed."""
+    read = {event["decision_id"] for event in frozen.events_read(DECISIONS)}
+    return lambda event: event.get("traffic") == "probe" and event["decision_id"] in read
 
 
 def sorted_rows(rows: Rows) -> list[tuple[int, ...]]:

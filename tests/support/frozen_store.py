@@ -62,9 +62,17 @@ class FrozenStore:
 
     def events(self, topic: str) -> list[Event]:
         """All readable events of a topic."""
-        bodies = [message for part in self.topics[topic] for message in part]
-        decoded = [json.loads(body) for body in bodies if body and body != UNREADABLE]
-        return [event for one in decoded for event in (one if isinstance(one, list) else [one])]
+        return _readable(message for part in self.topics[topic] for message in part)
+
+    def events_read(self, topic: str) -> list[Event]:
+        """Those that the old version had read."""
+        positions = {
+            row["part"]: row["next_offset"]
+            for row in self.tables["ownership"]
+            if row["topic"] == topic
+        }
+        parts = enumerate(self.topics[topic])
+        return _readable(body for number, part in parts for body in part[: positions[number]])
 
     @property
     def length(self) -> int:
@@ -75,6 +83,11 @@ class FrozenStore:
         """Messages that were not consumed yet."""
         read = sum(row["next_offset"] for row in self.tables["ownership"] if row["topic"] == topic)
         return sum(map(len, self.topics[topic])) - read
+
+
+def _readable(bodies: Iterable[bytes | None]) -> list[Event]:
+    decoded = [json.loads(body) for body in bodies if body and body != UNREADABLE]
+    return [event for one in decoded for event in (one if isinstance(one, list) else [one])]
 
 
 def load(revision: str) -> FrozenStore:
