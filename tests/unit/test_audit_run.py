@@ -1,0 +1,362 @@
+"""A whole audit: the lesson number by number, candidates that are no repair, real people."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from audited import (
+    TODAY,
+    changed,
+    held_out,
+    real_settings,
+    results,
+    reviewed_pairs,
+    settings,
+    sign_off,
+)
+from matched import CANDIDATE, VARIETY, VERSIONS, seen, ten_pairs, varieties
+
+from monitor.audit.model import Pair, Row, Versions
+from monitor.audit.report import (
+    HELD_OUT,
+    REGRESSION,
+    REPAIRED_SENTENCE,
+    AuditReport,
+    Check,
+    Point,
+    Requirement,
+)
+from monitor.audit.run import audit
+from monitor.audit.sign_off import SignOff
+from monitor.core.bands import edges
+from monitor.core.contract import Metric
+from monitor.core.flips import Cause, Direction, FlipStage
+from monitor.errors import AuditError
+from monitor.settings.use_case import GroupBySettings
+
+FORMAL, CONVERSATIONAL = f"{VARIETY}=formal", f"{VARIETY}=conversational"
+OTHER_VERSIONS = Versions("j2", "r1", "p1", "t1")
+VARIETY_ALONE = (GroupBySettings(attributes=(VARIETY,), reference=FORMAL),)
+
+
+def lesson(
+    pairs: Sequence[Pair] | None = None,
+    candidate: Sequence[Pair] | None = None,
+    *,
+    sign_off: SignOff | None = None,
+    today: date = TODAY,
+) -> AuditReport:
+    return audit(
+        results(pairs or ten_pairs()),
+        settings(),
+        today=today,
+        candidate=None if candidate is None else results(candidate, versions=OTHER_VERSIONS),
+        sign_off=sign_off,
+    )
+
+
+def missing(report: AuditReport) -> tuple[Requirement, ...]:
+    assert report.decision is not None
+    return report.decision.missing
+
+
+def failed(report: AuditReport) -> set[tuple[str, str]]:
+    part = report.judged.parts[0]
+    return {(check.name, check.slice) for check in part.checks if check.point is Point.FAIL}
+
+
+def scores(**pairs: float) -> Mapping[str, tuple[float, float]]:
+    """The lesson's candidate with other scores, the same for both variants."""
+    return CANDIDATE | {name: (score, score) for name, score in pairs.items()}
+
+
+class TestLesson:
+    def test_flips_first_with_their_routes(self) -> None:
+        (part,) = lesson().baseline.parts
+        assert [flip.pair for flip in part.flips] == ["n1", "p4", "p5"]
+        for flip in part.flips:
+            assert (flip.reference.variant, flip.variant.variant) == ("formal", "conversational")
+            assert (flip.reference.route, flip.variant.route) == ("auto_serve", "human_review")
+            assert (flip.direction, flip.stage, flip.cause) == (
+                Direction.HELD_BACK, FlipStage.JUDGE_OR_ROUTE, Cause.JUDGE_SCORE,
+            )  # fmt: skip
+        (counts,) = part.counts
+        assert (counts.by, counts.compared, counts.flips) == (VARIETY, 10, 3)
+        assert counts.p_value == 0.25
+
+    def test_the_baseline_is_blocked_with_five_missing(self) -> None:
+        report = lesson()
+        assert missing(report) == tuple(Requirement)
+        assert (report.decision and report.decision.word, report.exit_code) == ("BLOCKED", 1)
+        assert report.candidate is None
+        assert report.comparison is None
+
+    def test_both_checks_fail_by_the_point(self) -> None:
+        assert failed(lesson()) == {("tpr_gap", CONVERSATIONAL), ("fpr_gap", CONVERSATIONAL)}
+
+    def test_advice_for_the_stage_that_failed(self) -> None:
+        (one,) = lesson().baseline.parts[0].advice
+        assert one.stage == "judge_or_route/judge_score"
+        assert lesson(ten_pairs(CANDIDATE)).baseline.parts[0].advice == ()
+
+    def test_what_another_threshold_would_do(self) -> None:
+        lines = {line.threshold: line for line in lesson().baseline.parts[0].what_if}
+        current = lines[0.70]
+        assert (current.current, current.flips) == (True, 3)
+        assert current.tpr == {FORMAL: 5 / 6, CONVERSATIONAL: 3 / 6}
+
+    def test_the_candidate_is_still_blocked_with_four_missing(self) -> None:
+        report = lesson(candidate=ten_pairs(CANDIDATE))
+        assert missing(report) == tuple(Requirement)[1:]
+        assert report.exit_code == 1
+        part = report.judged.parts[0]
+        assert part.flips == ()
+        gaps = {c.name: c.value for c in part.checks if c.against == FORMAL}
+        assert gaps == {"tpr_gap": 0, "fpr_gap": 0}
+        assert report.comparison is not None
+        assert report.comparison.repaired == ("n1", "p4", "p5")
+        assert report.comparison.sentence == REPAIRED_SENTENCE
+
+    def test_what_was_judged_is_said(self) -> None:
+        report = lesson(candidate=ten_pairs(CANDIDATE))
+        assert (report.dataset, report.contract) == ("ten-pairs 1", "replies 1")
+        assert (report.synthetic, report.k, len(report.digest)) == (True, 1, 64)
+        assert (report.baseline.versions, report.judged.versions) == (
+            (VERSIONS,), (OTHER_VERSIONS,),
+        )  # fmt: skip
+        assert (report.baseline.title, report.judged.title) == ("baseline", "candidate")
+        assert report.baseline.thresholds == (0.70,)
+
+    def test_the_order_of_rows_does_not_matter(self) -> None:
+        backwards = list(reversed(ten_pairs()))
+        assert lesson(backwards) == lesson()
+
+    def test_signed_and_repaired_it_is_approved(self) -> None:
+        signed = sign_off(versions=OTHER_VERSIONS)
+        report = lesson(candidate=ten_pairs(CANDIDATE), sign_off=signed)
+        assert (report.decision and report.decision.word, report.exit_code) == ("APPROVED", 0)
+
+    def test_no_signature_stands_in_for_the_pairs(self) -> None:
+        assert missing(lesson(sign_off=sign_off())) == (Requirement.PAIRS,)
+
+    def test_signatures_of_more_than_a_review_ago_are_stale(self) -> None:
+        signed = sign_off(versions=OTHER_VERSIONS)
+        later = [TODAY + timedelta(days=days) for days in (90, 91)]
+        approved = [
+            lesson(candidate=ten_pairs(CANDIDATE), sign_off=signed, today=day).exit_code
+            for day in later
+        ]
+        assert approved == [0, 1]
+
+    def test_a_sign_off_for_another_router(self) -> None:
+        with pytest.raises(AuditError, match=r"field for\.judge: is not what the candidate was"):
+            lesson(candidate=ten_pairs(CANDIDATE), sign_off=sign_off())
+
+
+class TestNoRepair:
+    def test_serving_more_unclear_replies_in_both_slices(self) -> None:
+        report = lesson(candidate=ten_pairs(scores(n1=0.8, n2=0.8)))
+        assert report.judged.parts[0].flips == ()
+        assert {name for name, _ in failed(report)} == {"fpr_not_above_baseline"}
+        assert {text for _, text in failed(report)} >= {"", FORMAL, CONVERSATIONAL}
+        assert missing(report) == tuple(Requirement)
+
+    def test_levelling_down(self) -> None:
+        report = lesson(candidate=ten_pairs(scores(p4=0.6, p5=0.6)))
+        assert report.judged.parts[0].flips == ()
+        assert {name for name, _ in failed(report)} == {"tpr_not_below_baseline"}
+        assert missing(report) == tuple(Requirement)
+
+    def test_stopping_at_the_gate_what_is_hard(self) -> None:
+        hard = {"p4", "p5", "p6", "n1"}
+
+        def stop(row: Row) -> Row:
+            return replace(row, observed=seen(None, passed=False)) if row.item.pair in hard else row
+
+        report = lesson(candidate=changed(ten_pairs(), stop))
+        assert report.judged.parts[0].flips == ()
+        rates = {line.slice: line.rates for line in report.judged.parts[0].slices}
+        assert rates[FORMAL][Metric.TPR].value == rates[CONVERSATIONAL][Metric.TPR].value == 1
+        assert ("tpr_not_below_baseline", FORMAL) in failed(report)
+        assert Requirement.PAIRS in missing(report)
+
+    def test_pairs_that_are_all_ready(self) -> None:
+        ready = [pair for pair in ten_pairs(CANDIDATE) if pair.id.startswith("p")]
+        report = lesson(ready)
+        assert failed(report) == set()
+        assert Requirement.PAIRS in missing(report)
+
+
+class TestHeldOut:
+    def test_the_parts_are_apart(self) -> None:
+        report = lesson(held_out(ten_pairs(), "p4", "n4"))
+        regression, apart = report.baseline.parts
+        assert (regression.name, apart.name) == (REGRESSION, HELD_OUT)
+        assert (regression.pairs, apart.pairs) == (8, 2)
+        assert [flip.pair for flip in regression.flips] == ["n1", "p5"]
+        assert [flip.pair for flip in apart.flips] == ["p4"]
+        supports = {line.slice: line.supports for line in apart.slices}
+        assert supports[FORMAL] == {Metric.TPR: 1, Metric.FPR: 1}
+
+    def test_a_flip_of_what_is_held_out_blocks(self) -> None:
+        before, after = (held_out(ten_pairs(s), "p4", "n4") for s in (None, CANDIDATE))
+        assert Requirement.PAIRS not in missing(lesson(before, after))
+        flips = held_out(ten_pairs(CANDIDATE | {"p4": (0.77, 0.65)}), "p4", "n4")
+        report = lesson(before, flips)
+        assert report.judged.parts[0].flips == ()
+        assert Requirement.PAIRS in missing(report)
+
+    def test_the_baseline_of_a_part_is_that_part(self) -> None:
+        before, after = (held_out(ten_pairs(s), "p4", "n4") for s in (None, CANDIDATE))
+        for part in lesson(before, after).judged.parts:
+            limits = {c.slice: c.limit for c in part.checks if c.name == "tpr_not_below_baseline"}
+            assert limits[FORMAL] == (1 if part.name == HELD_OUT else 4 / 5)
+
+    def test_a_set_that_is_held_out_as_a_whole(self) -> None:
+        report = lesson(held_out(ten_pairs(CANDIDATE), *CANDIDATE))
+        regression, apart = report.baseline.parts
+        assert (regression.pairs, regression.slices, regression.counts) == (0, (), ())
+        assert apart.pairs == 10
+        assert Requirement.PAIRS in missing(report)
+
+
+class TestExcluded:
+    def disagreeing(self, *names: str) -> list[Pair]:
+        def change(row: Row) -> Row:
+            return replace(row, item=replace(row.item, reviewers_agree=row.item.pair not in names))
+
+        return changed(ten_pairs(), change)
+
+    def test_no_decision_and_two(self) -> None:
+        report = lesson(self.disagreeing("p4"))
+        (one,) = report.excluded
+        assert one.pair == "p4"
+        assert one.reason.startswith("reviewers_agree is false")
+        assert (report.decision, report.exit_code) == (None, 2)
+        assert report.baseline.parts[0].pairs == 9
+        assert [flip.pair for flip in report.baseline.parts[0].flips] == ["n1", "p5"]
+
+    def test_a_pair_that_one_run_cannot_be_compared_on_is_out_of_both(self) -> None:
+        policies = {"p4": "p2"}
+        odd = results(ten_pairs(CANDIDATE))
+        rows = [
+            replace(row, versions=replace(VERSIONS, policy=policies.get(row.item.pair, "p1")))
+            for row in odd.rows
+        ]
+        report = audit(
+            results(ten_pairs()),
+            settings(),
+            today=TODAY,
+            candidate=replace(odd, rows=tuple(rows)),
+        )
+        (one,) = report.excluded
+        assert one.pair == "p4"
+        assert one.reason.startswith("in the candidate: versions.policy is not")
+        assert report.exit_code == 2
+        assert [run.parts[0].pairs for run in (report.baseline, report.judged)] == [9, 9]
+        assert report.comparison is not None
+        assert report.comparison.repaired == ("n1", "p5")
+
+    def test_all_pairs(self) -> None:
+        report = lesson(self.disagreeing(*CANDIDATE), self.disagreeing(*CANDIDATE))
+        assert len(report.excluded) == 10
+        assert report.exit_code == 2
+
+    def test_pairs_of_real_people_are_named_by_their_line(self) -> None:
+        report = audit(
+            results(self.disagreeing("p2", "n1"), synthetic=False), real_settings(), today=TODAY
+        )
+        assert [one.pair for one in report.excluded] == ["line 3", "line 13"]
+
+    def test_a_candidate_on_another_set(self) -> None:
+        with pytest.raises(AuditError) as caught:
+            lesson(candidate=ten_pairs(CANDIDATE)[1:])
+        assert str(caught.value).endswith(
+            "; run both on the same set, every pair and variant of it"
+        )
+
+
+class TestAxes:
+    def test_an_attribute_that_is_not_listed(self) -> None:
+        with pytest.raises(AuditError, match="attribute 'dialect': is not allow-listed"):
+            lesson([varieties("p1", seen(0.8), seen(0.8), dialect="x")])
+
+    def test_without_a_group_by_of_one_attribute(self) -> None:
+        both = (GroupBySettings(attributes=(VARIETY, "channel")),)
+        report = audit(results(ten_pairs()), settings(groups=both), today=TODAY)
+        part = report.baseline.parts[0]
+        assert (part.what_if, part.calibration) == ((), ())
+        assert len(part.flips) == 3
+
+
+class TestRealPeople:
+    def report(self, pairs: Sequence[Pair], **more: object) -> AuditReport:
+        one = real_settings(groups=VARIETY_ALONE)
+        return audit(results(pairs, synthetic=False), one, today=TODAY, **more)  # type: ignore[arg-type]
+
+    def test_no_pair_and_no_exact_number(self) -> None:
+        apart = [f"person-{i}" for i in range(100)]
+        pairs, calm = (held_out(reviewed_pairs(500, worse=x), *apart) for x in (0.1, 0))
+        report = self.report(pairs, candidate=results(calm, synthetic=False))
+        said = json.dumps(asdict(report), default=str)
+        assert "person" not in said
+        assert (report.synthetic, report.k, report.comparison) == (False, 11, None)
+        for run in (report.baseline, report.judged):
+            assert [part.name for part in run.parts] == [REGRESSION, HELD_OUT]
+            for part in run.parts:
+                assert (part.flips, part.flips_withheld, part.what_if) == ((), True, ())
+                assert part.pairs in edges(11)
+                assert all(count.p_value is None for count in part.counts)
+        numbers = re.findall(r"(?<=[ \[])-?\d+\.\d+", said)
+        assert len(numbers) > 100
+        assert all(float(x) == round(float(x), 2) for x in numbers)
+
+    def test_measured_and_signed_it_is_approved(self) -> None:
+        report = self.report(reviewed_pairs(500), sign_off=sign_off())
+        assert missing(report) == ()
+        assert report.exit_code == 0
+
+    def test_a_gap_blocks_whatever_is_signed(self) -> None:
+        report = self.report(reviewed_pairs(500, worse=0.15), sign_off=sign_off())
+        assert missing(report) == (Requirement.REVIEWED_SET,)
+
+    def test_too_few_block_whatever_is_signed(self) -> None:
+        report = self.report(reviewed_pairs(40), sign_off=sign_off())
+        assert Requirement.SUPPORT in missing(report)
+
+    def test_a_candidate_that_is_worse_blocks(self) -> None:
+        def unclear(row: Row) -> Row:
+            served = row.observed.score is not None and row.observed.score > 0.55
+            return replace(row, observed=seen(0.9 if served else 0.5))
+
+        pairs = reviewed_pairs(800)
+        worse = results(changed(pairs, unclear), synthetic=False)
+        report = self.report(pairs, candidate=worse, sign_off=sign_off())
+        assert missing(report) == (Requirement.REVIEWED_SET,)
+        fails: list[Check] = [c for c in report.judged.parts[0].checks if c.point is Point.FAIL]
+        assert {c.name for c in fails} == {"fpr_not_above_baseline"}
+
+    def test_under_a_synthetic_use_case_it_is_refused(self) -> None:
+        with pytest.raises(AuditError, match="declared synthetic, but the set is of real people"):
+            audit(results(ten_pairs(), synthetic=False), settings(), today=TODAY)
+
+
+def test_the_shipped_examples() -> None:
+    from monitor.audit.reading import read_results
+    from monitor.settings import load
+
+    folder = Path(__file__).parents[2] / "deploy" / "examples" / "audit"
+    report = audit(
+        read_results(folder / "ten_pairs.jsonl"),
+        load(folder / "audit.toml", {}),
+        today=TODAY,
+        candidate=read_results(folder / "ten_pairs_candidate.jsonl"),
+    )
+    assert missing(report) == tuple(Requirement)[1:]
+    assert [flip.pair for flip in report.baseline.parts[0].flips] == ["n1", "p4", "p5"]
