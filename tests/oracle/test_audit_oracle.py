@@ -188,11 +188,16 @@ def test_calibration_is_a_plain_share(seed: int) -> None:
     for attribute in (VARIETY, "channel"):
         grouped = passed.groupby([attribute, "band"], observed=True)["ready"]
         for (value, band), ready in grouped:
-            expected[f"{attribute}={value}", str(band)] = (len(ready), ready.mean())
+            expected[f"{attribute}={value}", str(band)] = (len(ready), int(ready.sum()))
     lines = part_of(found).calibration
-    assert {
-        (line.slice, line.band): (line.n, line.rate.value if line.rate else None) for line in lines
-    } == pytest.approx(expected)
+    assert {(line.slice, line.band) for line in lines} == expected.keys()
+    for line in lines:
+        n, ready = expected[line.slice, line.band]
+        assert line.n == n
+        assert line.rate is not None
+        assert line.rate.value == ready / n
+        bounds = proportion_confint(ready, n, method="wilson")
+        assert (line.rate.lower, line.rate.upper) == pytest.approx(bounds, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
