@@ -58,7 +58,8 @@ def test_each_requirement_is_a_case() -> None:
 
 def test_each_flip_is_a_case_and_an_axis_without_flips_passes() -> None:
     assert cases(made.BLOCKED, "regression.flips") == {
-        f"{pair} language_variety": "failure" for pair in ("p4", "p5", "n1")
+        **{f"{pair} language_variety": "failure" for pair in ("p4", "p5", "n1")},
+        "no flips by language_variety": "failure",
     }
     assert cases(made.APPROVED, "regression.flips") == {"no flips by language_variety": "passed"}
     assert (
@@ -81,6 +82,16 @@ def test_flips_that_are_not_listed_fail_as_a_whole() -> None:
     assert cases(made.GUARDED, "regression.flips") == {
         "no flips by language_variety": "failure",
         "no flips by channel": "skipped",
+    }
+
+
+def test_few_flips_of_real_people_do_not_pass() -> None:
+    (part,) = made.GUARDED.baseline.parts
+    counts = replace(made.COUNTS, flips=0, directions={}, stages={}, p_value=None)
+    run = replace(made.BASELINE, parts=(replace(part, counts=(counts,)),))
+
+    assert cases(replace(made.GUARDED, baseline=run), "regression.flips") == {
+        "no flips by language_variety": "skipped"
     }
 
 

@@ -159,7 +159,8 @@ def test_guarded_numbers_are_whole_and_bands_have_a_lower_edge() -> None:
 
     assert "formal - 83 % 118+ at most 10 % 94+ -" in said
     assert "channel withheld - - - - - -" in section("Flips by axis", made.GUARDED)
-    assert "394+" in section("Flips by axis", made.GUARDED)
+    assert "language_variety 394+ 23+ 3+ - -" in section("Flips by axis", made.GUARDED)
+    assert "at least" in section("Flips by axis", made.GUARDED)
 
 
 def test_another_threshold_is_a_look_back() -> None:
@@ -213,3 +214,18 @@ def test_colours_say_nothing_that_words_do_not() -> None:
 def test_no_line_is_wider_than_a_pipe_gets() -> None:
     for report in (made.BLOCKED, made.COMPARED, made.GUARDED, made.EXCLUDED, made.HELD_OUT):
         assert max(map(len, text(report).splitlines())) <= 110
+
+
+def test_nothing_is_cut_off_where_it_is_narrow() -> None:
+    for report in (made.BLOCKED, made.COMPARED, made.GUARDED, made.EXCLUDED, made.HELD_OUT):
+        whole = "".join(text(report, width=400).replace("\u2500", "").split())
+        narrow = "".join(text(report).replace("\u2500", "").split())
+        assert sorted(narrow) == sorted(whole)
+
+
+def test_a_name_of_any_length_is_folded_and_not_cut() -> None:
+    part = replace(made.PART, flips=(made.flip("p" * 200, True, 0.78, 0.67),))
+    report = replace(made.BLOCKED, baseline=replace(made.BASELINE, parts=(part,)))
+
+    assert text(report).count("p") - text(made.BLOCKED).count("p") > 150
+    assert max(map(len, text(report).splitlines())) <= 110

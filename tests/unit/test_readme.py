@@ -13,11 +13,13 @@ from click.testing import CliRunner
 from alerts.catalogue import CATALOGUE
 from consumers.events import Decision, Label
 from monitor.cli import cli
+from monitor.commands.audit import command as audit
 from monitor.commands.replay import command as replay
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 EXAMPLES = ROOT / "deploy" / "examples"
+TEXTS = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
 
 
 def test_every_command_is_there_and_has_an_example() -> None:
@@ -55,6 +57,19 @@ def test_the_table_shown_is_what_replay_prints(tmp_path: Path) -> None:
     ]
     environment = {"SLICEWATCH__STORE__URL": f"sqlite:///{tmp_path}/store.db"}
     printed = CliRunner(env=environment).invoke(replay, arguments, standalone_mode=False)
-    (shown,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    _, shown = TEXTS
     lines = [line.rstrip() for line in printed.stdout.strip("\n").splitlines()]
     assert lines == shown.rstrip("\n").splitlines()
+
+
+def test_the_excerpt_of_the_audit_is_what_it_prints() -> None:
+    arguments = [str(EXAMPLES / "audit" / "ten_pairs.jsonl"), "--settings"]
+    arguments.append(str(EXAMPLES / "audit" / "audit.toml"))
+    printed = CliRunner().invoke(audit, arguments)
+    lines = "\n".join(line.rstrip() for line in printed.stdout.splitlines())
+    shown, _ = TEXTS
+
+    assert printed.exit_code == 1
+    assert len(shown.split("...\n")) == 3
+    for part in shown.split("...\n"):
+        assert part.rstrip("\n") in lines

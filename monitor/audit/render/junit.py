@@ -80,8 +80,7 @@ def _requirements(decision: Decision | None) -> Iterator[_Case]:
 
 def _flips(part: Part) -> Iterator[_Case]:
     yield from map(_flip, part.flips)
-    for counts in part.counts:
-        yield from _axis(counts, listed=not part.flips_withheld)
+    yield from map(_withheld if part.flips_withheld else _exact, part.counts)
 
 
 def _flip(flip: ShownFlip) -> _Case:
@@ -90,16 +89,19 @@ def _flip(flip: ShownFlip) -> _Case:
     return _Case(f"{flip.pair} {flip.by}", _FAILURE, flip.stage.value, message)
 
 
-def _axis(counts: FlipCounts, *, listed: bool) -> Iterator[_Case]:
-    """An axis without flips passes; one whose flips are not listed fails as a whole."""
-    name = f"no flips by {counts.by}"
+def _exact(counts: FlipCounts) -> _Case:
+    """An axis as a whole; its flips are cases of their own."""
     flips = counts.flips + counts.at_gate
-    if counts.withheld:
-        yield _Case(name, _SKIPPED, "", "too few comparisons to be shown")
-    elif not flips:
-        yield _Case(name)
-    elif not listed:
-        yield _Case(name, _FAILURE, "flips", f"{flips:,} flips, counted and not listed")
+    name = f"no flips by {counts.by}"
+    return _Case(name, _FAILURE, "flips", f"{flips:,} flips") if flips else _Case(name)
+
+
+def _withheld(counts: FlipCounts) -> _Case:
+    """Where no flip is listed, few of them cannot be told from none."""
+    name, flips = f"no flips by {counts.by}", max(counts.flips, counts.at_gate)
+    if not flips:
+        return _Case(name, _SKIPPED, "", "too few comparisons or flips to be shown")
+    return _Case(name, _FAILURE, "flips", f"at least {flips:,} flips, counted and not listed")
 
 
 def _checks(part: Part, numbers: Numbers) -> Iterator[_Case]:

@@ -102,12 +102,17 @@ def _variant(one: VariantOutcome) -> str:
 
 
 def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> Section:
+    notes = [
+        "Behind the evidence gate, which is held outside. McNemar's exact two-sided test asks"
+        " whether flips go one way more often than chance would have it."
+    ]
+    if not numbers.exact:
+        notes.append(
+            "Of real people: each number is one that the truth is at least, and - says nothing."
+        )
     return Section(
         "Flips by axis",
-        (
-            "Behind the evidence gate, which is held outside. McNemar's exact two-sided test asks"
-            " whether flips go one way more often than chance would have it.",
-        ),
+        tuple(notes),
         table(
             "axis|compared|flips|held back|served|at the gate|stages|McNemar p",
             (_count(line, numbers) for line in lines),
@@ -120,11 +125,10 @@ def _count(line: FlipCounts, numbers: Numbers) -> tuple[str, ...]:
         return (line.by, "withheld", *(NOTHING,) * 6)
     return (
         line.by,
-        numbers.support(line.compared),
-        f"{line.flips:,}",
-        *(f"{line.directions.get(way, 0):,}" for way in Direction),
-        f"{line.at_gate:,}",
-        "\n".join(f"{stage}: {count:,}" for stage, count in line.stages.items()) or NOTHING,
+        *(numbers.counted(count) for count in (line.compared, line.flips)),
+        *(numbers.counted(line.directions.get(way, 0)) for way in Direction),
+        numbers.counted(line.at_gate),
+        "\n".join(f"{stage}: {numbers.counted(n)}" for stage, n in line.stages.items()) or NOTHING,
         words.p_value(line.p_value),
     )
 
@@ -166,7 +170,7 @@ def _checks(lines: tuple[Check, ...], numbers: Numbers) -> Section:
             "Where slice and reference do not hold the same pairs, the gap is one between other"
             " requests, and says nothing of how a wording is treated."
         )
-    columns = "by|slice|check|point|by the point|interval|by the interval"
+    columns = "by|slice|check|point|by point|interval|by interval"
     rows = (_check(line, numbers) for line in lines)
     return Section("Contract checks", tuple(notes), table(columns, rows), short=True)
 

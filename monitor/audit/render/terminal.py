@@ -52,7 +52,7 @@ def _section(section: Section) -> Iterator[RenderableType]:
 
 def _grid(table: Table) -> Grid:
     grid = Grid(box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
-    grid.add_column(table.columns[0], overflow="fold", min_width=_name_width(table))
+    grid.add_column(table.columns[0], overflow="fold", no_wrap=_is_short(table))
     for column in table.columns[1:]:
         grid.add_column(column, overflow="fold")
     for row in table.rows:
@@ -60,10 +60,10 @@ def _grid(table: Table) -> Grid:
     return grid
 
 
-def _name_width(table: Table) -> int:
-    """Names of rows are not folded, unless they are longer than any of the program's own."""
+def _is_short(table: Table) -> bool:
+    """Whether rows have names that need not be folded: none longer than the program's own."""
     lines = (line for row in table.rows for line in row[0].text.split("\n"))
-    return min(max(map(len, lines)), _LONGEST)
+    return max(map(len, lines)) <= _LONGEST
 
 
 def _text(cell: Cell) -> Text:

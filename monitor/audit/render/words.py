@@ -94,6 +94,10 @@ class Numbers:
             return NOTHING
         return f"{trials:,}" if self.exact else f"{trials:,}+"
 
+    def counted(self, count: int) -> str:
+        """A count; of real people it is a lower edge, and 0 says nothing."""
+        return NOTHING if not (count or self.exact) else self.support(count)
+
     def _hundredths(self, value: float) -> str:
         digits = 1 if self.exact else 0
         return f"{round(100 * value, digits) + 0.0:.{digits}f}"  # + 0.0: never -0.0
