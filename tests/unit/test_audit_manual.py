@@ -1,0 +1,135 @@
+"""The page on the audit: its options, fields, keys, numbers and links are the program's."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import audit_reports as made
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from monitor.audit.fields import ALL_NAMES, RESULT_NAMES, ResultFields
+from monitor.audit.render import as_json
+from monitor.audit.report import REPAIRED_SENTENCE, Requirement
+from monitor.audit.rows import typed_row
+from monitor.cli import cli
+from monitor.commands.audit import PIPED_WIDTH
+from monitor.commands.audit import command as audit
+from monitor.core.flips import Cause, Direction, FlipStage
+from monitor.core.rows import MIN_CALIBRATION
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "audit.md").read_text()
+EXAMPLES = ROOT / "deploy" / "examples" / "audit"
+
+
+def section(heading: str) -> str:
+    """The text below a heading, up to the next one."""
+    (found,) = re.findall(rf"^#+ {heading}\n(.*?)(?=^#|\Z)", PAGE, re.DOTALL | re.MULTILINE)
+    return str(found)
+
+
+def first_cells(text: str) -> set[str]:
+    """What stands in backquotes in the first column of a table."""
+    cells = re.findall(r"^\| (`[^|]+`) \|", text, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words of every slicewatch command in the bash blocks of a text."""
+    blocks = re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = (line for block in blocks for line in block.replace("\\\n", " ").splitlines())
+    return [shlex.split(line) for line in lines if line.startswith("slicewatch ")]
+
+
+def test_every_option_is_in_the_table_and_the_other_way_round() -> None:
+    told = {name.split()[0] for name in first_cells(section("Try it"))}
+    known = {max(parameter.opts, key=len) for parameter in audit.params} - {"pairs"} | {"PAIRS"}
+
+    assert told == known
+
+
+def test_the_commands_of_the_page_exist_with_their_options() -> None:
+    options = {text for parameter in audit.params for text in parameter.opts}
+
+    assert len(commands(PAGE)) == 6
+    for _, name, *words in commands(PAGE):
+        assert name == "audit"
+        assert {word for word in words if word.startswith("--")} <= options
+
+
+def test_what_one_is_to_try_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples").symlink_to(EXAMPLES)
+    monkeypatch.chdir(tmp_path)
+    for _, *words in commands(section("Try it")):
+        here = [f"examples/{w}" if (EXAMPLES / w).exists() else w for w in words]
+        done = CliRunner().invoke(cli, here)
+
+        assert done.exit_code == 1, done.output
+    assert (tmp_path / "audit.html").exists()
+
+
+def test_the_row_shown_is_a_row_of_the_example() -> None:
+    (shown,) = re.findall(r"^```json\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    lines = (EXAMPLES / "ten_pairs.jsonl").read_text().splitlines()
+
+    assert json.loads(shown) in [json.loads(line) for line in lines]
+    typed_row(Path("page"), 1, json.loads(shown), ResultFields)
+
+
+def test_every_field_is_told_and_of_the_part_that_it_is_of() -> None:
+    rows = re.findall(r"^\| (`[^|]+`) \| (set|results) \|", section("The file"), re.MULTILINE)
+    told = {name: part for cell, part in rows for name in re.findall(r"`([^`]+)`", cell)}
+
+    assert set(told) == set(ALL_NAMES)
+    assert {name for name, part in told.items() if part == "results"} == RESULT_NAMES
+
+
+def test_every_json_key_is_told() -> None:
+    found = json.loads(as_json.render(made.COMPARED))
+    (part, *_) = found["baseline"]["parts"]
+
+    assert first_cells(section("Formats")) == set(found)
+    assert '`"format": 1`' in section("Formats")
+    (told,) = re.findall(r"^A part has (.*?)\.", section("Formats"), re.DOTALL | re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", told)) == set(part) - {"name", "pairs", "flips_withheld"}
+    (row,) = re.findall(r"^\| `comparison` \| (.*) \|$", PAGE, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", row)) == set(found["comparison"])
+
+
+def test_every_requirement_direction_stage_and_cause_is_told() -> None:
+    assert first_cells(section("The release decision")) == {*Requirement}
+    words = set(re.findall(r"`(\w+)`", section("How to read the report")))
+    assert {*Direction, *FlipStage, *Cause} - {FlipStage.NO_OBSERVED_FLIP} <= words
+
+
+def test_sentences_and_numbers_are_the_programs() -> None:
+    assert REPAIRED_SENTENCE[:-1].lower() in PAGE.replace("\n   ", " ").lower()
+    assert f"**Terminal**: {PIPED_WIDTH} columns" in PAGE
+    assert MIN_CALIBRATION == 10
+    assert "Fewer than ten replies in a score band are insufficient" in PAGE
+
+
+def test_the_counts_shown_are_the_example() -> None:
+    (shown,) = re.findall(r"^```csv\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+    assert shown == (EXAMPLES / "counts.csv").read_text()
+
+
+def test_the_recipe_is_what_the_workflow_does() -> None:
+    workflow = yaml.safe_load((EXAMPLES / "github-workflow.yml").read_text())
+    steps: list[dict[str, Any]] = workflow["jobs"]["audit"]["steps"]
+    (script,) = (step["run"] for step in steps if step.get("name") == "audit")
+    (recipe,) = commands(section("Before every deployment"))
+
+    assert shlex.split(script.replace("\\\n", " ")) == recipe
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\((?!http)([^)]+)\)", PAGE))))
+def test_every_link_leads_somewhere(link: str) -> None:
+    assert (ROOT / "docs" / link).exists()
