@@ -149,8 +149,8 @@ def _check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> No
     for output in outputs:
         kept = output.suffix.lower() in _KEPT and output.exists()
         if output.resolve() in taken or kept:
-            text = "is another file of this audit, or a set" if output != _STDOUT else "twice"
-            raise AuditError(f"{output}: {text}; choose another name for the report")
+            fault = "is another file of this audit, or a set" if output != _STDOUT else "twice"
+            raise AuditError(f"{output}: {fault}; choose another name for the report")
         taken.add(output.resolve())
 
 
@@ -170,12 +170,12 @@ def _show(report: AuditReport, outputs: Mapping[str, Path]) -> None:
         _write(target, _FORMATS[name](report))
 
 
-def _write(target: Path, text: str) -> None:
+def _write(target: Path, document: str) -> None:
     if target == _STDOUT:
-        click.echo(text, nl=False)
+        click.echo(document, nl=False)
         return
     try:
-        target.write_text(text, encoding="utf-8")
+        target.write_text(document, encoding="utf-8")
     except OSError as error:
         raise AuditError(f"{target}: cannot be written: {error.strerror}") from None
 

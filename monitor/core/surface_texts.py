@@ -120,6 +120,14 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.TRACE: ("trace_of(error)",),
         Argument.WORD: ("' '.join(str(error).split())",),
     },
+    "monitor.commands.audit": {
+        Argument.CAUSE: ("error.strerror",),
+        Argument.NAME: ("digest(made)", "made.name", "made.version"),
+        Argument.ROWS: ("document",),
+        Argument.TOTAL: ("pairs", "who"),
+        Argument.TYPED: ("from_set", "output", "target"),
+        Argument.WORD: ("fault",),
+    },
     "monitor.commands.check": {
         Argument.CAUSE: ("'; '.join(problems)",),
         Argument.SETTING: (
