@@ -106,9 +106,9 @@ def _gaps(row: SliceRow, table: GroupSlices, contract: Contract, pairs: Pairs) -
         limit, shown = contract.limits.max_gap(metric), row.gaps.get(metric)
         if limit is not None:
             value, lower, upper = _not_negative(shown)
-            point = _difference(row, table, metric) if contract.synthetic else _rounded(value)
-            if contract.synthetic and not matched:
-                point = None
+            point = _rounded(value)
+            if contract.synthetic:
+                point = _difference(row, table, metric) if matched else None
             yield Check(
                 name=f"{metric}_gap",
                 metric=metric,

@@ -14,6 +14,9 @@ A TOML file; ``[for]`` says what is released, every other table is a requirement
     by = "A. Person"
     at = 2026-11-01
     reference = "on-call rota replies"
+
+``reference`` says where it can be read. It is required where a set is signed for that is not the
+one of the run: representative_reviewed_slice_set, minimum_positive_and_negative_support.
 """
 
 from __future__ import annotations
