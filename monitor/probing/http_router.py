@@ -10,7 +10,7 @@ from pathlib import Path
 import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, SSLError
 from urllib3.exceptions import TimeoutError as LateError
-from urllib3.util import Timeout
+from urllib3.util import Timeout, parse_url
 
 from monitor.core.time import SECOND, to_micros
 from monitor.errors import SlicewatchError
@@ -53,8 +53,9 @@ class HttpRouter:
         if access.token is not None:
             fixed["Authorization"] = f"Bearer {access.token}"
         self._fixed = fixed
-        trust = _trust(access.ca_file) if access.target.tls else None
-        self._pool = urllib3.PoolManager(num_pools=1, maxsize=1, ssl_context=trust)
+        trust = {"ssl_context": _trust(access.ca_file)} if access.target.tls else {}
+        self._pool = urllib3.connection_from_url(access.target.url, maxsize=1, **trust)
+        self._path = parse_url(access.target.url).request_uri
 
     def ask(self, probe: Probe) -> Answer | Failure:
         """One attempt."""
@@ -71,14 +72,14 @@ class HttpRouter:
 
     def close(self) -> None:
         """Close the connection."""
-        self._pool.clear()
+        self._pool.close()
 
     def _ask(self, content: bytes) -> Answer | Failure:
         began = self._clock.monotonic()
         headers = signed_headers(content, self._clock.now() // SECOND, self._access.key)
         answer = self._pool.request(
             "POST",
-            self._access.target.url,
+            self._path,
             body=content,
             headers=self._fixed | headers,
             timeout=Timeout(total=self._access.timeout),

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from urllib3.exceptions import LocationParseError
-from urllib3.util import parse_url
+from urllib3.util import Url, parse_url
 
 from monitor.errors import SlicewatchError
 
@@ -54,8 +54,10 @@ def target(url: str, *, insecure: bool = False) -> Target:
     try:
         parts = parse_url(url)
     except LocationParseError:
-        raise SlicewatchError("--target is not a web address; check host and port") from None
-    host, tls = parts.host or "", parts.scheme == "https"
+        parts = Url()
+    if not parts.host:
+        raise SlicewatchError("--target is not a web address; check host and port")
+    host, tls = parts.host, parts.scheme == "https"
     if not tls and not insecure and not _is_here(host.strip("[]")):
         raise SlicewatchError(
             "--target is plain HTTP to another machine, where anybody on the way reads probes and "
