@@ -102,6 +102,7 @@ OF_NO_EVENT = {
     *("exclusion", "resumption"),  # what people declared
     *("incident_crossing", "incident_stream"),  # which rows belong together: they go with them
     "detector",  # where the detectors stand; their evidence is of sums
+    "probe_set",  # where declared sets stand: their requests are synthetic, of nobody
     "id_key",  # fingerprints, as long as the settings have the key; the store's own key goes
     "meta",
 }
