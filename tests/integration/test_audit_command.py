@@ -329,3 +329,114 @@ def test_the_workflow_runs_options_that_exist() -> None:
 
     assert script.startswith("slicewatch audit ")
     assert {word for word in script.split() if word.startswith("--")} <= known
+
+
+def test_a_candidate_that_serves_more_unclear_replies_fails(run: Run, tmp_path: Path) -> None:
+    rows = rows_of(CANDIDATE)
+    for row in rows:
+        if not row["expected_ready"]:
+            row |= {"judge_score": 0.75, "route": "auto_serve"}
+    served = written(tmp_path / "candidate.jsonl", rows)
+    done = run(PAIRS, *SETTINGS, "--candidate", served, "--sign-off", SIGN_OFF)
+    said = " ".join(done.out.split())
+
+    assert done.code == 1
+    assert "No pair flipped, of 10 compared." in said
+    assert "The candidate is blocked: 1 of 5 requirements are missing." in said
+    assert "not ready, and newly served n1/conversational" in said
+    assert "FPR not above 100.0 % FAIL" in said
+
+
+@pytest.fixture
+def of_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, tuple[str, Path]]:
+    """Reviewed data of 400 people, with thirty flips, and a use case of real traffic."""
+    versions = dict.fromkeys(("judge", "rubric", "policy", "router"), "v1")
+    rows: list[dict[str, Any]] = [
+        {
+            "dataset": "reviewed",
+            "synthetic": False,
+            "pair_id": f"person-{number}",
+            "variant": variety,
+            "attributes": {"language_variety": variety, "channel": "chat"},
+            "expected_ready": number % 2 == 0,
+            "policy": "v1",
+            "reviewers_agree": True,
+            "judge_score": 0.6789 if number < 30 and variety == "conversational" else 0.8765,
+            "threshold": 0.7,
+            "evidence_passed": True,
+            "versions": versions,
+        }
+        for number in range(400)
+        for variety in ("formal", "conversational")
+    ]
+    settings = (EXAMPLES / "audit.toml").read_text()
+    monkeypatch.setenv("SLICEWATCH__PRIVACY__ID_KEY", "of no use to an audit, but asked for")
+    real = tmp_path / "real.toml"
+    real.write_text(settings.replace("synthetic = true\nk = 1\n", ""))
+    return written(tmp_path / "reviewed.jsonl", rows), ("--settings", real)
+
+
+def test_of_real_people_nothing_is_listed(
+    run: Run, of_people: tuple[Path, tuple[str, Path]], tmp_path: Path
+) -> None:
+    path, real = of_people
+    targets = {name: tmp_path / name for name in FORMATS}
+    options = (word for name, to in targets.items() for word in (f"--{name}", to))
+    done = run(path, *real, *options)
+
+    assert (done.code, done.err) == (1, "")
+    for said in (done.out, *(target.read_text() for target in targets.values())):
+        assert "person-" not in said
+        assert "0.6789" not in said
+        assert "0.68" not in said
+        assert SYNTHETIC_SENTENCE not in said
+    assert "Reviewed data of real people: flips are counted below, and listed nowhere." in done.out
+
+
+def test_excluded_people_are_named_by_their_line(
+    run: Run, of_people: tuple[Path, tuple[str, Path]]
+) -> None:
+    path, real = of_people
+    written(path, rows_of(path)[:-1])
+    done = run(path, *real, "--markdown", "-")
+
+    one_line(done)
+    assert "| line 799 | " in done.out
+    assert "person-" not in done.out
+
+
+def test_people_are_not_promoted(
+    run: Run, of_people: tuple[Path, tuple[str, Path]], tmp_path: Path
+) -> None:
+    path, real = of_people
+    target = tmp_path / "regressions.jsonl"
+
+    assert "synthetic" in one_line(run(path, *real, "--promote", target, "--set-version", "2"))
+    assert not target.exists()
+
+
+def test_the_training_set_is_beside_the_pairs(run: Run, tmp_path: Path) -> None:
+    counts = ("--dataset", EXAMPLES / "counts.csv")
+    done = run(PAIRS, *SETTINGS, *counts)
+    said = " ".join(done.out.split())
+
+    assert "conversational 380 38.0 % 50.0 % -12.0" in said
+    assert "formal 620 62.0 % 50.0 % 12.0" in said
+    assert "At most 12.0 points off." in said
+    assert "It cannot correct labels" in said
+    assert done.out.count(SYNTHETIC_SENTENCE) == 3
+    training = as_json(run(PAIRS, *SETTINGS, *counts, "--json", "-"))["training"]
+    assert training["rows"] == 1000
+    assert "Training data by" in run(PAIRS, *SETTINGS, *counts, "--html", "-").out
+
+
+def test_counts_of_real_people_are_guarded(
+    run: Run, of_people: tuple[Path, tuple[str, Path]], tmp_path: Path
+) -> None:
+    path, real = of_people
+    counts = tmp_path / "counts.csv"
+    counts.write_text("language_variety,count\nformal,620\nconversational,7\n")
+    done = run(path, *real, "--dataset", counts)
+
+    assert "Shares are withheld" in done.out
+    assert "627" not in done.out
