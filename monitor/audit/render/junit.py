@@ -137,7 +137,7 @@ def _explained(check: Check, numbers: Numbers) -> str:
 
 def _support(check: SupportCheck, numbers: Numbers) -> _Case:
     name = f"support {METRICS[check.metric]} {check.slice or words.ALL}"
-    message = f"{numbers.support(check.support)} of {check.needed:,} needed"
+    message = f"{numbers.support(check.support)}, and {check.needed:,} are needed"
     return _Case(name) if check.met else _Case(name, _FAILURE, "support", message)
 
 

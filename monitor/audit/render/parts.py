@@ -125,10 +125,10 @@ def _count(line: FlipCounts, numbers: Numbers) -> tuple[str, ...]:
         return (line.by, "withheld", *(NOTHING,) * 6)
     return (
         line.by,
-        *(numbers.counted(count) for count in (line.compared, line.flips)),
-        *(numbers.counted(line.directions.get(way, 0)) for way in Direction),
-        numbers.counted(line.at_gate),
-        "\n".join(f"{stage}: {numbers.counted(n)}" for stage, n in line.stages.items()) or NOTHING,
+        *(numbers.support(count) for count in (line.compared, line.flips)),
+        *(numbers.support(line.directions.get(way, 0)) for way in Direction),
+        numbers.support(line.at_gate),
+        "\n".join(f"{stage}: {numbers.support(n)}" for stage, n in line.stages.items()) or NOTHING,
         words.p_value(line.p_value),
     )
 
@@ -249,8 +249,7 @@ def _named(slice_: str, band: str) -> tuple[str, ...]:
 
 def _cells(line: CalibrationLine, numbers: Numbers) -> tuple[str | Cell, ...]:
     enough = Cell("sufficient", Tone.GOOD) if line.sufficient else Cell("insufficient", Tone.UNSURE)
-    n = numbers.support(line.n) if line.rate is not None else NOTHING
-    return n, numbers.shown(line.rate), enough
+    return numbers.support(line.n), numbers.shown(line.rate), enough
 
 
 def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> Section:

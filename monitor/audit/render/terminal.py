@@ -30,7 +30,7 @@ def _lines(found: Document) -> Iterator[RenderableType]:
     yield _facts(found.facts)
     for section in (*found.sections, found.decision):
         yield from _section(section)
-    yield Text.assemble("\n", (f"{found.word}. ", f"bold {_STYLES[found.tone]}"), found.banner)
+    yield Text.assemble("\n", (f"{found.word}.", f"bold {_STYLES[found.tone]}"), " ", found.banner)
 
 
 def _facts(facts: tuple[tuple[str, str], ...]) -> Grid:

@@ -76,9 +76,9 @@ def _balancing(group_by: str, found: Balancing, numbers: Numbers) -> Section:
     return Section(
         f"Balancing by {group_by}",
         (
-            f"By weights alone the rows would be worth {found.effective_rows:,.0f}; without weights"
-            f" {found.rows_needed:,} more are needed. At best"
-            f" {numbers.points(found.points_left / 100)} points are left.",
+            f"Weighted as below, the rows are worth {found.effective_rows:,.0f} and are"
+            f" {numbers.points(found.points_left / 100)} points off. Without weights"
+            f" {found.rows_needed:,} more rows are needed.",
         ),
         table("slice|label|weight|more rows needed", map(_weight, found.weights)),
     )

@@ -89,14 +89,10 @@ class Numbers:
         return bounds if rate.value is None else f"{self.rate(rate.value)}{between}({bounds})"
 
     def support(self, trials: int | None) -> str:
-        """How much a rate rests on; of guarded counts the lower edge of their band."""
-        if trials is None:
+        """How many there are; of real people the lower edge of a band, where 0 says nothing."""
+        if trials is None or not (trials or self.exact):
             return NOTHING
         return f"{trials:,}" if self.exact else f"{trials:,}+"
-
-    def counted(self, count: int) -> str:
-        """A count; of real people it is a lower edge, and 0 says nothing."""
-        return NOTHING if not (count or self.exact) else self.support(count)
 
     def _hundredths(self, value: float) -> str:
         digits = 1 if self.exact else 0
