@@ -352,8 +352,8 @@ PROBE_SET_INFO = Family(
 PROBE_COVERED = _page(
     "probe_covered_timestamp_seconds",
     PROBE_SET,
-    "Event time since which every pair of a probe set was compared; when the set was declared,"
-    " before the first time.",
+    "Event time since which every pair of a probe set was compared, to five minutes; when the set"
+    " was declared, before the first time.",
 )
 PROBE_CADENCE = _page(
     "probe_cadence_seconds", PROBE_SET, "How often a probe set is to be sent, as declared."
@@ -386,7 +386,9 @@ PROBE_PAIRS = _of_probes(
     "Comparisons of a variant of a pair with its reference, since the set was declared.",
 )
 PROBE_INCOMPLETE = _of_probes(
-    "probe_pairs_incomplete_total", PROBE_SET, "Pairs whose other variants did not come in time."
+    "probe_pairs_incomplete_total",
+    PROBE_SET,
+    "Rounds of a pair whose other variants did not come in time, and decisions of no round.",
 )
 PROBE_FLIPS = _of_probes(
     "probe_pair_flips_total",

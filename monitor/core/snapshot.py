@@ -412,11 +412,12 @@ class ShownProbeSet:
             the beginning, so that whoever reads them sees also the first flip.
         compared: comparisons of a variant with the reference, since it was declared.
         flips: sorted by variant, direction and stage; zeros are absent.
-        incomplete: pairs whose other variants did not come in time.
+        incomplete: rounds of a pair whose other variants did not come in time, and decisions that
+            belong to no round.
         every: how often it is to be sent (microseconds).
         max_flip_ratio: largest share of flips within a day.
-        covered: event time (microseconds) since which every one of its pairs was compared; before
-            the first time, when it was declared.
+        covered: event time (microseconds) since which every one of its pairs was compared, taken
+            down to five minutes; before the first time, when it was declared.
         pages: directions whose sequential test has crossed and whose excess still stands, with
             the event time (microseconds) of the crossing.
     """

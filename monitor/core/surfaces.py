@@ -328,7 +328,10 @@ _METRICS = (
     *_metrics(
         Rule.PROBE, "comparisons of signed probes of declared sets",
         "probe_pairs_total probe_pair_flips_total probe_pairs_incomplete_total",
-        "probe_covered_timestamp_seconds probe_page probe_page_since_timestamp_seconds",
+        "probe_page probe_page_since_timestamp_seconds",
+    ),
+    *_metrics(
+        Rule.PERIOD, "five minutes: it begins with a watermark", "probe_covered_timestamp_seconds",
     ),
 )  # fmt: skip
 
@@ -468,8 +471,12 @@ _SNAPSHOT = (
     ),
     *_rows(
         Surface.SNAPSHOT, Rule.PROBE, "comparisons of signed probes of declared sets",
-        "ShownProbeSet.compared ShownProbeSet.incomplete ShownProbeSet.covered ShownProbeSet.pages",
+        "ShownProbeSet.compared ShownProbeSet.incomplete ShownProbeSet.pages",
         "ShownFlips.direction ShownFlips.stage ShownFlips.count",
+    ),
+    *_rows(
+        Surface.SNAPSHOT, Rule.PERIOD, "five minutes: it begins with a watermark",
+        "ShownProbeSet.covered",
     ),
     *_rows(
         Surface.SNAPSHOT, Rule.PROBE, _TABLE, "Snapshot.probes ShownProbeSet.flips",

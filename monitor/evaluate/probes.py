@@ -14,6 +14,7 @@ from typing import Self
 from monitor.core.flips import Direction
 from monitor.core.probe_pairs import DeclaredSet, ProbePairs
 from monitor.core.snapshot import ShownFlips, ShownProbeSet
+from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection import arrays
 from monitor.detection.flip_watch import FlipWatch
 from monitor.ports import StoredDelta
@@ -72,7 +73,8 @@ class WatchedSet:
             incomplete=pairs.incomplete,
             every=declared.every,
             max_flip_ratio=declared.max_flip_ratio,
-            covered=pairs.covered,
+            # Until every pair was compared it is a watermark, and the instant of a decision.
+            covered=pane_start(pane_of(pairs.covered, Grain.MINUTES5), Grain.MINUTES5),
             pages=self.watch.shown(),
         )
 

@@ -188,7 +188,7 @@ def test_flips_and_their_page_are_in_the_snapshot(site: Callable[[str], Pipeline
         compared=PAIRS * RUNS - 1,
         incomplete=1,
         flips=FLIPS,
-        covered=to_micros(start_of(RUNS - 1)) + 1_000_000,
+        covered=to_micros(start_of(RUNS - 1)),
         pages=found.pages,
     )
     begun = to_micros(start_of(BROKEN))
