@@ -28,6 +28,7 @@ from pipeline import (
     DECISIONS,
     ID_KEY,
     LABELS,
+    SETTINGS,
     ManualClock,
     Pipeline,
     attributes_in,
@@ -36,6 +37,7 @@ from pipeline import (
     tallies_text,
     total,
 )
+from signed_probes import SET_TABLE
 
 from consumers.shard import ShardState
 from consumers.sources import file_source
@@ -50,6 +52,8 @@ from monitor.ports import Claim, Dictionary, FlushResult, Records, Shard, ShardF
 from monitor.settings import Settings, load
 from monitor.store.ingest import IngestStore
 
+# When a set was declared is what the evaluator first saw of it, not what the files say.
+WITHOUT_SETS = SETTINGS.replace(SET_TABLE, "")
 RULES = oracle.Rules(attributes_in(), ID_KEY.encode())
 END = to_micros(datetime.fromisoformat("2026-06-04T00:00Z"))
 """The end of the last hour of all: midnight, so that windows of whole days end there too."""
@@ -160,7 +164,7 @@ def desks(
 
     def make() -> Desk:
         folder = tmp_path_factory.mktemp("desk")
-        opened.append(Pipeline(folder))
+        opened.append(Pipeline(folder, text=WITHOUT_SETS))
         return Desk(folder, opened[-1], stops, {"SLICEWATCH__STORE__URL": _url(folder)})
 
     yield make

@@ -29,6 +29,7 @@ from pipeline import (
     messages,
     settings_with,
 )
+from signed_probes import changed
 
 from consumers.ingest import Ingest
 from consumers.sources.memory_source import MemorySource
@@ -122,7 +123,7 @@ def in_region(decisions: Sequence[Event], seed: int) -> list[Event]:
     """The same decisions, most of them with a region."""
     pick = random.Random(seed)
     return [
-        {**d, "attributes": d["attributes"] | ({"region": region} if region else {})}
+        changed(d, attributes=d["attributes"] | ({"region": region} if region else {}))
         for d in decisions
         for region in [pick.choice(("eu", "us", "mars", None))]
     ]
@@ -587,7 +588,7 @@ def found(engine: sa.Engine, *words: str) -> set[str]:
 
 def without(decisions: Sequence[Event], name: str) -> list[Event]:
     return [
-        {**d, "attributes": {n: v for n, v in d["attributes"].items() if n != name}}
+        changed(d, attributes={n: v for n, v in d["attributes"].items() if n != name})
         for d in decisions
     ]
 
@@ -615,7 +616,7 @@ def test_after_a_removal_the_store_is_as_if_it_had_never_been_listed(
         site.change(raised(BY_REGION, 3))
         count(site, late, labels[:half])
         site.fold()
-        extra = in_region([d | {"decision_id": f"{d['decision_id']} x"} for d in late], seed)
+        extra = in_region([changed(d, decision_id=f"{d['decision_id']} x") for d in late], seed)
         count(site, extra)  # counted, not folded yet
         settings_with(site.folder, after, **site.overrides)
         with pytest.raises(StoreError, match="region: not in the settings any more"):
@@ -625,7 +626,7 @@ def test_after_a_removal_the_store_is_as_if_it_had_never_been_listed(
         site.change(after)
         words = ["region", "mars", "=eu", "=us"] + ["fax"] * (kept != "fax")
         assert found(site.engine, *words) == set()
-        last = [d | {"decision_id": f"{d['decision_id']} y"} for d in without(late, "region")]
+        last = [changed(d, decision_id=f"{d['decision_id']} y") for d in without(late, "region")]
         count(site, last, labels[half:])
         site.fold()
         site.check_conservation()

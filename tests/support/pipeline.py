@@ -76,7 +76,7 @@ reason = "test"
 min_positives = 1
 min_negatives = 1
 window = "7d"
-{signed_probes.TABLES}"""
+{signed_probes.KEY_TABLE}{signed_probes.SET_TABLE}"""
 
 Cell = tuple[str, int, str, str, str, int, int, bool, bool]
 """(grain, pane, atom, version, route, band, rate, evidence_passed, probe)."""

@@ -14,9 +14,11 @@ from typing import Any
 
 KEY = "a key for the probes of tests"
 SET, DIGEST, VARIANTS = "pairs", "5e7" + "0" * 61, ("formal", "conversational")
-TABLES = f"""
+KEY_TABLE = f"""
 [probes]
 key = "{KEY}"
+"""
+SET_TABLE = f"""
 [[probes.sets]]
 name = "{SET}"
 digest = "{DIGEST}"
@@ -44,6 +46,12 @@ def signature(event: Mapping[str, Any], key: str = KEY) -> str:
 def signed(event: Mapping[str, Any], key: str = KEY) -> dict[str, Any]:
     """The event with its signature."""
     return {**event, "signature": signature(event, key)}
+
+
+def changed(event: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+    """The event with other fields; signed anew if it was signed."""
+    made = {**event, **fields}
+    return signed(made) if is_probe(event) else made
 
 
 def is_probe(event: Mapping[str, Any], key: str = KEY) -> bool:
