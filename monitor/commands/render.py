@@ -9,17 +9,19 @@ import click
 
 from alerts import rendering
 from consumers.events import schemas
+from monitor.audit.render import as_json
 from monitor.commands.options import load_settings
 from monitor.settings import Settings
 
 
 def rendered(settings: Settings | None = None) -> dict[str, str]:
     """Every generated file: path below the output folder -> text."""
-    events = {
+    documents = schemas() | {"audit": as_json.schema()}
+    files = {
         f"schemas/{name}.schema.json": json.dumps(schema, indent=2, sort_keys=True) + "\n"
-        for name, schema in schemas().items()
+        for name, schema in documents.items()
     }
-    return events | rendering.rendered(settings or Settings())
+    return files | rendering.rendered(settings or Settings())
 
 
 @click.command("render")
@@ -36,7 +38,7 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
     help="Settings whose [alerting] and use cases are put in; without it, the defaults.",
 )
 def command(out: Path, settings: Path | None) -> None:
-    """Write the JSON Schemas of the events, Prometheus's rules, Alertmanager's files and runbooks.
+    """Write JSON Schemas of events and audits, Prometheus's rules, Alertmanager's files, runbooks.
 
     Example: slicewatch render --settings slicewatch.toml --out deploy
     """

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import audit_reports as made
+import jsonschema
 import msgspec
 import pytest
 
 from monitor.audit.render import as_json
 from monitor.audit.report import AuditReport
 
+SCHEMAS = Path(__file__).parents[2] / "deploy" / "schemas"
 OWN = {"format", "notes", "judged", "exit_code"}
 
 
@@ -42,3 +45,19 @@ def test_what_is_not_there_is_null() -> None:
     assert found["decision"] is None
     assert found["candidate"] is None
     assert found["exit_code"] == 2
+
+
+@pytest.mark.parametrize(
+    "report", [made.BLOCKED, made.APPROVED, made.EXCLUDED, made.COMPARED, made.GUARDED]
+)
+def test_it_fits_its_schema_which_is_shipped(report: AuditReport) -> None:
+    schema = json.loads((SCHEMAS / "audit.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    found = json.loads(as_json.render(report))
+
+    jsonschema.validate(found, schema)
+    assert schema == as_json.schema()
+    for key in found:
+        without = {name: value for name, value in found.items() if name != key}
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(without | {key: object()}, schema)

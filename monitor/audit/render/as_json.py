@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 
@@ -25,6 +26,25 @@ def content(report: AuditReport) -> dict[str, object]:
         "judged": report.judged.title,
         "exit_code": report.exit_code,
         **msgspec.to_builtins(report, str_keys=True),
+    }
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of the document, for deploy/schemas."""
+    found = msgspec.json.schema(AuditReport)
+    body = found["$defs"].pop(AuditReport.__name__)
+    properties = {
+        "format": {"const": FORMAT},
+        "notes": {"type": "array", "items": {"type": "string"}},
+        "judged": {"enum": ["baseline", "candidate"]},
+        "exit_code": {"enum": [0, 1, 2]},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **body,
+        "properties": properties | body["properties"],
+        "required": [*properties, *body["required"]],
+        "$defs": found["$defs"],
     }
 
 
