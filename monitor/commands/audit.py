@@ -104,8 +104,7 @@ def command(
 
     Exit code 0: approved. 1: blocked. 2: pairs are excluded, or something cannot be read.
 
-    Example: slicewatch audit baseline.jsonl --candidate candidate.jsonl --sign-off sign_off.toml
-    --junit audit.xml
+    Example: slicewatch audit baseline.jsonl --candidate other.jsonl --html audit.html
     """
     outputs = {name: target for name, target in reports.items() if target is not None}
     _check_outputs(outputs.values(), inputs=(pairs, path, candidate, counts, sign_off, from_set))
