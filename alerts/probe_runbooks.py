@@ -23,24 +23,32 @@ _OWNER = (
     " whose slices the variants stand for."
 )
 
+_COMPARE = (
+    "Send the set to the release before and to the present one (`slicewatch probe run SET --target"
+    " URL --no-publish --results FILE`), and compare what they made of it: `slicewatch audit"
+    " BEFORE --candidate AFTER` lists every pair with both routes and scores."
+)
+
 FLIPS = Runbook(
     means="Variants of one synthetic request, which the set says must be routed alike, are not; and"
-    " of the pairs that part, more go one way than chance explains. The chance that a set ever"
-    " pages wrongly is at most one in a hundred, over all of its rounds. Each pair counts once for"
-    " the test, by its first flip: that a fixed router repeats itself is no new evidence. Flips at"
-    " the evidence gate are counted and do not page. It stands until, over the newest comparison of"
-    " each pair, flips this way are no more than the other way.\n\n"
+    " of those that part, more go one way than chance explains. The chance that a set ever pages"
+    " wrongly is at most one in a hundred, over all of its rounds. Each variant of a pair counts"
+    " once for the test, by its first flip: that a router repeats itself is no new evidence. It"
+    " takes ten flips at the least, all one way. Flips at the evidence gate are counted, and do not"
+    " page. The page stands until, over the newest comparison of each pair, flips this way are no"
+    " more than the other way.\n\n"
     "A flip is a case to investigate, not a population disparity.",
     monitor="Is `SlicewatchEvaluationStale` or `SlicewatchDown` firing? Then what you see is old."
     " Was another set declared (`slicewatch_probe_set_info` has the content hash)? Does"
     " `slicewatch_probe_covered_timestamp_seconds` move with each round?",
-    sampler="No label is concerned. The set may be: do both variants of the pairs that flip really"
-    " ask for the same, and was that reviewed under the policy that is in force?",
+    sampler="No label is concerned. The set may be at fault: do both variants of the pairs"
+    " that flip really ask for the same, and was that reviewed under the policy that is in force?",
     router=_ROUTER,
     owner=_OWNER,
     safe=(
         "Roll back what was released last before it, then send the set once more: the page ends by"
         " what the next round shows.",
+        _COMPARE,
         "Send requests like those of the variant to human review until the cause is known.",
         "Look at the slices of the same attribute in production (`slicewatch_slice_gap_ratio`,"
         " `slicewatch_slice_evidence_level`): only they say how often it happens to anybody.",
@@ -60,10 +68,7 @@ FLIP_RATE = Runbook(
     router=_ROUTER + " Flips both ways alike point to scores close to the threshold, or to a judge"
     " that does not answer twice alike.",
     owner=_OWNER,
-    safe=(
-        "Look at the pairs one by one, with both routes and scores.",
-        "Send the set to the release before, and compare.",
-    ),
+    safe=(_COMPARE, "Look at the pairs one by one: what do they have in common?"),
     wrong=("Raise `max_flip_ratio` until it is quiet.", *_WRONG),
     silence=_SET,
 )
@@ -79,7 +84,10 @@ OVERDUE = Runbook(
     router="Does whatever sends the set still run, and does the router answer it? Does it publish"
     " the decisions of probes to the topic as any others?",
     owner="Whoever schedules the probe runner.",
-    safe=("Send the set by hand, and look where its decisions end.",),
+    safe=(
+        "Send the set by hand: `slicewatch probe run SET --target URL` says what was answered and"
+        " what was published.",
+    ),
     wrong=(
         "Lengthen `every` so that it is not overdue.",
         "Publish decisions that the router did not make.",
@@ -88,7 +96,8 @@ OVERDUE = Runbook(
 )
 INCOMPLETE = Runbook(
     means="Of many pairs some variants were decided, and others did not come within"
-    " `probes.timeout`. Such a pair is not compared: neither a flip nor none.",
+    " `probes.timeout`, or come twice or too late for their round. Such a round is not compared:"
+    " it is neither a flip nor none.",
     monitor="`slicewatch_consumer_lag_seconds` and `slicewatch_dead_letters_total` of the decisions"
     " topic. Are all variants declared (`slicewatch_probes_undeclared_total`)? Do variants of one"
     " pair lie in different partitions, one of which is late?",
@@ -97,7 +106,7 @@ INCOMPLETE = Runbook(
     " answer is treated differently as well.",
     owner="Whoever schedules the probe runner, with the router's team.",
     safe=(
-        "Send the set more slowly.",
+        "Send the set more slowly (`slicewatch probe run SET --target URL --rate 1`).",
         "Raise `probes.timeout` above the time that one round takes.",
     ),
     wrong=("Take the variants that get no answer out of the set.",),

@@ -9,7 +9,8 @@ from monitor.settings.probes import Probes, ProbeSetSettings
 from monitor.settings.problems import problem, shown
 
 MAX_SETS = 64
-"""Declared probe sets at most: each has a handful of series."""
+MAX_VARIANTS = 32
+"""Declared probe sets, and variants of each, at most: every variant has ten series."""
 _LIST = "probes.sets"
 
 
@@ -32,6 +33,9 @@ def _check_set(one: ProbeSetSettings, key: str) -> None:
         raise problem(f"{key}.variants", "repeats a variant; name each once")
     if len(one.variants) < 2:  # noqa: PLR2004 - a pair
         raise problem(f"{key}.variants", "needs two variants at least; a single one matches none")
+    if len(one.variants) > MAX_VARIANTS:
+        fix = f"name at most {MAX_VARIANTS}, and make several sets of more"
+        raise problem(f"{key}.variants", f"has {len(one.variants)} variants; {fix}")
     if one.reference not in one.variants:
         raise problem(f"{key}.reference", f"{shown(one.reference)} is not one of its variants")
 
