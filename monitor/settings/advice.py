@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from monitor.detection.flip_test import fewest_flips
 from monitor.settings.check_sections import MIN_SECRET
 from monitor.settings.check_server import is_loopback, tokens_by_key
 from monitor.settings.model import Settings
+from monitor.settings.probes import ProbeSetSettings
 from monitor.settings.sections import Operations, Server, Stream
 from monitor.settings.use_case import AttributeSettings, UseCase
 
@@ -20,6 +22,8 @@ def warnings(settings: Settings) -> list[str]:
         )
     if settings.dedupe.window == 0:
         found.append("dedupe.window: is off, so decisions that are sent twice count twice")
+    for i, probe_set in enumerate(settings.probes.sets):
+        found.extend(_probe_set(probe_set, f"probes.sets[{i}]"))
     used = _used_attributes(settings)
     for i, attribute in enumerate(settings.attribute):
         found.extend(_attribute(attribute, f"attribute[{i}]", used, settings))
@@ -37,6 +41,15 @@ def _stream(stream: Stream) -> Iterator[str]:
         yield "stream.audit_rates: has no 1.0, so labels requested for every decision are thinned"
     if any(round(edge, 2) != edge for edge in stream.score_bands):
         yield "stream.score_bands: is shown with two decimals, an edge has more"
+
+
+def _probe_set(one: ProbeSetSettings, key: str) -> Iterator[str]:
+    fewest = fewest_flips(len(one.variants) - 1)
+    if one.pairs < fewest:
+        yield (
+            f"{key}.pairs: is {one.pairs}, and a page needs {fewest} pairs that flip one way, so"
+            " this set can only make tickets"
+        )
 
 
 def _server(server: Server) -> Iterator[str]:
