@@ -110,8 +110,8 @@ def _warnings(
         )
     if every < settings.probes.timeout:
         yield (
-            f"--every is shorter than probes.timeout ({duration_text(settings.probes.timeout)}): "
-            "a variant without an answer may be matched with one of the next round"
+            f"rounds are less than probes.timeout ({duration_text(settings.probes.timeout)}) "
+            "apart: a variant without an answer may be matched with one of the next round"
         )
 
 
