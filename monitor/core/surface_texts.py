@@ -21,6 +21,11 @@ class Argument(enum.Enum):
     PLACE = "Topic, partition, offset, line, file, address; databases without passwords."
     MOMENT = "A day or an instant that somebody declared, or that a whole stream has reached."
     TYPED = "What the caller of the command typed."
+    FILE = (
+        "Of a file that the caller gave: names of its fields and variants, ids by which its rows"
+        " are found, kinds of values; values of a synthetic set alone, and never what a request"
+        " says."
+    )
     TOTAL = "How many rows, events or labels there are in all; of no slice."
     CAUSE = "What the system, the database, the broker or a library says in one line."
     TRACE = "Where in the program a bug showed; never what an exception of others said."
@@ -116,6 +121,77 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.PLACE: ("self._connection.address", "shard"),
         Argument.SETTING: ("start.policy",),
     },
+    "monitor.audit.columns": {
+        Argument.FILE: ("text",),
+        Argument.PLACE: ("path",),
+    },
+    "monitor.audit.comparing": {
+        Argument.TOTAL: ("len(pair.rows)",),
+        Argument.WORD: ("MAX_VARIANTS",),
+    },
+    "monitor.audit.contract": {
+        Argument.FILE: ("_place(row, name)", "what"),
+        Argument.SETTING: ("_choice(names)", "fix", "len(names)", "shown(use_case.name)", "why"),
+        Argument.TYPED: ("shown(name)",),
+    },
+    "monitor.audit.dataset_counts": {
+        Argument.FILE: ("name", "text", "total"),
+        Argument.PLACE: ("line", "path"),
+        Argument.WORD: (
+            "MAX_VALUES",
+            "_COUNT",
+            "_READY",
+            "_TARGET",
+            "missing",
+            "words(AttributeName)",
+            "words(Label)",
+        ),
+    },
+    "monitor.audit.fields": {
+        Argument.WORD: ("hint",),
+    },
+    "monitor.audit.files": {
+        Argument.CAUSE: ("reason or 'not a whole gzip file'",),
+        Argument.FILE: ("field", "field_name(name)", "found(value)", "name", "text"),
+        Argument.PLACE: ("line", "path"),
+        Argument.WORD: ("MAX_BYTES >> 20",),
+    },
+    "monitor.audit.problems": {
+        Argument.FILE: ("field_name(*parts)", "text"),
+        Argument.PLACE: ("', '.join(place)", "line", "path"),
+    },
+    "monitor.audit.reading": {
+        Argument.FILE: ("name",),
+        Argument.PLACE: ("line", "path", "text"),
+    },
+    "monitor.audit.rows": {
+        Argument.FILE: ("field_name(*parts)", "text"),
+        Argument.PLACE: ("line", "path"),
+    },
+    "monitor.audit.run": {
+        Argument.FILE: ("what",),
+    },
+    "monitor.audit.sign_off": {
+        Argument.CAUSE: ("' '.join(str(error).split())", "error.strerror or 'check the path'"),
+        Argument.FILE: (
+            "field",
+            "field_name(*filter(None, (table, name)))",
+            "field_name(*place)",
+            "field_name(_FOR, _THRESHOLD)",
+            "field_name(_FOR, name)",
+            "field_name(name)",
+            "text",
+            "what",
+        ),
+        Argument.MOMENT: ("today",),
+        Argument.PLACE: ("path", "self.path"),
+        Argument.WORD: ("_MAX_BYTES", "fix"),
+    },
+    "monitor.audit.writing": {
+        Argument.CAUSE: ("error.strerror",),
+        Argument.PLACE: ("path",),
+        Argument.WORD: ("text",),
+    },
     "monitor.cli": {
         Argument.TRACE: ("trace_of(error)",),
         Argument.WORD: ("' '.join(str(error).split())",),
@@ -159,7 +235,6 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: ("before or 'empty'", "database.head_revision()"),
     },
     "monitor.commands.db.new_key": {
-        Argument.CAUSE: ("reason",),
         Argument.TYPED: ("file",),
     },
     "monitor.commands.db.opening": {
@@ -198,8 +273,32 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.commands.incident.show": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
     },
+    "monitor.commands.key_file": {
+        Argument.CAUSE: ("reason",),
+        Argument.TYPED: ("file",),
+    },
     "monitor.commands.options": {
         Argument.WORD: ("longest", "option"),
+    },
+    "monitor.commands.probe.asking": {
+        Argument.CAUSE: ("reason",),
+        Argument.TYPED: ("path",),
+    },
+    "monitor.commands.probe.publishing": {
+        Argument.SETTING: ("warning",),
+        Argument.TOTAL: ("_plan_text(probe_set, content, how, named)",),
+        Argument.TYPED: ("path",),
+    },
+    "monitor.commands.probe.router_key": {
+        Argument.TYPED: ("file",),
+    },
+    "monitor.commands.probe.run": {
+        Argument.WORD: ("LONGEST_TIMEOUT", "name", "parameter.name"),
+    },
+    "monitor.commands.probe.swapping": {
+        Argument.SETTING: ("settings.privacy.k",),
+        Argument.TOTAL: ("len(found)", "len(made.ids)", "line"),
+        Argument.TYPED: ("swap.attribute",),
     },
     "monitor.commands.render": {
         Argument.WORD: ("name",),
@@ -237,6 +336,36 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.evaluate.dictionary": {
         Argument.WORD: ("_LOST",),
+    },
+    "monitor.probing.events": {
+        Argument.CAUSE: ("error",),
+        Argument.FILE: (
+            "', '.join(sorted(variants))",
+            "digest",
+            "listed",
+            "min(missing)",
+            "min(unknown)",
+            "name",
+            "pair",
+        ),
+        Argument.SETTING: ("', '.join(sorted(found.variants))", "found.name", "found.pairs"),
+        Argument.TOTAL: ("len(pairs)",),
+    },
+    "monitor.probing.http_router": {
+        Argument.CAUSE: ("reason",),
+    },
+    "monitor.probing.publish": {
+        Argument.CAUSE: ("type(error).__name__",),
+        Argument.PLACE: ("self._connection.address", "self._topic"),
+    },
+    "monitor.probing.swap": {
+        Argument.FILE: ("trace.id",),
+        Argument.TYPED: ("swap.attribute",),
+    },
+    "monitor.probing.traces": {
+        Argument.CAUSE: ("_without_names(error)", "error.strerror or 'cannot be read'"),
+        Argument.PLACE: ("number", "path", "where"),
+        Argument.WORD: ("LARGEST_FILE >> 20",),
     },
     "monitor.store.codings": {
         Argument.NAME: ("', '.join(gone)", "attribute.name"),
