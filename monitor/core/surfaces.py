@@ -7,102 +7,14 @@ adds a name finds here which rules there are, and which one is meant for what la
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-
-class Rule(enum.Enum):
-    """What keeps a name from telling of a single decision, a single label or a small slice."""
-
-    RELEASED_RATE = (
-        "A rate or a difference of whole release blocks, to two decimals; where its hits or misses"
-        " are fewer than k there is a bound in its place."
-    )
-    BOUND = (
-        "Computed from the rounded rate and the lower edge of the support's band, and rounded"
-        " outward: exact bounds give the counts away."
-    )
-    CODED = "A bound that stands for 0 to k - 1 decisions alike, in place of the number."
-    BAND = "The lower edge of a band; bands begin at k, and each is a quarter wider than the last."
-    ROUNDED_SHARE = "A share to two decimals, of counts that are taken down to their bands first."
-    STATE = (
-        "A function of released blocks: it moves when a block closes, and there is one hidden state"
-        " whatever the reason."
-    )
-    CLASS = (
-        "One of a few classes, each of which stands for a wide range; like a state it moves from"
-        " the end of one release block to the end of another."
-    )
-    COUNTED = (
-        "How often a sequential test has found something, by what is known at the end of a release"
-        " block: tests need many labels for one finding, and none tells which."
-    )
-    PAGE = (
-        "The one thing that does not wait for a block: it comes with the cohort that crosses, and"
-        " without slice and number."
-    )
-    PERIOD = "An instant on an edge of five minutes or of a release block, never that of an event."
-    DECLARED = "As declared in the settings or by a command; it knows no data."
-    LISTED = "A name from a closed list: the settings' allow-lists, or the program's own words."
-    STEPS = (
-        "A total of the whole stream in whole hundreds, renewed only after a hundred further"
-        " events: neither a small window nor a single event can be read from it."
-    )
-    WHOLE_STREAM = "Of the whole stream or a partition, and of no slice, route or label."
-    PROCESS = "How the process fares: states, ages, durations. It knows no decision."
-    KEYED = "A keyed hash: without the key nothing can be tried against it."
-    OPERATOR = (
-        "For those who have the database's own login, and could read all counts: whole tables and"
-        " partitions, no slice."
-    )
-    SYNTHETIC = "Made by the demo's own generator: test conditions, of nobody."
-    PROBE = (
-        "Exact, of probe requests alone: synthetic test conditions of nobody, signed by whoever"
-        " owns the set, and in no production rate."
-    )
-    ANNOUNCED = "Not exported yet; whoever adds it keeps to what its row says."
-    NEVER = "Must not leave the service in any form."
-
-
-class Surface(enum.StrEnum):
-    """Where a name is read."""
-
-    METRIC = "metric"  # /metrics, both ports
-    SNAPSHOT = "snapshot"  # the Snapshot: pages, /snapshot/ID, replay --json, demo --json
-    PUBLISHED = "published"  # the tables of the reporter's login
-    DEMO = "demo"  # slicewatch demo --json
-    STATUS = "status"  # slicewatch db status --json
-    DEAD_LETTER = "dead letter"  # slicewatch db dead-letters
-    INCIDENT = "incident"  # slicewatch incident --json
-    LOG = "log"  # standard error of the service
-    LATER = "later"  # what later steps of the plan export
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One exported name.
-
-    Attributes:
-        surface: where it is read.
-        name: as it is read there; of a log line, its event with the places of its arguments.
-        rule: what it obeys.
-        why: how it comes to obey the rule, or why it may be exact.
-    """
-
-    surface: Surface
-    name: str
-    rule: Rule
-    why: str
-
-
-def _rows(surface: Surface, rule: Rule, why: str, *names: str) -> Iterator[Row]:
-    """A row for each of the names that stand in some texts."""
-    return (Row(surface, name, rule, why) for text in names for name in text.split())
+from monitor.core.surface_audit import AUDIT
+from monitor.core.surface_rules import Row, Rule, Surface, rows_for
 
 
 def _metrics(rule: Rule, why: str, *names: str) -> Iterator[Row]:
-    rows = _rows(Surface.METRIC, rule, why, *names)
+    rows = rows_for(Surface.METRIC, rule, why, *names)
     return (Row(r.surface, f"slicewatch_{r.name}", r.rule, r.why) for r in rows)
 
 
@@ -337,125 +249,125 @@ _METRICS = (
 
 _TABLE = "holds what other rows say"
 _SNAPSHOT = (
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.RELEASED_RATE, "rounded before it gets here",
         "ShownRate.value ShownGap.value ShownGap.ratio Spread.difference",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.RELEASED_RATE, "shown where both the rate and its complement may be",
         "SliceRow.as_labelled",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.BOUND, "of what is shown",
         "ShownRate.lower ShownRate.upper ShownGap.lower ShownGap.upper ShownGap.ratio_lower",
         "ShownGap.ratio_upper",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.CODED, "in place of the value",
         "ShownRate.at_least ShownRate.at_most",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.CODED, "in steps that hide k, never 0; made with the weekly map",
         "GroupTable.left_out",
     ),
-    *_rows(Surface.SNAPSHOT, Rule.BAND, "exact in test conditions only", "ShownRate.support"),
-    *_rows(
+    *rows_for(Surface.SNAPSHOT, Rule.BAND, "exact in test conditions only", "ShownRate.support"),
+    *rows_for(
         Surface.SNAPSHOT, Rule.ROUNDED_SHARE, "the minimum over route and audit rate",
         "SliceRow.completeness",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.STATE, "of released blocks", "SliceRow.states ShownGap.verdict",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.CLASS, "five steps, as of the end of a block", "SliceRow.evidence",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.CLASS, "three classes, by what is shown", "GroupTable.label_needs",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.BOUND, "of shown rates and bands alone, in whole points",
         "SliceRow.detectable_gaps",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.PERIOD, "the end of the block that first showed it",
         "SliceRow.breach_since",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.RELEASED_RATE, "as the page of its day showed it",
         "PublishedValue.value",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.BOUND, "as the page of its day showed it",
         "PublishedValue.lower PublishedValue.upper",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.PERIOD, "ends of blocks; whole days for what is to come",
         "PublishedValue.at ShownIncident.versions_changed_at ShownIncident.resolvable_at",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.PAGE, "an incident comes with the cohort that crosses",
         "ShownIncident.id ShownIncident.kind ShownIncident.metric ShownIncident.since",
         "ShownIncident.snapshot",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.STATE, "of a slice that is shown; else withheld",
         "ShownIncident.group_by ShownIncident.slice ShownIncident.share ShownIncident.inherited",
         "ShownIncident.first ShownIncident.latest ShownIncident.stage ShownIncident.sampling",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.DECLARED, "said by people, or by the settings",
         "ShownIncident.acknowledged ShownIncident.accepted_until",
         "ShownIncident.settings_changed_at",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.COUNTED, "as of the end of a block",
         "Noted.count RequestsAtFault.count",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.PERIOD, "the end of the block that first showed it",
         "Noted.latest RequestsAtFault.latest",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.STATE, "as of the end of a block",
         "Noted.annotation Noted.metric RequestsAtFault.route RequestsAtFault.fault",
         "ShownStage.stage ShownStage.share SliceRow.versions_differ",
     ),
-    *_rows(Surface.SNAPSHOT, Rule.DECLARED, "by the settings", "RequestsAtFault.audit_rate"),
-    *_rows(
+    *rows_for(Surface.SNAPSHOT, Rule.DECLARED, "by the settings", "RequestsAtFault.audit_rate"),
+    *rows_for(
         Surface.SNAPSHOT, Rule.RELEASED_RATE, "of the bands of pairs", "ShownAgreement.kappa",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.BOUND, "of the bands of pairs",
         "ShownAgreement.lower ShownAgreement.upper",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.CODED, "in place of kappa", "ShownAgreement.at_least",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.STATE, "the two slices a shown difference is between",
         "Spread.worst Spread.best",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.PERIOD, "edges of blocks; five minutes at the finest",
         "Period.start Period.end Snapshot.watermark Snapshot.frontier",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.WHOLE_STREAM, "of partitions, whatever was in them",
         "Period.data_lost",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.DECLARED, "by the settings or by a command",
         "Period.excluded GroupTable.no_data_before WindowTable.no_data_before",
         "ContractTable.contract ContractTable.version ContractTable.owner ContractTable.synthetic",
         "ContractTable.k ContractTable.window ContractTable.max_gaps ContractTable.min_levels",
         "ContractTable.max_levels ContractTable.min_supports ContractTable.review_due",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.LISTED, "from the allow-lists and the contract",
         "SliceRow.slice ShownGap.reference CalibrationCell.band Spread.metric GroupTable.group_by",
         "WindowTable.window",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.STATE, _TABLE,
         "SliceRow.rates SliceRow.gaps SliceRow.calibration CalibrationCell.rate GroupTable.rows",
         "SliceRow.noted SliceRow.stages SliceRow.agreement ContractTable.requests_at_fault",
@@ -464,28 +376,28 @@ _SNAPSHOT = (
         "WindowTable.groups WindowTable.decisions WindowTable.labelled ContractTable.windows",
         "Snapshot.contracts",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.DECLARED, "by the settings, or by the set itself",
         "ShownProbeSet.name ShownProbeSet.digest ShownProbeSet.every ShownProbeSet.max_flip_ratio",
         "ShownProbeSet.variants ShownFlips.variant",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.PROBE, "comparisons of signed probes of declared sets",
         "ShownProbeSet.compared ShownProbeSet.incomplete ShownProbeSet.pages",
         "ShownFlips.direction ShownFlips.stage ShownFlips.count",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.PERIOD, "five minutes: it begins with a watermark",
         "ShownProbeSet.covered",
     ),
-    *_rows(
+    *rows_for(
         Surface.SNAPSHOT, Rule.PROBE, _TABLE, "Snapshot.probes ShownProbeSet.flips",
     ),
 )  # fmt: skip
 
 
 def _published(rule: Rule, table: str, *names: str) -> Iterator[Row]:
-    for row in _rows(Surface.PUBLISHED, rule, "as the Snapshot of that day says it", *names):
+    for row in rows_for(Surface.PUBLISHED, rule, "as the Snapshot of that day says it", *names):
         yield Row(row.surface, f"{table}.{row.name}", row.rule, row.why)
 
 
@@ -527,38 +439,38 @@ _PUBLISHED = (
 )  # fmt: skip
 
 _DEMO = (
-    *_rows(
+    *rows_for(
         Surface.DEMO, Rule.SYNTHETIC, "what the generator knows of its own traffic",
         "note seed seconds one_simulated_day_seconds simulated_time regression.slice",
         "regression.began produced.messages produced.decisions produced.labels produced.repeated",
         "produced.bad slices.truth_tpr complete url",
     ),
-    *_rows(
+    *rows_for(
         Surface.DEMO, Rule.SYNTHETIC, "totals of the demo's own store",
         "consumed.messages consumed.events consumed.counted consumed.duplicates consumed.waiting",
         "consumed.unmatched consumed.stale consumed.thinned consumed.dead_letters",
         "consumed.message_balance consumed.event_balance conserved",
     ),
-    *_rows(
+    *rows_for(
         Surface.DEMO, Rule.STATE, "when a published state was first seen",
         "seconds_until_suspected suspected suspected_wrongly",
     ),
-    *_rows(
+    *rows_for(
         Surface.DEMO, Rule.PAGE, "as the Snapshot tells of them", "seconds_until_paged incidents",
     ),
-    *_rows(
+    *rows_for(
         Surface.DEMO, Rule.PERIOD, "as published", "window.labelled_from window.labelled_to",
     ),
-    *_rows(
+    *rows_for(
         Surface.DEMO, Rule.LISTED, "of the contract", "window.name slices.group_by slices.slice",
     ),
-    *_rows(
+    *rows_for(
         Surface.DEMO, Rule.STATE, "a row of the Snapshot: SliceRow", "slices.published",
     ),
 )  # fmt: skip
 
 _STATUS = (
-    *_rows(
+    *rows_for(
         Surface.STATUS, Rule.DECLARED, "of the settings, the program or a command",
         "StoreStatus.database StoreStatus.schema StoreStatus.schema_needed",
         "CodingReport.effective_from CodingReport.hash IdKeyReport.id IdKeyReport.effective_from",
@@ -568,21 +480,21 @@ _STATUS = (
         "ExclusionReport.starts_at ExclusionReport.ends_at ExclusionReport.version",
         "ExclusionReport.reason ExclusionReport.owner ExclusionReport.excluded_at",
     ),
-    *_rows(
+    *rows_for(
         Surface.STATUS, Rule.PROCESS, "who works, and since when",
         "StoreStatus.problems EvaluatorReport.owner EvaluatorReport.until",
         "EvaluatorReport.cycle_age_seconds ShardReport.owner ShardReport.epoch ShardReport.parked",
         "ShardReport.holds_back ShardReport.flushed_at ShardReport.deltas_waiting",
         "ShardReport.offsets_balance ShardReport.events_balance IdKeyReport.free_from",
     ),
-    *_rows(
+    *rows_for(
         Surface.STATUS, Rule.OPERATOR, "positions and clocks of partitions, rows of whole tables",
         "StoreStatus.watermark ShardReport.topic ShardReport.partition ShardReport.next_offset",
         "ShardReport.newest ShardReport.watermark ShardReport.behind_seconds TableReport.name",
         "TableReport.rows TableReport.estimated TableReport.oldest_hour TableReport.newest_hour",
         "ResumptionReport.from_offset ResumptionReport.lost_from ResumptionReport.lost_until",
     ),
-    *_rows(
+    *rows_for(
         Surface.STATUS, Rule.OPERATOR, _TABLE,
         "StoreStatus.evaluator StoreStatus.shards StoreStatus.tables StoreStatus.codings",
         "StoreStatus.id_keys StoreStatus.contracts StoreStatus.resumptions StoreStatus.exclusions",
@@ -590,11 +502,11 @@ _STATUS = (
 )  # fmt: skip
 
 _DEAD_LETTERS = (
-    *_rows(
+    *rows_for(
         Surface.DEAD_LETTER, Rule.OPERATOR, "where it was, so that its producer can be asked",
         "seen shard offset index",
     ),
-    *_rows(
+    *rows_for(
         Surface.DEAD_LETTER, Rule.LISTED, "why, and in which field of the schema",
         "reason field",
     ),
@@ -606,31 +518,31 @@ _DEAD_LETTERS = (
 
 _AS_SHOWN = "as a Snapshot shows it: of what stands the newest one, of what is over its own"
 _INCIDENTS = (
-    *_rows(
+    *rows_for(
         Surface.INCIDENT, Rule.PAGE, "an incident comes with the cohort that crosses",
         "IncidentReport.id IncidentReport.kind IncidentReport.contract IncidentReport.metric",
         "IncidentReport.since IncidentReport.noticed_at IncidentReport.resolved_at",
         "IncidentReport.snapshot",
     ),
-    *_rows(
+    *rows_for(
         Surface.INCIDENT, Rule.DECLARED, "somebody said so, or what follows from it",
         "IncidentReport.state IncidentReport.by IncidentReport.outcome",
         "IncidentReport.accepted_until IncidentReport.acts ActReport.number ActReport.at",
         "ActReport.action ActReport.by ActReport.outcome ActReport.until ActReport.note",
     ),
-    *_rows(
+    *rows_for(
         Surface.INCIDENT, Rule.STATE, _AS_SHOWN,
         "IncidentReport.group_by IncidentReport.slice IncidentReport.share",
         "IncidentReport.inherited IncidentReport.first IncidentReport.latest IncidentReport.stage",
         "IncidentReport.sampling ShownStage.stage ShownStage.share",
     ),
-    *_rows(Surface.INCIDENT, Rule.RELEASED_RATE, _AS_SHOWN, "ValueReport.value"),
-    *_rows(Surface.INCIDENT, Rule.BOUND, _AS_SHOWN, "ValueReport.lower ValueReport.upper"),
-    *_rows(
+    *rows_for(Surface.INCIDENT, Rule.RELEASED_RATE, _AS_SHOWN, "ValueReport.value"),
+    *rows_for(Surface.INCIDENT, Rule.BOUND, _AS_SHOWN, "ValueReport.lower ValueReport.upper"),
+    *rows_for(
         Surface.INCIDENT, Rule.PERIOD, _AS_SHOWN,
         "ValueReport.at IncidentReport.versions_changed_at IncidentReport.resolvable_at",
     ),
-    *_rows(
+    *rows_for(
         Surface.INCIDENT, Rule.DECLARED, "by the settings, as a Snapshot shows it",
         "IncidentReport.settings_changed_at",
     ),
@@ -717,6 +629,7 @@ TABLE: tuple[Row, ...] = (
     *_STATUS,
     *_DEAD_LETTERS,
     *_INCIDENTS,
+    *AUDIT,
     *_LOGS,
     *_LATER,
 )

@@ -29,7 +29,8 @@ from planted import MARK, leaks
 from running import Running, free_port
 from surface_rules import broken, read_page
 
-from monitor.core.surfaces import Surface, rows_of
+from monitor.core.surface_rules import Surface
+from monitor.core.surfaces import rows_of
 from monitor.store.database import create_engine
 from monitor.store.schema import PUBLISHED, metadata
 

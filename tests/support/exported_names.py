@@ -14,6 +14,7 @@ import alerts
 import consumers
 import monitor
 from alerts.catalogue import CATALOGUE
+from monitor.audit.report import AuditReport
 from monitor.commands.incident.report import IncidentReport
 from monitor.core.snapshot import Snapshot
 from monitor.store.schema import PUBLISHED
@@ -62,6 +63,10 @@ def status_names() -> set[str]:
 
 def incident_names() -> set[str]:
     return fields_below(IncidentReport)
+
+
+def audit_names() -> set[str]:
+    return fields_below(AuditReport)
 
 
 def published_names() -> set[str]:

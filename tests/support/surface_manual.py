@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
+from monitor.core.surface_rules import Row, Rule, Surface
 from monitor.core.surface_texts import Argument
-from monitor.core.surfaces import TABLE, Row, Rule, Surface
+from monitor.core.surfaces import TABLE
 
 MANUAL = Path(__file__).parents[2] / "docs" / "security.md"
 BEGIN, END = "<!-- surfaces: begin -->\n", "<!-- surfaces: end -->\n"
@@ -23,6 +24,7 @@ WHERE = {
     Surface.STATUS: "`slicewatch db status --json`",
     Surface.DEAD_LETTER: "`slicewatch db dead-letters`",
     Surface.INCIDENT: "`slicewatch incident list --json` and `slicewatch incident show --json`",
+    Surface.AUDIT: "`slicewatch audit`, in every format",
     Surface.LOG: "Log lines",
     Surface.LATER: "Not exported",
 }

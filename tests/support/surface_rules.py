@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from monitor.core.bands import edges
-from monitor.core.surfaces import Rule, Surface, rows_of
+from monitor.core.surface_rules import Rule, Surface
+from monitor.core.surfaces import rows_of
 
 Series = tuple[str, frozenset[tuple[str, str]]]
 Page = Mapping[Series, float]

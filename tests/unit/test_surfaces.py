@@ -14,8 +14,9 @@ from surface_manual import BEGIN, END, MANUAL, written
 
 import monitor.settings
 from monitor.core.snapshot import Snapshot
+from monitor.core.surface_rules import Rule, Surface
 from monitor.core.surface_texts import ARGUMENTS, KNOWS_SETTINGS_ONLY, Argument
-from monitor.core.surfaces import TABLE, Rule, Surface, rows_of
+from monitor.core.surfaces import TABLE, rows_of
 from monitor.demo.document import document
 from monitor.demo.traffic import Produced
 from monitor.demo.view import Consumed, SliceView, View, Watch
@@ -36,6 +37,7 @@ ACCESS = {
         (Surface.PUBLISHED, exported.published_names()),
         (Surface.STATUS, exported.status_names()),
         (Surface.INCIDENT, exported.incident_names()),
+        (Surface.AUDIT, exported.audit_names()),
         (Surface.LOG, {line.event for line in exported.log_lines()} - {ANONYMOUS} | ACCESS),
     ],
 )

@@ -1,0 +1,73 @@
+"""The rows of the surface table for what ``slicewatch audit`` says, in every format."""
+
+from __future__ import annotations
+
+from monitor.core.surface_rules import Row, Rule, Surface, rows_for
+
+_AUDIT = Surface.AUDIT
+
+AUDIT: tuple[Row, ...] = (
+    *rows_for(
+        _AUDIT, Rule.AUDITED, "flips, one by one in a synthetic set alone",
+        "Part.flips Part.flips_withheld ShownFlip.pair ShownFlip.by ShownFlip.expected_ready",
+        "ShownFlip.reference ShownFlip.variant ShownFlip.direction ShownFlip.stage ShownFlip.cause",
+        "VariantOutcome.variant VariantOutcome.values VariantOutcome.route VariantOutcome.score",
+        "VariantOutcome.threshold VariantOutcome.evidence_passed",
+    ),
+    *rows_for(
+        _AUDIT, Rule.AUDITED, "pairs, in bands from k unless synthetic; p of a synthetic set alone",
+        "Part.pairs Part.counts FlipCounts.compared FlipCounts.flips FlipCounts.directions",
+        "FlipCounts.stages FlipCounts.at_gate FlipCounts.p_value FlipCounts.withheld",
+    ),
+    *rows_for(
+        _AUDIT, Rule.AUDITED, "through the door of the service's own rates",
+        "Part.slices Part.supports Part.calibration SliceLine.rates SliceLine.supports",
+        "SupportCheck.support SupportCheck.met CalibrationLine.n CalibrationLine.rate",
+        "CalibrationLine.sufficient ShownRate.value ShownRate.lower ShownRate.upper",
+        "ShownRate.support ShownRate.at_least ShownRate.at_most",
+    ),
+    *rows_for(
+        _AUDIT, Rule.AUDITED, "of shown rates; by fractions in a synthetic set",
+        "Part.checks Check.value Check.lower Check.upper Check.point Check.verdict Check.matched",
+    ),
+    *rows_for(
+        _AUDIT, Rule.AUDITED, "of a synthetic set alone",
+        "AuditReport.comparison Comparison.repaired Comparison.still_failing",
+        "Comparison.newly_failing Comparison.newly_held_back Comparison.newly_served",
+        "Comparison.sentence Part.what_if WhatIfLine.threshold WhatIfLine.current WhatIfLine.flips",
+        "WhatIfLine.tpr WhatIfLine.fpr WhatIfLine.tpr_gap WhatIfLine.fpr_gap",
+    ),
+    *rows_for(
+        _AUDIT, Rule.AUDITED, "excluded pairs: by id in a synthetic set, else by line",
+        "AuditReport.excluded Excluded.pair Excluded.reason",
+    ),
+    *rows_for(
+        _AUDIT, Rule.AUDITED, "of a training set: a table with a small cell is hidden whole",
+        "AuditReport.training DatasetReport.rows DatasetReport.tables Representation.slices",
+        "Representation.withheld Representation.ready_withheld Representation.balancing",
+        "SliceShare.rows SliceShare.share SliceShare.points SliceShare.ready ReadyShare.share",
+        "ReadyShare.difference ReadyShare.lower ReadyShare.upper Balancing.weights",
+        "Balancing.rows_needed Balancing.effective_rows Balancing.points_left Weight.weight",
+        "Weight.rows_needed Weight.ready",
+    ),
+    *rows_for(
+        _AUDIT, Rule.AUDITED, "follows from the other rows, and from what people signed",
+        "AuditReport.decision Decision.approved Decision.requirements RequirementLine.met",
+        "RequirementLine.why Part.advice Advice.stage Advice.helps Advice.does_not_help",
+    ),
+    *rows_for(
+        _AUDIT, Rule.DECLARED, "by the set, the settings or the sign-off",
+        "AuditReport.dataset AuditReport.digest AuditReport.synthetic AuditReport.contract",
+        "AuditReport.k Run.versions Run.thresholds Versions.judge Versions.rubric Versions.policy",
+        "Versions.router Check.limit SliceLine.needed SupportCheck.needed RequirementLine.by",
+        "RequirementLine.at DatasetReport.k DatasetReport.synthetic DatasetReport.target_stated",
+        "SliceShare.target ReadyShare.target",
+    ),
+    *rows_for(
+        _AUDIT, Rule.LISTED, "from the allow-lists, the contract and the program's own words",
+        "AuditReport.baseline AuditReport.candidate Run.title Run.parts Part.name FlipCounts.by",
+        "SliceLine.group_by SliceLine.slice Check.name Check.metric Check.slice Check.against",
+        "SupportCheck.metric SupportCheck.slice CalibrationLine.slice CalibrationLine.band",
+        "RequirementLine.requirement Representation.group_by SliceShare.slice Weight.slice",
+    ),
+)  # fmt: skip
