@@ -139,8 +139,39 @@ def _guardrails(row: SliceRow, before: SliceRow, *, exact: bool) -> Iterator[Che
         ("tpr_not_below_baseline", Metric.TPR),
         ("fpr_not_above_baseline", Metric.FPR),
     ):
-        limit = _fraction(before.rates.get(metric), exact=exact)
-        yield _level(name, metric, row, limit, exact=exact)
+        rate, old = row.rates.get(metric), before.rates.get(metric)
+        check = _level(name, metric, row, _fraction(old, exact=exact), exact=exact)
+        yield _by_codes(check, rate, old) if check.point is Point.NONE else check
+
+
+def _by_codes(check: Check, rate: ShownRate | None, before: ShownRate | None) -> Check:
+    """Where a rate is coded (at least, at most), what its code says all the same.
+
+    A baseline that serves hardly any unclear reply has no FPR that can be shown; a candidate that
+    serves a third of them is above it for certain.
+    """
+    here, there = _range(rate), _range(before)
+    if here is None or there is None:
+        return check
+    if check.metric in HARMED_BY_LESS:
+        worse, kept, limit = here[1] < there[0], here[0] >= there[1], there[0]
+    else:
+        worse, kept, limit = here[0] > there[1], here[1] <= there[0], there[1]
+    if worse:
+        return replace(check, limit=float(limit), point=Point.FAIL)
+    return replace(check, point=Point.PASS) if kept else check
+
+
+def _range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
+    """Between what a rate lies, by its value or its code."""
+    if rate is None:
+        return None
+    value, least, most = map(_rounded, (rate.value, rate.at_least, rate.at_most))
+    if value is not None:
+        return value, value
+    if least is None and most is None:
+        return None
+    return least or Fraction(0), Fraction(1) if most is None else most
 
 
 def _level(

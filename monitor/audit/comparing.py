@@ -3,7 +3,9 @@
 Two variants that differ in one attribute say something of that attribute; with a reference value
 each other value is compared with it, without one every two are. Where nothing isolates a variant
 (it differs from all others in several attributes at once) it is compared with the pair's reference
-variant on the joint axis, since no single attribute can be blamed.
+variant on the joint axis, since no single attribute can be blamed. So is one of each set of
+variants that no comparison connects with the others (two dialects of one language, two of another):
+else a router could treat the two sets differently, and no pair would flip.
 
 Variants with different expected outcomes are not compared: their routes should differ.
 """
@@ -73,13 +75,26 @@ def _of_matched(
     """Comparisons of variants that should take the same route."""
     isolated = list(_one_attribute(pair, rows, references))
     yield from isolated
-    seen = {row.item.variant for one in isolated for row in (one.reference, one.variant)}
     first = _reference_variant(rows, references)
-    rest = [row for row in rows if row is not first]
-    if first.item.variant in seen:
-        rest = [row for row in rest if row.item.variant not in seen]
+    islands = _islands(rows, isolated)
+    own = next(island for island in islands if any(row is first for row in island))
+    if len(own) == 1:
+        rest = [row for row in rows if row is not first]
+    else:
+        rest = [_reference_variant(island, references) for island in islands if island is not own]
     for row in rest:
         yield Compared(pair.id, _differing(first, row), first, row)
+
+
+def _islands(rows: Sequence[Row], compared: Iterable[Compared]) -> list[list[Row]]:
+    """Rows that comparisons connect; nothing so far tells two islands apart."""
+    of = {row.item.variant: [row] for row in rows}
+    for one in compared:
+        here, there = of[one.reference.item.variant], of[one.variant.item.variant]
+        if here is not there:
+            here += there
+            of.update((row.item.variant, here) for row in there)
+    return list({id(island): island for island in of.values()}.values())
 
 
 def _one_attribute(

@@ -17,7 +17,7 @@ other limits or other people.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
@@ -77,25 +77,34 @@ def first_day(today: date, effective: date, cadence: timedelta) -> date:
     return max(reviewed, effective) if effective <= today else reviewed
 
 
-def decide(run: Run, *, synthetic: bool, signed: Signed) -> Decision:
+def decide(run: Run, *, synthetic: bool, signed: Signed, faults: Sequence[str] = ()) -> Decision:
     """Whether the router may be released.
 
     Args:
         run: of the router that is to be released, all of its parts.
         synthetic: whether the set is invented.
         signed: who signed what.
+        faults: what no rate of the run tells, as :mod:`monitor.audit.faults` finds it.
     """
     measured = _ON_SYNTHETIC if synthetic else _ON_REVIEWED
-    lines = tuple(_line(one, run, measured.get(one), signed) for one in Requirement)
+    theirs = Requirement.PAIRS if synthetic else Requirement.REVIEWED_SET
+    lines = tuple(
+        _line(one, run, measured.get(one), signed, faults if one is theirs else ())
+        for one in Requirement
+    )
     return Decision(all(line.met for line in lines), lines)
 
 
 def _line(
-    requirement: Requirement, run: Run, measured: Measured | None, signed: Signed
+    requirement: Requirement,
+    run: Run,
+    measured: Measured | None,
+    signed: Signed,
+    more: Sequence[str],
 ) -> RequirementLine:
     if measured is None:
         return signed.line(requirement)
-    faults = "; ".join(measured(run))
+    faults = "; ".join((*measured(run), *more))
     if requirement is Requirement.REVIEWED_SET:
         line = signed.line(requirement)
         return replace(line, met=False, why=f"{line.why}; {faults}") if faults else line
@@ -104,8 +113,15 @@ def _line(
 
 
 def _pairs(run: Run) -> Iterator[str]:
-    """What keeps synthetic pairs from passing: in either part a flip, or a limit not kept."""
+    """What keeps synthetic pairs from passing: in either part a flip, or a limit not kept.
+
+    Nor does anything pass that is not one router: variants that were decided by two are compared
+    for nothing.
+    """
     first = run.parts[0]
+    for what, different in (("versions", run.versions), ("thresholds", run.thresholds)):
+        if len(different) > 1:
+            yield f"{len(different)} {what}: run all variants with those that are released"
     if not first.counts:
         yield "no two variants were compared"
     rates = next((line.rates for line in first.slices if not line.slice), {})

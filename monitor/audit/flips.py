@@ -8,7 +8,7 @@ they go the same way.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import comb
 
 from monitor.audit.comparing import values
@@ -45,24 +45,31 @@ def stage_name(stage: FlipStage, cause: Cause | None) -> str:
     return str(stage) if cause is None else f"{stage}/{cause}"
 
 
-def flip_counts(compared: Sequence[Compared], *, k: int, exact: bool) -> tuple[FlipCounts, ...]:
+def flip_counts(
+    compared: Sequence[Compared], *, k: int, exact: bool, declared: Collection[str] = ()
+) -> tuple[FlipCounts, ...]:
     """Flips of each axis, sorted by axis.
 
     Of reviewed data of real people nothing below k is shown. Pairs are counted there, not
     comparisons (a pair with ten variants is still one request), and every number is one that the
     truth is at least: the lower edge of its band, and at least k short of the number it is a part
-    of, so that the rest is hidden too. 0 says fewer than k or too close to all.
+    of, so that the rest is hidden too. 0 says fewer than k or too close to all. Declared axes
+    have a line whether anything was compared along them or not, others only if they have a
+    number: that there is one at all would tell of few.
 
     Args:
         compared: comparisons.
         k: smallest cell that may be shown.
         exact: the set is synthetic, and numbers are shown as they are.
+        declared: attributes that the contract compares.
     """
     axes: dict[str, list[Compared]] = defaultdict(list)
     for one in compared:
         axes["+".join(one.by)].append(one)
     precision = Precision(k, exact)
-    return tuple(_counts(by, axes[by], precision) for by in sorted(axes))
+    names = axes.keys() if exact else axes.keys() | set(declared)
+    lines = (_counts(by, axes[by], precision) for by in sorted(names))
+    return tuple(line for line in lines if line.by in declared or not line.withheld)
 
 
 def mcnemar(one_way: int, other_way: int) -> float:

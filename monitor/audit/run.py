@@ -5,6 +5,7 @@ The pairs that are worked on and those that are held out are two parts, and neve
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import date, timedelta
@@ -18,8 +19,9 @@ from monitor.audit.contract import check_listed, contract_of, use_case_of
 from monitor.audit.counting import audit_coding, without_gate
 from monitor.audit.decision import Signed, decide, first_day
 from monitor.audit.digest import digest
+from monitor.audit.faults import lost_or_spoilt, unexplained
 from monitor.audit.flips import flip_counts, shown_flips
-from monitor.audit.model import Compared, Excluded, Pair, Results, Row
+from monitor.audit.model import Compared, Excluded, Pair, Results, Row, Versions
 from monitor.audit.pairs import matched
 from monitor.audit.report import (
     HELD_OUT,
@@ -91,11 +93,18 @@ def audit(
         decision=None,
     )
     if sign_off is not None:
-        sign_off.check_for(report.judged, report.digest)
+        versions, thresholds = _decided_by(candidate or results, 1)
+        whole = replace(report.judged, versions=versions, thresholds=thresholds)
+        sign_off.check_for(whole, report.digest)
     if excluded:
         return report
     signed = Signed(sign_off, _first_day(case, today))
-    decision = decide(report.judged, synthetic=contract.synthetic, signed=signed)
+    decision = decide(
+        report.judged,
+        synthetic=contract.synthetic,
+        signed=signed,
+        faults=bench.faults(report.judged.title, pairs),
+    )
     return replace(report, decision=decision)
 
 
@@ -109,10 +118,11 @@ class _Bench:
     def run(self, title: str, results: Results, pairs: Mapping[str, Sequence[Pair]]) -> Run:
         """One router on the set; a candidate is held to the baseline, part by part."""
         there = {pair.held_out for pair in pairs[title]}
+        versions, thresholds = _decided_by(results, self.contract.k)
         return Run(
             title=title,
-            versions=tuple(sorted({row.versions for row in results.rows}, key=astuple)),
-            thresholds=tuple(sorted({row.observed.threshold for row in results.rows})),
+            versions=versions,
+            thresholds=thresholds,
             parts=tuple(self._part(title, held_out, pairs) for held_out in sorted({False} | there)),
         )
 
@@ -123,12 +133,24 @@ class _Bench:
         sides = {title: Side(some, self._compared(some)) for title, some in pairs.items()}
         return compare_runs(sides[_BASELINE], sides[_CANDIDATE])
 
+    def faults(self, title: str, pairs: Mapping[str, Sequence[Pair]]) -> tuple[str, ...]:
+        """What speaks against a release and stands in no rate, of either part."""
+        found: dict[str, None] = {}
+        for held_out in (False, True):
+            parts = {name: _rows(_of_part(some, held_out)) for name, some in pairs.items()}
+            found |= dict.fromkeys(unexplained(parts[title], self.contract))
+            if title == _CANDIDATE and not self.contract.synthetic:
+                both = parts[_BASELINE], parts[_CANDIDATE]
+                found |= dict.fromkeys(lost_or_spoilt(*both, self.contract, self.coding))
+        return tuple(found)
+
     def _part(self, title: str, held_out: bool, pairs: Mapping[str, Sequence[Pair]]) -> Part:
         parts = {name: _of_part(some, held_out) for name, some in pairs.items()}
         own, synthetic = parts[title], self.contract.synthetic
         rows, compared = _rows(own), self._compared(own)
         groups = self._slices(rows)
-        counts = flip_counts(compared, k=self.contract.k, exact=synthetic)
+        declared = {name for group in self.contract.group_bys for name in group.attributes}
+        counts = flip_counts(compared, k=self.contract.k, exact=synthetic, declared=declared)
         checks = contract_checks(groups, self.contract, rows, self.coding)
         if title == _CANDIDATE:
             checks += self._guardrails(rows, _rows(parts[_BASELINE]))
@@ -215,6 +237,22 @@ def _said(excluded: Mapping[str, str], results: Results) -> tuple[Excluded, ...]
     first = {row.item.pair: row.line for row in reversed(results.rows)}
     by_line = sorted((first[pair], reason) for pair, reason in excluded.items())
     return tuple(Excluded(f"line {line}", reason) for line, reason in by_line)
+
+
+def _decided_by(results: Results, k: int) -> tuple[tuple[Versions, ...], tuple[float, ...]]:
+    """The versions and the thresholds that decided on at least k pairs, both sorted.
+
+    Of real people a threshold may be somebody's own.
+    """
+    versions: dict[Versions, set[str]] = defaultdict(set)
+    thresholds: dict[float, set[str]] = defaultdict(set)
+    for row in results.rows:
+        versions[row.versions].add(row.item.pair)
+        thresholds[row.observed.threshold].add(row.item.pair)
+    return (
+        tuple(sorted((one for one, on in versions.items() if len(on) >= k), key=astuple)),
+        tuple(sorted(one for one, on in thresholds.items() if len(on) >= k)),
+    )
 
 
 def _of_part(pairs: Sequence[Pair], held_out: bool) -> tuple[Pair, ...]:

@@ -64,6 +64,49 @@ def rounded(check: Check) -> tuple[float, float, float]:
     return tuple(round(100 * (x or 0), 1) for x in (check.value, check.lower, check.upper))
 
 
+class TestCodes:
+    """A guarded rate near 0 or 1 is coded; what the code says still counts."""
+
+    def against(self, before: int, after: int, *, ready: bool) -> Check:
+        """The guardrail of the whole, for so many of 200 items served."""
+        one = real_settings(groups=VARIETY_ALONE)
+        old, new = (
+            tables(
+                [
+                    varieties(f"p{i}", *[seen(0.8 if i < n else 0.5)] * 2, ready=ready)
+                    for i in range(200)
+                ]
+                + [
+                    varieties(f"q{i}", *[seen(0.8 if i < 30 else 0.5)] * 2, ready=not ready)
+                    for i in range(60)
+                ],
+                one,
+                synthetic=False,
+            )
+            for n in (before, after)
+        )
+        metric = Metric.TPR if ready else Metric.FPR
+        return next(c for c in baseline_checks(new, old, exact=False) if c.metric is metric)
+
+    @pytest.mark.parametrize(
+        ("before", "after", "ready", "point"),
+        [
+            (2, 60, False, Point.FAIL),
+            (2, 3, False, Point.NONE),
+            (60, 2, False, Point.PASS),
+            (198, 120, True, Point.FAIL),
+            (198, 197, True, Point.NONE),
+            (120, 198, True, Point.PASS),
+        ],
+    )
+    def test_it_decides_what_is_certain(
+        self, before: int, after: int, ready: bool, point: Point
+    ) -> None:
+        check = self.against(before, after, ready=ready)
+        assert check.point is point
+        assert (check.limit is None) is (point is Point.NONE)
+
+
 class TestGaps:
     def test_the_lessons_two(self) -> None:
         tpr, fpr = checks(ten_pairs())

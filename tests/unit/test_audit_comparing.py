@@ -90,6 +90,20 @@ def test_a_reference_that_nothing_isolates_is_compared_with_all() -> None:
     ]
 
 
+def test_variants_that_no_comparison_connects_are_compared_jointly() -> None:
+    four = pair(
+        {
+            name: {"dialect": name, "language": language}
+            for name, language in {"us": "en", "uk": "en", "at": "de", "ch": "de"}.items()
+        }
+    )
+    assert said([four], {"dialect": "us"}) == [
+        ("dialect", "at", "ch"),
+        ("dialect", "us", "uk"),
+        ("dialect+language", "us", "at"),
+    ]
+
+
 def test_an_attribute_that_is_not_there_differs_from_any_value() -> None:
     (one,) = comparisons([pair({"none": {}, "some": {"persona": "student"}})], {})
     assert one.by == ("persona",)
@@ -131,6 +145,10 @@ def test_every_variant_is_compared_and_no_two_twice(
     both = [frozenset({x.reference.item.variant, x.variant.item.variant}) for x in found]
     assert frozenset().union(*both) == {row.item.variant for row in one.rows}
     assert len(set(both)) == len(both)
+    reached = {"v0"}
+    for _ in variants:
+        reached |= {name for two in both if two & reached for name in two}
+    assert reached == {row.item.variant for row in one.rows}
     for x in found:
         assert values(x.reference, x.by) != values(x.variant, x.by)
         rest = {"x", "y", "z"} - set(x.by)

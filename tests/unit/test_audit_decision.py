@@ -130,6 +130,16 @@ class TestSigned:
         assert first_day(TODAY, effective, QUARTER) == first
 
 
+class TestFaults:
+    @pytest.mark.parametrize("synthetic", [True, False])
+    def test_they_speak_against_what_the_run_is_for(self, synthetic: bool) -> None:
+        signed = Signed(sign_off(), date(2026, 1, 1))
+        decision = decide(run(), synthetic=synthetic, signed=signed, faults=("a", "b"))
+        wrong = Requirement.PAIRS if synthetic else Requirement.REVIEWED_SET
+        assert decision.missing == (wrong,)
+        assert why(decision, wrong).endswith("a; b")
+
+
 class TestPairs:
     def reason(self, one: Run) -> str:
         decision = decided(one)

@@ -29,7 +29,7 @@ def exact(pairs: Sequence[Pair]) -> FlipCounts:
 
 
 def guarded(pairs: Sequence[Pair]) -> FlipCounts:
-    (counts,) = flip_counts(compared(pairs), k=K, exact=False)
+    (counts,) = flip_counts(compared(pairs), k=K, exact=False, declared={VARIETY})
     return counts
 
 
@@ -193,5 +193,26 @@ class TestGuarded:
             compared([pair_of(row("p1", name, {VARIETY: name}, seen(0.8)) for name in names)]),
             k=K,
             exact=False,
+            declared={VARIETY},
         )
         assert counts.withheld
+
+    def test_whether_few_differ_along_an_axis_is_not_told(self) -> None:
+        alike = outcomes(alike=60)
+        other = {VARIETY: "conversational", "channel": "email"}
+        few = [
+            pair_of(
+                [
+                    row(f"q{i}", "formal", {VARIETY: "formal", "channel": "chat"}, seen(0.8)),
+                    row(f"q{i}", "conversational", other, seen(0.6)),
+                ]
+            )
+            for i in range(3)
+        ]
+        for axes in ({VARIETY}, {VARIETY, "channel"}):
+            none, some = (
+                flip_counts(compared(pairs), k=K, exact=False, declared=axes)
+                for pairs in (alike, [*alike, *few])
+            )
+            assert some == none
+            assert {one.by for one in none} == axes

@@ -135,5 +135,6 @@ def test_it_says_of_what_it_is() -> None:
         "contract": "ten-pairs 1",
         "judged": "candidate",
         "versions": "judge j2, rubric r1, policy p1, router t1",
+        "thresholds": "0.70",
         "synthetic": "true",
     }

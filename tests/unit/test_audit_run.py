@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -21,6 +21,8 @@ from audited import (
     sign_off,
 )
 from matched import CANDIDATE, VARIETY, VERSIONS, seen, ten_pairs, varieties
+from matched import pair as pair_of
+from matched import row as row_of
 
 from monitor.audit.model import Pair, Row, Versions
 from monitor.audit.report import (
@@ -35,8 +37,9 @@ from monitor.audit.report import (
 from monitor.audit.run import audit
 from monitor.audit.sign_off import SignOff
 from monitor.core.bands import edges
+from monitor.core.cells import Route
 from monitor.core.contract import Metric
-from monitor.core.flips import Cause, Direction, FlipStage
+from monitor.core.flips import Cause, Direction, FlipStage, Observed
 from monitor.errors import AuditError
 from monitor.settings.use_case import GroupBySettings
 
@@ -192,6 +195,59 @@ class TestNoRepair:
         assert failed(report) == set()
         assert Requirement.PAIRS in missing(report)
 
+    def test_two_routers_in_one_run(self) -> None:
+        def odd(row: Row) -> Row:
+            other = replace(row.observed, threshold=0.60)
+            return replace(row, observed=other) if row.item.variant == "formal" else row
+
+        thresholds = lesson(candidate=changed(ten_pairs(CANDIDATE), odd))
+        mixed = results(ten_pairs(CANDIDATE))
+        rows = tuple(
+            replace(row, versions=OTHER_VERSIONS) if row.item.variant == "formal" else row
+            for row in mixed.rows
+        )
+        versions = audit(replace(mixed, rows=rows), settings(), today=TODAY)
+        for report, what in ((thresholds, "thresholds"), (versions, "versions")):
+            assert report.judged.parts[0].flips == ()
+            assert report.decision is not None
+            assert report.decision.requirements[0].why.startswith(f"2 {what}: run all variants")
+            assert Requirement.PAIRS in missing(report)
+
+    @pytest.mark.parametrize(
+        "against",
+        [
+            {"score": 0.1},
+            {"score": None},
+            {"evidence_passed": False},
+        ],
+    )
+    def test_serving_against_score_threshold_or_gate(self, against: Mapping[str, object]) -> None:
+        def override(row: Row) -> Row:
+            if row.item.pair != "p1":
+                return row
+            return replace(row, observed=replace(row.observed, **against))  # type: ignore[arg-type]
+
+        report = lesson(candidate=changed(ten_pairs(CANDIDATE), override))
+        assert report.judged.parts[0].flips == ()
+        assert report.decision is not None
+        assert report.decision.requirements[0].why == (
+            "2 replies served against score, threshold or evidence gate"
+        )
+
+    def test_dialects_of_two_languages(self) -> None:
+        def of(i: int, name: str, language: str) -> Row:
+            score = 0.9 if language == "en" and i < 3 else 0.5
+            its = {VARIETY: "formal", "language": language, "dialect": name}
+            return row_of(f"p{i}", name, its, seen(score), ready=i < 3)
+
+        languages = {"us": "en", "uk": "en", "at": "de", "ch": "de"}
+        pairs = [pair_of(of(i, *one) for one in languages.items()) for i in range(6)]
+        values = {VARIETY: ("formal",), "language": ("en", "de"), "dialect": tuple(languages)}
+        one = settings(values=values, groups=VARIETY_ALONE)
+        report = audit(results(pairs), one, today=TODAY)
+        assert [flip.by for flip in report.judged.parts[0].flips] == ["dialect+language"] * 3
+        assert Requirement.PAIRS in missing(report)
+
 
 class TestHeldOut:
     def test_the_parts_are_apart(self) -> None:
@@ -341,6 +397,78 @@ class TestRealPeople:
         assert missing(report) == (Requirement.REVIEWED_SET,)
         fails: list[Check] = [c for c in report.judged.parts[0].checks if c.point is Point.FAIL]
         assert {c.name for c in fails} == {"fpr_not_above_baseline"}
+
+    def of_two(self, route: Callable[[int, str], Observed], ready: int = 200) -> list[Pair]:
+        """400 pairs, both variants of each as ``route`` says."""
+        return [
+            pair_of(
+                row_of(f"p{i:03}", v, {VARIETY: v, "channel": "chat"}, route(i, v), ready=i < ready)
+                for v in ("conversational", "formal")
+            )
+            for i in range(400)
+        ]
+
+    def with_a_gap(self, i: int, variant: str) -> Observed:
+        served = i < (150 if variant == "formal" else 110) or 200 <= i < 205
+        return seen(0.8 if served else 0.5)
+
+    def why(self, candidate: Callable[[int, str], Observed]) -> str:
+        """What the reviewed set lacks with all that can be signed."""
+        after = results(self.of_two(candidate), synthetic=False)
+        before = self.of_two(self.with_a_gap)
+        report = self.report(before, candidate=after, sign_off=sign_off())
+        assert report.decision is not None
+        lacking = [line.why for line in report.decision.requirements if not line.met]
+        assert missing(report) in ((), (Requirement.REVIEWED_SET,))
+        return lacking[0] if lacking else ""
+
+    def test_a_repair_is_approved(self) -> None:
+        assert self.why(lambda i, _: self.with_a_gap(i, "formal")) == ""
+
+    def test_stopping_at_the_gate_what_is_hard(self) -> None:
+        def stop(i: int, _: str) -> Observed:
+            return seen(None, passed=False) if 110 <= i < 200 else self.with_a_gap(i, "formal")
+
+        assert self.why(stop).endswith(
+            "fewer ready replies are served than by the baseline, over all items"
+        )
+
+    def test_serving_more_unclear_replies_than_a_baseline_whose_rate_is_coded(self) -> None:
+        why = self.why(lambda i, _: seen(0.8 if i < 260 else 0.5))
+        assert "failed: fpr_not_above_baseline, " in why
+
+    def test_serving_what_the_gate_stopped(self) -> None:
+        def serve(i: int, _: str) -> Observed:
+            spoilt = replace(seen(0.8, passed=False), route=Route.AUTO_SERVE)
+            return spoilt if 205 <= i < 250 else self.with_a_gap(i, "formal")
+
+        why = self.why(serve)
+        assert "replies served against score, threshold or evidence gate" in why
+        assert "more replies that are not ready are served than by the baseline" in why
+
+    @pytest.mark.parametrize("few", [1, 10])
+    def test_what_less_than_k_do_is_not_told(self, few: int) -> None:
+        def nearly(i: int, _: str) -> Observed:
+            override = replace(seen(0.1), route=Route.AUTO_SERVE)
+            return override if i < few else self.with_a_gap(i, "formal")
+
+        assert self.why(nearly) == ""
+
+    def test_versions_and_thresholds_of_few_are_not_told(self) -> None:
+        def own(i: int, variant: str) -> Observed:
+            return seen(0.8, 0.61 + i / 1000) if i < 10 else self.with_a_gap(i, variant)
+
+        odd = results(self.of_two(own), synthetic=False)
+        rows = (replace(odd.rows[0], versions=OTHER_VERSIONS), *odd.rows[1:])
+        one = real_settings(groups=VARIETY_ALONE)
+        report = audit(replace(odd, rows=rows), one, today=TODAY)
+        assert (report.judged.versions, report.judged.thresholds) == ((VERSIONS,), (0.70,))
+        for of_few in (
+            odd,
+            replace(results(self.of_two(self.with_a_gap), synthetic=False), rows=rows),
+        ):
+            with pytest.raises(AuditError, match=r"is one, and the baseline was run with"):
+                audit(of_few, one, today=TODAY, sign_off=sign_off())
 
     def test_under_a_synthetic_use_case_it_is_refused(self) -> None:
         with pytest.raises(AuditError, match="declared synthetic, but the set is of real people"):

@@ -77,7 +77,7 @@ def _facts(report: AuditReport) -> Iterator[tuple[str, str]]:
     yield "judged", report.judged.title
     for run in filter(None, (report.baseline, report.candidate)):
         yield f"{run.title}: versions", "; ".join(map(versions, run.versions)) or NOTHING
-        yield f"{run.title}: thresholds", several(map(number, run.thresholds))
+        yield f"{run.title}: thresholds", ", ".join(map(number, run.thresholds)) or NOTHING
     yield "compared", "; ".join(_size(part, _numbers(report)) for part in report.judged.parts)
     yield "excluded", _pairs(len(report.excluded)) if report.excluded else "no pair"
     yield "smallest cell shown", f"{report.k:,}"

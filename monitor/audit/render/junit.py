@@ -160,6 +160,7 @@ def _properties(report: AuditReport) -> Iterator[tuple[str, str]]:
     yield "contract", report.contract
     yield "judged", report.judged.title
     yield "versions", "; ".join(map(words.versions, report.judged.versions))
+    yield "thresholds", ", ".join(map(words.number, report.judged.thresholds))
     yield "synthetic", "true" if report.synthetic else "false"
 
 
