@@ -43,9 +43,11 @@ def _check_columns(path: Path, header: Sequence[str]) -> None:
     unknowns = [name for name in header if not (name in _COLUMNS or _is_attribute(name))]
     if not unknowns:
         return
-    if len(unknowns) == len(header):
+    if 2 * len(unknowns) > len(header):
         # Without a header the first row is data, which is not repeated.
-        text = f"no known column; the first row names the columns: {', '.join(_SHOWN_COLUMNS)}"
+        known = "no" if len(unknowns) == len(header) else "hardly a"
+        columns = ", ".join(_SHOWN_COLUMNS)
+        text = f"{known} known column; the first row names the columns: {columns}"
         raise problem(path, text, line=1)
     raise unknown(path, 1, _SHOWN_COLUMNS, unknowns[0])
 

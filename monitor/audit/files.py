@@ -121,11 +121,14 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _check_header(path: Path, line: int, header: list[str]) -> None:
     if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
         raise problem(path, "one column only; separate columns by commas", line=line)
-    for name in header:
+    for column, name in enumerate(header, 1):
         if not name:
             raise problem(path, "a column has no name", line=line)
-        if header.count(name) > 1:
-            raise problem(path, "the column stands there twice", line=line, field=field_name(name))
+        first = header.index(name) + 1
+        if first != column:
+            # Without a header these are two equal values, which are not repeated.
+            text = f"column {column} has the name of column {first}; rename or remove one"
+            raise problem(path, text, line=line)
 
 
 def _text(path: Path) -> str:
