@@ -6,18 +6,19 @@ people they passed the guards (k, pooling, bands, rounding, coded complements).
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from monitor.audit.counting import count
+from monitor.audit.counting import atom_of, count
 from monitor.audit.model import Row
 from monitor.audit.report import SliceLine
 from monitor.core.atoms import MISSING, OTHER, parse_atom
 from monitor.core.build import BlockCounts, Builder
 from monitor.core.coding import Coding
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
 from monitor.core.pooling import MergeMap, merge_map
-from monitor.core.rollup import SliceCounts, roll_up
+from monitor.core.rollup import SliceCounts, roll_up, slice_text
 from monitor.core.snapshot import SliceRow
 
 SUPPORTED = (Metric.TPR, Metric.FPR)
@@ -40,15 +41,53 @@ class GroupSlices:
 
 
 def slices_of(rows: Sequence[Row], contract: Contract, coding: Coding) -> tuple[GroupSlices, ...]:
-    """The total, then every group-by of the contract."""
-    builder, counts = Builder(contract, coding), count(rows, coding)
-    total = builder.window(contract.window, counts, ()).total
+    """The total, then every group-by of the contract.
+
+    k counts people, and a pair is one request however many variants it has: where a pair may be in
+    a cell several times, so many times k are asked for.
+    """
+    counts = count(rows, coding)
+    most = _most(rows, coding, ())
+    total = _builder(contract, coding, most)
     whole = roll_up(counts.labelled, counts.index, ()).total
-    maps = _merge_maps(contract, counts)
+    maps = _merge_maps(contract, counts, total.contract.k)
     return (
-        GroupSlices(GroupBy(()), (total,), whole),
-        *(_group(builder, counts, group, maps[group.name]) for group in contract.group_bys),
+        GroupSlices(GroupBy(()), (total.window(contract.window, counts, ()).total,), whole),
+        *(
+            _group(
+                _builder(contract, coding, _times(rows, coding, group, maps[group.name])),
+                counts,
+                group,
+                maps[group.name],
+            )
+            for group in contract.group_bys
+        ),
     )
+
+
+def _builder(contract: Contract, coding: Coding, times: int) -> Builder:
+    guarded = contract if contract.synthetic else replace(contract, k=contract.k * times)
+    return Builder(guarded, coding)
+
+
+def _times(rows: Sequence[Row], coding: Coding, group: GroupBy, pooling: MergeMap) -> int:
+    """How often a pair may be in one cell of a group-by.
+
+    In what is pooled, and in the complement of a slice, with all its variants.
+    """
+    values = {name: set[str]() for name in group.attributes}
+    for row in rows:
+        for name, value in parse_atom(slice_text(atom_of(row, coding), group.attributes)).items():
+            values[name].add(value)
+    apart = all(found <= {*pooling.kept[name]} for name, found in values.items())
+    alone = apart and group.reference != COMPLEMENT
+    return _most(rows, coding, group.attributes if alone else ())
+
+
+def _most(rows: Sequence[Row], coding: Coding, attributes: tuple[str, ...]) -> int:
+    """The most variants that one pair has in one slice."""
+    held = Tally((row.item.pair, slice_text(atom_of(row, coding), attributes)) for row in rows)
+    return max(held.values(), default=1)
 
 
 def lines_of(groups: Sequence[GroupSlices], contract: Contract) -> tuple[SliceLine, ...]:
@@ -81,13 +120,13 @@ def _group(builder: Builder, counts: BlockCounts, group: GroupBy, pooling: Merge
     return GroupSlices(group, builder.group(pooled).rows, labelled)
 
 
-def _merge_maps(contract: Contract, counts: BlockCounts) -> dict[str, MergeMap]:
+def _merge_maps(contract: Contract, counts: BlockCounts, k: int) -> dict[str, MergeMap]:
     """Which values keep their name, by group-by: intersections keep none that marginals pool."""
     maps: dict[str, MergeMap] = {}
     for group in sorted(contract.group_bys, key=lambda group: len(group.attributes)):
         rolled = roll_up(counts.decisions, counts.index, group.attributes)
         within = [m for m in maps.values() if {*m.kept} <= {*group.attributes}]
-        maps[group.name] = merge_map(rolled, group.attributes, contract.k, within=within)
+        maps[group.name] = merge_map(rolled, group.attributes, k, within=within)
     return maps
 
 
