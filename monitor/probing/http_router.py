@@ -15,6 +15,7 @@ from urllib3.util import Timeout, parse_url
 from monitor.core.time import SECOND, to_micros
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
+from monitor.probing.deadline import connections
 from monitor.probing.protocol import body, read_answer, signed_headers
 from monitor.probing.router import Answer, Failure, FailureKind, Probe
 from monitor.probing.target import Target
@@ -31,7 +32,7 @@ class HttpAccess:
     Attributes:
         target: its address.
         key: what requests are signed with.
-        timeout: seconds for connecting and the first of the answer, and for all of it.
+        timeout: seconds for connecting, and for all of the answer.
         token: bearer token, if it wants one.
         ca_file: certificate of the authority that signed the router's; None: those of the system.
     """
@@ -53,8 +54,8 @@ class HttpRouter:
         if access.token is not None:
             fixed["Authorization"] = f"Bearer {access.token}"
         self._fixed = fixed
-        trust = {"ssl_context": _trust(access.ca_file)} if access.target.tls else {}
-        self._pool = urllib3.connection_from_url(access.target.url, maxsize=1, **trust)
+        trust = _trust(access.ca_file) if access.target.tls else None
+        self._pool = connections(access.target, trust)
         self._path = parse_url(access.target.url).request_uri
 
     def ask(self, probe: Probe) -> Answer | Failure:
@@ -75,7 +76,6 @@ class HttpRouter:
         self._pool.close()
 
     def _ask(self, content: bytes) -> Answer | Failure:
-        began = self._clock.monotonic()
         headers = signed_headers(content, self._clock.now() // SECOND, self._access.key)
         answer = self._pool.request(
             "POST",
@@ -90,22 +90,9 @@ class HttpRouter:
         try:
             if answer.status != OK:
                 return self._refusal(answer)
-            return self._read(answer, began + self._access.timeout)
+            return _read(answer)
         finally:
             answer.close()  # what was read to its end has given its connection back before
-
-    def _read(self, answer: urllib3.BaseHTTPResponse, deadline: float) -> Answer | Failure:
-        """The body, in pieces: the client's own time-out is for each of them alone."""
-        content = b""
-        while piece := answer.read1(LARGEST_ANSWER + 1, decode_content=False):
-            content += piece
-            if len(content) > LARGEST_ANSWER:
-                return Failure(
-                    FailureKind.TOO_LARGE, f"sent more than {LARGEST_ANSWER:,} bytes of answer"
-                )
-            if self._clock.monotonic() > deadline:
-                return self._late()
-        return read_answer(content)
 
     def _refusal(self, answer: urllib3.BaseHTTPResponse) -> Failure:
         status = answer.status
@@ -120,6 +107,17 @@ class HttpRouter:
 
     def _late(self) -> Failure:
         return Failure(FailureKind.TIMEOUT, f"did not answer within {self._access.timeout:g} s")
+
+
+def _read(answer: urllib3.BaseHTTPResponse) -> Answer | Failure:
+    content = b""
+    while piece := answer.read1(LARGEST_ANSWER + 1, decode_content=False):
+        content += piece
+        if len(content) > LARGEST_ANSWER:
+            return Failure(
+                FailureKind.TOO_LARGE, f"sent more than {LARGEST_ANSWER:,} bytes of answer"
+            )
+    return read_answer(content)
 
 
 def _trust(ca_file: Path | None) -> ssl.SSLContext:
@@ -151,6 +149,6 @@ def _seconds(text: str | None, now: int) -> float | None:
         return float(text)
     try:
         at = to_micros(parsedate_to_datetime(text))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     return max((at - now) / SECOND, 0.0)

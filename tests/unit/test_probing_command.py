@@ -274,6 +274,16 @@ def test_a_swap_says_nothing_of_requests_and_values(
         assert text not in done.output
 
 
+def test_a_router_that_repeats_requests_in_its_headers_is_not_quoted(
+    settings: Path, traces: Traces, caplog: pytest.LogCaptureFixture
+) -> None:
+    reply = http(SAID, "200 OK", f"no header, but {SECRET}")
+    with ScriptedRouter(reply) as scripted:
+        done = swap(settings, traces, scripted)
+    assert done.exit_code == 0, done.output
+    assert SECRET not in done.output + caplog.text
+
+
 def test_a_swap_of_too_few_is_a_count(settings: Path, traces: Traces, router: Any) -> None:
     traces.path.write_text("".join(traces.path.read_text().splitlines(keepends=True)[:10]))
     settings.write_text(settings.read_text() + "\n[privacy]\nk = 11\n")

@@ -128,6 +128,25 @@ def test_a_router_that_says_a_little_now_and_then_is_late_too() -> None:
     assert failure(drip, timeout=0.5).kind is FailureKind.TIMEOUT
 
 
+@pytest.mark.parametrize(
+    ("head", "again"),
+    [
+        pytest.param(b"HTTP/1.1 200 ", b"a", id="status line"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX: ", b"a", id="headers"),
+        pytest.param(b"HTTP/1.1 500 Oh\r\nX: ", b"a", id="headers of a refusal"),
+        pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 A\r\n\r\n", id="100"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;", b"a", id="chunk"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX: ",
+            b"a",
+            id="trailers",
+        ),
+    ],
+)
+def test_a_router_that_never_comes_to_its_answer_is_late(head: bytes, again: bytes) -> None:
+    assert failure([head, *[again] * 2000], timeout=0.5).kind is FailureKind.TIMEOUT
+
+
 @pytest.mark.parametrize("status", ["500 Oh", "404 No", "401 Who", "201 Made", "204 Nothing"])
 def test_any_other_status_is_told(status: str) -> None:
     found = failure(http({"error": "s3cret"}, status))
@@ -159,7 +178,12 @@ def test_a_busy_router_may_name_a_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "nonsense", ["soon", "-5", "1e9", "\u0663", "Wed, 99 Foo 2026 00:00:00 GMT"]
+    "nonsense",
+    [
+        *("soon", "-5", "1e9", "\u0663", "Wed, 99 Foo 2026 00:00:00 GMT"),
+        "Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
+        f"Mon, 01 Jan 2026 00:00:00 +{'9' * 20}",
+    ],
 )
 def test_a_busy_router_may_talk_nonsense(nonsense: str) -> None:
     reply = http({}, "503 Busy", f"Retry-After: {nonsense}")

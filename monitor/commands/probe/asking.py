@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ class Asking:
 @contextmanager
 def asking(access: HttpAccess, rate: float) -> Iterator[tuple[Sender, Stopper]]:
     """A sender that stops on SIGTERM and Ctrl-C, its connection closed in the end."""
+    logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings quote what a router says
     clock, stop = SystemClock(), Stopper()
     router = HttpRouter(access, clock)
     on_stop(stop.ask)
