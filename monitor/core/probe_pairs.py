@@ -3,7 +3,8 @@
 A round of a pair is its declared variants, each once. Decisions have their turn once the watermark
 has passed them, by event time; so the result does not depend on how they were batched, nor on
 restarts. What comes later than the watermark allows joins its pair's open round where it still
-fits, and is counted as incomplete where its pair has gone on without it.
+fits, and is counted as incomplete where its pair has gone on without it. So is every copy of a
+decision: it is compared with nothing, and leaves the round as it is.
 
 Example:
     >>> from monitor.core.cells import Route
@@ -110,14 +111,20 @@ class _Pair:
         """Event time of the first decision of the open round."""
         return min(one.at for one in self.round.values())
 
+    def is_past(self, one: ProbeDecision) -> bool:
+        """Whether the pair has gone on without a decision, or has this very one."""
+        if one.at <= self.at or one.at < self.newest:
+            return True
+        return one == self.round.get(one.variant)
+
     @property
     def newest(self) -> int:
         """Event time that the pair has come to."""
         return max((one.at for one in self.round.values()), default=self.at)
 
     def fits(self, one: ProbeDecision, timeout: int) -> bool:
-        """Whether a decision joins the open round."""
-        if not self.round or one.variant in self.round:
+        """Whether a decision joins the open round; none of a round before it does."""
+        if not self.round or one.variant in self.round or one.at <= self.at:
             return False
         return max(self.newest, one.at) - min(self.began, one.at) <= timeout
 
@@ -135,7 +142,7 @@ class ProbePairs:
         since: the first watermark that was seen with it; None before.
         compared: comparisons of a variant with the reference.
         incomplete: rounds whose other variants did not come in time, and decisions that belong to
-            no round.
+            no round, copies among them.
         flips: how many, by variant, direction and stage.
     """
 
@@ -149,14 +156,21 @@ class ProbePairs:
     _excess: int = 0
 
     def add(self, decisions: Iterable[ProbeDecision]) -> None:
-        """Let decisions of the set wait for the watermark; their order does not matter."""
+        """Let decisions of the set wait for the watermark; their order does not matter.
+
+        Copies, and what was compared before, take no room: whoever reads the topic can send them
+        again without a key.
+        """
         room = MAX_WAITING * self.declared.pairs * len(self.declared.variants)
+        waiting = set(self._waiting)
         for one in decisions:
-            if len(self._waiting) < room:
-                self._waiting.append(one)
-            else:
+            pair = self._pairs.get(one.pair)
+            over = pair is not None and one.at <= pair.at
+            if over or one in waiting or len(waiting) >= room:
                 self.incomplete += 1
-        self._waiting.sort(key=_order)
+            else:
+                waiting.add(one)
+        self._waiting = sorted(waiting, key=_order)
 
     def is_due(self, watermark: int) -> bool:
         """Whether a watermark would change anything."""
@@ -204,7 +218,7 @@ class ProbePairs:
             self.incomplete += 1
             return None
         if not pair.fits(one, self.declared.timeout):
-            if one.at < pair.newest:  # its pair has gone on without it
+            if pair.is_past(one):
                 self.incomplete += 1
                 return None
             if pair.round:

@@ -151,6 +151,34 @@ def test_what_comes_after_its_pair_was_compared_is_incomplete() -> None:
     assert (pairs.compared, pairs.incomplete) == (1, 1)
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_copies_are_compared_with_nothing_and_leave_the_round_as_it_is(at_once: bool) -> None:
+    pairs, two = ProbePairs(TONE), sent("p1", 10, SERVED, LOW_SCORE)
+    for step, some in enumerate([two * 3] if at_once else [two[:1], two, two[1:], two, two[:1]]):
+        pairs.add(some)
+        pairs.advance(11 + step)
+    pairs.advance(500)
+    copies = 4 if at_once else 5
+    assert (pairs.compared, pairs.flips.total(), pairs.incomplete) == (1, 1, copies)
+
+
+def test_what_was_compared_joins_no_later_round() -> None:
+    pairs = compare(*sent("p1", 10, SERVED, LOW_SCORE), probe("p1", "formal", 40))
+    pairs.add([probe("p1", "casual", 11, LOW_SCORE)])
+    assert pairs.advance(42) == []
+    pairs.add([probe("p1", "casual", 41)])
+    assert pairs.advance(43) == [Compared(41, (), 0)], "it is matched with what was sent with it"
+    assert (pairs.compared, pairs.flips.total(), pairs.incomplete) == (2, 1, 1)
+
+
+def test_what_is_sent_again_takes_nobodys_room() -> None:
+    pairs, old = compare(*sent("p1", 10, SERVED, SERVED)), sent("p1", 10, SERVED, SERVED)
+    new = sent("p1", 200, SERVED, LOW_SCORE)
+    pairs.add(old * 200 + new[:1] * 200 + new)
+    assert pairs.advance(300) == [Compared(201, (("casual", HELD_BACK),), 1)]
+    assert pairs.incomplete == 400 + 200
+
+
 def test_more_pairs_than_declared_and_other_variants_take_no_memory() -> None:
     pairs = ProbePairs(TONE)
     for number in range(500):
@@ -238,13 +266,17 @@ def brute_force(declared: DeclaredSet, decisions: Sequence[ProbeDecision]) -> tu
     known = list(dict.fromkeys(one.pair for one in order if one.variant in declared.variants))
     for pair in known[: declared.pairs]:
         open_: list[ProbeDecision] = []
+        last = -1
         for one in (x for x in order if x.pair == pair and x.variant in declared.variants):
+            if one.at == last:  # of the moment in which the pair was compared
+                incomplete += 1
+                continue
             again = one.variant in {x.variant for x in open_}
             if open_ and (again or one.at > open_[0].at + declared.timeout):
                 incomplete, open_ = incomplete + 1, []
             open_.append(one)
             if len(open_) == len(declared.variants):
-                compared, open_ = compared + len(open_) - 1, []
+                compared, open_, last = compared + len(open_) - 1, [], one.at
         incomplete += bool(open_)
     kept = known[: declared.pairs]
     strays = [x for x in order if x.pair not in kept or x.variant not in declared.variants]
