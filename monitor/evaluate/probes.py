@@ -45,7 +45,7 @@ class WatchedSet:
             kept, facts = arrays.decode(stored.body)
             pairs = ProbePairs.from_facts(declared, facts["pairs"])
             return cls(pairs, FlipWatch.from_state(declared.compared, kept, facts["watch"]))
-        except ValueError:
+        except (ValueError, KeyError):
             log.warning(
                 "a probe set begins anew: what is stored under its name is of other content,"
                 " variants or version",
@@ -73,8 +73,7 @@ class WatchedSet:
             incomplete=pairs.incomplete,
             every=declared.every,
             max_flip_ratio=declared.max_flip_ratio,
-            # Until every pair was compared it is a watermark, and the instant of a decision.
-            covered=pane_start(pane_of(pairs.covered, Grain.MINUTES5), Grain.MINUTES5),
+            covered=_published(pairs.covered),
             pages=self.watch.shown(),
         )
 
@@ -117,9 +116,14 @@ class ProbeSets:
         return self._change(fed)
 
     def advance(self, watermark: int | None) -> ProbeSetsChange | None:
-        """Compare what has its turn by now; None where there is nothing to commit."""
+        """Compare what has its turn by now; None where there is nothing to commit.
+
+        Full panes have theirs, as the watermark is published: how many probes of known times were
+        compared would tell the instant of the newest decision else, perhaps the only one.
+        """
         if watermark is None:
             return None
+        watermark = _published(watermark)
         due = [digest for digest, one in self.sets.items() if one.pairs.is_due(watermark)]
         for digest in due:
             self._follow(self.sets[digest], watermark)
@@ -160,3 +164,8 @@ class ProbeSets:
                     extra={"probe_set": name, "direction": of},
                 )
         self._news.clear()
+
+
+def _published(at: int) -> int:
+    """An instant as coarse as a watermark may be told."""
+    return pane_start(pane_of(at, Grain.MINUTES5), Grain.MINUTES5)

@@ -255,7 +255,7 @@ def test_nothing_is_written_while_nothing_comes(
         assert pipeline.snapshot() == before, "half a round shows nothing"
 
 
-def test_probes_alone_renew_the_snapshot(tmp_path: Path) -> None:
+def test_probes_tell_no_more_of_event_time_than_the_watermark(tmp_path: Path) -> None:
     with Pipeline(tmp_path, text=TEXT, stream__clock="live") as pipeline:
         pipeline.worker()
         noon = start_of(0) + timedelta(hours=12)
@@ -272,7 +272,11 @@ def test_probes_alone_renew_the_snapshot(tmp_path: Path) -> None:
         assert evaluator.cycle()
         after = decode(pipeline.snapshot() or b"")
         assert after.watermark == before.watermark, "no pane was closed"
-        assert after.probes[0].compared == before.probes[0].compared + 1
+        assert after.probes == before.probes, "or they would tell when the last decision was made"
+        send(pipeline, [tick(noon + lateness + timedelta(minutes=5))])
+        assert evaluator.cycle()
+        closed = decode(pipeline.snapshot() or b"")
+        assert closed.probes[0].compared == before.probes[0].compared + 1
 
 
 def test_another_content_under_the_same_name_begins_anew(

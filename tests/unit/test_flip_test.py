@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from monitor.core.flips import Direction
-from monitor.core.probe_pairs import Compared
+from monitor.core.probe_pairs import Compared, DeclaredSet
+from monitor.detection import arrays
 from monitor.detection.flip_test import FlipTest, fewest_flips
 from monitor.detection.flip_watch import FlipWatch
+from monitor.evaluate.probes import WatchedSet
+from monitor.store.probe_sets import StoredProbeSet
 
 HELD_BACK, SERVED = Direction.HELD_BACK, Direction.SERVED
 ONE = ("casual",)
@@ -192,3 +195,13 @@ def test_the_watch_goes_on_from_its_stored_state(flips: int) -> None:
         assert again.shown() == watch.shown()
         assert again.to_facts() == watch.to_facts()
         assert np.array_equal(again.test.to_arrays()["log_r"], watch.test.to_arrays()["log_r"])
+
+
+@pytest.mark.parametrize("part", ["pairs", "watch", "test"])
+def test_a_state_that_lacks_a_part_begins_anew(part: str) -> None:
+    declared = DeclaredSet("tone", "a" * 64, 2, ("casual", "formal"), "formal")
+    kept, facts = arrays.decode(WatchedSet.start(declared).stored().body)
+    facts.pop(part, None)
+    body = arrays.encode({} if part == "test" else kept, facts)
+    again = WatchedSet.load(declared, StoredProbeSet(declared.digest, body))
+    assert again.stored() == WatchedSet.start(declared).stored()
