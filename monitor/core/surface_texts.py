@@ -296,7 +296,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: ("LONGEST_TIMEOUT", "name", "parameter.name"),
     },
     "monitor.commands.probe.swapping": {
-        Argument.SETTING: ("settings.privacy.k",),
+        Argument.SETTING: ("', '.join(one.values)", "one.name", "settings.privacy.k"),
         Argument.TOTAL: ("len(found)", "len(made.ids)", "line"),
         Argument.TYPED: ("swap.attribute",),
     },

@@ -302,6 +302,20 @@ def test_a_swap_that_a_request_does_not_name_is_told(
     assert "in 60 of them the request does not name channel" in done.output
 
 
+def test_a_mistyped_value_is_not_sent(settings: Path, traces: Traces, router: Any) -> None:
+    done = run(
+        settings,
+        traces.path,
+        "--target",
+        router.url,
+        *FAST,
+        "--swap",
+        "language_variety=formal:fml",
+    )
+    assert "--swap: language_variety has a value that is not listed; use formal" in failed(done)
+    assert router.router.probes == 0
+
+
 def test_a_dry_swap_sends_nothing(settings: Path, traces: Traces, router: Any) -> None:
     done = swap(settings, traces, router, "--dry-run")
     assert done.output == "60 traces have the value; nothing was sent\n"

@@ -16,6 +16,7 @@ from monitor.commands.probe.asking import Asking, asking
 from monitor.commands.probe.outcome import exit_code, shortfalls
 from monitor.commands.probe.watching import ProgressBar
 from monitor.core.flips import Observed
+from monitor.errors import SlicewatchError
 from monitor.probing.run import Runner
 from monitor.probing.swap import (
     NAME,
@@ -43,6 +44,7 @@ def compare(
 
     Nothing is published, and nothing is written: neither requests nor values of attributes.
     """
+    _check_listed(swap, settings)
     made = swapped(read_traces(path), swap)
     access = how.access(settings)
     if dry:
@@ -74,6 +76,15 @@ def compare(
             _review_table(for_review(found, review, rng)),
         )
     return exit_code(done)
+
+
+def _check_listed(swap: Swap, settings: Settings) -> None:
+    """A mistyped value would be sent, and tell of nobody; what is not declared may have any."""
+    for one in settings.attribute:
+        if one.name == swap.attribute and not {swap.original, swap.replacement} <= {*one.values}:
+            raise SlicewatchError(
+                f"--swap: {one.name} has a value that is not listed; use {', '.join(one.values)}"
+            )
 
 
 def _notes(made: Swapped, swap: Swap) -> Iterator[str]:
