@@ -83,11 +83,14 @@ class Compared:
             was declared, sorted, and which way.
         excess: over the newest comparison of each pair and variant, flips behind the gate that
             held back, less those that served.
+        spread: of these flips, their number in each pair squared and summed: how far apart the two
+            ways can be by chance. Variants of one pair share a reference, and may go together.
     """
 
     at: int
     first: tuple[tuple[str, Direction], ...]
     excess: int
+    spread: int
 
 
 @dataclass(slots=True)
@@ -154,6 +157,7 @@ class ProbePairs:
     _pairs: dict[str, _Pair] = field(default_factory=dict)
     _waiting: list[ProbeDecision] = field(default_factory=list)
     _excess: int = 0
+    _spread: int = 0
 
     def add(self, decisions: Iterable[ProbeDecision]) -> None:
         """Let decisions of the set wait for the watermark; their order does not matter.
@@ -238,6 +242,7 @@ class ProbePairs:
         decided, pair.at, pair.round = pair.round, pair.newest, {}
         reference = decided[self.declared.reference].observed
         self._excess -= _excess(pair)
+        self._spread -= len(pair.flips) ** 2
         first = []
         for variant in self.declared.compared:
             way = self._flip(variant, reference, decided[variant].observed)
@@ -249,8 +254,9 @@ class ProbePairs:
                 first.append((variant, way))
         pair.flipped.update(variant for variant, _ in first)
         self._excess += _excess(pair)
+        self._spread += len(pair.flips) ** 2
         self.compared += len(self.declared.compared)
-        return Compared(pair.at, tuple(first), self._excess)
+        return Compared(pair.at, tuple(first), self._excess, self._spread)
 
     def _flip(self, variant: str, reference: Observed, seen: Observed) -> Direction | None:
         """Count a flip, if it is one; returns which way it goes if the gate has no part in it."""
@@ -296,6 +302,7 @@ class ProbePairs:
             pairs,
             msgspec.convert(facts["waiting"], list[ProbeDecision]),
             sum(map(_excess, pairs.values())),
+            sum(len(pair.flips) ** 2 for pair in pairs.values()),
         )
 
 

@@ -7,12 +7,18 @@ with the comparisons that have not bet yet.
 
 Those that have bet cannot cross again, though the same fault may well come back to the same pairs.
 So a direction that has paged pages again when its excess is as large as the shortest run of flips
-that crosses. That is no new inference but the old page's finding seen again: a set that never
-crosses never pages.
+that crosses, and larger than chance makes it: of n pairs that flip either way, the excess of one is
+at least sqrt(2 n ln(1 / alpha)) with probability alpha at most. (A large set of which many pairs
+lie near the threshold would page every few rounds for the length of the run alone.) It is the old
+page's finding seen again, and looked at after each round: that it is wrong is rare, and has no
+bound over all of them. A set that never crosses never pages.
+
+Source: Hoeffding (1963), JASA 58.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -22,7 +28,7 @@ import numpy.typing as npt
 
 from monitor.core.flips import Direction
 from monitor.core.probe_pairs import Compared
-from monitor.detection.flip_test import FlipTest, fewest_flips
+from monitor.detection.flip_test import ALPHA, FlipTest, fewest_flips
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ class FlipWatch:
         for way in Direction:
             if way in self.pages:
                 self._resolve(way, excess[way])
-            elif excess[way] > 0 and self._pages_at(way, excess[way]):
+            elif excess[way] > 0 and self._pages_at(way, excess[way], compared.spread):
                 self.pages[way] = FlipPage(compared.at, live)
                 self.paged.add(way)
 
@@ -79,8 +85,12 @@ class FlipWatch:
             del self.pages[way]
             self.test.reset(way)
 
-    def _pages_at(self, way: Direction, excess: int) -> bool:
-        return self.test.has_crossed(way) or (way in self.paged and excess >= self.fewest)
+    def _pages_at(self, way: Direction, excess: int, spread: int) -> bool:
+        return self.test.has_crossed(way) or (way in self.paged and self._is_back(excess, spread))
+
+    def _is_back(self, excess: int, spread: int) -> bool:
+        """Whether there are as many flips one way again as chance does not make."""
+        return excess >= max(self.fewest, math.sqrt(2 * spread * math.log(1 / ALPHA)))
 
     def shown(self) -> dict[Direction, int]:
         """Pages that stand and may be shown, with their event time."""

@@ -102,3 +102,31 @@ def test_a_variant_that_is_held_back_pages_in_its_direction(variants: int) -> No
     assert all([*one] == [Direction.HELD_BACK] for one in found)
     begins = RUNS // 2 * DAY
     assert all(begins <= one[Direction.HELD_BACK] < begins + DAY for one in found)
+
+
+def test_after_a_page_chance_pages_rarely_and_the_same_fault_at_once() -> None:
+    rng, rounds, repeats = np.random.default_rng(4), 30, 0
+    returned = []
+    for _ in range(20):
+        declared = DeclaredSet("s", "a" * 64, 200, ("casual", "formal"), "formal")
+        pairs, watch = ProbePairs(declared), FlipWatch.start(declared.compared)
+        score = rng.normal(THRESHOLD, 0.03, (200, 1)) + rng.normal(0, 0.03, (200, 2))
+        opened = []
+        faults = [0.08] * 3 + [0.0] * rounds + [0.08] * 2
+        for run, fault in enumerate(faults):
+            seen = score + rng.normal(0, 0.03, score.shape) - [fault, 0]
+            pairs.add(
+                ProbeDecision(declared.digest, f"p{pair}", name, run * DAY + pair, observed(value))
+                for pair, row in enumerate(seen.tolist())
+                for name, value in zip(declared.variants, row, strict=True)
+            )
+            before = watch.shown()
+            for compared in pairs.advance((run + 1) * DAY):
+                watch.follow(compared, live=True)
+                opened += [run] * len(watch.shown().keys() - before.keys())
+                before = watch.shown()
+        assert opened[0] < 3  # the fault is found while it is there
+        repeats += sum(3 <= run < 3 + rounds for run in opened)
+        returned.append(Direction.HELD_BACK in watch.shown())
+    assert repeats <= 0.01 * 20 * rounds, "one round in a hundred"
+    assert all(returned)

@@ -29,11 +29,11 @@ def fed(*ways: Direction, variants: tuple[str, ...] = ONE) -> FlipTest:
 
 
 def first(way: Direction, excess: int, at: int = 0) -> Compared:
-    return Compared(at, ((ONE[0], way),), excess)
+    return Compared(at, ((ONE[0], way),), excess, abs(excess))
 
 
-def nothing_new(excess: int, at: int = 0) -> Compared:
-    return Compared(at, (), excess)
+def nothing_new(excess: int, at: int = 0, *, spread: int | None = None) -> Compared:
+    return Compared(at, (), excess, abs(excess) if spread is None else spread)
 
 
 def watched(flips: int, way: Direction = HELD_BACK, live: bool = True) -> FlipWatch:
@@ -163,6 +163,15 @@ def test_the_same_fault_that_comes_back_pages_again() -> None:
     assert watch.shown() == {HELD_BACK: 201}
     watch.follow(nothing_new(-10, 202), live=True)
     assert watch.shown() == {}, "the other direction never crossed"
+
+
+def test_an_excess_that_chance_makes_in_a_large_set_is_no_return_of_the_fault() -> None:
+    watch = watched(12)
+    watch.follow(nothing_new(0), live=True)
+    watch.follow(nothing_new(30, 200, spread=100), live=True)
+    assert watch.shown() == {}, "65 one way and 35 the other, at some time of a long life"
+    watch.follow(nothing_new(31, 201, spread=100), live=True)
+    assert watch.shown() == {HELD_BACK: 201}
 
 
 def test_an_excess_that_never_crossed_is_no_page() -> None:

@@ -55,10 +55,10 @@ def test_a_flip_is_counted_by_variant_direction_and_cause() -> None:
 def test_a_flip_at_the_evidence_gate_is_counted_and_held_outside() -> None:
     pairs = ProbePairs(TONE)
     pairs.add(sent("p1", 10, SERVED, BLOCKED))
-    assert pairs.advance(100) == [Compared(11, (), 0)]
+    assert pairs.advance(100) == [Compared(11, (), 0, 0)]
     assert pairs.flips == {("casual", HELD_BACK, "evidence_gate"): 1}
     pairs.add(sent("p1", 110, SERVED, LOW_SCORE))
-    first = Compared(111, (("casual", HELD_BACK),), 1)
+    first = Compared(111, (("casual", HELD_BACK),), 1, 1)
     assert pairs.advance(200) == [first], "what the gate did does not spend the comparison"
 
 
@@ -70,16 +70,17 @@ def test_only_the_first_flip_of_a_comparison_is_first() -> None:
     rounds = pairs.advance(100)
     assert [one.first for one in rounds] == [(("casual", HELD_BACK),), (), ()]
     assert [one.excess for one in rounds] == [1, 0, -1]
+    assert [one.spread for one in rounds] == [1, 0, 1]
 
 
 def test_every_variant_is_compared_with_the_reference() -> None:
     pairs = ProbePairs(THREE)
     pairs.add([probe("p1", "terse", 11), probe("p1", "casual", 12), probe("p1", "formal", 13)])
     pairs.add([probe("p2", "terse", 21, LOW_SCORE), probe("p2", "casual", 22, LOW_SCORE)])
-    assert pairs.advance(20) == [Compared(13, (), 0)]
+    assert pairs.advance(20) == [Compared(13, (), 0, 0)]
     pairs.add([probe("p2", "formal", 23)])
     both = (("casual", HELD_BACK), ("terse", HELD_BACK))
-    assert pairs.advance(24) == [Compared(23, both, 2)]
+    assert pairs.advance(24) == [Compared(23, both, 2, 4)]
     assert pairs.compared == 4
 
 
@@ -121,7 +122,7 @@ def test_what_comes_too_late_joins_an_open_round() -> None:
     pairs.add([probe("p1", "formal", 40)])
     assert pairs.advance(60) == []
     pairs.add([probe("p1", "casual", 20, LOW_SCORE)])
-    assert pairs.advance(61) == [Compared(40, (("casual", HELD_BACK),), 1)]
+    assert pairs.advance(61) == [Compared(40, (("casual", HELD_BACK),), 1, 1)]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_what_was_compared_joins_no_later_round() -> None:
     pairs.add([probe("p1", "casual", 11, LOW_SCORE)])
     assert pairs.advance(42) == []
     pairs.add([probe("p1", "casual", 41)])
-    assert pairs.advance(43) == [Compared(41, (), 0)], "it is matched with what was sent with it"
+    assert pairs.advance(43) == [Compared(41, (), 0, 0)], "it is matched with what was sent with it"
     assert (pairs.compared, pairs.flips.total(), pairs.incomplete) == (2, 1, 1)
 
 
@@ -175,7 +176,7 @@ def test_what_is_sent_again_takes_nobodys_room() -> None:
     pairs, old = compare(*sent("p1", 10, SERVED, SERVED)), sent("p1", 10, SERVED, SERVED)
     new = sent("p1", 200, SERVED, LOW_SCORE)
     pairs.add(old * 200 + new[:1] * 200 + new)
-    assert pairs.advance(300) == [Compared(201, (("casual", HELD_BACK),), 1)]
+    assert pairs.advance(300) == [Compared(201, (("casual", HELD_BACK),), 1, 1)]
     assert pairs.incomplete == 400 + 200
 
 
