@@ -12,7 +12,7 @@ import tomllib
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -84,8 +84,15 @@ class Site:
         slicewatch(
             self.folder, self.environment, "probe", "run", str(EXAMPLES / "set.jsonl"), *options
         )
-        # Something ordinary comes after it: the last probe has its turn once event time is past it.
-        self.broker.produce(self.topic, [decision(f"tick-{self.rounds}")], partition=0)
+        # Something ordinary comes after it, and later than a clock here could say: probes have
+        # their turn once their five minutes are over.
+        later = datetime.now(UTC) + timedelta(minutes=6)
+        self.broker.produce(
+            self.topic,
+            [decision(f"tick-{self.rounds}", decided_at=later.isoformat())],
+            partition=0,
+            timestamps_ms=[int(later.timestamp() * 1000)],
+        )
         self.rounds += 1
         want = float(PAIRS * self.rounds)
         self.service.until(
