@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from monitor.audit.flips import flipped
@@ -12,6 +12,8 @@ from monitor.audit.report import REPAIRED_SENTENCE, Comparison
 from monitor.core.cells import Route
 
 _Key = tuple[str, str, str]
+
+_FAILING = ("still failing", "newly failing", "newly held back", "newly served though not ready")
 
 NOTHING_SENTENCE = "No flips before or after: nothing to repair, and not validated for release."
 
@@ -48,6 +50,15 @@ def compare_runs(baseline: Side, candidate: Side) -> Comparison:
     )
     unmatched = len(before.keys() ^ after.keys())
     return Comparison(*lists, sentence=_sentence(lists, unmatched))
+
+
+def broken(comparison: Comparison) -> Iterator[str]:
+    """What the candidate does worse than the baseline, in the words of the sentence.
+
+    It may stand in no rate: one reply that is held back and another that is served make none.
+    """
+    newly = comparison.newly_failing, comparison.newly_held_back, comparison.newly_served
+    yield from _counted(newly, _FAILING[1:])
 
 
 def _flips(side: Side) -> dict[_Key, bool]:
@@ -88,8 +99,11 @@ def _sentence(lists: tuple[tuple[str, ...], ...], unmatched: int) -> str:
     repaired, *failing = lists
     if not any(failing) and not unmatched:
         return REPAIRED_SENTENCE if repaired else NOTHING_SENTENCE
-    words = ("still failing", "newly failing", "newly held back", "newly served though not ready")
-    said = [f"{len(one)} {word}" for one, word in zip(failing, words, strict=True) if one]
+    said = [*_counted(failing, _FAILING)]
     if unmatched:
         said.append(f"{unmatched} in one of the runs only")
     return f"Not repaired: {', '.join(said)}."
+
+
+def _counted(lists: Sequence[Sequence[str]], words: Sequence[str]) -> Iterator[str]:
+    return (f"{len(one)} {word}" for one, word in zip(lists, words, strict=True) if one)

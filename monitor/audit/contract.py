@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from monitor.audit.model import Results, Row
+from monitor.audit.problems import field_name, problem
 from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import Contract
 from monitor.errors import AuditError
@@ -62,24 +63,25 @@ def check_listed(results: Results, coding: Coding, contract: Contract) -> None:
     where, synthetic = dict(contract.where), results.probe_set.synthetic
     for row in results.rows:
         for name, value in row.item.attributes.items():
-            _check_value(row, listed.get(name), name, value if synthetic else None)
+            fault = _fault(row, listed.get(name), name, value if synthetic else None)
+            if fault:
+                raise _problem(results, row, name, fault)
         for name, value in where.items():
             if _value(row, listed[name]) != value:
-                why = f"use case {shown(contract.name)} is about {name}={value}"
-                raise AuditError(f"{_place(row, name)}: {why}; remove the row or choose another")
+                fault = f"use case {shown(contract.name)} is about {name}={value}; remove the row"
+                raise _problem(results, row, name, f"{fault} or choose another")
 
 
-def _check_value(row: Row, attribute: Attribute | None, name: str, echo: str | None) -> None:
+def _fault(row: Row, attribute: Attribute | None, name: str, echo: str | None) -> str:
+    """What is wrong with an attribute of a row, and the fix; empty if nothing is."""
     if attribute is None:
-        fix = "add an [[attribute]] to the settings or remove it from the set"
-        raise AuditError(f"{_place(row, name)}: is not allow-listed; {fix}")
+        return "is not allow-listed; add an [[attribute]] to the settings or remove it from the set"
     if attribute.version_of is not None:
-        fix = f"it is taken from versions.{attribute.version_of}; remove it from the set"
-        raise AuditError(f"{_place(row, name)}: {fix}")
+        return f"it is taken from versions.{attribute.version_of}; remove it from the set"
     if row.item.attributes[name] not in attribute.values:
         what = "its value" if echo is None else shown(echo)
-        fix = f"use one of {', '.join(attribute.values)}"
-        raise AuditError(f"{_place(row, name)}: {what} is not allow-listed; {fix}")
+        return f"{what} is not allow-listed; use one of {', '.join(attribute.values)}"
+    return ""
 
 
 def _value(row: Row, attribute: Attribute) -> str | None:
@@ -88,8 +90,8 @@ def _value(row: Row, attribute: Attribute) -> str | None:
     return row.item.attributes.get(attribute.name)
 
 
-def _place(row: Row, name: str) -> str:
-    return f"line {row.line}: attribute {shown(name)}"
+def _problem(results: Results, row: Row, name: str, text: str) -> AuditError:
+    return problem(results.path, text, line=row.line, field=field_name("attributes", name))
 
 
 def _choice(names: Iterable[str]) -> str:

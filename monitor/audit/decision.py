@@ -4,7 +4,7 @@
 requirement                                synthetic set       reviewed data of real people
 =========================================  ==================  ==================================
 synthetic_regression_pairs_pass            measured            signed
-representative_reviewed_slice_set          signed              signed, and no check fails on it
+representative_reviewed_slice_set          signed              signed, and every check passes on it
 minimum_positive_and_negative_support      signed              measured
 approved_group_definition_and_...          signed              signed
 production_monitoring_owner                signed              signed
@@ -12,7 +12,10 @@ production_monitoring_owner                signed              signed
 
 A signature never stands in for what is measured. It is stale, and counts for nothing, when it is
 older than the contract's review cadence, or older than the contract itself: what it said was about
-other limits or other people.
+other limits or other people. Nor does one count that was given for another release: other
+versions, another threshold, contract or set.
+
+On reviewed data a limit is kept only where the interval says so: too little support is no pass.
 """
 
 from __future__ import annotations
@@ -46,21 +49,23 @@ class Signed:
     Attributes:
         sign_off: the file; None without one.
         since: the first day whose signatures are not stale.
+        others: in what they were given for another release than this one; then none counts.
     """
 
     sign_off: SignOff | None
     since: date
+    others: tuple[str, ...] = ()
 
     def line(self, requirement: Requirement) -> RequirementLine:
         """The requirement as far as its signature goes."""
         signature = self.sign_off.signatures.get(requirement) if self.sign_off else None
         if signature is None:
             return RequirementLine(requirement, False, "", None, "not signed")
-        by, at = signature.by, signature.at
-        if at < self.since:
-            why = f"stale: signed before {self.since}, to be looked at again"
-            return RequirementLine(requirement, False, by, at, why)
-        return RequirementLine(requirement, True, by, at, signature.reference or "signed")
+        faults = self.others
+        if signature.at < self.since:
+            faults += (f"stale: signed before {self.since}, to be looked at again",)
+        why = "; ".join(faults) or signature.reference or "signed"
+        return RequirementLine(requirement, not faults, signature.by, signature.at, why)
 
 
 def first_day(today: date, effective: date, cadence: timedelta) -> date:
@@ -84,7 +89,8 @@ def decide(run: Run, *, synthetic: bool, signed: Signed, faults: Sequence[str] =
         run: of the router that is to be released, all of its parts.
         synthetic: whether the set is invented.
         signed: who signed what.
-        faults: what no rate of the run tells, as :mod:`monitor.audit.faults` finds it.
+        faults: what no rate of the run tells: as :mod:`monitor.audit.faults` finds it, and what a
+            candidate does worse than the baseline.
     """
     measured = _ON_SYNTHETIC if synthetic else _ON_REVIEWED
     theirs = Requirement.PAIRS if synthetic else Requirement.REVIEWED_SET
@@ -108,7 +114,7 @@ def _line(
     if requirement is Requirement.REVIEWED_SET:
         line = signed.line(requirement)
         return replace(line, met=False, why=f"{line.why}; {faults}") if faults else line
-    why = faults or _KEPT[requirement]
+    why = faults or _kept(requirement, run)
     return RequirementLine(requirement, not faults, _MEASURED, None, why)
 
 
@@ -131,7 +137,7 @@ def _pairs(run: Run) -> Iterator[str]:
     flips = sum(len(part.flips) for part in run.parts)
     if flips:
         yield f"{flips} flip{'s' if flips > 1 else ''}"
-    yield from _failing(run, lambda check: check.point is Point.FAIL)
+    yield from _these(run, "failed", lambda check: check.point is Point.FAIL)
 
 
 def _supports(run: Run) -> Iterator[str]:
@@ -143,17 +149,40 @@ def _supports(run: Run) -> Iterator[str]:
 
 
 def _contract(run: Run) -> Iterator[str]:
-    """What on reviewed data fails, by the point or by the interval."""
-    yield from _failing(
-        run, lambda check: check.point is Point.FAIL or check.verdict is Verdict.FAIL
+    """What on reviewed data fails by the point or by the interval, or is not shown to be kept.
+
+    What is held out has to pass too: else whatever fails could be held out. Checks against the
+    baseline have no interval, and what they cannot say :mod:`monitor.audit.faults` counts.
+    """
+    yield from _these(run, "failed", _fails)
+    yield from _these(
+        run,
+        "not shown by the interval to be kept",
+        lambda check: not _fails(check) and check.verdict not in (Verdict.PASS, None),
     )
 
 
-def _failing(run: Run, fails: Callable[[Check], bool]) -> Iterator[str]:
-    found = [_named(part, check) for part in run.parts for check in part.checks if fails(check)]
+def _fails(check: Check) -> bool:
+    return check.point is Point.FAIL or check.verdict is Verdict.FAIL
+
+
+def _these(run: Run, what: str, among: Callable[[Check], bool]) -> Iterator[str]:
+    found = [_named(part, check) for part in run.parts for check in part.checks if among(check)]
     if found:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        yield f"failed: {', '.join(found[:_NAMED])}{more}"
+        yield f"{what}: {', '.join(found[:_NAMED])}{more}"
+
+
+def _kept(requirement: Requirement, run: Run) -> str:
+    """What is measured and met; limits that no point could decide are not said to be kept."""
+    if requirement is Requirement.SUPPORT:
+        return "every slice has the support that the contract asks for"
+    checks = [check for part in run.parts for check in part.checks]
+    open_ = sum(check.point is Point.NONE for check in checks)
+    if not open_:
+        return "no flip, and every limit is kept by the point"
+    said = f"{open_} of {len(checks)} checks could not be decided"
+    return f"no flip, and every limit that a point can decide is kept; {said}"
 
 
 def _named(part: Part, check: Check) -> str:
@@ -168,8 +197,4 @@ _ON_SYNTHETIC: Mapping[Requirement, Measured] = {Requirement.PAIRS: _pairs}
 _ON_REVIEWED: Mapping[Requirement, Measured] = {
     Requirement.REVIEWED_SET: _contract,
     Requirement.SUPPORT: _supports,
-}
-_KEPT = {
-    Requirement.PAIRS: "no flip, and every limit is kept by the point",
-    Requirement.SUPPORT: "every slice has the support that the contract asks for",
 }

@@ -9,7 +9,8 @@ versions, made of one set.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from monitor.core.flips import Observed
 
@@ -104,10 +105,12 @@ class Results:
     Attributes:
         probe_set: what was sent, without the requests.
         rows: in the order of the file; pairs may lack variants, have them twice, or disagree.
+        path: of the file, for messages; the same results in another file are the same.
     """
 
     probe_set: ProbeSet
     rows: tuple[Row, ...]
+    path: Path = field(default=Path("results"), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,19 @@ _FIXED: Mapping[str, Callable[[Item], object]] = {
 }
 
 
+_ONE_ROUTER = ("judge", "rubric", "router")
+"""What decides on all variants of a pair alike; a policy may be varied, and is the reviewers'."""
+
+
 def matched(results: Results) -> tuple[tuple[Pair, ...], tuple[Excluded, ...]]:
     """The pairs that can be compared, and those that cannot; both sorted by pair.
 
     A pair is left out when variants are missing (those that other pairs of its axis have) or
     doubled, when there is only one, when two have the same attributes, when the expected outcome
     or the reviewers' agreement is missing, when they disagree, when the variants differ in what
-    the set holds fixed, and when the router applied another policy than the reviewers.
+    the set holds fixed, when the router applied another policy than the reviewers, and when its
+    variants were decided by different judges, rubrics or routers: they would be compared for two
+    routers, not for what is varied. Another threshold for a variant is one router's doing.
     """
     probe_set = results.probe_set
     excluded = {one.pair: one for one in _excluded(probe_set, results.rows)}
@@ -56,14 +62,9 @@ def unmatched(probe_set: ProbeSet) -> tuple[Excluded, ...]:
 def _excluded(probe_set: ProbeSet, rows: Iterable[Row]) -> Iterator[Excluded]:
     pairs = _by_pair(probe_set.items, lambda item: item)
     seen = _variants_by_axis(pairs.values())
-    other_policy = {row.item.pair for row in rows if row.versions.policy != row.item.policy}
+    decided = _by_pair(rows, lambda row: row.item)
     for id, items in sorted(pairs.items()):
-        reasons = list(_reasons(probe_set, items, seen))
-        if id in other_policy:
-            reasons.append(
-                "versions.policy is not the policy that reviewers judged under: run the router "
-                "under that policy, or have the pair judged under this one"
-            )
+        reasons = [*_reasons(probe_set, items, seen), *_of_router(decided.get(id, ()))]
         if reasons:
             yield Excluded(id, "; ".join(reasons))
 
@@ -116,6 +117,17 @@ def _of_reviewers(items: Sequence[Item]) -> Iterator[str]:
         yield "reviewers_agree is missing: have two reviewers judge the pair"
     if False in answers:
         yield "reviewers_agree is false: settle it, or take the pair out of the set"
+
+
+def _of_router(rows: Sequence[Row]) -> Iterator[str]:
+    if any(row.versions.policy != row.item.policy for row in rows):
+        yield (
+            "versions.policy is not the policy that reviewers judged under: run the router "
+            "under that policy, or have the pair judged under this one"
+        )
+    for name in _ONE_ROUTER:
+        if _differ(getattr(row.versions, name) for row in rows):
+            yield f"versions.{name} differs between variants: run the whole pair with one {name}"
 
 
 def _differ(values: Iterable[object]) -> bool:

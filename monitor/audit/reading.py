@@ -36,6 +36,7 @@ def read_results(path: Path) -> Results:
     return Results(
         probe_set=replace(probe_set, items=items),
         rows=tuple(_row(line, fields) for line, fields in rows),
+        path=path,
     )
 
 

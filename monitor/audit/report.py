@@ -32,7 +32,7 @@ class Point(enum.StrEnum):
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
     FAIL = "fail"
-    NONE = "none"  # there is no point, or it says nothing (see Check.matched)
+    NONE = "none"  # there is no point: no trials, nothing shown, or no pair (see Check.matched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +123,17 @@ class Check:
         slice: the slice that is compared, whichever is worse off; ``""`` is all.
         against: its reference (the one with the smaller rate is subtracted, so that the value is
             not negative); empty for levels and the baseline.
-        limit: inclusive; None where it is the baseline's own rate that could not be computed.
+        limit: inclusive: the contract's number, or the baseline's own rate. Where that is coded (at
+            least, at most) it is the code's edge if the check fails by it, and None otherwise, as
+            where the baseline has no rate.
         value: the point; None without one.
         lower: lower bound of the value's 95 % interval.
         upper: upper bound.
         point: by the point.
         verdict: by the interval and the support; None where only the point is meant (baseline).
-        matched: slice and reference hold the very same pairs. A gap between others is one between
-            different requests; a synthetic set is not judged by its point.
+        matched: of a synthetic set: there are pairs that hold variants of both sides, and a gap is
+            over those alone; without any it has no number. Of real people: slice and reference
+            hold the very same pairs; where not, the gap is also one between different requests.
     """
 
     name: str
@@ -148,7 +151,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class SupportCheck:
-    """Whether a slice has the positives (TPR) or negatives (FPR) that the contract asks for."""
+    """Whether a slice has the positives (TPR) or negatives (FPR) that the contract asks for.
+
+    Of real people pairs are counted, which are one request each, however many variants the slice
+    holds of them; of a synthetic set variants.
+    """
 
     metric: Metric
     slice: str
@@ -245,8 +252,10 @@ class Run:
 
     Attributes:
         title: ``baseline`` or ``candidate``.
-        versions: every tuple that decided, sorted; more than one is said.
-        thresholds: all that were applied, rising.
+        versions: every tuple that decided, sorted; of real people those that decided on at least k
+            pairs, so that it may be empty, and one alone need not have decided on all.
+        thresholds: those that were applied, rising; of real people by the same rule, since a
+            threshold may be somebody's own.
         parts: the regression part, then the held-out one if there is one.
     """
 
@@ -258,7 +267,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The candidate against the baseline on the same pairs.
+    """The candidate against the baseline on the same pairs of one part.
 
     Attributes:
         repaired: flips of the baseline that are none any more, by pair (``pair/reference/variant``
@@ -331,9 +340,11 @@ class AuditReport:
         excluded: pairs that are not compared; any of them makes the exit code 2.
         baseline: the first file.
         candidate: the other one, which the decision is then about; None without one.
-        comparison: of the two; None without a candidate, or where withheld.
+        comparison: of the two, on the regression part; None without a candidate or without a pair,
+            and where withheld.
         decision: None where it could not be made, because pairs are excluded.
         training: the training set's representation, where its counts were given.
+        held_out_comparison: the same on the held-out part.
     """
 
     dataset: str
@@ -347,6 +358,7 @@ class AuditReport:
     comparison: Comparison | None
     decision: Decision | None
     training: DatasetReport | None = None
+    held_out_comparison: Comparison | None = None
 
     @property
     def judged(self) -> Run:

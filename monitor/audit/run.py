@@ -6,14 +6,14 @@ The pairs that are worked on and those that are held out are two parts, and neve
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import date, timedelta
 
 from monitor.audit.advice import advice
 from monitor.audit.calibration import calibration_lines
 from monitor.audit.checks import baseline_checks, contract_checks, support_checks
-from monitor.audit.compare_runs import Side, compare_runs
+from monitor.audit.compare_runs import Side, broken, compare_runs
 from monitor.audit.comparing import comparisons
 from monitor.audit.contract import check_listed, contract_of, use_case_of
 from monitor.audit.counting import audit_coding, without_gate
@@ -70,7 +70,7 @@ def audit(
         sign_off: what people answer for.
 
     Raises:
-        AuditError: settings, set, candidate and sign-off do not fit together.
+        AuditError: settings, set and candidate do not fit together.
     """
     case = use_case_of(settings, use_case)
     contract = contract_of(case, synthetic=results.probe_set.synthetic)
@@ -89,21 +89,23 @@ def audit(
         excluded=_said(excluded, results),
         baseline=runs[_BASELINE],
         candidate=runs.get(_CANDIDATE),
-        comparison=bench.comparison(pairs),
+        comparison=bench.comparison(pairs, held_out=False),
+        held_out_comparison=bench.comparison(pairs, held_out=True),
         decision=None,
     )
-    if sign_off is not None:
-        versions, thresholds = _decided_by(candidate or results, 1)
-        whole = replace(report.judged, versions=versions, thresholds=thresholds)
-        sign_off.check_for(whole, report.digest)
     if excluded:
         return report
-    signed = Signed(sign_off, _first_day(case, today))
+    versions, thresholds = _decided_by(candidate or results, 1)
+    whole = replace(report.judged, versions=versions, thresholds=thresholds)
     decision = decide(
         report.judged,
         synthetic=contract.synthetic,
-        signed=signed,
-        faults=bench.faults(report.judged.title, pairs),
+        signed=Signed(
+            sign_off,
+            since=_first_day(case, today),
+            others=sign_off.differences(whole, report) if sign_off else (),
+        ),
+        faults=(*bench.faults(report.judged.title, pairs), *_broken(report)),
     )
     return replace(report, decision=decision)
 
@@ -126,12 +128,15 @@ class _Bench:
             parts=tuple(self._part(title, held_out, pairs) for held_out in sorted({False} | there)),
         )
 
-    def comparison(self, pairs: Mapping[str, Sequence[Pair]]) -> Comparison | None:
-        """Of candidate and baseline, pair by pair; of real people no pair is named."""
+    def comparison(
+        self, pairs: Mapping[str, Sequence[Pair]], *, held_out: bool
+    ) -> Comparison | None:
+        """Of candidate and baseline on one part, pair by pair; of real people no pair is named."""
         if _CANDIDATE not in pairs or not self.contract.synthetic:
             return None
-        sides = {title: Side(some, self._compared(some)) for title, some in pairs.items()}
-        return compare_runs(sides[_BASELINE], sides[_CANDIDATE])
+        parts = {title: _of_part(some, held_out) for title, some in pairs.items()}
+        sides = {title: Side(some, self._compared(some)) for title, some in parts.items()}
+        return compare_runs(sides[_BASELINE], sides[_CANDIDATE]) if parts[_BASELINE] else None
 
     def faults(self, title: str, pairs: Mapping[str, Sequence[Pair]]) -> tuple[str, ...]:
         """What speaks against a release and stands in no rate, of either part."""
@@ -253,6 +258,13 @@ def _decided_by(results: Results, k: int) -> tuple[tuple[Versions, ...], tuple[f
         tuple(sorted((one for one, on in versions.items() if len(on) >= k), key=astuple)),
         tuple(sorted(one for one, on in thresholds.items() if len(on) >= k)),
     )
+
+
+def _broken(report: AuditReport) -> Iterator[str]:
+    if report.comparison is not None:
+        yield from broken(report.comparison)
+    if report.held_out_comparison is not None:
+        yield from (f"{one} (held out)" for one in broken(report.held_out_comparison))
 
 
 def _of_part(pairs: Sequence[Pair], held_out: bool) -> tuple[Pair, ...]:

@@ -8,21 +8,25 @@ A TOML file; ``[for]`` says what is released, every other table is a requirement
     policy = "p1"
     router = "t1"
     threshold = 0.70
-    dataset = "..."        # optional: hash of the set, when it was signed for this one alone
+    contract = "replies 1"     # name and version, as the report has them
+    dataset = "..."            # content hash of the set, as the report has it
 
     [production_monitoring_owner]
     by = "A. Person"
     at = 2026-11-01
     reference = "on-call rota replies"
 
-``reference`` says where it can be read. It is required where a set is signed for that is not the
-one of the run: representative_reviewed_slice_set, minimum_positive_and_negative_support.
+What was signed holds for that release alone: for other versions, another threshold, contract or
+set nothing is signed. ``reference`` says where it can be read. It is required where a set is signed
+for that is not the one of the run: representative_reviewed_slice_set and
+minimum_positive_and_negative_support.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, fields
 from datetime import date, datetime
 from difflib import get_close_matches
@@ -30,11 +34,13 @@ from pathlib import Path
 
 from monitor.audit.model import Versions
 from monitor.audit.problems import field_name, found, problem
-from monitor.audit.report import Requirement, Run
+from monitor.audit.report import AuditReport, Requirement, Run
 
 _MAX_BYTES = 1 << 16
 _MAX_TEXT = 200
-_FOR, _DATASET, _THRESHOLD = "for", "dataset", "threshold"
+_HASH = re.compile(r"[0-9a-f]{64}")
+_HASH_SHOWN = 12
+_FOR, _DATASET, _THRESHOLD, _CONTRACT, _SET = "for", "dataset", "threshold", "contract", "set"
 _VERSIONS = tuple(field.name for field in fields(Versions))
 _REFERRED = frozenset({Requirement.REVIEWED_SET, Requirement.SUPPORT})
 """Signed for a set that is not the one of the run: which one has to be said."""
@@ -54,39 +60,65 @@ class SignOff:
     """A sign-off file.
 
     Attributes:
-        path: of the file, for messages.
         versions: of what is released.
         threshold: that it decides by.
-        dataset: hash of the set that it was signed for; empty where it is for any.
+        contract: name and version of the contract that it keeps.
+        dataset: content hash of the set that it was run on.
         signatures: by requirement; what is not signed is absent.
     """
 
-    path: Path
     versions: Versions
     threshold: float
+    contract: str
     dataset: str
     signatures: Mapping[Requirement, Signature]
 
-    def check_for(self, run: Run, digest: str) -> None:
-        """Refuse a sign-off for something else than what was run.
+    def differences(self, run: Run, report: AuditReport) -> tuple[str, ...]:
+        """In what the release that was signed is another one than the release that was run.
 
-        Raises:
-            AuditError: versions, threshold or set differ, or the run has several of them.
+        Args:
+            run: what is to be released, with all versions and thresholds that decided.
+            report: on it; a value that it does not show is not told here either.
         """
-        for name in _VERSIONS:
-            theirs = {getattr(one, name) for one in run.versions}
-            self._check_same(name, getattr(self.versions, name), theirs, run.title)
-        self._check_same(_THRESHOLD, self.threshold, set(run.thresholds), run.title)
-        if self.dataset:
-            self._check_same(_DATASET, self.dataset, {digest}, run.title)
+        shown = report.judged
+        found = (
+            *(
+                _difference(
+                    name,
+                    getattr(self.versions, name),
+                    {getattr(one, name) for one in run.versions},
+                    {getattr(one, name) for one in shown.versions},
+                )
+                for name in _VERSIONS
+            ),
+            _difference(
+                _THRESHOLD, str(self.threshold), _texts(run.thresholds), _texts(shown.thresholds)
+            ),
+            _difference(_CONTRACT, self.contract, {report.contract}, {report.contract}),
+            _difference(_SET, self.dataset, {report.digest}, {report.digest}),
+        )
+        return tuple(filter(None, found))
 
-    def _check_same(self, name: str, signed: object, run: Set[object], title: str) -> None:
-        if run == {signed}:
-            return
-        what = f"is not what the {title} was run with; have what is released signed"
-        if len(run) > 1:
-            what = f"is one, and the {title} was run with {len(run)}; release one of them"
-        raise problem(self.path, what, field=field_name(_FOR, name))
+
+def _difference(name: str, signed: str, run: Set[str], shown: Set[str]) -> str:
+    """What was signed beside what was run; of several, or of one that is not shown, none is told.
+
+    Content hashes are long: their first digits tell them apart.
+    """
+    if run == {signed}:
+        return ""
+    text = f"signed for {name} {_short(name, signed)}"
+    if len(run) == 1 and run == shown:
+        return f"{text}, this is {_short(name, *run)}"
+    return f"{text}, and not all was decided by it"
+
+
+def _short(name: str, value: str) -> str:
+    return value[:_HASH_SHOWN] if name == _SET else value
+
+
+def _texts(thresholds: Iterable[float]) -> set[str]:
+    return set(map(str, thresholds))
 
 
 def read_sign_off(path: Path, today: date) -> SignOff:
@@ -104,12 +136,12 @@ def read_sign_off(path: Path, today: date) -> SignOff:
         _check_known(path, name, (_FOR, *Requirement))
     head = _table(path, tree, _FOR)
     for name in head:
-        _check_known(path, name, (*_VERSIONS, _THRESHOLD, _DATASET), _FOR)
+        _check_known(path, name, (*_VERSIONS, _THRESHOLD, _CONTRACT, _DATASET), _FOR)
     return SignOff(
-        path=path,
         versions=Versions(**{name: _text(path, head, _FOR, name) for name in _VERSIONS}),
         threshold=_threshold(path, head),
-        dataset=_text(path, head, _FOR, _DATASET) if _DATASET in head else "",
+        contract=_text(path, head, _FOR, _CONTRACT),
+        dataset=_hash(path, head),
         signatures={
             Requirement(name): _signature(path, tree, name, today) for name in tree if name != _FOR
         },
@@ -176,6 +208,14 @@ def _threshold(path: Path, head: Mapping[str, object]) -> float:
         text = f"found {found(threshold)}; write the number that the router decides by"
         raise problem(path, text, field=field_name(_FOR, _THRESHOLD))
     return float(threshold)
+
+
+def _hash(path: Path, head: Mapping[str, object]) -> str:
+    text = _text(path, head, _FOR, _DATASET)
+    if not _HASH.fullmatch(text):
+        fix = "write the content hash of the set, 64 hexadecimal digits, as the report has it"
+        raise problem(path, fix, field=field_name(_FOR, _DATASET))
+    return text
 
 
 def _date(path: Path, table: Mapping[str, object], name: str, today: date) -> date:

@@ -32,10 +32,11 @@ AUDIT: tuple[Row, ...] = (
     ),
     *rows_for(
         _AUDIT, Rule.AUDITED, "of a synthetic set alone",
-        "AuditReport.comparison Comparison.repaired Comparison.still_failing",
-        "Comparison.newly_failing Comparison.newly_held_back Comparison.newly_served",
-        "Comparison.sentence Part.what_if WhatIfLine.threshold WhatIfLine.current WhatIfLine.flips",
-        "WhatIfLine.tpr WhatIfLine.fpr WhatIfLine.tpr_gap WhatIfLine.fpr_gap",
+        "AuditReport.comparison AuditReport.held_out_comparison Comparison.repaired",
+        "Comparison.still_failing Comparison.newly_failing Comparison.newly_held_back",
+        "Comparison.newly_served Comparison.sentence Part.what_if WhatIfLine.threshold",
+        "WhatIfLine.current WhatIfLine.flips WhatIfLine.tpr WhatIfLine.fpr WhatIfLine.tpr_gap",
+        "WhatIfLine.fpr_gap",
     ),
     *rows_for(
         _AUDIT, Rule.AUDITED, "excluded pairs: by id in a synthetic set, else by line",

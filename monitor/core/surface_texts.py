@@ -130,8 +130,9 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: ("MAX_VARIANTS",),
     },
     "monitor.audit.contract": {
-        Argument.FILE: ("_place(row, name)", "what"),
-        Argument.SETTING: ("_choice(names)", "fix", "len(names)", "shown(use_case.name)", "why"),
+        Argument.FILE: ("field_name('attributes', name)", "text"),
+        Argument.PLACE: ("results.path", "row.line"),
+        Argument.SETTING: ("_choice(names)", "len(names)", "shown(use_case.name)", "why"),
         Argument.TYPED: ("shown(name)",),
     },
     "monitor.audit.dataset_counts": {
@@ -177,14 +178,14 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "field",
             "field_name(*filter(None, (table, name)))",
             "field_name(*place)",
+            "field_name(_FOR, _DATASET)",
             "field_name(_FOR, _THRESHOLD)",
-            "field_name(_FOR, name)",
             "field_name(name)",
             "text",
             "what",
         ),
         Argument.MOMENT: ("today",),
-        Argument.PLACE: ("path", "self.path"),
+        Argument.PLACE: ("path",),
         Argument.WORD: ("_MAX_BYTES", "fix"),
     },
     "monitor.audit.writing": {

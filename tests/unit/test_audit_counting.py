@@ -148,19 +148,21 @@ class TestListed:
 
     def test_an_attribute_that_is_not(self) -> None:
         assert self.error({"dialect": "swabian"}) == (
-            "line 1: attribute 'dialect': is not allow-listed; "
+            "results, line 1, field attributes.dialect: is not allow-listed; "
             "add an [[attribute]] to the settings or remove it from the set"
         )
 
     def test_a_value_that_is_not(self) -> None:
         assert self.error({"channel": "fax"}) == (
-            "line 1: attribute 'channel': 'fax' is not allow-listed; use one of chat, email"
+            "results, line 1, field attributes.channel: 'fax' is not allow-listed; "
+            "use one of chat, email"
         )
 
     def test_values_of_real_people_are_not_repeated(self) -> None:
         text = self.error({"channel": "fax"}, synthetic=False)
         assert text == (
-            "line 1: attribute 'channel': its value is not allow-listed; use one of chat, email"
+            "results, line 1, field attributes.channel: its value is not allow-listed; "
+            "use one of chat, email"
         )
 
     def test_an_attribute_that_is_taken_from_versions(self) -> None:
@@ -172,6 +174,6 @@ class TestListed:
 
     def test_rows_of_another_use_case(self) -> None:
         assert self.error({"channel": "email"}, where={"channel": "chat"}) == (
-            "line 1: attribute 'channel': use case 'replies' is about channel=chat; "
+            "results, line 1, field attributes.channel: use case 'replies' is about channel=chat; "
             "remove the row or choose another"
         )

@@ -37,6 +37,7 @@ KEPT = Check(
     "tpr_gap", Metric.TPR, "x=b", "x=a", 0.1, 0.0, -0.2, 0.2, Point.PASS,
     Verdict.INSUFFICIENT_SUPPORT,
 )  # fmt: skip
+SURE = replace(KEPT, verdict=Verdict.PASS)
 ENOUGH = SupportCheck(Metric.TPR, "x=b", 50, 50, met=True)
 OUTCOME = VariantOutcome("a", {"x": "a"}, "auto_serve", 0.8, 0.7, True)
 FLIP = ShownFlip(
@@ -56,6 +57,7 @@ PART = Part(
     what_if=(),
     advice=(),
 )
+REVIEWED = replace(PART, checks=(SURE,))
 
 
 def run(part: Part = PART, held_out: Part | None = None) -> Run:
@@ -71,7 +73,7 @@ def decided(
     at: date = TODAY,
 ) -> Decision:
     signed = Signed(sign_off(*missing, at=at), since)
-    return decide(one or run(), synthetic=synthetic, signed=signed)
+    return decide(one or run(REVIEWED), synthetic=synthetic, signed=signed)
 
 
 def why(decision: Decision, requirement: Requirement) -> str:
@@ -107,7 +109,7 @@ class TestSigned:
     def test_nobody_signed(self) -> None:
         signed = Signed(None, TODAY)
         assert len(decide(run(), synthetic=True, signed=signed).missing) == 4
-        assert len(decide(run(), synthetic=False, signed=signed).missing) == 4
+        assert len(decide(run(REVIEWED), synthetic=False, signed=signed).missing) == 4
 
     def test_stale_signatures_count_for_nothing(self) -> None:
         decision = decided(at=date(2026, 5, 1), since=date(2026, 5, 2))
@@ -116,6 +118,22 @@ class TestSigned:
         assert (owner.by, owner.at) == ("A. Person", date(2026, 5, 1))
         assert owner.why == "stale: signed before 2026-05-02, to be looked at again"
         assert decided(at=date(2026, 5, 2), since=date(2026, 5, 2)).approved
+
+    @pytest.mark.parametrize("synthetic", [True, False])
+    def test_what_was_signed_for_another_release_counts_for_nothing(self, synthetic: bool) -> None:
+        others = ("signed for judge j2, this is j3",)
+        signed = Signed(sign_off(Requirement.OWNER), date(2026, 1, 1), others)
+        decision = decide(run(REVIEWED), synthetic=synthetic, signed=signed)
+        measured = Requirement.PAIRS if synthetic else Requirement.SUPPORT
+        assert set(decision.missing) == {*Requirement} - {measured}
+        review, owner = decision.requirements[-2:]
+        assert (review.by, review.at, review.why) == ("A. Person", TODAY, *others)
+        assert (owner.by, owner.why) == ("", "not signed")
+
+    def test_stale_and_for_another_release(self) -> None:
+        signed = Signed(sign_off(at=date(2026, 5, 1)), date(2026, 5, 2), ("signed for a",))
+        owner = decide(run(), synthetic=True, signed=signed).requirements[-1]
+        assert owner.why.startswith("signed for a; stale: signed before 2026-05-02")
 
     @pytest.mark.parametrize(
         ("effective", "first"),
@@ -134,7 +152,7 @@ class TestFaults:
     @pytest.mark.parametrize("synthetic", [True, False])
     def test_they_speak_against_what_the_run_is_for(self, synthetic: bool) -> None:
         signed = Signed(sign_off(), date(2026, 1, 1))
-        decision = decide(run(), synthetic=synthetic, signed=signed, faults=("a", "b"))
+        decision = decide(run(REVIEWED), synthetic=synthetic, signed=signed, faults=("a", "b"))
         wrong = Requirement.PAIRS if synthetic else Requirement.REVIEWED_SET
         assert decision.missing == (wrong,)
         assert why(decision, wrong).endswith("a; b")
@@ -180,8 +198,13 @@ class TestPairs:
         assert decided(run(part)).approved
 
     def test_no_point_is_no_failure(self) -> None:
-        part = replace(PART, checks=(replace(KEPT, point=Point.NONE),))
-        assert decided(run(part)).approved
+        part = replace(PART, checks=(KEPT, replace(KEPT, point=Point.NONE)))
+        decision = decided(run(part, held_out=part))
+        assert decision.approved
+        assert decision.requirements[0].why == (
+            "no flip, and every limit that a point can decide is kept; "
+            "2 of 4 checks could not be decided"
+        )
 
     @pytest.mark.parametrize(
         ("rates", "said"),
@@ -203,14 +226,33 @@ class TestPairs:
 class TestReviewed:
     def test_support_is_measured(self) -> None:
         short = replace(ENOUGH, support=49, met=False)
-        part = replace(PART, supports=(ENOUGH, replace(short, slice="x=a"), short))
+        part = replace(REVIEWED, supports=(ENOUGH, replace(short, slice="x=a"), short))
         decision = decided(run(part), synthetic=False)
         assert decision.missing == (Requirement.SUPPORT,)
         assert why(decision, Requirement.SUPPORT) == "2 of 2 slices lack support"
 
     def test_support_of_what_is_held_out_is_not_asked_for(self) -> None:
-        short = replace(PART, supports=(replace(ENOUGH, met=False),))
-        assert decided(run(held_out=short), synthetic=False).approved
+        short = replace(REVIEWED, supports=(replace(ENOUGH, met=False),))
+        assert decided(run(REVIEWED, held_out=short), synthetic=False).approved
+
+    @pytest.mark.parametrize("name", ["tpr_gap", "min_tpr"])
+    @pytest.mark.parametrize("point", [Point.PASS, Point.NONE])
+    def test_too_little_to_tell_is_no_pass(self, name: str, point: Point) -> None:
+        open_ = replace(KEPT, name=name, point=point)
+        for one in (
+            run(replace(PART, checks=(SURE, open_))),
+            run(REVIEWED, held_out=replace(PART, checks=(open_,))),
+        ):
+            decision = decided(one, synthetic=False)
+            assert decision.missing == (Requirement.REVIEWED_SET,)
+            said = f"; not shown by the interval to be kept: {name} of x=b"
+            assert said in why(decision, Requirement.REVIEWED_SET)
+
+    def test_against_the_baseline_there_is_no_interval(self) -> None:
+        guard = replace(KEPT, name="tpr_not_below_baseline", against="", verdict=None)
+        for point in (Point.PASS, Point.NONE):
+            part = replace(PART, checks=(SURE, replace(guard, point=point)))
+            assert decided(run(part), synthetic=False).approved
 
     @pytest.mark.parametrize(
         "check", [replace(KEPT, point=Point.FAIL), replace(KEPT, verdict=Verdict.FAIL)]

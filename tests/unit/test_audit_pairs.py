@@ -104,6 +104,9 @@ def test_something_must_be_varied(tmp_path: Path) -> None:
         ({"reviewers_agree": None}, "reviewers_agree is missing: have two reviewers judge the"),
         ({"reviewers_agree": False}, "reviewers_agree is false: settle it, or take the pair out"),
         ({"versions": VERSIONS | {"policy": "p2"}}, "versions.policy is not the policy that rev"),
+        ({"versions": VERSIONS | {"judge": "j2"}}, "versions.judge differs between variants: run "),
+        ({"versions": VERSIONS | {"rubric": "r2"}}, "versions.rubric differs between variants: "),
+        ({"versions": VERSIONS | {"router": "t2"}}, "versions.router differs between variants: "),
     ],
 )
 def test_what_is_held_fixed_may_not_differ(
@@ -141,9 +144,11 @@ def test_a_set_is_checked_before_it_is_sent(tmp_path: Path) -> None:
     assert unmatched(probe_set) == (Excluded("p2", said),)
 
 
-def test_versions_do_not_matter_for_being_matched(tmp_path: Path) -> None:
-    rows = pair("p1")
-    rows[1]["versions"] = VERSIONS | {"router": "t2"}
+def test_pairs_may_be_decided_by_several_routers_and_variants_by_several_thresholds(
+    tmp_path: Path,
+) -> None:
+    rows = [*pair("p1"), *pair("p2", versions=VERSIONS | {"router": "t2"})]
     rows[1]["threshold"] = 0.8
-    pairs, _ = split(tmp_path, rows)
-    assert {row.versions.router for row in pairs[0].rows} == {"t1", "t2"}
+    pairs, excluded = split(tmp_path, rows)
+    assert [{row.versions.router for row in one.rows} for one in pairs] == [{"t1"}, {"t2"}]
+    assert excluded == ()

@@ -24,7 +24,8 @@ from matched import CANDIDATE, VARIETY, VERSIONS, seen, ten_pairs, varieties
 from matched import pair as pair_of
 from matched import row as row_of
 
-from monitor.audit.model import Pair, Row, Versions
+from monitor.audit.digest import digest
+from monitor.audit.model import Pair, Results, Row, Versions
 from monitor.audit.report import (
     HELD_OUT,
     REGRESSION,
@@ -55,13 +56,19 @@ def lesson(
     sign_off: SignOff | None = None,
     today: date = TODAY,
 ) -> AuditReport:
+    baseline = results(pairs or ten_pairs())
     return audit(
-        results(pairs or ten_pairs()),
+        baseline,
         settings(),
         today=today,
         candidate=None if candidate is None else results(candidate, versions=OTHER_VERSIONS),
-        sign_off=sign_off,
+        sign_off=signed_for(baseline, sign_off),
     )
+
+
+def signed_for(run: Results, sign_off: SignOff | None) -> SignOff | None:
+    """The same signatures for the set of this run."""
+    return None if sign_off is None else replace(sign_off, dataset=digest(run.probe_set))
 
 
 def missing(report: AuditReport) -> tuple[Requirement, ...]:
@@ -157,9 +164,25 @@ class TestLesson:
         ]
         assert approved == [0, 1]
 
-    def test_a_sign_off_for_another_router(self) -> None:
-        with pytest.raises(AuditError, match=r"field for\.judge: is not what the candidate was"):
-            lesson(candidate=ten_pairs(CANDIDATE), sign_off=sign_off())
+    def test_a_sign_off_for_another_router_signs_nothing(self) -> None:
+        report = lesson(candidate=ten_pairs(CANDIDATE), sign_off=sign_off(Requirement.OWNER))
+        assert (missing(report), report.exit_code) == (tuple(Requirement)[1:], 1)
+        assert report.decision is not None
+        *signed, owner = report.decision.requirements[1:]
+        assert {(line.by, line.why) for line in signed} == {
+            ("A. Person", "signed for judge j1, this is j2")
+        }
+        assert (owner.by, owner.why) == ("", "not signed")
+
+    def test_a_sign_off_for_another_set_or_contract_signs_nothing(self) -> None:
+        for signed, what in (
+            (sign_off(dataset="0" * 64), "set 000000000000, this is "),
+            (sign_off(contract="replies 2"), "contract replies 2, this is replies 1"),
+        ):
+            report = audit(results(ten_pairs()), settings(), today=TODAY, sign_off=signed)
+            assert missing(report) == tuple(Requirement)
+            assert report.decision is not None
+            assert f"signed for {what}" in report.decision.requirements[-1].why
 
 
 class TestNoRepair:
@@ -203,7 +226,7 @@ class TestNoRepair:
         thresholds = lesson(candidate=changed(ten_pairs(CANDIDATE), odd))
         mixed = results(ten_pairs(CANDIDATE))
         rows = tuple(
-            replace(row, versions=OTHER_VERSIONS) if row.item.variant == "formal" else row
+            replace(row, versions=OTHER_VERSIONS) if row.item.pair == "p1" else row
             for row in mixed.rows
         )
         versions = audit(replace(mixed, rows=rows), settings(), today=TODAY)
@@ -340,7 +363,7 @@ class TestExcluded:
 
 class TestAxes:
     def test_an_attribute_that_is_not_listed(self) -> None:
-        with pytest.raises(AuditError, match="attribute 'dialect': is not allow-listed"):
+        with pytest.raises(AuditError, match=r"results, line 1, field attributes\.dialect: is not"):
             lesson([varieties("p1", seen(0.8), seen(0.8), dialect="x")])
 
     def test_without_a_group_by_of_one_attribute(self) -> None:
@@ -353,8 +376,11 @@ class TestAxes:
 
 class TestRealPeople:
     def report(self, pairs: Sequence[Pair], **more: object) -> AuditReport:
-        one = real_settings(groups=VARIETY_ALONE)
-        return audit(results(pairs, synthetic=False), one, today=TODAY, **more)  # type: ignore[arg-type]
+        one, baseline = real_settings(groups=VARIETY_ALONE), results(pairs, synthetic=False)
+        signed = (
+            signed_for(baseline, sign_off) if (sign_off := more.pop("sign_off", None)) else None
+        )
+        return audit(baseline, one, today=TODAY, sign_off=signed, **more)  # type: ignore[arg-type]
 
     def test_no_pair_and_no_exact_number(self) -> None:
         apart = [f"person-{i}" for i in range(100)]
@@ -459,16 +485,17 @@ class TestRealPeople:
             return seen(0.8, 0.61 + i / 1000) if i < 10 else self.with_a_gap(i, variant)
 
         odd = results(self.of_two(own), synthetic=False)
-        rows = (replace(odd.rows[0], versions=OTHER_VERSIONS), *odd.rows[1:])
+        calm = results(self.of_two(self.with_a_gap), synthetic=False)
+        first = (replace(row, versions=OTHER_VERSIONS) for row in calm.rows[:2])
+        own_judge = replace(calm, rows=(*first, *calm.rows[2:]))
         one = real_settings(groups=VARIETY_ALONE)
-        report = audit(replace(odd, rows=rows), one, today=TODAY)
-        assert (report.judged.versions, report.judged.thresholds) == ((VERSIONS,), (0.70,))
-        for of_few in (
-            odd,
-            replace(results(self.of_two(self.with_a_gap), synthetic=False), rows=rows),
-        ):
-            with pytest.raises(AuditError, match=r"is one, and the baseline was run with"):
-                audit(of_few, one, today=TODAY, sign_off=sign_off())
+        for of_few, what in ((odd, "threshold 0.7"), (own_judge, "judge j1")):
+            report = audit(of_few, one, today=TODAY)
+            assert (report.judged.versions, report.judged.thresholds) == ((VERSIONS,), (0.70,))
+            blocked = audit(of_few, one, today=TODAY, sign_off=signed_for(of_few, sign_off()))
+            assert blocked.decision is not None
+            why = {line.why for line in blocked.decision.requirements[3:]}
+            assert why == {f"signed for {what}, and not all was decided by it"}
 
     def test_under_a_synthetic_use_case_it_is_refused(self) -> None:
         with pytest.raises(AuditError, match="declared synthetic, but the set is of real people"):

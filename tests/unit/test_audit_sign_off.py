@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import audit_reports as made
 import pytest
 from audited import TODAY, sign_off
 from matched import VERSIONS
 
 from monitor.audit.model import Versions
-from monitor.audit.report import Requirement, Run
+from monitor.audit.report import AuditReport, Requirement, Run
 from monitor.audit.sign_off import Signature, SignOff, read_sign_off
 from monitor.errors import AuditError
 
@@ -21,6 +23,8 @@ rubric = "r1"
 policy = "p1"
 router = "t1"
 threshold = 0.70
+contract = "replies 1"
+dataset = "0123456789012345678901234567890123456789012345678901234567abcdef"
 """
 OWNER = '[production_monitoring_owner]\nby = "A. Person"\nat = 2026-11-01\n'
 
@@ -43,7 +47,8 @@ class TestRead:
     def test_who_when_and_where(self, tmp_path: Path) -> None:
         found = read(tmp_path, FOR + OWNER + 'reference = "rota 7"\n')
         assert found.versions == VERSIONS
-        assert (found.threshold, found.dataset) == (0.70, "")
+        assert (found.threshold, found.contract) == (0.70, "replies 1")
+        assert found.dataset == "01234567890" + "1234567890" * 4 + "1234567abcdef"
         owner = Signature("A. Person", date(2026, 11, 1), "rota 7")
         assert found.signatures == {Requirement.OWNER: owner}
 
@@ -55,13 +60,11 @@ class TestRead:
                 f", field {name}.reference: found nothing; write text in quotes"
             )
 
-    def test_all_five_and_a_dataset(self, tmp_path: Path) -> None:
+    def test_all_five(self, tmp_path: Path) -> None:
         tables = "".join(
             OWNER.replace(Requirement.OWNER, name) + 'reference = "x"\n' for name in Requirement
         )
-        found = read(tmp_path, FOR + 'dataset = "abc"\n' + tables)
-        assert set(found.signatures) == set(Requirement)
-        assert found.dataset == "abc"
+        assert set(read(tmp_path, FOR + tables).signatures) == set(Requirement)
 
     def test_signed_today(self, tmp_path: Path) -> None:
         text = FOR + OWNER.replace("2026-11-01", str(TODAY))
@@ -85,6 +88,14 @@ class TestRead:
             ('"j1"', "1", ", field for.judge: found a whole number; write text in quotes"),
             ('"j1"', '" "', ", field for.judge: found empty text; write text in quotes"),
             ("0.70", '"0.70"', ", field for.threshold: found text; write the number that"),
+            ('contract = "replies 1"\n', "", ", field for.contract: found nothing; write text in"),
+            (
+                "dataset =",
+                "# dataset =",
+                ", field for.dataset: found nothing; write text in quotes",
+            ),
+            ("abcdef", "", ", field for.dataset: write the content hash of the set, 64 hexadec"),
+            ("abcdef", "ABCDEF", ", field for.dataset: write the content hash of the set, 64 hex"),
             ("0.70", "true", ", field for.threshold: found true or false; write the number"),
             (
                 '"A. Person"',
@@ -133,32 +144,58 @@ class TestRead:
 
 
 class TestFor:
-    RUN = Run("candidate", (VERSIONS,), (0.70,), ())
+    """What was signed beside what was run."""
+
+    REPORT = replace(
+        made.BLOCKED, contract="replies 1", digest=sign_off().dataset, baseline=made.BASELINE
+    )
+
+    def differences(
+        self, signed: SignOff, run: Run = made.BASELINE, report: AuditReport = REPORT
+    ) -> tuple[str, ...]:
+        return signed.differences(run, report)
 
     def test_the_run_that_was_signed(self) -> None:
-        sign_off().check_for(self.RUN, "abc")
-        sign_off(dataset="abc").check_for(self.RUN, "abc")
+        assert self.differences(sign_off()) == ()
 
     @pytest.mark.parametrize(
-        ("signed", "field"),
+        ("signed", "said"),
         [
-            (sign_off(versions=Versions("j2", "r1", "p1", "t1")), "judge"),
-            (sign_off(versions=Versions("j1", "r2", "p1", "t1")), "rubric"),
-            (sign_off(versions=Versions("j1", "r1", "p2", "t1")), "policy"),
-            (sign_off(versions=Versions("j1", "r1", "p1", "t2")), "router"),
-            (sign_off(threshold=0.71), "threshold"),
-            (sign_off(dataset="abd"), "dataset"),
+            (sign_off(versions=Versions("j2", "r1", "p1", "t1")), "judge j2, this is j1"),
+            (sign_off(versions=Versions("j1", "r2", "p1", "t1")), "rubric r2, this is r1"),
+            (sign_off(versions=Versions("j1", "r1", "p2", "t1")), "policy p2, this is p1"),
+            (sign_off(versions=Versions("j1", "r1", "p1", "t2")), "router t2, this is t1"),
+            (sign_off(threshold=0.71), "threshold 0.71, this is 0.7"),
+            (sign_off(threshold=0.7000000001), "threshold 0.7000000001, this is 0.7"),
+            (sign_off(contract="replies 2"), "contract replies 2, this is replies 1"),
+            (
+                sign_off(dataset="ab" * 32),
+                f"set abababababab, this is {sign_off().dataset[:12]}",
+            ),
         ],
     )
-    def test_another_run(self, signed: SignOff, field: str) -> None:
-        with pytest.raises(AuditError) as caught:
-            signed.check_for(self.RUN, "abc")
-        assert str(caught.value) == (
-            f"sign_off.toml, field for.{field}: is not what the candidate was run with; "
-            "have what is released signed"
+    def test_another_run(self, signed: SignOff, said: str) -> None:
+        assert self.differences(signed) == (f"signed for {said}",)
+
+    def test_several_differences(self) -> None:
+        other = sign_off(versions=Versions("j2", "r2", "p1", "t1"))
+        assert len(self.differences(other)) == 2
+
+    def test_of_several_values_none_is_told(self) -> None:
+        mixed = replace(
+            made.BASELINE,
+            versions=(VERSIONS, Versions("j2", "r1", "p1", "t1")),
+            thresholds=(0.70, 0.65),
+        )
+        report = replace(self.REPORT, baseline=mixed)
+        assert self.differences(sign_off(), mixed, report) == (
+            "signed for judge j1, and not all was decided by it",
+            "signed for threshold 0.7, and not all was decided by it",
         )
 
-    def test_a_run_of_several_versions(self) -> None:
-        mixed = Run("baseline", (VERSIONS, Versions("j2", "r1", "p1", "t1")), (0.70,), ())
-        with pytest.raises(AuditError, match="is one, and the baseline was run with 2; release"):
-            sign_off().check_for(mixed, "abc")
+    def test_what_the_report_withholds_is_not_told(self) -> None:
+        of_few = replace(made.BASELINE, versions=(), thresholds=())
+        report, signed = replace(self.REPORT, baseline=of_few), sign_off(threshold=0.71)
+        assert self.differences(signed, report=report) == (
+            "signed for threshold 0.71, and not all was decided by it",
+        )
