@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from monitor.audit.fields import ALL_NAMES, HINTS, VersionFields, fits
+from monitor.audit.fields import ALL_NAMES, HINTS, SetFields, VersionFields, fits
 from monitor.audit.files import Record, csv_table, parse_json
 from monitor.audit.problems import problem, unknown
 from monitor.settings.kinds import AttributeName
@@ -74,7 +74,8 @@ def _value(path: Path, line: int, name: str, cell: str) -> object:
     if name == "request":
         return parse_json(path, line, cell, name)
     if name == "varies":
-        return cell.split()
+        names = cell.split()
+        return names if fits(names, HINTS[SetFields][name]) else cell
     if name in _TRUE_OR_FALSE:
         return _TRUTHS.get(cell.lower(), cell)
     if name in _NUMBERS and _NUMBER.match(cell):

@@ -45,7 +45,10 @@ RouteName = Annotated[
 ]
 Varied = Annotated[
     list[Literal["expected_ready", "policy", "evidence"]],
-    Meta(description="expected_ready, policy, evidence: those that differ on purpose, or none"),
+    Meta(
+        description="a list of what differs on purpose, out of expected_ready, policy, evidence, "
+        'such as ["policy"] (CSV: the names with a space between them)'
+    ),
 ]
 Attributes = Annotated[
     dict[AttributeName, Label],

@@ -8,7 +8,7 @@ from monitor.audit.model import ProbeSet
 from monitor.errors import AuditError
 
 
-def promote(source: ProbeSet, flips: Iterable[str], *, name: str, version: str) -> ProbeSet:
+def promote(source: ProbeSet, flips: Iterable[str], *, name: str, version: str) -> ProbeSet | None:
     """The pairs that flipped, whole, as a set of their own.
 
     Pairs that are held out never become part of what a router is repaired on: they stay out.
@@ -20,10 +20,12 @@ def promote(source: ProbeSet, flips: Iterable[str], *, name: str, version: str) 
         version: of the new set; name and version together are not the source's.
 
     Returns:
-        The set; its identity is the hash of its content.
+        The set, whose identity is the hash of its content; None if no pair flipped that is not
+        held out.
 
     Raises:
-        AuditError: the source is not synthetic, has not all of these pairs, or nothing is left.
+        AuditError: the source is not synthetic, is what the new set would be called, or has not
+            all of these pairs.
     """
     flipped = set(flips)
     if not source.synthetic:
@@ -37,5 +39,5 @@ def promote(source: ProbeSet, flips: Iterable[str], *, name: str, version: str) 
     held_out = {item.pair for item in source.items if item.held_out}
     items = tuple(item for item in source.items if item.pair in flipped - held_out)
     if not items:
-        raise AuditError("nothing to promote: no pair flipped that is not held out")
+        return None
     return ProbeSet(name, version, synthetic=True, varies=source.varies, items=items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -20,6 +21,7 @@ from monitor.audit.model import ProbeSet
 from monitor.audit.promote import promote
 from monitor.audit.reading import read_results, read_set
 from monitor.audit.render import as_json, html, junit, markdown, terminal
+from monitor.audit.render.words import counted
 from monitor.audit.report import AuditReport
 from monitor.audit.run import audit
 from monitor.audit.sign_off import read_sign_off
@@ -109,6 +111,7 @@ def command(
     outputs = {name: target for name, target in reports.items() if target is not None}
     _check_outputs(outputs.values(), inputs=(pairs, path, candidate, counts, sign_off, from_set))
     _check_promotion(promoted, set_version, from_set)
+    _check_writable(*outputs.values(), *([promoted] if promoted else []))
     settings, today = load_settings(path), _today()
     results = read_results(pairs)
     report = audit(
@@ -121,14 +124,15 @@ def command(
     )
     if counts is not None:
         report = replace(report, training=_training(counts, settings, use_case))
+    if promoted is not None and set_version is not None and not report.excluded:
+        # Before the report is shown: if this fails, no report tells of another exit code.
+        source = _source(results.probe_set, from_set)
+        _promote(report, source, promoted, set_version)
     _show(report, outputs)
     if report.excluded:
         count = len(report.excluded)
         who = "1 pair is" if count == 1 else f"{count:,} pairs are"
         raise AuditError(f"{who} excluded, so nothing is decided")
-    if promoted is not None and set_version is not None:
-        source = _source(results.probe_set, from_set)
-        _promote(report, source, promoted, set_version)
     sys.exit(report.exit_code)
 
 
@@ -160,13 +164,32 @@ def _check_promotion(promoted: Path | None, version: str | None, from_set: Path 
         raise AuditError("--from-set is of --promote alone; leave it out")
 
 
+def _check_writable(*targets: Path) -> None:
+    """Refuse what cannot be written before anything is."""
+    for target in targets:
+        if target == _STDOUT:
+            continue
+        folder = target.parent
+        if target.is_dir():
+            raise AuditError(f"{target}: cannot be written: it is a folder; name a file in it")
+        if not folder.is_dir():
+            raise AuditError(f"{target}: cannot be written: there is no folder {folder}; make it")
+        if not os.access(target if target.exists() else folder, os.W_OK):
+            raise AuditError(f"{target}: cannot be written: permission denied")
+
+
 def _show(report: AuditReport, outputs: Mapping[str, Path]) -> None:
-    """Write the files, and print the table unless a report takes standard output."""
+    """Write the files, JSON last, then print the table or the report that takes its place.
+
+    What fails on the way ends the command with 2, and so leaves no JSON that says otherwise.
+    """
+    for name, target in sorted(
+        outputs.items(), key=lambda one: (one[1] == _STDOUT, one[0] == "json")
+    ):
+        _write(target, _FORMATS[name](report))
     if _STDOUT not in outputs.values():
         terminal_width = None if sys.stdout.isatty() else PIPED_WIDTH
         Console(width=terminal_width, highlight=False).print(terminal.render(report))
-    for name, target in outputs.items():
-        _write(target, _FORMATS[name](report))
 
 
 def _write(target: Path, document: str) -> None:
@@ -190,12 +213,16 @@ def _source(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
 
 
 def _promote(report: AuditReport, source: ProbeSet, target: Path, version: str) -> None:
-    """Make a set of the pairs that flip in either run."""
+    """Make a set of the pairs that flip in either run; one line says what came of it."""
     runs = filter(None, (report.baseline, report.candidate))
     flips = {flip.pair for run in runs for part in run.parts for flip in part.flips}
     made = promote(source, flips, name=source.name, version=version)
+    if made is None:
+        click.echo("nothing to promote: no pair flipped that is not held out", err=True)
+        return
     write_set(target, made)
-    pairs = len({item.pair for item in made.items})
-    click.echo(
-        f"wrote {target}: {pairs} pairs, {made.name} {made.version}, {digest(made)}", err=True
-    )
+    pairs = counted(len({item.pair for item in made.items}), "pair")
+    told = f"wrote {target}: {pairs}, {made.name} {made.version}, {digest(made)}"
+    if any(item.request is None for item in made.items):
+        told += "; without requests it cannot be sent: give the set that was, --from-set SET"
+    click.echo(told, err=True)

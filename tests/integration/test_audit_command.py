@@ -142,8 +142,20 @@ def test_a_signed_candidate_is_approved(run: Run) -> None:
     assert "2026-06-01" in done.out
 
 
-def test_a_sign_off_of_another_release_is_refused(run: Run) -> None:
-    assert "judge" in one_line(run(PAIRS, *SETTINGS, "--sign-off", SIGN_OFF))
+def test_a_signed_candidate_is_green_on_a_build_server(run: Run) -> None:
+    signed = (PAIRS, *SETTINGS, "--candidate", CANDIDATE, "--sign-off", SIGN_OFF)
+    root = ET.fromstring(run(*signed, "--junit", "-").out)
+
+    assert (root.get("failures"), root.get("errors")) == ("0", "0")
+    assert int(root.get("skipped", "0")) > 0
+
+
+def test_for_another_release_nothing_is_signed(run: Run) -> None:
+    done = run(PAIRS, *SETTINGS, "--sign-off", SIGN_OFF)
+
+    assert (done.code, done.err) == (1, "")
+    assert "signed for judge j2, this is j1" in " ".join(done.out.split())
+    assert "5 of 5 requirements are missing" in done.out
 
 
 @pytest.mark.parametrize(
@@ -251,11 +263,27 @@ def test_flips_become_a_set_that_is_not_written_over(run: Run, tmp_path: Path) -
     made = read_set(target)
 
     assert done.code == 1
-    assert done.err == f"wrote {target}: 3 pairs, ten-pairs 2, {digest(made)}\n"
+    assert done.err == (
+        f"wrote {target}: 3 pairs, ten-pairs 2, {digest(made)}; without requests it cannot be"
+        " sent: give the set that was, --from-set SET\n"
+    )
     assert {item.pair for item in made.items} == {"p4", "p5", "n1"}
     before = target.read_bytes()
-    assert "never change" in one_line(run(PAIRS, *SETTINGS, *promote))
+    again = run(PAIRS, *SETTINGS, *promote, "--json", tmp_path / "audit.json")
+    assert "never change" in one_line(again)
+    assert again.out == ""
     assert target.read_bytes() == before
+    assert not (tmp_path / "audit.json").exists()
+
+
+def test_nothing_to_promote_is_no_failure(run: Run, tmp_path: Path) -> None:
+    quiet = EXAMPLES / "stages" / "no_observed_flip.jsonl"
+    promote = ("--promote", tmp_path / "new.jsonl", "--set-version", "2")
+    done = run(quiet, *SETTINGS, *promote, "--json", "-")
+
+    assert done.code == as_json(done)["exit_code"] == 1
+    assert done.err == "nothing to promote: no pair flipped that is not held out\n"
+    assert not (tmp_path / "new.jsonl").exists()
 
 
 def test_a_promoted_set_has_the_requests_of_the_set_it_comes_from(run: Run, tmp_path: Path) -> None:
@@ -264,8 +292,9 @@ def test_a_promoted_set_has_the_requests_of_the_set_it_comes_from(run: Run, tmp_
     ]
     sent, target = written(tmp_path / "set.jsonl", rows), tmp_path / "regressions.jsonl"
     promote = ("--promote", target, "--set-version", "2", "--from-set", sent)
-    run(sent, *SETTINGS, *promote)
+    done = run(sent, *SETTINGS, *promote)
 
+    assert "--from-set" not in done.err
     assert all(item.request for item in read_set(target).items)
     assert "another set" in one_line(run(PAIRS, *SETTINGS, *promote))
 
@@ -293,10 +322,51 @@ def test_nothing_is_promoted_while_pairs_are_excluded(run: Run, tmp_path: Path) 
         ((PAIRS, "--json", "same", "--html", "same"), "choose another name"),
         ((PAIRS, "--json", "no-such-folder/report.json"), "cannot be written"),
         ((PAIRS, "--json", "."), "cannot be written"),
+        (
+            (PAIRS, "--promote", "no-such-folder/new.jsonl", "--set-version", "2"),
+            "cannot be written",
+        ),
+        ((PAIRS, "--promote", "new.jsonl", "--set-version", "1"), "a set never changes"),
     ],
 )
-def test_a_mistake_is_one_line(run: Run, words: tuple[object, ...], told: str) -> None:
-    assert told in one_line(run(*words, *SETTINGS))
+def test_a_mistake_is_one_line_before_anything_is_printed(
+    run: Run, words: tuple[object, ...], told: str
+) -> None:
+    done = run(*words, *SETTINGS)
+
+    assert told in one_line(done)
+    assert done.out == ""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_report_that_cannot_be_written_leaves_no_json(
+    run: Run, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = {one: tmp_path / one for one in FORMATS}
+    options = [word for one, to in targets.items() for word in (f"--{one}", to)]
+    whole = Path.write_text
+
+    def write(path: Path, *words: Any, **more: Any) -> int:
+        if path == targets[name]:
+            raise OSError(28, "No space left on device")
+        return whole(path, *words, **more)
+
+    monkeypatch.setattr(Path, "write_text", write)
+    done = run(PAIRS, *SETTINGS, *options)
+
+    assert "No space left on device" in one_line(done)
+    assert done.out == ""
+    assert not targets["json"].exists()
+
+
+def test_a_folder_that_may_not_be_written_is_told_first(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit.os, "access", lambda path, mode: Path(path) != tmp_path)
+    done = run(PAIRS, *SETTINGS, "--html", tmp_path / "audit.html")
+
+    assert "permission denied" in one_line(done)
+    assert done.out == ""
 
 
 @pytest.mark.parametrize("option", ["--json", "--html", "--markdown", "--junit"])
@@ -342,8 +412,8 @@ def test_a_candidate_that_serves_more_unclear_replies_fails(run: Run, tmp_path: 
 
     assert done.code == 1
     assert "No pair flipped, of 10 compared." in said
-    assert "The candidate is blocked: 1 of 5 requirements are missing." in said
-    assert "not ready, and newly served n1/conversational" in said
+    assert "The candidate is blocked: 1 of 5 requirements is missing." in said
+    assert "not ready, and newly served 7 n1/conversational" in said
     assert "FPR not above 100.0 % FAIL" in said
 
 

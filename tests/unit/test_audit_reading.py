@@ -152,8 +152,8 @@ def test_a_route_that_is_said_counts(tmp_path: Path) -> None:
         ({"axis": "a b"}, "axis: found text; write the name of what is varied"),
         ({"evidence": ""}, "evidence: found text; write text of at most 200"),
         ({"route": "served"}, "route: found text; write auto_serve, human_review or blocked_by"),
-        ({"varies": ["channel"]}, "varies: found a list; write expected_ready, policy, evidence"),
-        ({"varies": "policy"}, "varies: found text; write expected_ready, policy, evidence"),
+        ({"varies": ["channel"]}, "varies: found a list; write a list of what differs on purpose"),
+        ({"varies": "policy"}, "varies: found text; write a list of what differs on purpose"),
         ({"attributes": {}}, "attributes: found an object; write attribute names"),
         ({"attributes": [SECRET]}, "attributes: found a list; write attribute names"),
         ({"attributes": {"channel": 7}}, "attributes.channel: found a whole number; write text"),
@@ -289,3 +289,20 @@ def test_a_file_that_is_too_long(
     path = write_json(tmp_path / name, [set_row()])
     monkeypatch.setattr(files, "MAX_BYTES", 100)
     assert "longer than 0 MiB; split it" in refused(path, read_set)
+
+
+@pytest.mark.parametrize("cell", ["policy,evidence", "policy; evidence", "channel"])
+def test_what_varies_is_separated_by_spaces_in_csv(tmp_path: Path, cell: str) -> None:
+    def of(varies: str) -> Path:
+        path = write_csv(tmp_path / "rows.csv", [result_row(), result_row(variant="b")])
+        head, *rest = path.read_text().splitlines()
+        return write_text(
+            path, "".join([f"{head},varies\n", *(f"{row},{varies}\n" for row in rest)])
+        )
+
+    assert read_results(of("policy evidence")).probe_set.varies == {"policy", "evidence"}
+    assert refused(of(f'"{cell}"')) == (
+        ", line 2, field varies: found text; write a list of what differs on purpose, out of"
+        ' expected_ready, policy, evidence, such as ["policy"] (CSV: the names with a space'
+        " between them)"
+    )

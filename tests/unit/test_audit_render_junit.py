@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from xml.etree import ElementTree as ET
 
 import audit_reports as made
 import pytest
+from audited import sign_off
 
+from monitor.audit.decision import Signed, decide
 from monitor.audit.render import junit
-from monitor.audit.report import AuditReport, Check, Point, Requirement
+from monitor.audit.report import AuditReport, Check, Point, Requirement, SliceLine
 from monitor.core.contract import Verdict
 
 REPORTS = (
@@ -78,9 +81,9 @@ def test_a_flip_says_both_routes() -> None:
     )
 
 
-def test_flips_that_are_not_listed_fail_as_a_whole() -> None:
+def test_flips_of_real_people_decide_nothing() -> None:
     assert cases(made.GUARDED, "regression.flips") == {
-        "no flips by language_variety": "failure",
+        "no flips by language_variety": "skipped",
         "no flips by channel": "skipped",
     }
 
@@ -105,7 +108,6 @@ def test_an_excluded_pair_is_an_error() -> None:
     [
         (Point.PASS, Verdict.PASS, "passed"),
         (Point.FAIL, Verdict.PASS, "failure"),
-        (Point.PASS, Verdict.FAIL, "failure"),
         (Point.FAIL, Verdict.INSUFFICIENT_SUPPORT, "failure"),
         (Point.PASS, Verdict.INSUFFICIENT_SUPPORT, "skipped"),
         (Point.NONE, Verdict.INSUFFICIENT_SUPPORT, "skipped"),
@@ -119,10 +121,79 @@ def test_how_a_check_ends(point: Point, verdict: Verdict | None, expected: str) 
     assert [*cases(report, "regression.checks").values()] == [expected]
 
 
-def test_support_that_is_missing_fails() -> None:
-    found = cases(made.BLOCKED, "regression.checks")
+def test_what_an_interval_says_decides_on_reviewed_data_alone() -> None:
+    for verdict, expected in (
+        (Verdict.PASS, "passed"),
+        (Verdict.FAIL, "failure"),
+        (Verdict.INSUFFICIENT_SUPPORT, "failure"),
+    ):
+        check = replace(made.CHECKS[0], point=Point.NONE, verdict=verdict)
+        reviewed = replace(with_check(check), synthetic=False)
 
-    assert found["support TPR language_variety=conversational"] == "failure"
+        assert [*cases(with_check(check), "regression.checks").values()] == ["skipped"]
+        assert [*cases(reviewed, "regression.checks").values()] == [expected]
+
+
+def test_support_decides_on_reviewed_data_and_never_on_what_is_held_out() -> None:
+    name = "support TPR language_variety=conversational"
+
+    assert cases(made.BLOCKED, "regression.supports") == {name: "skipped"}
+    assert cases(made.GUARDED, "regression.supports") == {name: "failure"}
+    (part,) = made.GUARDED.baseline.parts
+    run = replace(made.BASELINE, parts=(part, replace(part, name="held_out")))
+    assert cases(replace(made.GUARDED, baseline=run), "held_out.supports") == {name: "skipped"}
+
+
+@pytest.mark.parametrize("report", [made.APPROVED, made.BLOCKED, made.HELD_OUT, made.GUARDED])
+@pytest.mark.parametrize("point", Point)
+@pytest.mark.parametrize("verdict", [*Verdict, None])
+@pytest.mark.parametrize("met", [True, False])
+def test_it_is_approved_exactly_if_nothing_fails(
+    report: AuditReport, point: Point, verdict: Verdict | None, met: bool
+) -> None:
+    check = replace(made.CHECKS[0], point=point, verdict=verdict)
+    support = replace(made.PART.supports[0], met=met)
+    whole = SliceLine("", "", made.SLICES[0].rates)
+    parts = tuple(
+        replace(part, slices=(whole,), checks=(check,), supports=(support,))
+        for part in report.judged.parts
+    )
+    run = replace(report.judged, parts=parts)
+    decision = decide(run, synthetic=report.synthetic, signed=Signed(sign_off(), date.min))
+    root = ET.fromstring(junit.render(replace(report, baseline=run, decision=decision)))
+
+    fails = root.get("failures") != "0" or root.get("errors") != "0"
+    assert fails is not decision.approved
+
+
+@pytest.mark.parametrize("report", [made.APPROVED, made.GUARDED])
+def test_some_of_these_are_approved(report: AuditReport) -> None:
+    (part,) = report.judged.parts
+    part = replace(
+        part,
+        slices=(SliceLine("", "", made.SLICES[0].rates),),
+        checks=(replace(made.CHECKS[0], point=Point.PASS, verdict=Verdict.PASS),),
+        supports=(replace(made.PART.supports[0], met=True),),
+    )
+    run = replace(report.judged, parts=(part,))
+
+    assert decide(run, synthetic=report.synthetic, signed=Signed(sign_off(), date.min)).approved
+
+
+def test_nothing_is_said_of_a_number_that_is_not_there() -> None:
+    check = replace(
+        made.CHECKS[0], name="fpr_not_above_baseline", against="complement", limit=None, value=None
+    )
+    check = replace(check, lower=None, upper=None, point=Point.NONE, verdict=None)
+    root = ET.fromstring(junit.render(with_check(check)))
+    (case,) = root.findall("./testsuite[@name='slicewatch.audit.regression.checks']/testcase")
+
+    assert case.get("name") == (
+        "fpr_not_above_baseline language_variety=conversational against all others"
+    )
+    assert case[0].get("message") == (
+        "FPR not above baseline, which is not known; the point is withheld, or there is none"
+    )
 
 
 def test_it_says_of_what_it_is() -> None:

@@ -6,8 +6,10 @@ import re
 from dataclasses import replace
 
 import audit_reports as made
+import pytest
 
 from monitor.audit.render import markdown
+from monitor.audit.report import Point
 
 
 def headings(text: str) -> list[str]:
@@ -18,10 +20,14 @@ def test_the_decision_comes_first_and_details_are_folded() -> None:
     short, _, folded = markdown.render(made.BLOCKED).partition("<details>")
 
     assert short.startswith("## \u274c Matched-pair audit of ten-pairs 1: BLOCKED\n")
-    assert headings(short) == ["Release decision", "Flips", "Contract checks"]
-    assert {"Slices by language\\_variety", "Support", "Calibration", "Other thresholds"} <= set(
-        headings(folded)
-    )
+    assert headings(short) == ["Release decision", "Flips", "Contract checks that fail"]
+    assert {
+        "Contract checks",
+        "Slices by language\\_variety",
+        "Support",
+        "Calibration",
+        "What to try",
+    } <= set(headings(folded))
     assert folded.endswith("\n</details>\n")
     assert f"- content hash: {made.BLOCKED.digest}" in folded
 
@@ -37,7 +43,7 @@ def test_a_candidate_and_excluded_pairs_are_in_the_short_part() -> None:
 def test_what_is_held_out_is_folded() -> None:
     short, _, folded = markdown.render(made.HELD_OUT).partition("<details>")
 
-    assert "Held-out" not in short
+    assert "### Held-out" not in short
     assert "Held-out part: Flips" in headings(folded)
 
 
@@ -66,3 +72,55 @@ def test_text_is_neither_markup_nor_a_mention_nor_a_table() -> None:
     assert line.startswith(
         r"| a\|b<br># @<!-- -->team \[x\](y) &lt;b&gt; \`c\` \*\*d\*\* \$e\$ \~f\~ ! | ready |"
     )
+
+
+def with_flips(count: int, name: str = "p{}") -> str:
+    flips = tuple(made.flip(name.format(n), True, 0.78, 0.67) for n in range(count))
+    part = replace(made.PART, flips=flips, pairs=count)
+    names = tuple(flip.pair for flip in flips)
+    comparison = replace(made.COMPARED.comparison, still_failing=names)  # type: ignore[type-var]
+    runs = (replace(run, parts=(part,)) for run in (made.BASELINE, made.CANDIDATE))
+    baseline, candidate = runs
+    return markdown.render(
+        replace(made.COMPARED, baseline=baseline, candidate=candidate, comparison=comparison)
+    )
+
+
+def test_two_thousand_flips_are_counted_and_fit_a_comment() -> None:
+    said = with_flips(2000)
+
+    assert len(said) < 65_536
+    assert "<details>" in said
+    assert headings(said.partition("<details>")[0]) == [
+        "Release decision", "Flips", "Contract checks that fail", "Candidate and baseline"
+    ]  # fmt: skip
+    assert said.partition("<details>")[0].count("conversational held\\_back") == 50
+    assert "1,950 more rows: the full report has them (--html, --json)." in said
+    assert "3 flips" not in said
+    assert "2,000 flips in 2,000 compared pairs." in said
+    assert "| still failing | 2,000 |" in said
+    assert "... (cut here)" in said
+
+
+@pytest.mark.parametrize("name", ["{:<>200}", "@{:@>199}", "{:\U0001f600>200}"])
+def test_details_go_first_and_whatever_names_there_are_it_fits(name: str) -> None:
+    said = with_flips(2000, name)
+
+    assert len(said.encode("utf-16-le")) // 2 < 65_536
+    assert "<details>" not in said
+    assert "too long for here" in said
+    assert headings(said)[0] == "Release decision"
+    assert "2,000 flips in 2,000 compared pairs." in said
+
+
+def test_only_checks_that_fail_are_unfolded() -> None:
+    kept = replace(made.CHECKS[1], point=Point.PASS)
+    part = replace(made.PART, checks=(made.CHECKS[0], kept))
+    text = markdown.render(replace(made.BLOCKED, baseline=replace(made.BASELINE, parts=(part,))))
+    short, _, folded = text.partition("<details>")
+
+    assert "TPR gap" in short
+    assert "FPR gap" not in short
+    assert "FPR gap" in folded
+    quiet = markdown.render(made.APPROVED).partition("<details>")[0]
+    assert "### Contract checks that fail\n\nNone.\n" in quiet

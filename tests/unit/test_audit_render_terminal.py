@@ -11,7 +11,8 @@ import audit_reports as made
 from rich.console import Console
 
 from monitor.audit.render import terminal
-from monitor.audit.report import AuditReport, Point
+from monitor.audit.report import AuditReport, CalibrationLine, Point, Requirement, SliceLine
+from monitor.core.contract import Verdict
 
 
 def text(report: AuditReport, width: int = 110) -> str:
@@ -41,7 +42,7 @@ def test_flips_are_first_and_the_decision_is_last() -> None:
         "Support",
         "Calibration",
         "Intersections: channel+language_variety",
-        "Other thresholds",
+        "Other thresholds, by language_variety",
         "Candidate and baseline",
         "Slices of both",
         "The baseline's flips",
@@ -91,7 +92,7 @@ def test_a_flip_of_the_evidence_gate_says_who_did_not_pass_it() -> None:
 def test_the_counts_of_an_axis() -> None:
     (line,) = section("Flips by axis", made.BLOCKED).splitlines()[-1:]
 
-    assert line == "language_variety 10 3 3 0 0 judge_or_route/judge_score: 3 0.25 "
+    assert line == "language_variety 10 3 3 0 0 judge_or_route/judge_score: 3 0.25"
 
 
 def test_rates_have_their_interval_and_what_they_rest_on() -> None:
@@ -111,22 +112,110 @@ def test_a_check_says_what_the_point_and_what_the_interval_says() -> None:
 
     for name, numbers in (("TPR", "33.3 FAIL -17.2 to 67.4"), ("FPR", "25.0 FAIL -28.1 to 69.9")):
         assert (
-            f"language_variety conversational {name} gap at most {numbers} INSUFFICIENT \n"
-            " against formal 10.0 points SUPPORT \n"
+            f"language_variety conversational {name} gap at most {numbers} INSUFFICIENT\n"
+            " against formal 10.0 points SUPPORT\n"
         ) in f"{found}\n"
 
 
 def test_a_gap_between_other_pairs_is_said_to_be_one() -> None:
     check = replace(made.CHECKS[0], against="complement", matched=False)
     part = replace(made.PART, checks=(check,))
-    said = section(
-        "Contract checks", replace(made.BLOCKED, baseline=replace(made.BASELINE, parts=(part,)))
+    run = replace(made.BASELINE, parts=(part,))
+    synthetic = section("Contract checks", replace(made.BLOCKED, baseline=run))
+    reviewed = section("Contract checks", replace(made.GUARDED, baseline=run))
+
+    assert "against all" in synthetic
+    assert "(no pair" in synthetic
+    assert "over the pairs that hold both sides" in synthetic
+    assert "(other pairs)" in reviewed
+    assert "also one between other requests" in " ".join(reviewed.split())
+    assert "other requests" not in section("Contract checks", made.GUARDED)
+
+
+def test_none_beside_a_verdict_is_explained() -> None:
+    check = replace(made.CHECKS[0], point=Point.NONE, value=None, verdict=Verdict.PASS)
+    run = replace(made.BASELINE, parts=(replace(made.PART, checks=(check,)),))
+
+    for report, why in ((made.BLOCKED, "No pair holds both sides"), (made.GUARDED, "withheld")):
+        assert why in section("Contract checks", replace(report, baseline=run))
+    assert "NONE" not in section("Contract checks", made.BLOCKED)
+
+
+def test_rows_that_say_nothing_are_left_out() -> None:
+    hidden = "language_variety=__other__"
+    part = replace(
+        made.GUARDED.baseline.parts[0],
+        slices=(*made.SLICES, SliceLine(made.VARIETY, hidden, {}, {}, made.NEEDED)),
+        calibration=(
+            *made.PART.calibration,
+            CalibrationLine(hidden, "no score", 0, None, sufficient=False),
+        ),
+    )
+    said = text(replace(made.GUARDED, baseline=replace(made.BASELINE, parts=(part,))))
+
+    assert "__other__" not in said
+    assert "no score" not in said
+    assert said.count("What has nothing that may be shown is left out.") == 3
+
+
+def test_the_verdict_and_the_counts_come_first_and_last_there_is_a_sentence() -> None:
+    lines = text(made.COMPARED).splitlines()
+    assert lines[1:3] == [
+        "BLOCKED. The candidate is blocked: 4 of 5 requirements are missing.",
+        "Regression part: no flip in 10 compared pairs.",
+    ]
+    guarded = text(made.GUARDED).splitlines()
+    assert guarded[2] == "Regression part: 400+ compared pairs, whose flips are not listed."
+    assert guarded[-1] == "BLOCKED. The baseline is blocked: 5 of 5 requirements are missing."
+
+
+def test_no_line_ends_in_blanks() -> None:
+    for report in (made.BLOCKED, made.COMPARED, made.GUARDED, made.EXCLUDED, made.HELD_OUT):
+        assert not [line for line in text(report).splitlines() if line != line.rstrip()]
+
+
+def test_flips_say_what_the_reference_is() -> None:
+    assert "reference = formal: the contract's" in section("Flips", made.BLOCKED)
+    assert "reference =" not in section("Flips", made.COMPARED)
+
+
+def test_of_many_thresholds_those_around_the_current_one_are_shown() -> None:
+    lines = tuple(
+        replace(made.PART.what_if[1], threshold=n / 100, current=n == 70) for n in range(100)
+    )
+    part = replace(made.PART, what_if=lines)
+    report = replace(made.BLOCKED, baseline=replace(made.BASELINE, parts=(part,)))
+    said = section("Other thresholds, by language_variety", report)
+
+    assert re.findall(r"^(\d\.\d\d)", said, re.MULTILINE) == [f"0.{n}" for n in range(65, 76)]
+    assert "The 11 nearest to what decided, of 100; the JSON report has all." in said
+
+
+def test_one_is_not_several() -> None:
+    part = replace(made.QUIET, pairs=1)
+    missing = [one for one in Requirement if one is not Requirement.OWNER]
+    report = replace(
+        made.BLOCKED,
+        baseline=replace(made.BASELINE, parts=(part,)),
+        decision=made.decision(*missing),
     )
 
-    assert "against all" in said
-    assert "(other pairs)" in said
-    assert "says nothing of how a wording is treated" in " ".join(said.split())
-    assert "wording" not in section("Contract checks", made.BLOCKED)
+    assert "1 of 5 requirements is missing." in text(report)
+    assert "no flip in 1 compared pair." in text(report)
+    assert "1 pair in the regression part" in text(report)
+
+
+def test_what_is_held_out_is_compared_apart() -> None:
+    held_out = replace(made.COMPARED.comparison, repaired=("h1",))  # type: ignore[type-var]
+    parts = (made.QUIET, replace(made.QUIET, name="held_out"))
+    report = replace(
+        made.COMPARED,
+        candidate=replace(made.CANDIDATE, parts=parts),
+        held_out_comparison=held_out,
+    )
+
+    assert "repaired 1 h1" in section("Held-out part: Candidate and baseline", report)
+    assert "h1" not in section("Candidate and baseline", report)
 
 
 def test_a_level_is_in_per_cent_and_a_missing_one_is_said() -> None:
@@ -138,16 +227,16 @@ def test_a_level_is_in_per_cent_and_a_missing_one_is_said() -> None:
         "Contract checks", replace(made.BLOCKED, baseline=replace(made.BASELINE, parts=(part,)))
     ).splitlines()[-2:-1]
 
-    assert line == "language_variety conversational TPR at least - NONE - - "
+    assert line == "language_variety conversational TPR at least - NONE - -"
 
 
 def test_a_band_without_replies_is_absent_and_not_nought() -> None:
     said = section("Calibration", made.BLOCKED)
     lines = [line.removeprefix("language_variety ") for line in said.splitlines()]
 
-    assert "conversational 0.70 to 0.90 3 100.0 % (43.8-100.0 %) insufficient " in lines
-    assert "conversational 0.90 and above 0 absent - " in lines
-    assert "formal 0.90 and above 1 100.0 % (20.6-100.0 %) insufficient " in lines
+    assert "conversational 0.70 to 0.90 3 100.0 % (43.8-100.0 %) insufficient" in lines
+    assert "conversational 0.90 and above 0 absent -" in lines
+    assert "formal 0.90 and above 1 100.0 % (20.6-100.0 %) insufficient" in lines
 
 
 def test_why_a_guarded_band_is_not_there_is_not_said() -> None:
@@ -164,7 +253,7 @@ def test_guarded_numbers_are_whole_and_bands_have_a_lower_edge() -> None:
 
 
 def test_another_threshold_is_a_look_back() -> None:
-    said = section("Other thresholds", made.BLOCKED)
+    said = section("Other thresholds, by language_variety", made.BLOCKED)
 
     assert "not a forecast" in said.replace("\n", " ")
     assert "0.70 (now) 3 formal 83.3 % 33.3 25.0" in said
@@ -174,9 +263,9 @@ def test_a_candidate_is_compared_and_both_are_named() -> None:
     said = section("Candidate and baseline", made.COMPARED)
 
     assert "Regression repaired on synthetic pairs, not validated for release." in said
-    assert "repaired n1, p4, p5" in said
-    assert "still failing none" in said
-    assert "not ready, and newly served n2/formal" in said
+    assert "repaired 3 n1, p4, p5" in said
+    assert "still failing 0 none" in said
+    assert "not ready, and newly served 1 n2/formal" in said
     assert "judge j2, rubric r1, policy p1, router t1" in text(made.COMPARED)
     assert "p4 ready" in section("The baseline's flips", made.COMPARED)
 

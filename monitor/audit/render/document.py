@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from monitor.audit.render import parts, training
-from monitor.audit.render.sections import Cell, Document, Section, Tone, mark, table
+from monitor.audit.render.sections import Brief, Cell, Document, Section, Tone, mark, table
 from monitor.audit.render.words import (
     METRICS,
     NOTHING,
     PARTS,
     Numbers,
+    counted,
     number,
     printable,
     several,
@@ -39,6 +40,7 @@ def document(report: AuditReport) -> Document:
         word=word,
         tone=tone,
         verdict=verdict(report),
+        counts=_counts(report),
         banner=SYNTHETIC_SENTENCE if report.synthetic else "",
         facts=tuple((name, printable(value)) for name, value in _facts(report)),
         sections=tuple(_sections(report)),
@@ -57,16 +59,30 @@ def verdict(report: AuditReport) -> str:
     decision = report.decision
     if decision is None:
         return (
-            f"No release decision: {_pairs(len(report.excluded))} excluded; repair the set first."
+            f"No release decision: {counted(len(report.excluded), 'pair')} excluded;"
+            " repair the set first."
         )
     if decision.approved:
         return f"The {report.judged.title} is approved: all requirements are met."
     missing, of = len(decision.missing), len(decision.requirements)
-    return f"The {report.judged.title} is blocked: {missing} of {of} requirements are missing."
+    are = "is" if missing == 1 else "are"
+    return f"The {report.judged.title} is blocked: {missing} of {of} requirements {are} missing."
 
 
-def _pairs(count: int) -> str:
-    return "1 pair" if count == 1 else f"{count:,} pairs"
+def _counts(report: AuditReport) -> str:
+    """How many flips there are, part by part."""
+    numbers = _numbers(report)
+    return " ".join(_flips(part, numbers) for part in report.judged.parts)
+
+
+def _flips(part: Part, numbers: Numbers) -> str:
+    name = PARTS[part.name]
+    if part.flips_withheld:
+        return (
+            f"{name}: {numbers.counted(part.pairs, 'compared pair')}, whose flips are not listed."
+        )
+    flips = counted(len(part.flips), "flip") if part.flips else "no flip"
+    return f"{name}: {flips} in {numbers.counted(part.pairs, 'compared pair')}."
 
 
 def _facts(report: AuditReport) -> Iterator[tuple[str, str]]:
@@ -79,12 +95,12 @@ def _facts(report: AuditReport) -> Iterator[tuple[str, str]]:
         yield f"{run.title}: versions", "; ".join(map(versions, run.versions)) or NOTHING
         yield f"{run.title}: thresholds", ", ".join(map(number, run.thresholds)) or NOTHING
     yield "compared", "; ".join(_size(part, _numbers(report)) for part in report.judged.parts)
-    yield "excluded", _pairs(len(report.excluded)) if report.excluded else "no pair"
+    yield "excluded", counted(len(report.excluded), "pair") if report.excluded else "no pair"
     yield "smallest cell shown", f"{report.k:,}"
 
 
 def _size(part: Part, numbers: Numbers) -> str:
-    return f"{numbers.support(part.pairs)} pairs in the {PARTS[part.name].lower()}"
+    return f"{numbers.counted(part.pairs, 'pair')} in the {PARTS[part.name].lower()}"
 
 
 def _numbers(report: AuditReport) -> Numbers:
@@ -99,11 +115,14 @@ def _sections(report: AuditReport) -> Iterator[Section]:
     yield from parts.sections(regression, numbers)
     if report.candidate is not None:
         if report.comparison is not None:
-            yield _comparison(report.comparison)
+            yield _comparison(report.comparison, "Candidate and baseline")
         yield _side_by_side(report.baseline, report.candidate, numbers)
-        yield parts.flips(report.baseline.parts[0], "The baseline's flips")
+        yield parts.flips(report.baseline.parts[0], "The baseline's flips", Brief.NOTHING)
     for part in others:
-        yield from parts.sections(part, numbers, f"{PARTS[part.name]}: ")
+        prefix = f"{PARTS[part.name]}: "
+        yield from parts.sections(part, numbers, prefix)
+        if report.held_out_comparison is not None:
+            yield _comparison(report.held_out_comparison, f"{prefix}Candidate and baseline")
     if report.training is not None:
         yield from training.sections(report.training)
 
@@ -111,10 +130,11 @@ def _sections(report: AuditReport) -> Iterator[Section]:
 def _excluded(report: AuditReport) -> Section:
     note = "Not compared; while there is any, no release decision is made."
     rows = ((one.pair, one.reason) for one in report.excluded)
-    return Section("Excluded pairs", (note,), table("pair|why, and what to do", rows), short=True)
+    found = table("pair|why, and what to do", rows)
+    return Section("Excluded pairs", (note,), found, Brief.ALL)
 
 
-def _comparison(comparison: Comparison) -> Section:
+def _comparison(comparison: Comparison, title: str) -> Section:
     lines = (
         ("repaired", comparison.repaired, Tone.GOOD),
         ("still failing", comparison.still_failing, Tone.BAD),
@@ -123,13 +143,14 @@ def _comparison(comparison: Comparison) -> Section:
         ("not ready, and newly served", comparison.newly_served, Tone.BAD),
     )
     rows = (
-        (name, Cell(several(pairs), tone if pairs else Tone.PLAIN)) for name, pairs, tone in lines
+        (name, f"{len(pairs):,}", Cell(several(pairs), tone if pairs else Tone.PLAIN))
+        for name, pairs, tone in lines
     )
     return Section(
-        "Candidate and baseline",
+        title,
         (comparison.sentence,) if comparison.sentence else (),
-        table("on the same pairs|which", rows),
-        short=True,
+        table("on the same pairs|how many|which", rows),
+        Brief.ALL,
     )
 
 
@@ -170,4 +191,4 @@ def _decision(report: AuditReport) -> Section:
         for line in lines
     )
     columns = "requirement|state|by|on|why"
-    return Section("Release decision", (verdict(report),), table(columns, rows), short=True)
+    return Section("Release decision", (verdict(report),), table(columns, rows), Brief.ALL)

@@ -1,8 +1,17 @@
 """The report as JUnit XML, which build servers show as tests.
 
-One test case stands for each requirement, check, support check, flip and excluded pair. What the
-data cannot decide is skipped; what is wrong is a failure; a pair that could not be compared is an
-error.
+One test case stands for each requirement, check, support check, flip and excluded pair. What keeps
+a release from being approved is a failure, a pair that could not be compared an error; what the
+data cannot decide, and what only describes, is skipped. So without failure and error it is
+approved, and otherwise not:
+
+=====================  ===============================  =========================================
+case                   synthetic set                    reviewed data of real people
+=====================  ===============================  =========================================
+flip, axis with flips  failure                          skipped: counted, and decides nothing
+check                  failure where the point fails    also where the interval does not pass
+support missing        skipped: signed for, elsewhere   failure; in the held-out part skipped
+=====================  ===============================  =========================================
 """
 
 from __future__ import annotations
@@ -15,6 +24,7 @@ from monitor.audit.render import words
 from monitor.audit.render.words import CHECKS, METRICS, Numbers, printable
 from monitor.audit.report import (
     FLIP_SENTENCE,
+    HELD_OUT,
     SYNTHETIC_SENTENCE,
     AuditReport,
     Check,
@@ -25,7 +35,7 @@ from monitor.audit.report import (
     ShownFlip,
     SupportCheck,
 )
-from monitor.core.contract import Verdict
+from monitor.core.contract import COMPLEMENT, Verdict
 
 _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
 
@@ -66,7 +76,9 @@ def _suites(report: AuditReport) -> Iterator[tuple[str, Iterable[_Case]]]:
         yield "excluded", (_Case(e.pair, _ERROR, "excluded", e.reason) for e in report.excluded)
     for part in report.judged.parts:
         yield f"{part.name}.flips", _flips(part)
-        yield f"{part.name}.checks", _checks(part, numbers)
+        yield f"{part.name}.checks", (_check(one, numbers, report.synthetic) for one in part.checks)
+        decides = not report.synthetic and part.name != HELD_OUT
+        yield f"{part.name}.supports", (_support(one, numbers, decides) for one in part.supports)
 
 
 def _requirements(decision: Decision | None) -> Iterator[_Case]:
@@ -93,33 +105,37 @@ def _exact(counts: FlipCounts) -> _Case:
     """An axis as a whole; its flips are cases of their own."""
     flips = counts.flips + counts.at_gate
     name = f"no flips by {counts.by}"
-    return _Case(name, _FAILURE, "flips", f"{flips:,} flips") if flips else _Case(name)
+    if not flips:
+        return _Case(name)
+    return _Case(name, _FAILURE, "flips", words.counted(flips, "flip"))
 
 
 def _withheld(counts: FlipCounts) -> _Case:
-    """Where no flip is listed, few of them cannot be told from none."""
+    """Where no flip is listed, few of them cannot be told from none, and none of them decides."""
     name, flips = f"no flips by {counts.by}", max(counts.flips, counts.at_gate)
     if not flips:
         return _Case(name, _SKIPPED, "", "too few comparisons or flips to be shown")
-    return _Case(name, _FAILURE, "flips", f"at least {flips:,} flips, counted and not listed")
+    message = f"at least {flips:,} pairs flipped: cases to investigate, which decide no release"
+    return _Case(name, _SKIPPED, "", message)
 
 
-def _checks(part: Part, numbers: Numbers) -> Iterator[_Case]:
-    for check in part.checks:
-        yield _check(check, numbers)
-    for support in part.supports:
-        yield _support(support, numbers)
-
-
-def _check(check: Check, numbers: Numbers) -> _Case:
-    against = f" against {check.against}" if check.against else ""
-    name = f"{check.name} {check.slice or words.ALL}{against}"
+def _check(check: Check, numbers: Numbers, synthetic: bool) -> _Case:
+    name = f"{check.name} {_slice(check.slice)}"
+    if check.against:
+        name += f" against {_slice(check.against)}"
     message = _explained(check, numbers)
-    if Point.FAIL is check.point or check.verdict is Verdict.FAIL:
+    undecided = check.point is Point.NONE
+    kept = check.verdict in (Verdict.PASS, None)
+    if check.point is Point.FAIL or not (kept or synthetic):
         return _Case(name, _FAILURE, check.name, message)
-    if check.point is Point.NONE or check.verdict is Verdict.INSUFFICIENT_SUPPORT:
+    if not kept or (undecided and (synthetic or check.verdict is None)):
         return _Case(name, _SKIPPED, "", message)
     return _Case(name)
+
+
+def _slice(text: str) -> str:
+    """A slice with its attribute names, which a case is known by from run to run."""
+    return words.slice_name(text) if text in ("", COMPLEMENT) else text
 
 
 def _explained(check: Check, numbers: Numbers) -> str:
@@ -127,18 +143,33 @@ def _explained(check: Check, numbers: Numbers) -> str:
     write = numbers.points if gap else numbers.rate
     bounds = numbers.points_interval if gap else numbers.interval
     unit = " points" if gap else ""
-    interval = check.verdict.value if check.verdict is not None else words.NOTHING
-    return (
-        f"{CHECKS[check.name]} {write(check.limit)}{unit}: {write(check.value)}{unit}"
-        f" ({check.point.value} by the point), interval {bounds(check.lower, check.upper)}{unit}"
-        f" ({interval} by the interval)"
-    )
+    limit = "which is not known" if check.limit is None else f"{write(check.limit)}{unit}"
+    said = [f"{CHECKS[check.name]} {limit}", _by_point(check, f"{write(check.value)}{unit}")]
+    if check.lower is not None and check.upper is not None:
+        said.append(f"the interval is {bounds(check.lower, check.upper)}{unit}")
+    if check.verdict is not None:
+        said.append(f"by the interval: {check.verdict.value.replace('_', ' ')}")
+    return "; ".join(said)
 
 
-def _support(check: SupportCheck, numbers: Numbers) -> _Case:
-    name = f"support {METRICS[check.metric]} {check.slice or words.ALL}"
-    message = f"{numbers.support(check.support)}, and {check.needed:,} are needed"
-    return _Case(name) if check.met else _Case(name, _FAILURE, "support", message)
+def _by_point(check: Check, value: str) -> str:
+    if check.value is None:
+        return "the point is withheld, or there is none"
+    if check.point is Point.NONE:
+        return f"the point is {value}, which decides nothing"
+    return f"the point is {value}: {check.point.value}"
+
+
+def _support(check: SupportCheck, numbers: Numbers, decides: bool) -> _Case:
+    name = f"support {METRICS[check.metric]} {_slice(check.slice)}"
+    if check.met:
+        return _Case(name)
+    support = numbers.support(check.support)
+    found = "too few to be shown" if support == words.NOTHING else f"{support} found"
+    message = f"{check.needed:,} needed, {found}"
+    if decides:
+        return _Case(name, _FAILURE, "support", message)
+    return _Case(name, _SKIPPED, "", f"{message}; it decides nothing here")
 
 
 def _suite(name: str, cases: list[_Case], report: AuditReport) -> ET.Element:

@@ -1,52 +1,105 @@
-"""The report for a pull request: the decision, flips and checks; all else is folded."""
+"""The report for a pull request: the decision, flips and what fails; all else is folded.
+
+GitHub refuses a comment of more than 65,536 characters, so a long report is cut: the folded
+details go first, then the rows that stand unfolded.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from monitor.audit.render.document import document
-from monitor.audit.render.sections import Document, Section, Table, Tone
+from monitor.audit.render.sections import Brief, Document, Section, Table, Tone
+from monitor.audit.render.words import counted
 from monitor.audit.report import AuditReport
+
+MAX_BYTES = 65_000
+"""Of UTF-8: fewer than 65,536 characters, however they are counted."""
+MAX_ROWS = 50
+"""Of a table as many are written; the others are counted."""
+_MAX_CELL = 500
+_SIZES = ((MAX_ROWS, True), (MAX_ROWS, False), (10, False))
+"""Rows of a table, and whether with details: the first that fits is taken."""
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
 _SYMBOLS = {Tone.GOOD: "\u2705 ", Tone.BAD: "\u274c ", Tone.UNSURE: "\u26a0\ufe0f ", Tone.PLAIN: ""}
+_FULL = "the full report has them (--html, --json)"
 
 
 def render(report: AuditReport) -> str:
-    """Markdown as GitHub and GitLab show it."""
-    return "\n".join(_lines(document(report))) + "\n"
+    """Markdown as GitHub and GitLab show it, of at most :data:`MAX_BYTES`."""
+    found = document(report)
+    for rows, details in _SIZES:
+        text = _text((*_short(found, rows), *(_details(found) if details else _no_details())))
+        if len(text.encode()) <= MAX_BYTES:
+            return text
+    return _text((*_heading(found), *_section(found.decision, MAX_ROWS), *_no_details()))
 
 
-def _lines(found: Document) -> Iterator[str]:
+def _text(lines: Sequence[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def _heading(found: Document) -> Iterator[str]:
     yield f"## {_SYMBOLS[found.tone]}{_plain(found.title)}: {found.word}"
     if found.banner:
         yield f"\n> **SYNTHETIC. {found.banner}**"
+    yield f"\n{_plain(found.counts)}"
+
+
+def _short(found: Document, rows: int) -> Iterator[str]:
+    """What stands unfolded."""
+    yield from _heading(found)
     for section in (found.decision, *found.sections):
-        if section.short:
-            yield from _section(section)
+        if section.brief is Brief.ALL:
+            yield from _section(section, rows)
+        elif section.brief is Brief.FAILING:
+            yield from _section(_failing(section), rows)
+
+
+def _failing(section: Section) -> Section:
+    failing = section.table.failing() if section.table is not None else None
+    title = f"{section.title} that fail"
+    if failing is None or not failing.rows:
+        return Section(title, ("None.",))
+    return replace(section, title=title, notes=(), table=failing)
+
+
+def _details(found: Document) -> Iterator[str]:
     yield "\n<details><summary>Versions, rates, support, calibration, what to try</summary>\n"
-    yield from (f"- {_plain(name)}: {_plain(value)}" for name, value in found.facts)
+    yield from (f"- {_plain(name)}: {_cell(value)}" for name, value in found.facts)
     for section in found.sections:
-        if not section.short:
-            yield from _section(section)
+        if section.brief is not Brief.ALL:
+            yield from _section(section, MAX_ROWS)
     yield "\n</details>"
 
 
-def _section(section: Section) -> Iterator[str]:
+def _no_details() -> Iterator[str]:
+    yield f"\nVersions, rates, support and calibration are too long for here: {_FULL}."
+
+
+def _section(section: Section, rows: int) -> Iterator[str]:
     yield f"\n### {_plain(section.title)}"
     for note in section.notes:
         yield f"\n{_plain(note)}"
     if section.table is not None:
         yield ""
-        yield from _table(section.table)
+        yield from _table(section.table, rows)
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: Table, rows: int) -> Iterator[str]:
     yield f"| {' | '.join(map(_plain, table.columns))} |"
     yield "|---" * len(table.columns) + "|"
-    for row in table.rows:
-        yield f"| {' | '.join(_SYMBOLS[cell.tone] + _plain(cell.text) for cell in row)} |"
+    for row in table.rows[:rows]:
+        yield f"| {' | '.join(_SYMBOLS[cell.tone] + _cell(cell.text) for cell in row)} |"
+    if len(table.rows) > rows:
+        yield f"\n{counted(len(table.rows) - rows, 'more row')}: {_FULL}."
+
+
+def _cell(text: str) -> str:
+    return _plain(text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]} ... (cut here)")
 
 
 def _plain(text: str) -> str:

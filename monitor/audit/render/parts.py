@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from monitor.audit.render import words
-from monitor.audit.render.sections import Cell, Section, Tone, mark, table
+from monitor.audit.render.sections import Brief, Cell, Section, Tone, mark, table
 from monitor.audit.render.words import CHECKS, METRICS, NOTHING, TRIALS, Numbers
 from monitor.audit.report import (
     FLIP_SENTENCE,
@@ -32,6 +32,13 @@ _TONES = {
     None: Tone.PLAIN,
 }
 FLIPS = "Flips"
+_THRESHOLDS = 11
+"""Of other thresholds as many are shown, those nearest to what decided; JSON has all."""
+_NAMED = 5
+"""Of reference variants as many are named."""
+_NAMES = 3
+"""The first columns of a calibration table: attribute, slice and band."""
+Row = tuple[str | Cell, ...]
 _RATES = (Metric.SELECTION, Metric.TPR, Metric.FPR)
 
 
@@ -45,7 +52,8 @@ def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[Section
     """
     for one in _all(part, numbers):
         if one.table is not None or one.title == FLIPS:
-            yield Section(prefix + one.title, one.notes, one.table, one.short and not prefix)
+            brief = Brief.NOTHING if prefix else one.brief
+            yield Section(prefix + one.title, one.notes, one.table, brief)
 
 
 def _all(part: Part, numbers: Numbers) -> Iterator[Section]:
@@ -73,20 +81,32 @@ def _by_group(lines: Iterable[SliceLine], *, joint: bool) -> dict[str, list[Slic
     return found
 
 
-def flips(part: Part, title: str = FLIPS) -> Section:
+def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> Section:
     """Every flip with both routes; of people none is listed."""
     if part.flips_withheld:
         nobody = "Reviewed data of real people: flips are counted below, and listed nowhere."
-        return Section(title, (nobody, FLIP_SENTENCE), short=True)
+        return Section(title, (nobody, FLIP_SENTENCE), brief=brief)
     found = table(
         "pair|expected|reference|compared with it|what happened|stage/cause",
         map(_flip, part.flips),
     )
-    none = () if part.flips else (f"No pair flipped, of {part.pairs:,} compared.",)
-    return Section(title, (*none, FLIP_SENTENCE), found, short=True)
+    if not part.flips:
+        none = f"No pair flipped, of {part.pairs:,} compared."
+        return Section(title, (none, FLIP_SENTENCE), brief=brief)
+    return Section(title, (FLIP_SENTENCE, _reference(part.flips)), found, brief)
 
 
-def _flip(flip: ShownFlip) -> tuple[str | Cell, ...]:
+def _reference(flips: Iterable[ShownFlip]) -> str:
+    """Which variants the others are compared with, and why those."""
+    names = sorted({flip.reference.variant for flip in flips})
+    more = ", ..." if len(names) > _NAMED else ""
+    return (
+        f"reference = {', '.join(names[:_NAMED])}{more}: the contract's; where it names none, the"
+        " variant whose name sorts first."
+    )
+
+
+def _flip(flip: ShownFlip) -> Row:
     return (
         flip.pair,
         words.expected(flip.expected_ready),
@@ -134,12 +154,23 @@ def _count(line: FlipCounts, numbers: Numbers) -> tuple[str, ...]:
 
 
 def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> Section:
-    note = "Rates with their 95 % Wilson intervals, and the support that they rest on."
+    notes = ("Rates with their 95 % Wilson intervals, and the support that they rest on.",)
     columns = "slice|selection|TPR|positives|FPR|negatives|blocked"
-    return Section(title, (note,), table(columns, (_slice(line, numbers) for line in lines)))
+    rows = _said((_slice(line, numbers) for line in lines), 1)
+    return Section(title, notes + _left_out(numbers), table(columns, rows))
 
 
-def _slice(line: SliceLine, numbers: Numbers) -> tuple[str | Cell, ...]:
+def _left_out(numbers: Numbers) -> tuple[str, ...]:
+    """Of guarded numbers, why a slice may not be there."""
+    return () if numbers.exact else ("What has nothing that may be shown is left out.",)
+
+
+def _said(rows: Iterable[Row], names: int) -> Iterator[Row]:
+    """Rows that say anything beside their names, the first cells of each."""
+    return (row for row in rows if any(cell != NOTHING for cell in row[names:]))
+
+
+def _slice(line: SliceLine, numbers: Numbers) -> Row:
     selection, tpr, fpr = (numbers.shown(line.rates.get(metric), "\n") for metric in _RATES)
     blocked = line.rates.get(Metric.BLOCKED)
     return (
@@ -165,23 +196,33 @@ def _checks(lines: tuple[Check, ...], numbers: Numbers) -> Section:
         "What the point says and what its 95 % interval says, side by side. In production intervals"
         " alone decide. Gaps are in points."
     ]
-    if not all(line.matched for line in lines):
+    if numbers.exact:
+        notes.append("A gap is over the pairs that hold both sides.")
+    elif not all(line.matched for line in lines):
         notes.append(
-            "Where slice and reference do not hold the same pairs, the gap is one between other"
-            " requests, and says nothing of how a wording is treated."
+            "Where slice and reference do not hold the same pairs, the gap is also one between"
+            " other requests, and not only of how a wording is treated."
         )
+    if any(line.point is Point.NONE for line in lines):
+        notes.append(f"NONE: the point decides nothing. {_WHY_NONE[numbers.exact]}")
     columns = "by|slice|check|point|by point|interval|by interval"
     rows = (_check(line, numbers) for line in lines)
-    return Section("Contract checks", tuple(notes), table(columns, rows), short=True)
+    return Section("Contract checks", tuple(notes), table(columns, rows), Brief.FAILING)
 
 
-def _check(line: Check, numbers: Numbers) -> tuple[str | Cell, ...]:
+_WHY_NONE = {
+    True: "No pair holds both sides, or they have no reply that it could be of.",
+    False: "It is withheld, and beside the interval it would tell too much of few people.",
+}
+
+
+def _check(line: Check, numbers: Numbers) -> Row:
     gap = line.name.endswith("_gap")
     write = numbers.points if gap else numbers.rate
     bounds = numbers.points_interval if gap else numbers.interval
     return (
         words.attributes(line.slice),
-        words.slice_name(line.slice) + _against(line),
+        words.slice_name(line.slice) + _against(line, numbers),
         f"{CHECKS[line.name]}\n{write(line.limit)}{' points' if gap else ''}",
         write(line.value),
         Cell(line.point.value.upper(), _TONES[line.point]),
@@ -190,12 +231,11 @@ def _check(line: Check, numbers: Numbers) -> tuple[str | Cell, ...]:
     )
 
 
-def _against(line: Check) -> str:
+def _against(line: Check, numbers: Numbers) -> str:
     if not line.against:
         return ""
-    return f"\nagainst {words.slice_name(line.against)}" + (
-        "" if line.matched else "\n(other pairs)"
-    )
+    others = "" if line.matched else f"\n({'no pair of both' if numbers.exact else 'other pairs'})"
+    return f"\nagainst {words.slice_name(line.against)}{others}"
 
 
 def _verdict(verdict: Verdict | None) -> str:
@@ -220,17 +260,16 @@ def _support(part: Part, numbers: Numbers) -> Section:
 
 
 def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Section:
-    note = (
+    notes = (
         "Share of replies that were ready, by score band. A band without replies is absent, not"
-        " 0 %; below ten it says nothing."
+        " 0 %; below ten it says nothing.",
     )
     columns = "by|slice|score band|n|ready|support"
-    return Section("Calibration", (note,), table(columns, _calibrated(lines, numbers)))
+    rows = _said(_calibrated(lines, numbers), _NAMES)
+    return Section("Calibration", notes + _left_out(numbers), table(columns, rows))
 
 
-def _calibrated(
-    lines: tuple[CalibrationLine, ...], numbers: Numbers
-) -> Iterator[tuple[str | Cell, ...]]:
+def _calibrated(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Iterator[Row]:
     """A row for each slice and band; of guarded numbers nothing tells why one is not there."""
     found = {(line.slice, line.band): line for line in lines}
     bands = words.in_order({line.band for line in lines})
@@ -247,20 +286,35 @@ def _named(slice_: str, band: str) -> tuple[str, ...]:
     return words.attributes(slice_), words.slice_name(slice_), band
 
 
-def _cells(line: CalibrationLine, numbers: Numbers) -> tuple[str | Cell, ...]:
+def _cells(line: CalibrationLine, numbers: Numbers) -> Row:
+    n, ready = numbers.support(line.n), numbers.shown(line.rate)
+    if n == ready == NOTHING:
+        return (NOTHING,) * 3
     enough = Cell("sufficient", Tone.GOOD) if line.sufficient else Cell("insufficient", Tone.UNSURE)
-    return numbers.support(line.n), numbers.shown(line.rate), enough
+    return n, ready, enough
 
 
 def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> Section:
-    note = (
+    shown = _nearest(lines)
+    notes = [
         "What one threshold for all variants would have made of these very replies: a look back,"
         " not a forecast. Gaps are in points."
-    )
+    ]
+    if len(shown) < len(lines):
+        notes.append(
+            f"The {len(shown)} nearest to what decided, of {len(lines)}; the JSON report has all."
+        )
+    by = next((words.attributes(slice_) for line in lines for slice_ in line.tpr), NOTHING)
     columns = "threshold|flips|TPR|FPR|TPR gap|FPR gap"
-    return Section(
-        "Other thresholds", (note,), table(columns, (_if(one, numbers) for one in lines))
-    )
+    rows = (_if(one, numbers) for one in shown)
+    return Section(f"Other thresholds, by {by}", tuple(notes), table(columns, rows))
+
+
+def _nearest(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
+    """The lines around the thresholds that decided, rising."""
+    now = [place for place, line in enumerate(lines) if line.current] or [0]
+    near = sorted(range(len(lines)), key=lambda place: min(abs(place - one) for one in now))
+    return [lines[place] for place in sorted(near[:_THRESHOLDS])]
 
 
 def _if(line: WhatIfLine, numbers: Numbers) -> tuple[str, ...]:

@@ -33,6 +33,19 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
+    def failing(self) -> Table:
+        """Of it the rows that have something bad."""
+        bad = (row for row in self.rows if any(cell.tone is Tone.BAD for cell in row))
+        return Table(self.columns, tuple(bad))
+
+
+class Brief(enum.Enum):
+    """What a short report has of a section."""
+
+    NOTHING = enum.auto()
+    FAILING = enum.auto()  # rows with something bad in them
+    ALL = enum.auto()
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -42,13 +55,13 @@ class Section:
         title: heading.
         notes: sentences above the table.
         table: None where there is nothing to list; a note then says so.
-        short: whether a short report has it too.
+        brief: what a short report has of it.
     """
 
     title: str
     notes: tuple[str, ...] = ()
     table: Table | None = None
-    short: bool = False
+    brief: Brief = Brief.NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,7 @@ class Document:
         word: APPROVED, BLOCKED or COULD NOT EVALUATE.
         tone: of the word.
         verdict: the decision in a sentence.
+        counts: flips and pairs in a sentence.
         banner: what is said before anything else of an invented set; empty for reviewed data.
         facts: what was audited: name and value.
         sections: in order.
@@ -70,6 +84,7 @@ class Document:
     word: str
     tone: Tone
     verdict: str
+    counts: str
     banner: str
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.panel import Panel
+from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -20,17 +22,39 @@ _STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "bold red", Tone.UNSURE
 
 def render(report: AuditReport) -> RenderableType:
     """What rich prints; colours only repeat what words say."""
-    return Group(*_lines(document(report)))
+    return _Trimmed(Group(*_lines(document(report))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Trimmed:
+    """Lines without blanks at their ends, which tables are filled up with."""
+
+    content: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for line in console.render_lines(self.content, options, pad=False):
+            while line and not line[-1].text.strip():
+                line.pop()
+            if line:
+                last = line.pop()
+                yield from (*line, Segment(last.text.rstrip(), last.style))
+            yield Segment.line()
 
 
 def _lines(found: Document) -> Iterator[RenderableType]:
     yield Text(found.title, "bold")
+    yield Text.assemble(_word(found), " ", found.verdict)
+    yield Text(found.counts)
     if found.banner:
         yield Panel(Text(f"SYNTHETIC. {found.banner}", "bold"), box=box.ASCII, expand=False)
     yield _facts(found.facts)
     for section in (*found.sections, found.decision):
         yield from _section(section)
-    yield Text.assemble("\n", (f"{found.word}.", f"bold {_STYLES[found.tone]}"), " ", found.banner)
+    yield Text.assemble("\n", _word(found), " ", found.banner or found.verdict)
+
+
+def _word(found: Document) -> tuple[str, str]:
+    return f"{found.word}.", f"bold {_STYLES[found.tone]}"
 
 
 def _facts(facts: tuple[tuple[str, str], ...]) -> Grid:

@@ -94,6 +94,10 @@ class Numbers:
             return NOTHING
         return f"{trials:,}" if self.exact else f"{trials:,}+"
 
+    def counted(self, trials: int | None, noun: str) -> str:
+        """A number of things, as :meth:`support` writes it."""
+        return f"{self.support(trials)} {noun}{'' if self.exact and trials == 1 else 's'}"
+
     def _hundredths(self, value: float) -> str:
         digits = 1 if self.exact else 0
         return f"{round(100 * value, digits) + 0.0:.{digits}f}"  # + 0.0: never -0.0
@@ -153,6 +157,16 @@ def versions(one: Versions) -> str:
         'judge j1, rubric r1, policy p1, router t1'
     """
     return f"judge {one.judge}, rubric {one.rubric}, policy {one.policy}, router {one.router}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things.
+
+    Example:
+        >>> counted(1, "pair"), counted(2000, "pair")
+        ('1 pair', '2,000 pairs')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def several(items: Iterable[str]) -> str:
