@@ -173,7 +173,7 @@ def _check_writable(*targets: Path) -> None:
         if target.is_dir():
             raise AuditError(f"{target}: cannot be written: it is a folder; name a file in it")
         if not folder.is_dir():
-            raise AuditError(f"{target}: cannot be written: there is no folder {folder}; make it")
+            raise AuditError(f"{target}: cannot be written: its folder does not exist; make it")
         if not os.access(target if target.exists() else folder, os.W_OK):
             raise AuditError(f"{target}: cannot be written: permission denied")
 
@@ -213,7 +213,7 @@ def _source(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
 
 
 def _promote(report: AuditReport, source: ProbeSet, target: Path, version: str) -> None:
-    """Make a set of the pairs that flip in either run; one line says what came of it."""
+    """Make a set of the pairs that flip in either run, and say what came of it."""
     runs = filter(None, (report.baseline, report.candidate))
     flips = {flip.pair for run in runs for part in run.parts for flip in part.flips}
     made = promote(source, flips, name=source.name, version=version)
@@ -222,7 +222,9 @@ def _promote(report: AuditReport, source: ProbeSet, target: Path, version: str) 
         return
     write_set(target, made)
     pairs = counted(len({item.pair for item in made.items}), "pair")
-    told = f"wrote {target}: {pairs}, {made.name} {made.version}, {digest(made)}"
+    click.echo(f"wrote {target}: {pairs}, {made.name} {made.version}, {digest(made)}", err=True)
     if any(item.request is None for item in made.items):
-        told += "; without requests it cannot be sent: give the set that was, --from-set SET"
-    click.echo(told, err=True)
+        click.echo(
+            "it has no requests, so it cannot be sent: give the set that was, --from-set SET",
+            err=True,
+        )

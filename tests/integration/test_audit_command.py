@@ -264,8 +264,8 @@ def test_flips_become_a_set_that_is_not_written_over(run: Run, tmp_path: Path) -
 
     assert done.code == 1
     assert done.err == (
-        f"wrote {target}: 3 pairs, ten-pairs 2, {digest(made)}; without requests it cannot be"
-        " sent: give the set that was, --from-set SET\n"
+        f"wrote {target}: 3 pairs, ten-pairs 2, {digest(made)}\n"
+        "it has no requests, so it cannot be sent: give the set that was, --from-set SET\n"
     )
     assert {item.pair for item in made.items} == {"p4", "p5", "n1"}
     before = target.read_bytes()
