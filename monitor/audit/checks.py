@@ -8,16 +8,26 @@ of real people as shown.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
+from monitor.audit.both_sides import (
+    Held,
+    held_slices,
+    rows_by_pair,
+    same_pairs,
+    tables_of_both,
+)
 from monitor.audit.counting import atom_of
 from monitor.audit.model import Row
 from monitor.audit.report import Check, Point, SupportCheck
 from monitor.audit.slices import SUPPORTED, GroupSlices, declared
+from monitor.core.bands import Precision
+from monitor.core.cells import Route
 from monitor.core.coding import Coding
 from monitor.core.contract import COMPLEMENT, Contract, Limits, Metric, Verdict, exceeds
 from monitor.core.estimates import RateColumns
@@ -27,9 +37,6 @@ from monitor.core.snapshot import ShownGap, ShownRate, SliceRow
 
 _GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED)
 
-Pairs = Mapping[str, frozenset[str]]
-"""The pairs that each slice of a group-by holds variants of."""
-
 
 def contract_checks(
     groups: Sequence[GroupSlices], contract: Contract, rows: Sequence[Row], coding: Coding
@@ -38,8 +45,8 @@ def contract_checks(
 
     ``slice`` is the one that is compared and ``against`` its reference, whichever is worse off.
     Slices that a synthetic set has no item of are in no check. Which requests such a set holds of
-    which slice is its author's choice: a gap is judged by the point only where both sides hold the
-    very same pairs.
+    which slice is its author's choice: a gap is over the pairs that hold both sides, and without
+    any it is not decided. Levels are over all items.
 
     Args:
         groups: the total and the group-bys, as :func:`monitor.audit.slices.slices_of` made them.
@@ -48,11 +55,13 @@ def contract_checks(
         coding: the same that they were made with.
     """
     checks: list[Check] = []
+    pairs = rows_by_pair(rows)
     for table in groups[1:]:
-        pairs = _pairs_of(rows, table.group.attributes, coding)
+        compared = _compared(table, held_slices(pairs, table, coding), contract, coding)
         for row in declared(table):
             if row.rates or not contract.synthetic:
-                checks += _gaps(row, table, contract, pairs)
+                its = compared.get(row.slice)
+                checks += _gaps(row.slice, table.group.reference, contract, its)
                 checks += _levels(row, contract.limits, exact=contract.synthetic)
     return tuple(checks)
 
@@ -79,40 +88,94 @@ def baseline_checks(
     return tuple(checks)
 
 
-def support_checks(groups: Sequence[GroupSlices], contract: Contract) -> tuple[SupportCheck, ...]:
+def support_checks(
+    groups: Sequence[GroupSlices], contract: Contract, rows: Sequence[Row], coding: Coding
+) -> tuple[SupportCheck, ...]:
     """Whether every slice that the settings name has its positives and negatives.
 
-    A slice that is hidden, or that the set has no item of, has none that can be shown.
+    A slice that is hidden, or that the set has no item of, has none that can be shown. Of real
+    people pairs are counted, as the lower edge of a band: ten variants of one request say little
+    more of how a slice is treated than one does.
+
+    Args:
+        groups: as in :func:`contract_checks`.
+        contract: what is asked for.
+        rows: what the slices are made of.
+        coding: the same that they were made with.
     """
-    return tuple(
-        _supported(metric, row, contract.limits.min_support(metric))
-        for table in groups[1:]
-        for row in declared(table)
-        for metric in SUPPORTED
-    )
+    precision = Precision(contract.k, contract.synthetic)
+    checks: list[SupportCheck] = []
+    for table in groups[1:]:
+        people = {} if contract.synthetic else _people(rows, table.group.attributes, coding)
+        for row, metric in product(declared(table), SUPPORTED):
+            support = row.rates[metric].support if metric in row.rates else 0
+            if not contract.synthetic:
+                pairs = len(people.get((row.slice, metric), ()))
+                support = min(support, int(precision.support(pairs)))
+            needed = contract.limits.min_support(metric)
+            checks.append(SupportCheck(metric, row.slice, support, needed, support >= needed))
+    return tuple(checks)
 
 
-def _supported(metric: Metric, row: SliceRow, needed: int) -> SupportCheck:
-    support = row.rates[metric].support if metric in row.rates else 0
-    return SupportCheck(metric, row.slice, support, needed, met=support >= needed)
+def _people(
+    rows: Sequence[Row], attributes: tuple[str, ...], coding: Coding
+) -> Mapping[tuple[str, Metric], Set[str]]:
+    """The pairs behind TPR and FPR of each slice."""
+    found: dict[tuple[str, Metric], set[str]] = defaultdict(set)
+    for row in rows:
+        if row.observed.evidence_passed and row.observed.route is not Route.BLOCKED_BY_EVIDENCE:
+            metric = Metric.TPR if row.item.expected_ready else Metric.FPR
+            found[slice_text(atom_of(row, coding), attributes), metric].add(row.item.pair)
+    return found
 
 
-def _gaps(row: SliceRow, table: GroupSlices, contract: Contract, pairs: Pairs) -> Iterator[Check]:
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What the gaps of one slice are taken from.
+
+    Attributes:
+        row: of the slice.
+        table: that the row and its reference are in.
+        matched: as in :attr:`Check.matched`.
+    """
+
+    row: SliceRow
+    table: GroupSlices
+    matched: bool
+
+
+def _compared(
+    table: GroupSlices, held: Held, contract: Contract, coding: Coding
+) -> dict[str, _Compared]:
+    """By slice; of a synthetic set those alone that share a pair with their reference."""
+    if contract.synthetic:
+        of_both = tables_of_both(table, held, contract, coding)
+        rows = {id(its): {row.slice: row for row in its.rows} for its in of_both.values()}
+        return {text: _Compared(rows[id(its)][text], its, True) for text, its in of_both.items()}
     reference = table.group.reference
-    if row.slice == reference:
+    return {
+        row.slice: _Compared(row, table, same_pairs(held, row.slice, reference))
+        for row in table.rows
+    }
+
+
+def _gaps(
+    text: str, reference: str, contract: Contract, compared: _Compared | None
+) -> Iterator[Check]:
+    if text == reference:
         return
-    matched = _same_pairs(pairs, row.slice, reference)
     for metric in _GAPS:
-        limit, shown = contract.limits.max_gap(metric), row.gaps.get(metric)
+        limit = contract.limits.max_gap(metric)
         if limit is not None:
+            shown = compared.row.gaps.get(metric) if compared else None
             value, lower, upper = _not_negative(shown)
             point = _rounded(value)
-            if contract.synthetic:
-                point = _difference(row, table, metric) if matched else None
+            if contract.synthetic and compared:
+                point = _difference(compared.row, compared.table, metric)
             yield Check(
                 name=f"{metric}_gap",
                 metric=metric,
-                slice=row.slice,
+                slice=text,
                 against=reference,
                 limit=float(limit),
                 value=value,
@@ -120,7 +183,7 @@ def _gaps(row: SliceRow, table: GroupSlices, contract: Contract, pairs: Pairs) -
                 upper=upper,
                 point=Point.NONE if point is None else _point(not exceeds(point, limit)),
                 verdict=(shown and shown.verdict) or Verdict.INSUFFICIENT_SUPPORT,
-                matched=matched,
+                matched=compared is not None and compared.matched,
             )
 
 
@@ -260,21 +323,3 @@ def _kept(metric: Metric, point: Fraction, limit: Fraction) -> Point:
 
 def _point(kept: bool) -> Point:
     return Point.PASS if kept else Point.FAIL
-
-
-def _pairs_of(rows: Sequence[Row], attributes: tuple[str, ...], coding: Coding) -> Pairs:
-    pairs: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        pairs[slice_text(atom_of(row, coding), attributes)].add(row.item.pair)
-    return {text: frozenset(held) for text, held in pairs.items()}
-
-
-def _same_pairs(pairs: Pairs, text: str, reference: str) -> bool:
-    """Whether slice and reference hold variants of the very same pairs."""
-    here = pairs.get(text, frozenset())
-    others = (
-        held
-        for name, held in pairs.items()
-        if name == reference or (reference == COMPLEMENT and name != text)
-    )
-    return bool(here) and here == frozenset().union(*others)

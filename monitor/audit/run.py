@@ -167,7 +167,7 @@ class _Bench:
             counts=counts,
             slices=lines_of(groups, self.contract),
             checks=checks,
-            supports=support_checks(groups, self.contract),
+            supports=support_checks(groups, self.contract, rows, self.coding),
             calibration=calibration_lines(groups, self.coding, synthetic=synthetic),
             what_if=self._what_if(compared, own) if synthetic else (),
             advice=advice({stage for count in counts for stage in count.stages}),

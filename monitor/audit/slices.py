@@ -17,7 +17,8 @@ from monitor.core.atoms import MISSING, OTHER, parse_atom
 from monitor.core.build import BlockCounts, Builder
 from monitor.core.coding import Coding
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
-from monitor.core.pooling import MergeMap, merge_map
+from monitor.core.gaps import comparisons
+from monitor.core.pooling import MergeMap, decisions_of, merge_map
 from monitor.core.rollup import SliceCounts, roll_up, slice_text
 from monitor.core.snapshot import SliceRow
 
@@ -63,6 +64,24 @@ def slices_of(rows: Sequence[Row], contract: Contract, coding: Coding) -> tuple[
             for group in contract.group_bys
         ),
     )
+
+
+def slices_within(
+    table: GroupSlices, rows: Sequence[Row], contract: Contract, coding: Coding
+) -> GroupSlices:
+    """The group-by of a synthetic set over some of its rows; bounds hold as those of the whole do.
+
+    Args:
+        table: of the whole.
+        rows: some of the rows that it was made of.
+        contract: the same.
+        coding: the same.
+    """
+    group, builder = table.group, Builder(contract, coding)
+    pooled = builder.pooled(group, count(rows, coding), None)
+    slices = int((decisions_of(table.labelled) > 0).sum())
+    shown = builder.group(pooled, compared=comparisons(slices, group.reference)).rows
+    return GroupSlices(group, shown, pooled.rolled.decisions)
 
 
 def _builder(contract: Contract, coding: Coding, times: int) -> Builder:

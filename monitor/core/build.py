@@ -164,7 +164,12 @@ class Builder:
         return Pooled(group, scoped, pooling, _rolled(scoped, group.attributes, pooling))
 
     def group(
-        self, pooled: Pooled, left_out: float | None = None, findings: Findings | None = None
+        self,
+        pooled: Pooled,
+        left_out: float | None = None,
+        findings: Findings | None = None,
+        *,
+        compared: int | None = None,
     ) -> GroupTable:
         """The table of one group-by in one window.
 
@@ -172,6 +177,8 @@ class Builder:
             pooled: what :meth:`pooled` made.
             left_out: at most this share of decisions is in no table.
             findings: of the sequential tests; None where the window does not decide.
+            compared: comparisons whose bounds hold together, where the table is a part of another;
+                None where it is its own.
 
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
@@ -182,7 +189,9 @@ class Builder:
         names = ((name, None) in late for name in group.attributes)
         closed = any(names) or _no_data_before(late, self.contract.where) is not None
         guard, decides = guard.unless(closed), findings is not None
-        rows, spreads = build_rows(self._policy, rolled, guard, group.reference, decides=decides)
+        rows, spreads = build_rows(
+            self._policy, rolled, guard, group.reference, decides=decides, compared=compared
+        )
         if findings is not None:
             rows = tuple(with_findings(row, findings, pooled.pooling) for row in rows)
         rows += self._pooled_away(group, rolled, rows)

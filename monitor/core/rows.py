@@ -40,6 +40,7 @@ def build_rows(
     reference: str | None = None,
     *,
     decides: bool = False,
+    compared: int | None = None,
 ) -> tuple[tuple[SliceRow, ...], tuple[Spread, ...]]:
     """The rows of a group-by, and how far apart its shown slices are.
 
@@ -49,11 +50,13 @@ def build_rows(
         opened: what the guards let through.
         reference: slice text or ``complement``; None for the total, which has no gaps.
         decides: whether it is the contract's own window.
+        compared: comparisons whose bounds hold together; None where it is those of the table.
     """
     slices, metrics = rolled.decisions.slices, rolled.metrics
     if not opened.cells.any():
         return tuple(SliceRow(text, hidden(metrics)) for text in slices), ()
-    z = simultaneous_z(comparisons(int(opened.cells.sum()), reference or COMPLEMENT))
+    own = comparisons(int(opened.cells.sum()), reference or COMPLEMENT)
+    z = simultaneous_z(own if compared is None else compared)
     rates = rates_of(policy, rolled, opened, z)
     others = references_of(policy, rolled, reference, rates, z)
     tables = {

@@ -296,6 +296,9 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.commands.probe.run": {
         Argument.WORD: ("LONGEST_TIMEOUT", "name", "parameter.name"),
     },
+    "monitor.commands.probe.status": {
+        Argument.ROWS: ("msgspec.json.encode(found)",),
+    },
     "monitor.commands.probe.swapping": {
         Argument.SETTING: ("', '.join(one.values)", "one.name", "settings.privacy.k"),
         Argument.TOTAL: ("len(found)", "len(made.ids)", "line"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
@@ -173,6 +175,60 @@ def test_gaps_are_fairlearns_with_newcombes_interval(seed: int) -> None:
         expected = newcombe(counts[0], counts[1], Z)
         assert (check.value, check.lower, check.upper) == pytest.approx(expected, abs=1e-9)
         assert check.matched
+        assert check.point is (Point.FAIL if expected[0] > 0.1 + 1e-9 else Point.PASS)
+
+
+def two_axes(seed: int) -> tuple[list[Pair], pd.DataFrame]:
+    """Pairs of three varieties, pairs of two channels, and pairs that differ in both."""
+    rng = np.random.default_rng(seed)
+    found, rows = [], []
+    for i in range(60):
+        channel = str(rng.choice(["chat", "email"]))
+        kinds = (
+            [(variety, channel) for variety in VALUES[VARIETY]],
+            [("formal", "chat"), ("formal", "email")],
+            [("formal", "chat"), ("dialect", "email")],
+        )
+        ready, variants = bool(rng.random() < 0.6), []
+        for variety, its in kinds[i % 3]:
+            score = round(float(rng.random()), 2)
+            attributes = {VARIETY: variety, "channel": its}
+            one = row(f"p{i}", f"{variety}-{its}", attributes, seen(score), ready=ready)
+            axis = f"{i % 3}{channel if i % 3 == 0 else ''}"
+            variants.append(replace(one, item=replace(one.item, axis=axis)))
+            rows.append({**attributes, "pair": i, "ready": ready, "auto": score >= 0.7})
+        found.append(Pair(f"p{i}", axis, tuple(variants)))
+    return found, pd.DataFrame(rows)
+
+
+def inside(data: pd.DataFrame, text: str) -> pd.Series:
+    """Which rows are in a slice."""
+    values = dict(part.split("=") for part in text.split(","))
+    return pd.Series(np.logical_and.reduce([data[k] == v for k, v in values.items()]), data.index)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gaps_are_over_the_pairs_that_hold_both_sides(seed: int) -> None:
+    found, data = two_axes(seed)
+    checks = [c for c in part_of(found).checks if c.name.endswith("_gap")]
+    assert len(checks) == 2 * (COMPARISONS + 2 + 6)
+    slices = len(data.groupby([VARIETY, "channel"]))
+    for check in checks:
+        here = inside(data, check.slice)
+        there = ~here if check.against == "complement" else inside(data, check.against)
+        both = {*data["pair"][here]} & {*data["pair"][there]}
+        kept = data["pair"].isin(both) & (data["ready"] == (check.metric is Metric.TPR))
+        sides = (there, here) if check.metric is Metric.TPR else (here, there)
+        assert both
+        assert check.matched
+        counts = [
+            (int(data["auto"][kept & side].sum()), int((kept & side).sum())) for side in sides
+        ]
+        counts.sort(key=lambda one: one[0] / one[1], reverse=True)  # of equals: by harm
+        comparisons = slices if "," in check.slice else 1 if "channel" in check.slice else 2
+        z = NormalDist().inv_cdf(1 - 0.025 / comparisons)
+        expected = newcombe(counts[0], counts[1], z)
+        assert (check.value, check.lower, check.upper) == pytest.approx(expected, abs=1e-9)
         assert check.point is (Point.FAIL if expected[0] > 0.1 + 1e-9 else Point.PASS)
 
 

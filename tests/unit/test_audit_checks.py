@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from audited import VALUES, real_settings, reviewed_pairs, settings
-from matched import CANDIDATE, VARIETY, seen, ten_pairs, varieties
+from matched import CANDIDATE, VARIETY, row, seen, ten_pairs, varieties
+from matched import pair as pair_of
 
 from monitor.audit.checks import baseline_checks, contract_checks, support_checks
 from monitor.audit.contract import contract_of
 from monitor.audit.counting import audit_coding, without_gate
-from monitor.audit.model import Pair
+from monitor.audit.model import Pair, Row
 from monitor.audit.report import Check, Point, SupportCheck
 from monitor.audit.slices import GroupSlices, slices_of
 from monitor.core.contract import COMPLEMENT, Metric, Verdict
@@ -44,7 +46,9 @@ def supports(
     pairs: Sequence[Pair], one: Settings = ONE_GROUP, *, synthetic: bool = True
 ) -> list[SupportCheck]:
     groups = tables(pairs, one, synthetic=synthetic)
-    return list(support_checks(groups, contract_of(one.use_case[0], synthetic=synthetic)))
+    contract = contract_of(one.use_case[0], synthetic=synthetic)
+    rows = [row for pair in pairs for row in pair.rows]
+    return list(support_checks(groups, contract, rows, audit_coding(one.coding)))
 
 
 def guardrails(before: Sequence[Pair], after: Sequence[Pair], one: Settings = ONE_GROUP) -> dict:
@@ -57,6 +61,11 @@ def guardrails(before: Sequence[Pair], after: Sequence[Pair], one: Settings = ON
         for pairs in (before, after)
     )
     return {(c.name, c.slice): c for c in baseline_checks(new, old, exact=True)}
+
+
+def in_language(one: Row, language: str) -> Row:
+    attributes = {**one.item.attributes, "language": language}
+    return replace(one, item=replace(one.item, attributes=attributes))
 
 
 def rounded(check: Check) -> tuple[float, float, float]:
@@ -172,12 +181,59 @@ class TestGaps:
             assert (check.against, rounded(check)) == (COMPLEMENT, (33.3, -17.2, 67.4))
             assert (check.point, check.matched) == (Point.FAIL, True)
 
-    def test_slices_of_different_requests_are_not_judged_by_the_point(self) -> None:
-        found = [c for c in checks(ten_pairs(), settings()) if "channel" in c.slice]
-        assert len(found) == 8
-        assert all(c.value is not None for c in found)
-        states = {(c.point, c.verdict, c.matched) for c in found}
-        assert states == {(Point.NONE, UNSURE, False)}
+    def test_intersections_are_compared_within_the_pairs_that_hold_both_sides(self) -> None:
+        found = {
+            (c.name, c.slice): (round(100 * (c.value or 0), 1), c.point)
+            for c in checks(ten_pairs(), settings())
+            if "channel" in c.slice
+        }
+        assert found == {
+            (name, f"channel={channel},{variety}"): value
+            for name, channel, value in (
+                ("tpr_gap", "email", (66.7, Point.FAIL)),
+                ("tpr_gap", "chat", (0.0, Point.PASS)),
+                ("fpr_gap", "email", (0.0, Point.PASS)),
+                ("fpr_gap", "chat", (50.0, Point.FAIL)),
+            )
+            for variety in (FORMAL, CONVERSATIONAL)
+        }
+        repaired = checks(ten_pairs(CANDIDATE), settings())
+        assert {(c.value, c.point, c.matched) for c in repaired} == {(0, Point.PASS, True)}
+
+    def test_a_set_with_two_axes(self) -> None:
+        """Pairs of one axis say nothing of the other, and take nothing from it."""
+
+        def languages(i: int) -> Pair:
+            its = {"en": seen(0.8), "de": seen(0.8 if i % 2 else 0.6)}
+            return pair_of(
+                row(f"q{i}", name, {VARIETY: "formal", "language": name}, one, ready=i < 6)
+                for name, one in its.items()
+            )
+
+        ten = [pair_of(in_language(one, "en") for one in pair.rows) for pair in ten_pairs()]
+        one = settings(
+            values=VALUES | {"language": ("en", "de")},
+            groups=(
+                *VARIETY_ALONE,
+                GroupBySettings(attributes=("language",), reference="language=en"),
+            ),
+        )
+        found = checks([*ten, *map(languages, range(10))], one)
+        assert all(c.matched for c in found)
+        tpr, fpr, *others = found
+        assert (rounded(tpr), rounded(fpr)) == ((33.3, -17.2, 67.4), (25.0, -28.1, 69.9))
+        assert [(c.name, c.slice, c.value, c.point) for c in others] == [
+            ("tpr_gap", "language=de", 0.5, Point.FAIL),
+            ("fpr_gap", "language=de", 0.5, Point.FAIL),
+        ]
+
+    def test_without_a_pair_that_holds_both_sides_nothing_is_decided(self) -> None:
+        one = settings(groups=(GroupBySettings(attributes=("channel",)),))
+        found = checks(ten_pairs(), one)
+        assert len(found) == 4
+        assert {(c.value, c.lower, c.point, c.verdict, c.matched) for c in found} == {
+            (None, None, Point.NONE, UNSURE, False)
+        }
 
     def test_with_support_the_interval_decides(self) -> None:
         many = [
@@ -252,6 +308,37 @@ class TestSupports:
             trials = ready if support.metric is Metric.TPR else 300 - ready
             assert 0.75 * trials < support.support <= trials
             assert support.met
+
+    def test_of_real_people_pairs_are_counted(self) -> None:
+        def several(i: int) -> Pair:
+            names = ("formal", "polite", "conversational")
+            values = ("formal", "formal", "conversational")
+            return pair_of(
+                row(f"p{i:03}", name, {VARIETY: value, "length": name}, seen(score), ready=i < 60)
+                for name, value, score in zip(names, values, (0.8, 0.5, 0.8), strict=True)
+            )
+
+        values = VALUES | {"length": ("formal", "polite", "conversational")}
+        limits = {"min_positives": 60, "min_negatives": 30}
+        one = real_settings(groups=VARIETY_ALONE, values=values, limits=limits)
+        pairs = [several(i) for i in range(120)]
+        shown = {t.slice: t for t in tables(pairs, one, synthetic=False)[1].rows}[FORMAL]
+        found = {s.metric: s for s in supports(pairs, one, synthetic=False) if s.slice == FORMAL}
+        # 120 ready variants are 60 requests, which are in the band that begins at 50.
+        assert shown.rates[Metric.TPR].support >= 60
+        assert (found[Metric.TPR].support, found[Metric.TPR].met) == (50, False)
+        assert (found[Metric.FPR].support, found[Metric.FPR].met) == (50, True)
+
+    def test_of_real_people_what_the_gate_stopped_is_no_support(self) -> None:
+        one = real_settings(groups=VARIETY_ALONE)
+        let_through = reviewed_pairs(300, blocked=0.0)
+        stopped = reviewed_pairs(300, blocked=0.5)
+        for more, fewer in zip(
+            supports(let_through, one, synthetic=False),
+            supports(stopped, one, synthetic=False),
+            strict=True,
+        ):
+            assert 0 < fewer.support < 0.75 * more.support
 
 
 class TestBaseline:

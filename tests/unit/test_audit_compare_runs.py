@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matched import CANDIDATE, REFERENCES, VARIETY, row, seen, ten_pairs, varieties
 from matched import pair as pair_of
 
-from monitor.audit.compare_runs import NOTHING_SENTENCE, Side, compare_runs
+from monitor.audit.compare_runs import NOTHING_SENTENCE, Side, broken, compare_runs
 from monitor.audit.comparing import comparisons
 from monitor.audit.model import Pair
 from monitor.audit.report import REPAIRED_SENTENCE, Comparison
@@ -52,6 +52,16 @@ def test_closing_the_gap_by_holding_everybody_back_is_no_repair() -> None:
     assert found.repaired == ("n1", "p4", "p5")
     assert found.newly_held_back == ("p4/formal", "p5/formal")
     assert found.sentence == "Not repaired: 2 newly held back."
+
+
+def test_what_a_candidate_breaks_is_told_apart_from_what_it_does_not_repair() -> None:
+    worse = against_the_lesson(p4=(0.78, 0.66), p1=(0.92, 0.60), n2=(0.75, 0.75))
+    assert list(broken(worse)) == [
+        "1 newly failing",
+        "1 newly held back",
+        "2 newly served though not ready",
+    ]
+    assert list(broken(against_the_lesson(p4=(0.78, 0.66)))) == []
 
 
 def test_the_same_run_twice() -> None:
