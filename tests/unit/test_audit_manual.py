@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from monitor.audit.rows import typed_row
 from monitor.cli import cli
 from monitor.commands.audit import PIPED_WIDTH
 from monitor.commands.audit import command as audit
+from monitor.commands.probe.run import run as probe_run
 from monitor.core.flips import Cause, Direction, FlipStage
 from monitor.core.rows import MIN_CALIBRATION
 
@@ -57,21 +60,42 @@ def test_every_option_is_in_the_table_and_the_other_way_round() -> None:
 def test_the_commands_of_the_page_exist_with_their_options() -> None:
     options = {text for parameter in audit.params for text in parameter.opts}
 
-    assert len(commands(PAGE)) == 6
-    for _, name, *words in commands(PAGE):
-        assert name == "audit"
+    audits = [words for _, name, *words in commands(PAGE) if name == "audit"]
+    assert len(audits) == 7
+    for words in audits:
         assert {word for word in words if word.startswith("--")} <= options
 
 
+def test_the_command_that_asks_the_router_exists_with_its_options() -> None:
+    (words,) = [words for _, name, *words in commands(PAGE) if name == "probe"]
+    options = {text for parameter in probe_run.params for text in parameter.opts}
+
+    assert words[:2] == ["run", "audit/set.jsonl"]
+    assert {word for word in words if word.startswith("--")} <= options
+
+
 def test_what_one_is_to_try_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "examples").symlink_to(EXAMPLES)
-    monkeypatch.chdir(tmp_path)
-    for _, *words in commands(section("Try it")):
-        here = [f"examples/{w}" if (EXAMPLES / w).exists() else w for w in words]
-        done = CliRunner().invoke(cli, here)
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    monkeypatch.chdir(tmp_path / "examples")
+    (sign,) = re.findall(r"^sed .*$", section("Try it"), re.MULTILINE)
+    subprocess.run(["sh", "-c", sign], check=True)
+    *blocked, approved = commands(section("Try it"))
+    for _, *words in blocked:
+        done = CliRunner().invoke(cli, words)
 
         assert done.exit_code == 1, done.output
-    assert (tmp_path / "audit.html").exists()
+    done = CliRunner().invoke(cli, approved[1:])
+
+    assert done.exit_code == 0, done.output
+    assert "APPROVED." in done.output
+    assert Path("audit.html").exists()
+
+
+def test_what_one_is_to_try_leaves_nothing_that_git_would_take() -> None:
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+
+    assert {"*.key", "/deploy/examples/audit/*.html"} <= set(ignored)
+    assert "/deploy/examples/audit/signed_today.toml" in ignored
 
 
 def test_the_row_shown_is_a_row_of_the_example() -> None:
@@ -98,7 +122,7 @@ def test_every_json_key_is_told() -> None:
     assert '`"format": 1`' in section("Formats")
     (told,) = re.findall(r"^A part has (.*?)\.", section("Formats"), re.DOTALL | re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", told)) == set(part) - {"name", "pairs", "flips_withheld"}
-    (row,) = re.findall(r"^\| `comparison` \| (.*) \|$", PAGE, re.MULTILINE)
+    (row,) = re.findall(r"^\| `comparison`, `held_out_comparison` \| (.*) \|$", PAGE, re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", row)) == set(found["comparison"])
 
 
@@ -124,10 +148,21 @@ def test_the_counts_shown_are_the_example() -> None:
 def test_the_recipe_is_what_the_workflow_does() -> None:
     workflow = yaml.safe_load((EXAMPLES / "github-workflow.yml").read_text())
     steps: list[dict[str, Any]] = workflow["jobs"]["audit"]["steps"]
-    (script,) = (step["run"] for step in steps if step.get("name") == "audit")
-    (recipe,) = commands(section("Before every deployment"))
+    scripts = [
+        step["run"] for name in ("ask the router", "audit")
+        for step in steps if step.get("name") == name
+    ]  # fmt: skip
+    recipe = commands(section("Before every deployment"))
 
-    assert shlex.split(script.replace("\\\n", " ")) == recipe
+    assert [shlex.split(script.replace("\\\n", " ")) for script in scripts] == recipe
+
+
+def test_the_workflow_publishes_the_reports_that_are_written() -> None:
+    text = (EXAMPLES / "github-workflow.yml").read_text()
+
+    assert "report_paths: audit.xml" in text
+    assert "--body-file audit.md" in text
+    assert "pip install slicewatch" not in text + PAGE + (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\((?!http)([^)]+)\)", PAGE))))

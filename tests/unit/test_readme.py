@@ -70,6 +70,6 @@ def test_the_excerpt_of_the_audit_is_what_it_prints() -> None:
     shown, _ = TEXTS
 
     assert printed.exit_code == 1
-    assert len(shown.split("...\n")) == 3
+    assert len(shown.split("...\n")) == 4
     for part in shown.split("...\n"):
         assert part.rstrip("\n") in lines
