@@ -153,7 +153,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.audit.files": {
         Argument.CAUSE: ("reason or 'not a whole gzip file'",),
-        Argument.FILE: ("field", "field_name(name)", "found(value)", "name", "text"),
+        Argument.FILE: ("field", "found(value)", "name", "text"),
         Argument.PLACE: ("line", "path"),
         Argument.WORD: ("MAX_BYTES >> 20",),
     },

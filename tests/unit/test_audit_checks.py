@@ -409,6 +409,15 @@ class TestRealPeople:
                 assert check.value >= 0
                 assert check.lower <= check.value <= check.upper
 
+    def test_whether_both_sides_hold_the_same_pairs_is_said(self) -> None:
+        one = real_settings(groups=(*VARIETY_ALONE, GroupBySettings(attributes=("channel",))))
+        found = checks(reviewed_pairs(500), one, synthetic=False)
+        assert {(c.slice.split("=")[0], c.matched) for c in found} == {
+            (VARIETY, True),
+            ("channel", False),
+        }
+        assert all(c.lower is not None for c in found)
+
     def test_a_large_gap_is_found_by_both(self) -> None:
         one = real_settings(groups=VARIETY_ALONE)
         tpr = checks(reviewed_pairs(1000, worse=0.15), one, synthetic=False)[0]

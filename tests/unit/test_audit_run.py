@@ -23,9 +23,11 @@ from audited import (
 from matched import CANDIDATE, VARIETY, VERSIONS, seen, ten_pairs, varieties
 from matched import pair as pair_of
 from matched import row as row_of
+from probe_rows import result_row, write_json
 
 from monitor.audit.digest import digest
 from monitor.audit.model import Pair, Results, Row, Versions
+from monitor.audit.reading import read_results
 from monitor.audit.report import (
     HELD_OUT,
     REGRESSION,
@@ -409,6 +411,14 @@ class TestAxes:
         with pytest.raises(AuditError, match=r"results, line 1, field attributes\.dialect: is not"):
             lesson([varieties("p1", seen(0.8), seen(0.8), dialect="x")])
 
+    def test_the_file_with_what_is_not_listed_is_named(self, tmp_path: Path) -> None:
+        path = tmp_path / "candidate.jsonl"
+        row = result_row("p1", "formal", attributes={VARIETY: "formal", "dialect": "x"})
+        odd = read_results(write_json(path, [row]))
+        with pytest.raises(AuditError) as caught:
+            audit(odd, settings(), today=TODAY)
+        assert str(caught.value).startswith(f"{path}, line 1, field attributes.dialect: is not")
+
     def test_without_a_group_by_of_one_attribute(self) -> None:
         both = (GroupBySettings(attributes=(VARIETY, "channel")),)
         report = audit(results(ten_pairs()), settings(groups=both), today=TODAY)
@@ -569,7 +579,6 @@ class TestRealPeople:
 
 
 def test_the_shipped_examples() -> None:
-    from monitor.audit.reading import read_results
     from monitor.settings import load
 
     folder = Path(__file__).parents[2] / "deploy" / "examples" / "audit"
