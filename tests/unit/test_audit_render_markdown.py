@@ -124,3 +124,12 @@ def test_only_checks_that_fail_are_unfolded() -> None:
     assert "FPR gap" in folded
     quiet = markdown.render(made.APPROVED).partition("<details>")[0]
     assert "### Contract checks that fail\n\nNone.\n" in quiet
+
+
+def test_of_reviewed_data_a_check_without_support_is_one_that_fails() -> None:
+    check = replace(made.CHECKS[0], point=Point.NONE, value=None)
+    for report, told in ((made.BLOCKED, False), (made.GUARDED, True)):
+        run = replace(made.BASELINE, parts=(replace(report.baseline.parts[0], checks=(check,)),))
+        short = markdown.render(replace(report, baseline=run)).partition("<details>")[0]
+
+        assert ("TPR gap" in short) is told

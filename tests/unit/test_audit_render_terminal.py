@@ -128,8 +128,8 @@ def test_a_gap_between_other_pairs_is_said_to_be_one() -> None:
     assert "(no pair" in synthetic
     assert "over the pairs that hold both sides" in synthetic
     assert "(other pairs)" in reviewed
-    assert "also one between other requests" in " ".join(reviewed.split())
-    assert "other requests" not in section("Contract checks", made.GUARDED)
+    assert "also one between different requests" in " ".join(reviewed.split())
+    assert "different requests" not in section("Contract checks", made.GUARDED)
 
 
 def test_none_beside_a_verdict_is_explained() -> None:

@@ -200,8 +200,8 @@ def _checks(lines: tuple[Check, ...], numbers: Numbers) -> Section:
         notes.append("A gap is over the pairs that hold both sides.")
     elif not all(line.matched for line in lines):
         notes.append(
-            "Where slice and reference do not hold the same pairs, the gap is also one between"
-            " other requests, and not only of how a wording is treated."
+            "Where slice and reference do not hold the same pairs (other pairs), the gap is also"
+            " one between different requests, and not between variants alone."
         )
     if any(line.point is Point.NONE for line in lines):
         notes.append(f"NONE: the point decides nothing. {_WHY_NONE[numbers.exact]}")
@@ -212,7 +212,7 @@ def _checks(lines: tuple[Check, ...], numbers: Numbers) -> Section:
 
 _WHY_NONE = {
     True: "No pair holds both sides, or they have no reply that it could be of.",
-    False: "It is withheld, and beside the interval it would tell too much of few people.",
+    False: "It is withheld, as beside its interval it would tell of too few people.",
 }
 
 
@@ -227,7 +227,7 @@ def _check(line: Check, numbers: Numbers) -> Row:
         write(line.value),
         Cell(line.point.value.upper(), _TONES[line.point]),
         bounds(line.lower, line.upper),
-        Cell(_verdict(line.verdict), _TONES[line.verdict]),
+        Cell(_verdict(line.verdict), _tone(line.verdict, numbers)),
     )
 
 
@@ -236,6 +236,13 @@ def _against(line: Check, numbers: Numbers) -> str:
         return ""
     others = "" if line.matched else f"\n({'no pair of both' if numbers.exact else 'other pairs'})"
     return f"\nagainst {words.slice_name(line.against)}{others}"
+
+
+def _tone(verdict: Verdict | None, numbers: Numbers) -> Tone:
+    """Of reviewed data too little support blocks, as a failed check does."""
+    if verdict is Verdict.INSUFFICIENT_SUPPORT and not numbers.exact:
+        return Tone.BAD
+    return _TONES[verdict]
 
 
 def _verdict(verdict: Verdict | None) -> str:
