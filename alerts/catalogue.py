@@ -365,14 +365,21 @@ PROBE_PAGING = _page(
     "probe_page",
     (*PROBE_SET, "direction"),
     "1 from the comparison by which the sequential test of a direction crosses until the excess of"
-    " that direction is gone, else 0; held_back is a variant that was not served while the"
-    " reference was, or was blocked while it was reviewed.",
+    " that direction is no more than chance easily makes, else 0; held_back is a variant that was"
+    " not served while the reference was, or was blocked while it was reviewed.",
 )
 PROBE_PAGING_SINCE = _page(
     "probe_page_since_timestamp_seconds",
     (*PROBE_SET, "direction"),
     "Event time at which the sequential test of a direction crossed; absent while it does not"
     " page.",
+)
+PROBE_FLIPPING = _page(
+    "probe_pairs_flipping",
+    (*PROBE_SET, "variant", "direction", "stage"),
+    "Flips now: of the newest comparisons of each pair and variant, those in which the two took"
+    " different routes, by the stage at which they part; cases to investigate, not a population"
+    " disparity.",
 )
 
 
@@ -409,7 +416,7 @@ PAGE: tuple[Family, ...] = (
     *(*INCIDENT_LATEST.families, RESOLVABLE, ACCEPTED_UNTIL, INCIDENT_CHANGE),
     *(*CALIBRATION.families, CALIBRATION_SUPPORT),
     *(PROBE_SET_INFO, PROBE_COVERED, PROBE_CADENCE, PROBE_MAX_FLIP),
-    *(PROBE_PAGING, PROBE_PAGING_SINCE),
+    *(PROBE_PAGING, PROBE_PAGING_SINCE, PROBE_FLIPPING),
     *(PROBE_PAIRS, PROBE_INCOMPLETE, PROBE_FLIPS),
 )
 """What is rendered from the Snapshot, in the order of the page; counters last."""

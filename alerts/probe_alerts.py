@@ -36,12 +36,12 @@ def _flips(alerting: Alerting) -> Alert:
         description="A sequential test has found that variants of one synthetic request take"
         " another route than their reference does: in probe set {{ $labels.probe_set }} they are"
         f" {probe_texts.WAY}, by more pairs than chance explains.{probe_texts.SINCE}"
-        f"{probe_texts.COUNTS}{probe_texts.THIS_WAY}{probe_texts.DIGEST}{probe_texts.A_CASE}",
+        f"{probe_texts.NOW}{probe_texts.THIS_WAY}{probe_texts.DIGEST}{probe_texts.A_CASE}",
         runbook=probe_runbooks.FLIPS,
         keep=15,
         held=PROBE_SET,
         latched=True,
-        links=_links(alerting),
+        links=_links(alerting, catalogue.PROBE_FLIPPING),
     )
 
 
@@ -58,12 +58,12 @@ def _flip_rate(alerting: Alerting) -> Alert:
         summary="Many matched pairs part: probe set {{ $labels.probe_set }}",
         description="In {{ $value | humanizePercentage }} of the comparisons of the last day a"
         f" variant took another route than its reference.{probe_texts.ALLOWED}"
-        f"{probe_texts.COUNTS}{probe_texts.A_CASE}",
+        f"{probe_texts.NOW}{probe_texts.A_CASE}",
         runbook=probe_runbooks.FLIP_RATE,
         wait=15,
         keep=_ROUND_KEEP,
         held=PROBE_SET,
-        links=_links(alerting),
+        links=_links(alerting, catalogue.PROBE_FLIPS),
     )
 
 
@@ -126,6 +126,6 @@ def _within_a_day(family: Family, by: str = _BY) -> str:
     return f"max by ({by}) (increase({family.name}[{_DAY}]))"
 
 
-def _links(alerting: Alerting) -> dict[str, str]:
-    url = texts.dashboard(alerting.dashboard_url, "set", catalogue.PROBE_FLIPS)
+def _links(alerting: Alerting, shown: Family) -> dict[str, str]:
+    url = texts.dashboard(alerting.dashboard_url, "set", shown)
     return {"dashboard_url": url}

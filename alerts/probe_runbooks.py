@@ -5,6 +5,7 @@ from __future__ import annotations
 from alerts.runbook import Runbook
 
 _SET = ("probe_set=NAME",)
+_PAIRS = "`slicewatch probe status` names the pairs that flip, with variant, direction and stage."
 _WRONG = (
     "Take pairs that flip out of the set, or declare the set anew so that its counts begin at"
     " zero.",
@@ -13,7 +14,7 @@ _WRONG = (
     "Report flips as a rate of anybody's requests: they are of synthetic pairs, chosen by hand.",
 )
 _ROUTER = (
-    "`slicewatch_probe_pair_flips_total` has the stage: `judge_score` (judge, rubric, prompt),"
+    "`slicewatch_probe_pairs_flipping` has the stage: `judge_score` (judge, rubric, prompt),"
     " `threshold` (a variant is held to another one), `judge_score_and_threshold` (both),"
     " `route` (something overrides score and threshold), `evidence_gate` (retrieval finds less for"
     " one wording). Which release of judge, rubric, policy or router was the last before it?"
@@ -31,15 +32,22 @@ _COMPARE = (
 
 FLIPS = Runbook(
     means="Variants of one synthetic request, which the set says must be routed alike, are not; and"
-    " of those that part, more go one way than chance explains. The chance that a set ever pages"
-    " wrongly is at most one in a hundred, over all of its rounds. Each variant of a pair counts"
-    " once for the test, by its first flip: that a router repeats itself is no new evidence. It"
-    " takes ten flips at the least, all one way. Flips at the evidence gate are counted, and do not"
-    " page. The page stands until, over the newest comparison of each pair, flips this way are no"
-    " more than the other way.\n\n"
+    " of those that part, more go one way than chance explains. Each variant of a pair counts once"
+    " for the test, by its first flip: that a router repeats itself is no new evidence. It takes"
+    " ten flips at the least, all one way. Flips at the evidence gate are counted, and do not page."
+    " The page stands until, over the newest comparison of each pair, flips this way are in excess of"
+    " the other way by no more than chance easily makes: of n pairs of which one variant flips, by"
+    " the root of 1.39 n.\n\n"
+    "The chance that a set's first page is wrong is at most one in a hundred, over all rounds"
+    " before it. After a true page that bound is spent. Pairs that had not flipped before can page"
+    " its direction wrongly with one in two hundred; those that had make it page again when the"
+    " excess is as large as the shortest run that crosses, and so large that chance makes it in one"
+    " of a hundred looks at most. A page of the other direction soon after the repair may be no"
+    " more than this: pairs that lean the way of the fault have flipped while it was there, so of those"
+    " left more lean the other way.\n\n"
     "A flip is a case to investigate, not a population disparity.",
-    monitor="Is `SlicewatchEvaluationStale` or `SlicewatchDown` firing? Then what you see is old."
-    " Was another set declared (`slicewatch_probe_set_info` has the content hash)? Does"
+    monitor=f"{_PAIRS} Is `SlicewatchEvaluationStale` or `SlicewatchDown` firing? Then what you see"
+    " is old. Was another set declared (`slicewatch_probe_set_info` has the content hash)? Does"
     " `slicewatch_probe_covered_timestamp_seconds` move with each round?",
     sampler="No label is concerned. The set may be at fault: do both variants of the pairs"
     " that flip really ask for the same, and was that reviewed under the policy that is in force?",
@@ -68,7 +76,7 @@ FLIP_RATE = Runbook(
     router=_ROUTER + " Flips both ways alike point to scores close to the threshold, or to a judge"
     " that does not answer twice alike.",
     owner=_OWNER,
-    safe=(_COMPARE, "Look at the pairs one by one: what do they have in common?"),
+    safe=(_COMPARE, f"{_PAIRS} Look at them one by one: what do they have in common?"),
     wrong=("Raise `max_flip_ratio` until it is quiet.", *_WRONG),
     silence=_SET,
 )

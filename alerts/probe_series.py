@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 
 from alerts import catalogue
 from alerts.catalogue import Family
 from monitor.core.flips import Cause, Direction, FlipStage
-from monitor.core.snapshot import ShownProbeSet
+from monitor.core.snapshot import ShownFlips, ShownProbeSet
 from monitor.core.time import SECOND
 
 STAGES: tuple[str, ...] = (FlipStage.EVIDENCE_GATE, *Cause)
@@ -16,7 +16,7 @@ STAGES: tuple[str, ...] = (FlipStage.EVIDENCE_GATE, *Cause)
 
 
 def probe_series(one: ShownProbeSet) -> Iterator[tuple[Family, tuple[str, ...], float]]:
-    """Family, label values and value of every series of a set: 10 + 10 for each variant at most."""
+    """Family, label values and value of every series of a set: 10 + 20 for each variant at most."""
     which = (one.name,)
     yield catalogue.PROBE_SET_INFO, (one.name, one.digest, "true"), 1
     yield catalogue.PROBE_COVERED, which, one.covered / SECOND
@@ -28,11 +28,21 @@ def probe_series(one: ShownProbeSet) -> Iterator[tuple[Family, tuple[str, ...], 
         yield catalogue.PROBE_PAGING_SINCE, (one.name, direction), crossed / SECOND
     yield catalogue.PROBE_PAIRS, which, one.compared
     yield catalogue.PROBE_INCOMPLETE, which, one.incomplete
-    yield from _flips(one)
+    for what, since, now in _flips(one):
+        yield catalogue.PROBE_FLIPS, (one.name, *what), since
+        yield catalogue.PROBE_FLIPPING, (one.name, *what), now
 
 
-def _flips(one: ShownProbeSet) -> Iterator[tuple[Family, tuple[str, ...], float]]:
-    """All that can be are there from the beginning: an increase needs a number to begin with."""
-    counts = {(f.variant, f.direction, f.stage): f.count for f in one.flips}
+def _flips(one: ShownProbeSet) -> Iterator[tuple[tuple[str, str, str], int, int]]:
+    """Variant, direction and stage; flips since it was declared, and now.
+
+    All that can be are there from the beginning: an increase needs a number to begin with, and what
+    is absent is unknown.
+    """
+    since, now = _counts(one.flips), _counts(one.standing)
     for what in product(one.variants, Direction, STAGES):
-        yield catalogue.PROBE_FLIPS, (one.name, *what), counts.get(what, 0)
+        yield what, since.get(what, 0), now.get(what, 0)
+
+
+def _counts(flips: Iterable[ShownFlips]) -> dict[tuple[str, str, str], int]:
+    return {(one.variant, one.direction, one.stage): one.count for one in flips}

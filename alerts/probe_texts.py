@@ -17,8 +17,8 @@ WAY = (
 
 
 def _flips(key: str, by: str, words: str) -> str:
-    """Flips by one label, the zeros left out; of replicas the one that shows most."""
-    every = f"max by (variant, direction, stage) ({catalogue.PROBE_FLIPS.name}{{%s}})"
+    """Pairs that flip now by one label, without zeros; of replicas the one that shows most."""
+    every = f"max by (variant, direction, stage) ({catalogue.PROBE_FLIPPING.name}{{%s}})"
     each = (
         f'{{{{ range $i, $one := . | sortByLabel "{by}" }}}}{{{{ if $i }}}},{{{{ end }}}}'
         f' {{{{ $one | label "{by}" }}}} {{{{ $one | value }}}}{{{{ end }}}}'
@@ -30,11 +30,7 @@ def _flips(key: str, by: str, words: str) -> str:
 SINCE = lookup(
     catalogue.PROBE_PAGING_SINCE, "way", f"\nThe test crossed with the probe of {MINUTE}."
 )
-COUNTS = lookup(
-    catalogue.PROBE_PAIRS,
-    "set",
-    "\nCompared since the set was declared: {{ . | first | value }} variants of pairs.",
-) + _flips("set", "direction", "Flips by direction")
+NOW = _flips("set", "direction", "Flips at the newest comparison of each pair, by direction")
 THIS_WAY = _flips("way", "variant", "This way by variant") + _flips(
     "way", "stage", "This way by stage of the router"
 )

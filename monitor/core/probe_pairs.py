@@ -36,6 +36,7 @@ MAX_WAITING = 32
 """Runs of a whole set that may wait for the watermark: more wait only while it stands still, and
 then the rest is counted as incomplete."""
 
+_FORMAT = 2  # of the facts
 _NEVER = -(1 << 62)  # before every event
 
 
@@ -73,6 +74,36 @@ FlipKey = tuple[str, Direction, str]
 """Variant, direction and where the two part: ``evidence_gate``, or the cause behind it."""
 
 
+class _Flip(msgspec.Struct, frozen=True, array_like=True):
+    """Which way a comparison flipped, and where the two parted."""
+
+    direction: Direction
+    stage: str
+
+    @property
+    def behind_gate(self) -> bool:
+        return self.stage != FlipStage.EVIDENCE_GATE
+
+
+@dataclass(frozen=True, slots=True)
+class FlippingPair:
+    """A variant of a pair that flips at its newest comparison.
+
+    Attributes:
+        pair: id.
+        variant: the one that was compared with the reference.
+        direction: which way.
+        stage: ``evidence_gate``, or the cause behind it.
+        at: event time of the comparison.
+    """
+
+    pair: str
+    variant: str
+    direction: Direction
+    stage: str
+    at: int
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
     """A round that is complete: every variant of one pair against its reference.
@@ -100,19 +131,24 @@ class _Pair:
     Attributes:
         at: when it was compared last.
         round: the decisions of its open round, by variant.
-        flips: which way the newest comparison of a variant flipped behind the gate.
-        flipped: variants that ever did.
+        flips: variants that flip at their newest comparison, and how.
+        flipped: variants that ever did behind the gate.
     """
 
     at: int = _NEVER
     round: dict[str, ProbeDecision] = field(default_factory=dict)
-    flips: dict[str, Direction] = field(default_factory=dict)
+    flips: dict[str, _Flip] = field(default_factory=dict)
     flipped: set[str] = field(default_factory=set)
 
     @property
     def began(self) -> int:
         """Event time of the first decision of the open round."""
         return min(one.at for one in self.round.values())
+
+    @property
+    def behind_gate(self) -> list[_Flip]:
+        """Those of its flips in which the gate has no part."""
+        return [flip for flip in self.flips.values() if flip.behind_gate]
 
     def is_past(self, one: ProbeDecision) -> bool:
         """Whether the pair has gone on without a decision, or has this very one."""
@@ -208,6 +244,24 @@ class ProbePairs:
         wanted = self.declared.pairs
         return times[wanted - 1] if len(times) >= wanted else self.since
 
+    @property
+    def flipping(self) -> list[FlippingPair]:
+        """What flips at its newest comparison, by pair and variant."""
+        return [
+            FlippingPair(name, variant, flip.direction, flip.stage, pair.at)
+            for name, pair in sorted(self._pairs.items())
+            for variant, flip in sorted(pair.flips.items())
+        ]
+
+    @property
+    def standing(self) -> Counter[FlipKey]:
+        """How many flip at their newest comparison, by variant, direction and stage."""
+        return Counter(
+            (variant, flip.direction, flip.stage)
+            for pair in self._pairs.values()
+            for variant, flip in pair.flips.items()
+        )
+
     def _is_over(self, pair: _Pair, watermark: int) -> bool:
         return bool(pair.round) and pair.began + self.declared.timeout < watermark
 
@@ -242,37 +296,25 @@ class ProbePairs:
         decided, pair.at, pair.round = pair.round, pair.newest, {}
         reference = decided[self.declared.reference].observed
         self._excess -= _excess(pair)
-        self._spread -= len(pair.flips) ** 2
-        first = []
-        for variant in self.declared.compared:
-            way = self._flip(variant, reference, decided[variant].observed)
-            if way is None:
-                pair.flips.pop(variant, None)
-                continue
-            pair.flips[variant] = way
-            if variant not in pair.flipped:
-                first.append((variant, way))
+        self._spread -= _spread(pair)
+        found = {v: _flip(reference, decided[v].observed) for v in self.declared.compared}
+        pair.flips = {variant: flip for variant, flip in found.items() if flip is not None}
+        self.flips.update((v, flip.direction, flip.stage) for v, flip in pair.flips.items())
+        first = [
+            (variant, flip.direction)
+            for variant, flip in pair.flips.items()
+            if flip.behind_gate and variant not in pair.flipped
+        ]
         pair.flipped.update(variant for variant, _ in first)
         self._excess += _excess(pair)
-        self._spread += len(pair.flips) ** 2
+        self._spread += _spread(pair)
         self.compared += len(self.declared.compared)
         return Compared(pair.at, tuple(first), self._excess, self._spread)
-
-    def _flip(self, variant: str, reference: Observed, seen: Observed) -> Direction | None:
-        """Count a flip, if it is one; returns which way it goes if the gate has no part in it."""
-        where = stage(reference, seen)
-        if where is FlipStage.NO_OBSERVED_FLIP:
-            return None
-        way = direction(reference, seen)
-        if where is FlipStage.EVIDENCE_GATE:
-            self.flips[variant, way, where.value] += 1
-            return None
-        self.flips[variant, way, cause(reference, seen).value] += 1
-        return way
 
     def to_facts(self) -> dict[str, Any]:
         """All that the state consists of, as JSON has it; equal states give equal facts."""
         return {
+            "format": _FORMAT,
             "of": _identity(self.declared),
             "since": self.since,
             "compared": self.compared,
@@ -287,8 +329,11 @@ class ProbePairs:
         """The state that :meth:`to_facts` gave.
 
         Raises:
-            ValueError: it is of another set, or of other variants or another reference of it.
+            ValueError: it is of another set, of other variants or another reference of it, or of
+                another version of this program.
         """
+        if facts.get("format") != _FORMAT:
+            raise ValueError("the stored state is of another version")
         if facts["of"] != _identity(declared):
             raise ValueError("the stored state is of another probe set")
         flips = msgspec.convert(facts["flips"], list[tuple[str, Direction, str, int]])
@@ -302,12 +347,25 @@ class ProbePairs:
             pairs,
             msgspec.convert(facts["waiting"], list[ProbeDecision]),
             sum(map(_excess, pairs.values())),
-            sum(len(pair.flips) ** 2 for pair in pairs.values()),
+            sum(map(_spread, pairs.values())),
         )
 
 
 def _excess(pair: _Pair) -> int:
-    return sum(1 if way is Direction.HELD_BACK else -1 for way in pair.flips.values())
+    ways = [flip.direction for flip in pair.behind_gate]
+    return sum(1 if way is Direction.HELD_BACK else -1 for way in ways)
+
+
+def _spread(pair: _Pair) -> int:
+    return len(pair.behind_gate) ** 2
+
+
+def _flip(reference: Observed, seen: Observed) -> _Flip | None:
+    where = stage(reference, seen)
+    if where is FlipStage.NO_OBSERVED_FLIP:
+        return None
+    part = where if where is FlipStage.EVIDENCE_GATE else cause(reference, seen)
+    return _Flip(direction(reference, seen), part.value)
 
 
 def _order(one: ProbeDecision) -> tuple[object, ...]:

@@ -386,7 +386,7 @@ class ContractTable:
 
 @dataclass(frozen=True, slots=True)
 class ShownFlips:
-    """Flips of one probe set, counted since it was declared.
+    """Flips of one probe set.
 
     Attributes:
         variant: the variant that was compared with the set's reference.
@@ -420,6 +420,8 @@ class ShownProbeSet:
             down to five minutes; before the first time, when it was declared.
         pages: directions whose sequential test has crossed and whose excess still stands, with
             the event time (microseconds) of the crossing.
+        standing: what flips now, over the newest comparison of each pair and variant; like
+            ``flips``, which are counted since the set was declared.
     """
 
     name: str
@@ -432,6 +434,7 @@ class ShownProbeSet:
     max_flip_ratio: float
     covered: int
     pages: Mapping[Direction, int] = field(default_factory=dict)
+    standing: tuple[ShownFlips, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ class Surface(enum.StrEnum):
     STATUS = "status"  # slicewatch db status --json
     DEAD_LETTER = "dead letter"  # slicewatch db dead-letters
     INCIDENT = "incident"  # slicewatch incident --json
+    PROBES = "probes"  # slicewatch probe status --json
     AUDIT = "audit"  # slicewatch audit, in every format
     LOG = "log"  # standard error of the service
     LATER = "later"  # what later steps of the plan export

@@ -240,6 +240,7 @@ _METRICS = (
     *_metrics(
         Rule.PROBE, "comparisons of signed probes of declared sets",
         "probe_pairs_total probe_pair_flips_total probe_pairs_incomplete_total",
+        "probe_pairs_flipping",
         "probe_page probe_page_since_timestamp_seconds",
     ),
     *_metrics(
@@ -391,7 +392,8 @@ _SNAPSHOT = (
         "ShownProbeSet.covered",
     ),
     *rows_for(
-        Surface.SNAPSHOT, Rule.PROBE, _TABLE, "Snapshot.probes ShownProbeSet.flips",
+        Surface.SNAPSHOT, Rule.PROBE, _TABLE,
+        "Snapshot.probes ShownProbeSet.flips ShownProbeSet.standing",
     ),
 )  # fmt: skip
 
@@ -548,6 +550,24 @@ _INCIDENTS = (
     ),
 )  # fmt: skip
 
+_PROBES = (
+    *rows_for(
+        Surface.PROBES, Rule.DECLARED, "by the settings, or by the program itself",
+        "ProbeStatus.note ProbeSetReport.name ProbeSetReport.digest ProbeSetReport.pairs",
+        "ProbeSetReport.reference",
+    ),
+    *rows_for(
+        Surface.PROBES, Rule.PROBE, "comparisons of signed probes of declared sets",
+        "ProbeStatus.sets ProbeSetReport.compared ProbeSetReport.incomplete ProbeSetReport.pages",
+        "ProbeSetReport.flipping FlippingReport.pair FlippingReport.variant",
+        "FlippingReport.direction FlippingReport.stage FlippingReport.at",
+    ),
+    *rows_for(
+        Surface.PROBES, Rule.PERIOD, "five minutes: it begins with a watermark",
+        "ProbeSetReport.covered",
+    ),
+)  # fmt: skip
+
 
 def _logs(rule: Rule, why: str, *events: str) -> tuple[Row, ...]:
     return tuple(Row(Surface.LOG, event, rule, why) for event in events)
@@ -629,6 +649,7 @@ TABLE: tuple[Row, ...] = (
     *_STATUS,
     *_DEAD_LETTERS,
     *_INCIDENTS,
+    *_PROBES,
     *AUDIT,
     *_LOGS,
     *_LATER,

@@ -2,15 +2,19 @@
 
 A page opens when the sequential test has crossed and flips of that direction are in excess: over
 the newest comparison of each pair and variant, behind the evidence gate, more of them than of the
-other direction. It stands until the excess is gone; then the test begins anew in that direction,
-with the comparisons that have not bet yet.
+other direction, and by more than chance easily makes. It stands until the excess is no more than
+that; then the test begins anew in that direction, with the comparisons that have not bet yet.
+
+What chance makes is taken from how far the two ways can be apart: of n pairs that flip either way,
+the excess of one is at least sqrt(2 n ln(1 / p)) with probability p at most. Easily is one half. (A
+router that always answers alike has the same few flips near the threshold for ever, of which some
+more go one way: an end at an excess of nought would never come, however well it was repaired.)
 
 Those that have bet cannot cross again, though the same fault may well come back to the same pairs.
 So a direction that has paged pages again when its excess is as large as the shortest run of flips
-that crosses, and larger than chance makes it: of n pairs that flip either way, the excess of one is
-at least sqrt(2 n ln(1 / alpha)) with probability alpha at most. (A large set of which many pairs
-lie near the threshold would page every few rounds for the length of the run alone.) It is the old
-page's finding seen again, and looked at after each round: that it is wrong is rare, and has no
+that crosses, and as chance makes it with probability alpha at most. (A large set of which many
+pairs lie near the threshold would page every few rounds for the length of the run alone.) It is the
+old page's finding seen again, and looked at after each round: that it is wrong is rare, and has no
 bound over all of them. A set that never crosses never pages.
 
 Source: Hoeffding (1963), JASA 58.
@@ -29,6 +33,9 @@ import numpy.typing as npt
 from monitor.core.flips import Direction
 from monitor.core.probe_pairs import Compared
 from monitor.detection.flip_test import ALPHA, FlipTest, fewest_flips
+
+EASILY = 0.5
+"""Probability of an excess that is nothing: what chance makes as often as not ends a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +82,24 @@ class FlipWatch:
         excess = {Direction.HELD_BACK: compared.excess, Direction.SERVED: -compared.excess}
         for way in Direction:
             if way in self.pages:
-                self._resolve(way, excess[way])
-            elif excess[way] > 0 and self._pages_at(way, excess[way], compared.spread):
+                self._resolve(way, excess[way], compared.spread)
+            elif self._pages_at(way, excess[way], compared.spread):
                 self.pages[way] = FlipPage(compared.at, live)
                 self.paged.add(way)
 
-    def _resolve(self, way: Direction, excess: int) -> None:
-        if excess <= 0:
+    def _resolve(self, way: Direction, excess: int, spread: int) -> None:
+        if excess <= _chance(spread, EASILY):
             del self.pages[way]
             self.test.reset(way)
 
     def _pages_at(self, way: Direction, excess: int, spread: int) -> bool:
+        if excess <= _chance(spread, EASILY):
+            return False
         return self.test.has_crossed(way) or (way in self.paged and self._is_back(excess, spread))
 
     def _is_back(self, excess: int, spread: int) -> bool:
         """Whether there are as many flips one way again as chance does not make."""
-        return excess >= max(self.fewest, math.sqrt(2 * spread * math.log(1 / ALPHA)))
+        return excess >= max(self.fewest, _chance(spread, ALPHA))
 
     def shown(self) -> dict[Direction, int]:
         """Pages that stand and may be shown, with their event time."""
@@ -119,3 +128,8 @@ class FlipWatch:
         pages = msgspec.convert(facts["pages"], dict[Direction, FlipPage])
         paged = {Direction(way) for way in facts["paged"]}
         return cls(test, fewest_flips(len(variants)), pages, paged)
+
+
+def _chance(spread: int, probability: float) -> float:
+    """An excess that chance makes, or a larger one, with a probability of at most this."""
+    return math.sqrt(2 * spread * math.log(1 / probability))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from monitor.core.flips import Direction
-from monitor.core.probe_pairs import DeclaredSet, ProbePairs
+from monitor.core.probe_pairs import DeclaredSet, FlipKey, ProbePairs
 from monitor.core.snapshot import ShownFlips, ShownProbeSet
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection import arrays
@@ -37,21 +37,28 @@ class WatchedSet:
         return cls(ProbePairs(declared), FlipWatch.start(declared.compared))
 
     @classmethod
-    def load(cls, declared: DeclaredSet, stored: StoredProbeSet | None) -> Self:
-        """As it was stored last; anew where that is of another set, or cannot be read."""
-        if stored is None:
-            return cls.start(declared)
+    def read(cls, declared: DeclaredSet, stored: StoredProbeSet) -> Self | None:
+        """As it was stored last; None where that is of another set, or cannot be read."""
         try:
             kept, facts = arrays.decode(stored.body)
             pairs = ProbePairs.from_facts(declared, facts["pairs"])
             return cls(pairs, FlipWatch.from_state(declared.compared, kept, facts["watch"]))
         except (ValueError, KeyError):
+            return None
+
+    @classmethod
+    def load(cls, declared: DeclaredSet, stored: StoredProbeSet | None) -> Self:
+        """As it was stored last; anew where that is of no use."""
+        if stored is None:
+            return cls.start(declared)
+        found = cls.read(declared, stored)
+        if found is None:
             log.warning(
                 "a probe set begins anew: what is stored under its name is of other content,"
                 " variants or version",
                 extra={"probe_set": declared.name},
             )
-            return cls.start(declared)
+        return found or cls.start(declared)
 
     def stored(self) -> StoredProbeSet:
         """Its whole state; equal ones have equal bytes."""
@@ -69,12 +76,13 @@ class WatchedSet:
             digest=declared.digest,
             variants=declared.compared,
             compared=pairs.compared,
-            flips=tuple(ShownFlips(*key, count) for key, count in sorted(pairs.flips.items())),
+            flips=_shown(pairs.flips),
             incomplete=pairs.incomplete,
             every=declared.every,
             max_flip_ratio=declared.max_flip_ratio,
             covered=_published(pairs.covered),
             pages=self.watch.shown(),
+            standing=_shown(pairs.standing),
         )
 
 
@@ -164,6 +172,10 @@ class ProbeSets:
                     extra={"probe_set": name, "direction": of},
                 )
         self._news.clear()
+
+
+def _shown(flips: Mapping[FlipKey, int]) -> tuple[ShownFlips, ...]:
+    return tuple(ShownFlips(*key, count) for key, count in sorted(flips.items()))
 
 
 def _published(at: int) -> int:

@@ -65,11 +65,12 @@ PARTED = replace(
     PROBES,
     compared=60,
     flips=(
-        ShownFlips("conversational", Direction.HELD_BACK, Cause.JUDGE_SCORE, 9),
+        ShownFlips("conversational", Direction.HELD_BACK, Cause.JUDGE_SCORE, 20),
         ShownFlips("conversational", Direction.SERVED, Cause.THRESHOLD, 1),
     ),
     covered=AT - 2 * DAY,
     pages={Direction.HELD_BACK: AT - HOUR},
+    standing=(ShownFlips("conversational", Direction.HELD_BACK, Cause.JUDGE_SCORE, 12),),
 )
 
 
@@ -246,10 +247,9 @@ def test_a_probe_page_is_delivered_beside_a_breach_and_ends_by_what_the_next_rou
             " than their reference does: in probe set tone they are held back more often, by more"
             " pairs than chance explains.\n"
             "The test crossed with the probe of 2026-06-01 09:00 UTC.\n"
-            "Compared since the set was declared: 60 variants of pairs.\n"
-            "Flips by direction: held_back 9, served 1.\n"
-            "This way by variant: conversational 9.\n"
-            "This way by stage of the router: judge_score 9.\n"
+            "Flips at the newest comparison of each pair, by direction: held_back 12.\n"
+            "This way by variant: conversational 12.\n"
+            "This way by stage of the router: judge_score 12.\n"
             f"Content hash of the set: {'5f' * 32}.\n"
             "A flip is a case to investigate, not a population disparity.\n"
             "Synthetic test conditions, nobody's requests."
@@ -258,7 +258,7 @@ def test_a_probe_page_is_delivered_beside_a_breach_and_ends_by_what_the_next_rou
         "runbook_url": f"deploy/runbooks/{FLIPS}.md",
     }
     assert untold(told["annotations"]["description"], delivered.monitored.pages) == set()
-    assert "slicewatch_probe_pair_flips_total" in told["annotations"]["dashboard_url"]
+    assert "slicewatch_probe_pairs_flipping" in told["annotations"]["dashboard_url"]
     (chat,) = [one["attachments"][0] for one in delivered.told.chats() if FLIPS in str(one)][-1:]
     assert chat["title"] == f"[FIRING, 1] page: {FLIPS}"
     assert told["annotations"]["description"] in chat["text"]

@@ -190,6 +190,7 @@ def test_flips_and_their_page_are_in_the_snapshot(site: Callable[[str], Pipeline
         flips=FLIPS,
         covered=to_micros(start_of(RUNS - 1)),
         pages=found.pages,
+        standing=(ShownFlips("conversational", Direction.HELD_BACK, "threshold", PARTED),),
     )
     begun = to_micros(start_of(BROKEN))
     assert [*found.pages] == [Direction.HELD_BACK]
@@ -228,6 +229,7 @@ def test_a_page_ends_when_the_router_is_repaired(site: Callable[[str], Pipeline]
     (found,) = shown(pipeline)
     assert found.flips[0].count == 2 * PARTED
     assert not found.pages
+    assert not found.standing
 
 
 def test_what_is_loaded_in_bulk_never_pages(tmp_path: Path) -> None:

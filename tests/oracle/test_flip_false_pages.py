@@ -128,5 +128,28 @@ def test_after_a_page_chance_pages_rarely_and_the_same_fault_at_once() -> None:
         assert opened[0] < 3  # the fault is found while it is there
         repeats += sum(3 <= run < 3 + rounds for run in opened)
         returned.append(Direction.HELD_BACK in watch.shown())
-    assert repeats <= 0.01 * 20 * rounds, "one round in a hundred"
+    found = binomtest(repeats, 20 * rounds, 0.01, alternative="greater")
+    assert found.pvalue > LIMIT, "one round in a hundred"
     assert all(returned)
+
+
+def test_a_page_ends_though_a_router_always_flips_a_few_pairs_near_the_threshold() -> None:
+    """Five pairs flip one way and three the other, in every round, before the fault and after."""
+    declared = DeclaredSet("s", "a" * 64, PAIRS, ("casual", "formal"), "formal")
+    pairs, watch = ProbePairs(declared), FlipWatch.start(declared.compared)
+    natural = np.full((PAIRS, 2), THRESHOLD + 0.05)
+    natural[:5, 0], natural[5:8, 1] = THRESHOLD - 0.01, THRESHOLD - 0.01
+    shown = []
+    for run, fault in enumerate([0.0] * 3 + [0.1] * 2 + [0.0] * 3):
+        seen = natural - [fault, 0]
+        pairs.add(
+            ProbeDecision(declared.digest, f"p{pair}", name, run * DAY + pair, observed(value))
+            for pair, row in enumerate(seen.tolist())
+            for name, value in zip(declared.variants, row, strict=True)
+        )
+        for compared in pairs.advance((run + 1) * DAY):
+            watch.follow(compared, live=True)
+        shown.append([*watch.shown()])
+    paged = [Direction.HELD_BACK]
+    assert shown == [[], [], [], paged, paged, [], [], []]
+    assert sum(pairs.standing.values()) == 8, "they flip still"

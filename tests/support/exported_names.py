@@ -16,6 +16,7 @@ import monitor
 from alerts.catalogue import CATALOGUE
 from monitor.audit.report import AuditReport
 from monitor.commands.incident.report import IncidentReport
+from monitor.commands.probe.report import ProbeStatus
 from monitor.core.snapshot import Snapshot
 from monitor.store.schema import PUBLISHED
 from monitor.store.status_report import StoreStatus
@@ -63,6 +64,10 @@ def status_names() -> set[str]:
 
 def incident_names() -> set[str]:
     return fields_below(IncidentReport)
+
+
+def probe_names() -> set[str]:
+    return fields_below(ProbeStatus)
 
 
 def audit_names() -> set[str]:

@@ -24,6 +24,7 @@ WHERE = {
     Surface.STATUS: "`slicewatch db status --json`",
     Surface.DEAD_LETTER: "`slicewatch db dead-letters`",
     Surface.INCIDENT: "`slicewatch incident list --json` and `slicewatch incident show --json`",
+    Surface.PROBES: "`slicewatch probe status --json`",
     Surface.AUDIT: "`slicewatch audit`, in every format",
     Surface.LOG: "Log lines",
     Surface.LATER: "Not exported",

@@ -140,6 +140,7 @@ def probe_set() -> ShownProbeSet:
         ),
         *(2, DAY, 0.05, AT - DAY),
         {Direction.HELD_BACK: AT - 5_000_000},
+        (ShownFlips("conversational", Direction.HELD_BACK, "judge_score", 4),),
     )
 
 
@@ -295,22 +296,34 @@ def test_a_probe_set_is_told_with_its_page_and_its_cadence(page: Page) -> None:
     assert value(found, since, **tone, direction="served") is None
 
 
-def test_every_flip_that_can_be_is_counted_from_zero(page: Page) -> None:
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [
+        (
+            "slicewatch_probe_pair_flips_total",
+            {
+                ("conversational", "held_back", "judge_score"): 6,
+                ("conversational", "served", "evidence_gate"): 1,
+            },
+        ),
+        ("slicewatch_probe_pairs_flipping", {("conversational", "held_back", "judge_score"): 4}),
+    ],
+)
+def test_every_flip_that_can_be_is_told_from_zero(
+    page: Page, family: str, expected: dict[tuple[str, str, str], float]
+) -> None:
     """The increase over the first flip is lost where its series begins with it."""
     flips = {
         (labels["variant"], labels["direction"], labels["stage"]): count
         for (name, pairs), count in samples(page).items()
-        if name == "slicewatch_probe_pair_flips_total"
+        if name == family
         for labels in [dict(pairs)]
     }
     stages = {"evidence_gate", "judge_score", "threshold", "judge_score_and_threshold", "route"}
 
     assert {stage for _, _, stage in flips} == stages
     assert len(flips) == 2 * len(Direction) * len(stages)
-    assert {what: count for what, count in flips.items() if count} == {
-        ("conversational", "held_back", "judge_score"): 6,
-        ("conversational", "served", "evidence_gate"): 1,
-    }
+    assert {what: count for what, count in flips.items() if count} == expected
 
 
 def test_probe_sets_are_never_left_out(shown: Snapshot) -> None:
@@ -319,7 +332,7 @@ def test_probe_sets_are_never_left_out(shown: Snapshot) -> None:
     of_probes = {key for key in samples(page) if key[0].startswith("slicewatch_probe")}
 
     assert page.dropped
-    assert len(of_probes) == 9 + 10 * len(one.variants), "and one for each direction that pages"
+    assert len(of_probes) == 9 + 20 * len(one.variants), "and one for each direction that pages"
 
 
 def test_calibration_only_for_bands_that_have_a_rate(page: Page) -> None:
@@ -573,13 +586,13 @@ def test_the_whole_page_in_both_formats(shown: Snapshot, compressed: bool) -> No
 
 
 def test_dropping_is_loud(shown: Snapshot, caplog: pytest.LogCaptureFixture) -> None:
-    exporter = Exporter(ServiceMetrics(), max_series=220, clock=ManualClock())
+    exporter = Exporter(ServiceMetrics(), max_series=240, clock=ManualClock())
     exporter.publish(shown)
     body = exporter.body("", gzip=False)[0].decode()
     found = {s.name: s.value for f in parse_text(body) for s in f.samples}
 
     assert found["slicewatch_exposition_dropped_series"] > 0
-    assert found["slicewatch_exposition_series"] <= 220
+    assert found["slicewatch_exposition_series"] <= 240
     assert "max_series" in caplog.text
 
     caplog.clear()

@@ -126,12 +126,24 @@ def test_a_page_opens_at_the_flip_that_crosses(way: Direction) -> None:
 
 def test_a_page_stands_until_the_excess_is_gone() -> None:
     watch = watched(12)
-    for excess in (11, 5, 1):
+    for excess in (11, 5, 2):
         watch.follow(nothing_new(excess), live=True)
         assert watch.shown() == {HELD_BACK: 10}
     watch.follow(nothing_new(0), live=True)
     assert watch.shown() == {}
     assert watch.test.log_evidence(HELD_BACK) == 0, "the test begins anew"
+
+
+def test_an_excess_that_chance_easily_makes_ends_a_page() -> None:
+    """Of eight flips an excess of 3.33 is even odds: six to two is not gone, five to three is."""
+    watch = watched(12)
+    watch.follow(nothing_new(4, spread=8), live=True)
+    assert watch.shown() == {HELD_BACK: 10}
+    watch.follow(nothing_new(2, spread=8), live=True)
+    assert watch.shown() == {}
+    watch = watched(12)
+    watch.follow(nothing_new(-2, spread=8), live=True)
+    assert watch.shown() == {}
 
 
 def test_flips_that_are_all_gone_again_open_no_page() -> None:
@@ -140,7 +152,9 @@ def test_flips_that_are_all_gone_again_open_no_page() -> None:
         watch.follow(first(HELD_BACK, 0), live=True)
     assert watch.test.has_crossed(HELD_BACK)
     assert watch.shown() == {}
-    watch.follow(nothing_new(1, 77), live=True)
+    watch.follow(nothing_new(3, 76, spread=8), live=True)
+    assert watch.shown() == {}, "chance easily makes it"
+    watch.follow(nothing_new(2, 77), live=True)
     assert watch.shown() == {HELD_BACK: 77}
 
 

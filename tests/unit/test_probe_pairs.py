@@ -11,7 +11,7 @@ import pytest
 
 from monitor.core.cells import Route
 from monitor.core.flips import Direction, Observed
-from monitor.core.probe_pairs import MAX_WAITING, Compared, DeclaredSet, ProbePairs
+from monitor.core.probe_pairs import MAX_WAITING, Compared, DeclaredSet, FlippingPair, ProbePairs
 from monitor.core.probes import ProbeDecision
 
 SERVED = Observed(Route.AUTO_SERVE, 0.78, 0.70)
@@ -71,6 +71,25 @@ def test_only_the_first_flip_of_a_comparison_is_first() -> None:
     assert [one.first for one in rounds] == [(("casual", HELD_BACK),), (), ()]
     assert [one.excess for one in rounds] == [1, 0, -1]
     assert [one.spread for one in rounds] == [1, 0, 1]
+
+
+def test_what_flips_now_is_what_the_newest_comparisons_say() -> None:
+    pairs = compare(
+        *sent("p1", 10, SERVED, LOW_SCORE),
+        *sent("p2", 20, SERVED, BLOCKED),
+        *sent("p1", 30, HIGH_THRESHOLD, SERVED),
+    )
+    assert pairs.standing == {
+        ("casual", HELD_BACK, "evidence_gate"): 1,
+        ("casual", SERVED_MORE, "threshold"): 1,
+    }
+    assert pairs.flipping == [
+        FlippingPair("p1", "casual", SERVED_MORE, "threshold", 31),
+        FlippingPair("p2", "casual", HELD_BACK, "evidence_gate", 21),
+    ]
+    pairs.add([*sent("p1", 40, SERVED, SERVED), *sent("p2", 50, BLOCKED, BLOCKED)])
+    pairs.advance(60)
+    assert (pairs.flipping, pairs.standing.total(), pairs.flips.total()) == ([], 0, 3)
 
 
 def test_every_variant_is_compared_with_the_reference() -> None:
@@ -313,3 +332,10 @@ def test_the_watermark_may_come_before_the_first_decision_or_after() -> None:
     pairs.add(sent("p1", 10, SERVED, SERVED))
     pairs.advance(1000)
     assert (pairs.since, pairs.compared) == (1000, 1)
+
+
+@pytest.mark.parametrize("version", [None, 1])
+def test_the_state_of_another_version_is_refused(version: int | None) -> None:
+    facts = compare(*sent("p1", 10, SERVED, LOW_SCORE)).to_facts()
+    with pytest.raises(ValueError, match="another version"):
+        ProbePairs.from_facts(TONE, facts | {"format": version})

@@ -10,6 +10,7 @@ import numpy as np
 from probing import VERSIONS, MemoryRouter, StillClock, Watched, answer, probe_set
 
 from monitor.audit.model import ProbeSet
+from monitor.commands.probe.outcome import exit_code
 from monitor.core.cells import Route
 from monitor.probing.pace import Pace
 from monitor.probing.router import Answer, Failure, FailureKind, Probe
@@ -180,4 +181,5 @@ def test_half_a_pair_is_not_published_when_asked_to_end() -> None:
     assert len(play.router.probes) == 3
     assert len(play.published) == 1
     assert (done.stopped, done.complete, done.sound) == (True, 1, True)
+    assert exit_code(done) == 1, "not every variant was answered"
     assert len(done.rows()) == 2

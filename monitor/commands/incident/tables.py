@@ -26,7 +26,7 @@ def console() -> Console:
 def table_of(found: Iterable[IncidentReport]) -> Table:
     """A line for each."""
     names = ("id", "kind", "state", "contract", "metric", "slice", "share", "since", "by")
-    return _table(
+    return plain_table(
         names,
         (
             (str(one.id), one.kind.value, _state(one), one.contract, one.metric.value,
@@ -69,7 +69,7 @@ def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
 def acts_table(acts: Iterable[ActReport]) -> Table:
     """What people said, a line each."""
     names = ("number", "when", "action", "outcome", "until", "by", "note")
-    return _table(
+    return plain_table(
         names,
         (
             (str(act.number), moment(act.at), act.action.value, act.outcome or NONE,
@@ -79,7 +79,8 @@ def acts_table(acts: Iterable[ActReport]) -> Table:
     )  # fmt: skip
 
 
-def _table(names: Iterable[str], rows: Iterable[tuple[str, ...]]) -> Table:
+def plain_table(names: Iterable[str], rows: Iterable[tuple[str, ...]]) -> Table:
+    """A table of plain texts."""
     table = Table(box=SIMPLE, pad_edge=False)
     for name in names:
         table.add_column(name, overflow="fold")

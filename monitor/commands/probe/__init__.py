@@ -6,15 +6,16 @@ import click
 
 from monitor.commands.probe.router_key import router_key_command
 from monitor.commands.probe.run import run
+from monitor.commands.probe.status import status
 
 
 @click.group("probe")
 def command() -> None:
-    """Send matched pairs to a router, and publish what it decides.
+    """Send matched pairs to a router, publish what it decides, and show what came of it.
 
     Example: slicewatch probe run pairs.jsonl --target https://router.example/probe
     """
 
 
-for _one in (run, router_key_command):
+for _one in (run, status, router_key_command):
     command.add_command(_one)

@@ -10,10 +10,10 @@ EXIT_FAILED, EXIT_FRUITLESS = 1, 2
 
 
 def exit_code(done: Round) -> int:
-    """0: every variant has an answer; 1: some have none; 2: the router cannot be probed."""
+    """0: every variant has an answer; 1: some have none, or it was stopped; 2: no router."""
     if done.fruitless:
         return EXIT_FRUITLESS
-    return 0 if done.sound else EXIT_FAILED
+    return 0 if done.sound and not done.stopped else EXIT_FAILED
 
 
 def shortfalls(done: Round) -> Iterator[str]:

@@ -104,8 +104,8 @@ def run(
     are and with B in its place, and the routes and scores are compared. Nothing is published or
     written, and no request and no value is printed.
 
-    Exit code 0: every variant was answered; 1: some were not; 2: the router cannot be probed, or
-    the settings do not allow it.
+    Exit code 0: every variant was answered; 1: some were not, also where SIGTERM or Ctrl-C ended a
+    round before it was over; 2: the router cannot be probed, or the settings do not allow it.
 
     Example: slicewatch probe run pairs.jsonl --target https://router.example/probe --every 6h
     """
