@@ -51,7 +51,7 @@ sys.exit(pytest.main(sys.argv[2:]))
 
 
 def left_behind(folder: str, names: list[str]) -> set[str]:
-    hidden = {name for name in names if name.startswith((".", "__pycache__"))}
+    hidden = {name for name in names if name.startswith((".", "__pycache__"))} - {".gitignore"}
     return hidden | NOT_COPIED if Path(folder) == ROOT else hidden
 
 

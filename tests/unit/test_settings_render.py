@@ -27,10 +27,16 @@ def use_case(**env: str) -> api.UseCase:
 
 
 def resolved(settings: api.Settings) -> str:
-    """The resolved text without the key, which is masked there, but with its file."""
+    """The resolved text without the key, which is masked there, but with its file; and with the
+    key of the probes, which may stand in the settings themselves."""
     text = api.resolved(settings)
     assert 'id_key = "********"\n' in text
-    return text.replace('id_key = "********"\n', "")
+    text = text.replace('id_key = "********"\n', "")
+    if settings.probes.key is None:
+        return text
+    return text.replace(
+        '\nkey = "********"\n', f"\nkey = {json.dumps(settings.probes.key.reveal())}\n"
+    )
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
