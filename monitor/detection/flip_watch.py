@@ -43,8 +43,9 @@ class FlipPage:
     """A direction that pages.
 
     Attributes:
-        at: event time of the round that opened it (microseconds).
-        live: whether it may be shown: what is loaded in bulk moves the test and never pages.
+        at: event time of the round that opened it, or that first showed it (microseconds).
+        live: whether it may be shown. What is loaded in bulk never is, though it moves the test; a
+            page that came of it is shown from the first live round that finds it standing still.
     """
 
     at: int
@@ -82,15 +83,17 @@ class FlipWatch:
         excess = {Direction.HELD_BACK: compared.excess, Direction.SERVED: -compared.excess}
         for way in Direction:
             if way in self.pages:
-                self._resolve(way, excess[way], compared.spread)
+                self._look_again(way, excess[way], compared, live=live)
             elif self._pages_at(way, excess[way], compared.spread):
                 self.pages[way] = FlipPage(compared.at, live)
                 self.paged.add(way)
 
-    def _resolve(self, way: Direction, excess: int, spread: int) -> None:
-        if excess <= _chance(spread, EASILY):
+    def _look_again(self, way: Direction, excess: int, compared: Compared, *, live: bool) -> None:
+        if excess <= _chance(compared.spread, EASILY):
             del self.pages[way]
             self.test.reset(way)
+        elif live and not self.pages[way].live:
+            self.pages[way] = FlipPage(compared.at, live)
 
     def _pages_at(self, way: Direction, excess: int, spread: int) -> bool:
         if excess <= _chance(spread, EASILY):

@@ -199,10 +199,21 @@ def test_history_moves_the_test_and_never_pages() -> None:
     for number in (9, 10):
         watch.follow(first(HELD_BACK, number, number), live=True)
     assert watch.shown() == {HELD_BACK: 10}, "what was loaded counts"
+
+
+def test_what_crossed_in_history_pages_once_it_is_seen_live() -> None:
     watch = watched(12, live=False)
-    watch.follow(nothing_new(12), live=True)
-    assert watch.shown() == {}, "what crossed in history stays silent while it stands"
+    watch.follow(nothing_new(12, 200), live=False)
+    assert watch.shown() == {}
+    watch.follow(nothing_new(12, 300), live=True)
+    watch.follow(nothing_new(12, 400), live=True)
+    assert watch.shown() == {HELD_BACK: 300}, "the round that first showed it"
+
+
+def test_what_crossed_in_history_and_is_over_stays_silent() -> None:
+    watch = watched(12, live=False)
     watch.follow(nothing_new(0), live=True)
+    assert watch.shown() == {}
     watch.follow(nothing_new(10, 300), live=True)
     assert watch.shown() == {HELD_BACK: 300}
 
