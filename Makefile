@@ -32,7 +32,8 @@ demo: $(VENV)/.installed-demo
 
 test: lint
 	@echo "== tests, the built wheel's own among them"
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+		--durations=25 $(ARGS)
 
 lint: $(VENV)/.installed-test
 	@echo "== ruff"
