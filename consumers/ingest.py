@@ -276,17 +276,19 @@ class Ingest:
     def _look_around(self, now: float) -> None:
         try:
             idle = self._lookout.review(now, self._paused)
-            if self.health.shut_out is None:
-                self._lookout.look_at_topics(now)
+            reached = self.health.shut_out is None
+            gone = self._lookout.look_at_topics(now) if reached else ()
         except StoreError as error:
             self._lost_store(error)
             return
         self.health.missing = ", ".join(self._lookout.missing)
-        if idle is None:
-            return
-        # Where a claim is due, it shows whether the store can be written too.
-        self.health.store_ok |= not self._own.unclaimed
-        self._write(idle)
+        if idle is not None:
+            # Where a claim is due, it shows whether the store can be written too.
+            self.health.store_ok |= not self._own.unclaimed
+            self._write([state for state in idle if state.shard in self._states])
+        if any(shard.topic in gone for shard in self._states):
+            self._flush()  # what was read of it is good
+            self._own.claim_anew(gone)
 
     def _throttle(self) -> None:
         horizon = self._codecs.clock.horizon

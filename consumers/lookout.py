@@ -106,16 +106,19 @@ class Lookout:
         latest = max(newest, default=None) if self._codecs.clock.live else None
         return [s for s in idle if s.advance(latest) or s.holds_back != s.held_back]
 
-    def look_at_topics(self, now: float) -> None:
-        """Park the shards of a topic that is another one now; note those that are gone.
+    def look_at_topics(self, now: float) -> Collection[str]:
+        """Park the shards of a topic that is another one now; returns the topics that are gone.
+
+        When it is not time to look, none are.
 
         Raises:
             StoreError: what was parked could not be kept; it is told again at the next review.
         """
         if now < self._next_topics or self._source.finished:
-            return
+            return ()
         self._next_topics = now + TOPICS_SECONDS
         self.missing = [topic for topic in self._policy.topics if not self._look_at(topic)]
+        return self.missing
 
     def _look_at(self, topic: str) -> bool:
         """Whether the topic is there, as far as anybody can say."""

@@ -7,7 +7,7 @@ its last owner out) to read. Whatever goes wrong, the way back in is the same cl
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -168,6 +168,10 @@ class Ownership:
                 _require_same_topic(state.claim, topic_id)
             except DataLossError as error:
                 self._park(state.claim, error)
+
+    def claim_anew(self, topics: Collection[str]) -> None:
+        """Topics are gone and may come back as others: a claim looks before anything is read."""
+        self._release([shard for shard in self.states if shard.topic in topics])
 
     def review(self, statuses: Iterable[ShardStatus]) -> None:
         """Compare what is ours with what the store says of it. Raises StoreError.

@@ -16,7 +16,7 @@ import pytest
 from pipeline import DECISIONS, LABELS, Pipeline, total
 
 from consumers.lookout import REVIEW_SECONDS, TOPICS_SECONDS
-from monitor.errors import SourceError, StoreError
+from monitor.errors import MissingTopicError, SourceError, StoreError
 from monitor.ports import Shard
 from monitor.store.ingest import IngestStore
 from monitor.store.shards import resume_from
@@ -106,6 +106,49 @@ def test_a_topic_created_again_while_it_is_read(pipeline: Pipeline) -> None:
     assert not worker.health.parked
     assert offsets(pipeline) == [5, 0, 2]
     assert total(pipeline.statuses(), DECISIONS, "counted") == 3 + 5
+    pipeline.check_conservation()
+
+
+def test_of_a_topic_that_was_seen_to_be_gone_nothing_is_read_before_it_is_known(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(pipeline, D0, 3)
+    worker = pipeline.worker()
+    pipeline.drain()
+    with monkeypatch.context() as gone:
+        gone.setattr(worker._source, "topic_id", Mock(side_effect=MissingTopicError("gone")))
+        run(pipeline, TOPICS_SECONDS + 1)
+        assert worker.health.missing
+        pipeline.broker.create_topic(DECISIONS, 2)
+        send(pipeline, D0, 5, start=100)  # the offset that was reached is there again
+        run(pipeline, 3)
+    run(pipeline, 3)
+    assert parked(pipeline).keys() == {D0, D1}
+    assert total(pipeline.statuses(), DECISIONS, "counted") == 3
+    resume(pipeline, D0, 0)
+    run(pipeline, 2 * REVIEW_SECONDS)
+    assert total(pipeline.statuses(), DECISIONS, "counted") == 3 + 5
+    pipeline.check_conservation()
+
+
+def test_a_topic_that_was_wrongly_said_to_be_gone_goes_on_without_a_loss(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(pipeline, D0, 3)
+    worker = pipeline.worker()
+    pipeline.drain()
+    with monkeypatch.context() as gone:
+        gone.setattr(worker._source, "topic_id", Mock(side_effect=MissingTopicError("gone")))
+        run(pipeline, TOPICS_SECONDS - 1)
+        send(pipeline, D0, 2, start=3)
+        run(pipeline, 3)
+        send(pipeline, D0, 2, start=5)
+        run(pipeline, 3)
+    run(pipeline, 3)
+    assert parked(pipeline) == {}
+    assert total(pipeline.statuses(), DECISIONS, "counted") == 7
+    run(pipeline, TOPICS_SECONDS)
+    assert worker.health.ready(pipeline.clock.monotonic()) == (True, "ok")
     pipeline.check_conservation()
 
 
