@@ -8,33 +8,24 @@ by the pairs that are alike in the rest.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from monitor.audit.counting import atom_of
+from monitor.audit.counting import slice_of
 from monitor.audit.model import Row
 from monitor.audit.slices import GroupSlices, slices_within
 from monitor.core.coding import Coding
 from monitor.core.contract import COMPLEMENT, Contract
-from monitor.core.rollup import slice_text
 
 Held = Mapping[frozenset[str], Sequence[Row]]
 """The rows of all pairs that hold variants of the same slices, by those slices."""
 
 
-def rows_by_pair(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each pair."""
-    pairs: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        pairs[row.item.pair].append(row)
-    return list(pairs.values())
-
-
-def held_slices(pairs: Sequence[Sequence[Row]], table: GroupSlices, coding: Coding) -> Held:
+def held_slices(pairs: Iterable[Sequence[Row]], table: GroupSlices, coding: Coding) -> Held:
     """What slices of a group-by the pairs hold variants of."""
     attributes = table.group.attributes
     held: dict[frozenset[str], list[Row]] = defaultdict(list)
     for rows in pairs:
-        held[frozenset(slice_text(atom_of(row, coding), attributes) for row in rows)] += rows
+        held[frozenset(slice_of(row, attributes, coding) for row in rows)] += rows
     return held
 
 

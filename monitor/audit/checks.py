@@ -18,21 +18,20 @@ import numpy as np
 from monitor.audit.both_sides import (
     Held,
     held_slices,
-    rows_by_pair,
     same_pairs,
     tables_of_both,
 )
-from monitor.audit.counting import atom_of
+from monitor.audit.counting import slice_of
 from monitor.audit.model import Row
+from monitor.audit.pairs import by_pair
 from monitor.audit.report import Check, Point, SupportCheck
 from monitor.audit.slices import SUPPORTED, GroupSlices, declared
 from monitor.core.bands import Precision
-from monitor.core.cells import Route
 from monitor.core.coding import Coding
 from monitor.core.contract import COMPLEMENT, Contract, Limits, Metric, Verdict, exceeds
 from monitor.core.estimates import RateColumns
+from monitor.core.flips import in_rates
 from monitor.core.gaps import HARMED_BY_LESS, level_verdict
-from monitor.core.rollup import slice_text
 from monitor.core.snapshot import ShownGap, ShownRate, SliceRow
 
 _GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED)
@@ -55,7 +54,7 @@ def contract_checks(
         coding: the same that they were made with.
     """
     checks: list[Check] = []
-    pairs = rows_by_pair(rows)
+    pairs = by_pair(rows, lambda row: row.item).values()
     for table in groups[1:]:
         compared = _compared(table, held_slices(pairs, table, coding), contract, coding)
         for row in declared(table):
@@ -123,9 +122,9 @@ def _people(
     """The pairs behind TPR and FPR of each slice."""
     found: dict[tuple[str, Metric], set[str]] = defaultdict(set)
     for row in rows:
-        if row.observed.evidence_passed and row.observed.route is not Route.BLOCKED_BY_EVIDENCE:
+        if in_rates(row.observed):
             metric = Metric.TPR if row.item.expected_ready else Metric.FPR
-            found[slice_text(atom_of(row, coding), attributes), metric].add(row.item.pair)
+            found[slice_of(row, attributes, coding), metric].add(row.item.pair)
     return found
 
 

@@ -18,7 +18,7 @@ from monitor.core.build import BlockCounts
 from monitor.core.cells import COUNTERS, Counter, Counts, Route, Stratum
 from monitor.core.coding import Coding
 from monitor.core.flips import Observed
-from monitor.core.rollup import CellIndex
+from monitor.core.rollup import CellIndex, slice_text
 
 _ALL_LABELLED = (1.0,)
 
@@ -75,6 +75,11 @@ def atom_of(row: Row, coding: Coding) -> str:
             for a in coding.attributes
         }
     )
+
+
+def slice_of(row: Row, attributes: Sequence[str], coding: Coding) -> str:
+    """The slice of a group-by over some attributes that a row is in; ``""`` for none of them."""
+    return slice_text(atom_of(row, coding), attributes)
 
 
 def without_gate(rows: Iterable[Row]) -> tuple[Row, ...]:

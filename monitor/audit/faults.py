@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from monitor.audit.counting import atom_of
+from monitor.audit.counting import slice_of
 from monitor.audit.model import Row
 from monitor.core.cells import Route
 from monitor.core.coding import Coding
 from monitor.core.contract import Contract
 from monitor.core.flips import explained
-from monitor.core.rollup import slice_text
 
 
 def unexplained(rows: Sequence[Row], contract: Contract) -> Iterator[str]:
@@ -55,7 +54,7 @@ def lost_or_spoilt(
                 continue
             found = worse if served is ready else better
             for attributes in group_bys:
-                slice_ = attributes, slice_text(atom_of(row, coding), attributes)
+                slice_ = attributes, slice_of(row, attributes, coding)
                 found.setdefault(slice_, set()).add(row.item.pair)
         if any(len(some) - len(better.get(at, ())) >= contract.k for at, some in worse.items()):
             yield text

@@ -48,7 +48,7 @@ def matched(results: Results) -> tuple[tuple[Pair, ...], tuple[Excluded, ...]]:
     excluded = {one.pair: one for one in _excluded(probe_set, results.rows)}
     pairs = tuple(
         Pair(id, rows[0].item.axis, tuple(sorted(rows, key=lambda row: row.item.variant)))
-        for id, rows in sorted(_by_pair(results.rows, lambda row: row.item).items())
+        for id, rows in sorted(by_pair(results.rows, lambda row: row.item).items())
         if id not in excluded
     )
     return pairs, tuple(excluded.values())
@@ -60,9 +60,9 @@ def unmatched(probe_set: ProbeSet) -> tuple[Excluded, ...]:
 
 
 def _excluded(probe_set: ProbeSet, rows: Iterable[Row]) -> Iterator[Excluded]:
-    pairs = _by_pair(probe_set.items, lambda item: item)
+    pairs = by_pair(probe_set.items, lambda item: item)
     seen = _variants_by_axis(pairs.values())
-    decided = _by_pair(rows, lambda row: row.item)
+    decided = by_pair(rows, lambda row: row.item)
     for id, items in sorted(pairs.items()):
         reasons = [*_reasons(probe_set, items, seen), *_of_router(decided.get(id, ()))]
         if reasons:
@@ -143,7 +143,8 @@ def _variants_by_axis(pairs: Iterable[Sequence[Item]]) -> Mapping[str, frozenset
     return {axis: frozenset(variants) for axis, variants in names.items()}
 
 
-def _by_pair(things: Iterable[Thing], item: Callable[[Thing], Item]) -> dict[str, list[Thing]]:
+def by_pair(things: Iterable[Thing], item: Callable[[Thing], Item]) -> dict[str, list[Thing]]:
+    """Rows, or whatever has an item, by the pair that the item is of; in the order they come."""
     pairs: dict[str, list[Thing]] = defaultdict(list)
     for thing in things:
         pairs[item(thing).pair].append(thing)

@@ -10,7 +10,7 @@ from collections import Counter as Tally
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from monitor.audit.counting import atom_of, count
+from monitor.audit.counting import count, slice_of
 from monitor.audit.model import Row
 from monitor.audit.report import SliceLine
 from monitor.core.atoms import MISSING, OTHER, parse_atom
@@ -19,7 +19,7 @@ from monitor.core.coding import Coding
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
 from monitor.core.gaps import comparisons
 from monitor.core.pooling import MergeMap, decisions_of, merge_map
-from monitor.core.rollup import SliceCounts, roll_up, slice_text
+from monitor.core.rollup import SliceCounts, roll_up
 from monitor.core.snapshot import SliceRow
 
 SUPPORTED = (Metric.TPR, Metric.FPR)
@@ -96,7 +96,7 @@ def _times(rows: Sequence[Row], coding: Coding, group: GroupBy, pooling: MergeMa
     """
     values = {name: set[str]() for name in group.attributes}
     for row in rows:
-        for name, value in parse_atom(slice_text(atom_of(row, coding), group.attributes)).items():
+        for name, value in parse_atom(slice_of(row, group.attributes, coding)).items():
             values[name].add(value)
     apart = all(found <= {*pooling.kept[name]} for name, found in values.items())
     alone = apart and group.reference != COMPLEMENT
@@ -105,7 +105,7 @@ def _times(rows: Sequence[Row], coding: Coding, group: GroupBy, pooling: MergeMa
 
 def _most(rows: Sequence[Row], coding: Coding, attributes: tuple[str, ...]) -> int:
     """The most variants that one pair has in one slice."""
-    held = Tally((row.item.pair, slice_text(atom_of(row, coding), attributes)) for row in rows)
+    held = Tally((row.item.pair, slice_of(row, attributes, coding)) for row in rows)
     return max(held.values(), default=1)
 
 

@@ -18,7 +18,7 @@ from monitor.audit.model import Compared, Pair, Row
 from monitor.audit.report import WhatIfLine
 from monitor.core.atoms import atom_text
 from monitor.core.cells import Route
-from monitor.core.flips import explained
+from monitor.core.flips import explained, in_rates
 from monitor.core.intervals import Floats
 
 MAX_THRESHOLDS = 25
@@ -80,7 +80,9 @@ class _Slices:
         texts = [_slice(attribute, row.item.attributes[attribute]) for row in rows]
         names = tuple(sorted(set(texts)))
         index = {name: i for i, name in enumerate(names)}
-        kept = [(row, text) for row, text in zip(rows, texts, strict=True) if _in_rates(row)]
+        kept = [
+            (row, text) for row, text in zip(rows, texts, strict=True) if in_rates(row.observed)
+        ]
         return cls(
             names,
             None if reference is None else index.get(_slice(attribute, reference)),
@@ -166,12 +168,6 @@ def _grid(rows: Sequence[Row]) -> list[float]:
         return scores
     places = np.linspace(0, len(scores) - 1, MAX_THRESHOLDS).round().astype(int)
     return [scores[place] for place in places.tolist()]
-
-
-def _in_rates(row: Row) -> bool:
-    """Whether TPR and FPR are over it: it passed the gate, and was not blocked all the same."""
-    seen = row.observed
-    return seen.evidence_passed and seen.route is not Route.BLOCKED_BY_EVIDENCE
 
 
 def _slice(attribute: str, value: str) -> str:

@@ -131,7 +131,7 @@ def command(
     _show(report, outputs)
     if report.excluded:
         count = len(report.excluded)
-        who = "1 pair is" if count == 1 else f"{count:,} pairs are"
+        who = f"{counted(count, 'pair')} {'is' if count == 1 else 'are'}"
         raise AuditError(f"{who} excluded, so nothing is decided")
     sys.exit(report.exit_code)
 

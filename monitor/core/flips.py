@@ -91,12 +91,17 @@ def cause(reference: Observed, variant: Observed) -> Cause:
     return Cause.SCORE_AND_THRESHOLD if any(parted) else Cause.THRESHOLD
 
 
+def in_rates(seen: Observed) -> bool:
+    """Whether TPR and FPR are over it: it passed the gate, and was not blocked all the same."""
+    return seen.evidence_passed and seen.route is not Route.BLOCKED_BY_EVIDENCE
+
+
 def explained(seen: Observed) -> bool:
     """Whether score and threshold led to the route; nothing stopped or overrode them.
 
     Without a score nothing is served.
     """
-    if not seen.evidence_passed or seen.route is Route.BLOCKED_BY_EVIDENCE:
+    if not in_rates(seen):
         return False
     return _served(seen.score, seen.threshold) is (seen.route is Route.AUTO_SERVE)
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import lesson
 import pytest
 from pipeline import DECISIONS, LABELS, Pipeline, total
 
+from consumers.ingest import Ingest
 from consumers.lookout import REVIEW_SECONDS, TOPICS_SECONDS
 from monitor.errors import MissingTopicError, SourceError, StoreError
 from monitor.ports import Shard
@@ -59,6 +61,13 @@ def offsets(pipeline: Pipeline) -> list[int | None]:
 
 def resume(pipeline: Pipeline, shard: Shard, offset: int, *, force: bool = False) -> None:
     resume_from(pipeline.engine, shard, offset, "test", pipeline.clock.now(), force=force)
+
+
+@contextmanager
+def asked(worker: Ingest, answer: SourceError) -> Iterator[Mock]:
+    """What a topic is, nobody says; the worker gets this answer."""
+    with patch.object(worker._source, "topic_id", Mock(side_effect=answer)) as mock:
+        yield mock
 
 
 def test_a_topic_created_again_while_nobody_looked(pipeline: Pipeline) -> None:
@@ -110,13 +119,12 @@ def test_a_topic_created_again_while_it_is_read(pipeline: Pipeline) -> None:
 
 
 def test_of_a_topic_that_was_seen_to_be_gone_nothing_is_read_before_it_is_known(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline,
 ) -> None:
     send(pipeline, D0, 3)
     worker = pipeline.worker()
     pipeline.drain()
-    with monkeypatch.context() as gone:
-        gone.setattr(worker._source, "topic_id", Mock(side_effect=MissingTopicError("gone")))
+    with asked(worker, MissingTopicError("gone")):
         run(pipeline, TOPICS_SECONDS + 1)
         assert worker.health.missing
         pipeline.broker.create_topic(DECISIONS, 2)
@@ -132,13 +140,12 @@ def test_of_a_topic_that_was_seen_to_be_gone_nothing_is_read_before_it_is_known(
 
 
 def test_a_topic_that_was_wrongly_said_to_be_gone_goes_on_without_a_loss(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline,
 ) -> None:
     send(pipeline, D0, 3)
     worker = pipeline.worker()
     pipeline.drain()
-    with monkeypatch.context() as gone:
-        gone.setattr(worker._source, "topic_id", Mock(side_effect=MissingTopicError("gone")))
+    with asked(worker, MissingTopicError("gone")):
         run(pipeline, TOPICS_SECONDS - 1)
         send(pipeline, D0, 2, start=3)
         run(pipeline, 3)
@@ -152,17 +159,13 @@ def test_a_topic_that_was_wrongly_said_to_be_gone_goes_on_without_a_loss(
     pipeline.check_conservation()
 
 
-def test_a_shorter_topic_is_told_from_one_that_was_cut(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shorter_topic_is_told_from_one_that_was_cut(pipeline: Pipeline) -> None:
     """Its offset is gone before anybody has looked at its identity: that is asked for first."""
     send(pipeline, D0, 3)
     worker = pipeline.worker()
     pipeline.drain()
     pipeline.broker.create_topic(DECISIONS, 2)
-    with monkeypatch.context() as nobody_says:
-        away = Mock(side_effect=SourceError("nobody says"))
-        nobody_says.setattr(worker._source, "topic_id", away)
+    with asked(worker, SourceError("nobody says")) as away:
         run(pipeline, 3)
         assert away.called
         assert parked(pipeline) == {}
