@@ -505,6 +505,13 @@ PARKED = _own(
 LAG_SECONDS = _own(
     "consumer_lag_seconds", Origin.INGEST, "Age of the oldest unread message; 0 at end.", *SHARD
 )
+EVENTS_AHEAD = _own(
+    "events_ahead_seconds",
+    Origin.INGEST,
+    "How far events of the last minutes were dated ahead of the clock of the worker that reads"
+    " them, rounded up to minutes; they are counted and move no window.",
+    *SHARD,
+)
 CONSUMER_STATE = _own(
     "consumer_state", Origin.INGEST, "1 for the one state the consumer is in.", "state"
 )
@@ -542,6 +549,14 @@ DUPLICATES = _own(
     "Repeated ids among decisions with a label requested, both in bands.",
     "route",
 )
+COUNTED_AGAIN = _count(
+    "duplicates_counted_total",
+    Origin.INGEST,
+    "Copies that were counted again, of decisions that labels can find, rounded up to hundreds:"
+    " kind=cross_partition (the first was in another partition) or late (in this one, and longer"
+    " ago than dedupe.window or with another decided_at).",
+    *(*SHARD, "kind"),
+)
 STORE_FAILURES = _count(
     "store_write_failures_total", Origin.INGEST, "Transactions that failed and were retried."
 )
@@ -550,6 +565,19 @@ FLUSHES = _count(
 )
 FLUSH_SECONDS = _own(
     "flush_duration_seconds", Origin.INGEST, "Duration of the last flush, to a tenth."
+)
+RETENTION_REFUSED = _own(
+    "retention_refused",
+    Origin.EVALUATE,
+    "1 while retention would delete most of what is kept, and deletes nothing until confirmed.",
+)
+BLIND = _own(
+    "blind",
+    Origin.EVALUATE,
+    "1 for each reason why the whole service does not see: reason=no_worker (nobody reads a"
+    " partition), not_stored (what is read cannot be stored), behind (one holds all windows back),"
+    " decisions_silent (none come, against the usual pace).",
+    "reason",
 )
 EVALUATED = _own("evaluation_timestamp_seconds", Origin.EVALUATE, "When the last evaluation ended.")
 EVALUATION_SECONDS = _own(
@@ -572,15 +600,30 @@ INSECURE = _own(
     Origin.SERVE,
     "1 if the slice page is reachable from elsewhere without TLS and credentials.",
 )
+CERTIFICATE_EXPIRES = _own(
+    "certificate_not_after_timestamp_seconds",
+    Origin.SERVE,
+    "When a certificate expires, as its file was at the start: certificate=server, operations,"
+    " client_ca, kafka_ca or kafka_client.",
+    "certificate",
+)
 BUILD_INFO = _own("build_info", Origin.SERVE, "Version that runs.", "version", kind=Kind.INFO)
 
 OPERATIONS: tuple[Family, ...] = (
     *(MESSAGES, EVENTS, DEAD_LETTERS, UNKEPT, UNMATCHED, IMBALANCE),
-    *(LAG_MESSAGES, LAG_SECONDS, PARKED, CONSUMER_STATE, WATERMARK_LAG),
-    *(LABEL_DELAY, LABEL_JOINED, PENDING, WAITING),
+    *(LAG_MESSAGES, LAG_SECONDS, EVENTS_AHEAD, PARKED, CONSUMER_STATE, WATERMARK_LAG),
+    *(LABEL_DELAY, LABEL_JOINED, PENDING, WAITING, COUNTED_AGAIN),
     *(PROBES_UNSIGNED, PROBES_UNDECLARED),
-    *(STORE_FAILURES, FLUSHES, FLUSH_SECONDS, EVALUATED, EVALUATION_SECONDS),
-    *(RENDER_SECONDS, WITHHELD, INSECURE, BUILD_INFO),
+    *(
+        STORE_FAILURES,
+        FLUSHES,
+        FLUSH_SECONDS,
+        BLIND,
+        RETENTION_REFUSED,
+        EVALUATED,
+        EVALUATION_SECONDS,
+    ),
+    *(RENDER_SECONDS, WITHHELD, INSECURE, CERTIFICATE_EXPIRES, BUILD_INFO),
 )
 """How the service itself fares: totals of partitions, ages, durations, states of the process.
 

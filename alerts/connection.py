@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import logging
 import socket
 import ssl
@@ -15,6 +16,9 @@ from monitor.errors import SlicewatchError
 
 MAX_HEAD = 16 * 1024  # bytes; the head of a scrape is under 1 KiB
 _CHUNK = 64 * 1024
+_BACKLOG = 1024  # connections that the system holds until they are accepted
+_PATIENCE = 0.25  # what a request may take when others wait for the place
+_STALLED = 1.0  # no reader needs longer for a chunk
 _DRAIN = 64 * 1024  # bytes of an unread body that are taken before closing
 _LONGEST_NAME = 64  # the longest common name that X.509 allows
 _NAMELESS = "nameless certificate"
@@ -29,24 +33,37 @@ class Timeouts:
     Attributes:
         head: a TLS handshake, and a request head once begun.
         idle: a connection without a request; above any usual scrape interval.
+        turn: a request until its answer is begun, when many are asked for at once.
         write: one response.
         drain: what is still being sent when we close.
     """
 
     head: float = 5.0
     idle: float = 90.0
+    turn: float = 8.0
     write: float = 10.0
     drain: float = 0.5
+
+
+class Phase(enum.Enum):
+    """What a connection waits for."""
+
+    READING = enum.auto()  # for the client's handshake or request
+    WORKING = enum.auto()  # for us
+    WRITING = enum.auto()  # for the client to take the response
+
+
+_KEPT_WAITING = {Phase.READING: _PATIENCE, Phase.WRITING: _STALLED}
 
 
 class Connection:
     """One client: its socket, and since when it has been in its present phase.
 
-    Used by one thread; only :meth:`abort` may be called from another.
+    Used by one thread; only :meth:`abort` and :meth:`stalled` may be called from another.
 
     Attributes:
-        responding: whether the server is at work, or else waits for the client.
-        since: monotonic time at which the phase began.
+        since: monotonic time at which the phase began, or at which the client took a part of the
+            response.
     """
 
     def __init__(
@@ -60,7 +77,7 @@ class Connection:
         )
         self._timeouts = timeouts
         self._buffer = b""
-        self.responding = False
+        self._phase = Phase.READING
         self.since = time.monotonic()
 
     @property
@@ -69,10 +86,15 @@ class Connection:
         shown = self._socket.getpeercert() if isinstance(self._socket, ssl.SSLSocket) else None
         return common_name(shown) if shown else None
 
-    def begin(self, *, responding: bool) -> None:
+    def begin(self, phase: Phase) -> None:
         """Enter the next phase."""
-        self.responding = responding
-        self.since = time.monotonic()
+        self.since = time.monotonic()  # first, or another thread sees the phase as an old one
+        self._phase = phase
+
+    def stalled(self, *phases: Phase) -> bool:
+        """Whether the client keeps us waiting in one of these phases, while others wait for it."""
+        phase, since = self._phase, self.since
+        return phase in phases and time.monotonic() - since > _KEPT_WAITING[phase]
 
     def shake_hands(self) -> None:
         """The TLS handshake, if there is one; raises OSError where it fails."""
@@ -85,7 +107,7 @@ class Connection:
 
         None when the client has gone; raises OSError when it was too slow.
         """
-        self.begin(responding=False)
+        self.begin(Phase.READING)
         if not self._buffer and not self._receive(self.since + self._timeouts.idle):
             return None
         deadline = time.monotonic() + self._timeouts.head
@@ -107,6 +129,7 @@ class Connection:
         """Send everything; raises OSError when the client is too slow."""
         deadline = time.monotonic() + self._timeouts.write
         for start in range(0, len(data), _CHUNK):
+            self.begin(Phase.WRITING)
             self._socket.settimeout(_left(deadline))
             self._socket.sendall(data[start : start + _CHUNK])
 
@@ -172,7 +195,7 @@ def listen(host: str, port: int, section: str = "server") -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         message = f"{section}.port: cannot listen on {host} port {port}: {error.strerror or error}"
         raise SlicewatchError(message) from error

@@ -13,6 +13,10 @@ _LAG_SECONDS = 900
 """A quarter of an hour: ninety evaluator cycles, and far below what any window notices."""
 _DUPLICATES = 0.001
 """Review is de-duplicated by what is pending, most of auto_serve is not: more distorts rates."""
+_COPIES_RANGE = "1d"
+"""None are to be counted again: one day's silence is needed before it is taken as repaired."""
+_AHEAD_SECONDS = 60
+"""Clocks that are kept differ by far less; shown in whole minutes, so that one is no more."""
 _DEAD_LETTERS = 0.01
 _JOINED_RANGE = "14d"
 """The age of the last label must survive restarts, after which no label has met its decision."""
@@ -20,7 +24,10 @@ _JOINED_RANGE = "14d"
 
 def labels(settings: Settings) -> tuple[Alert, ...]:
     """What the rates rest on."""
-    return (_sampling(), _stale(settings), _completeness(settings), _duplicates())
+    return (
+        *(_sampling(), _stale(settings), _completeness(settings)),
+        *(_duplicates(), _counted_again()),
+    )
 
 
 def _sampling() -> Alert:
@@ -89,17 +96,41 @@ def _duplicates() -> Alert:
         expr=f"max by (job, route) ({catalogue.DUPLICATES.name}) > {_DUPLICATES:g}",
         summary="Decisions come more than once: route {{ $labels.route }}",
         description="{{ $value | humanizePercentage }} of the decisions with a label requested"
-        " repeat an id. Copies that come later than dedupe.window are counted again, and distort"
-        " the rates of their slices.",
+        " repeat an id. Copies in the same partition within dedupe.window are left out of the"
+        " counts; SlicewatchDuplicatesCounted fires for the others.",
         runbook=runbook_texts.DUPLICATES,
         wait=60,
         keep=15,
     )
 
 
+def _counted_again() -> Alert:
+    total = f"increase({catalogue.COUNTED_AGAIN.name}[{_COPIES_RANGE}])"
+    return Alert(
+        name="SlicewatchDuplicatesCounted",
+        severity=Severity.TICKET,
+        about=About.LABELS,
+        expr=f"sum by (job, topic, kind) ({total}) > 0",
+        summary="Copies of decisions were counted again: {{ $labels.topic }}, {{ $labels.kind }}",
+        description='{{ if eq $labels.kind "cross_partition" }}Copies came in another partition'
+        " than the decision itself: the producer does not key its messages by decision_id."
+        "{{ else }}Copies came in the partition of the decision itself, later than dedupe.window"
+        " or with another decided_at: something was replayed.{{ end }} Each of them counts as one"
+        " more decision and distorts the rates of its slices. Only copies of"
+        " decisions that labels can find are seen; of all others as large a share is counted again"
+        " unseen.",
+        runbook=runbook_texts.DUPLICATES_COUNTED,
+        wait=15,
+        keep=15,
+    )
+
+
 def pipeline() -> tuple[Alert, ...]:
     """From the topics to the store."""
-    return (*_consumer(), *_losses(), _dead_letters(), _cardinality(), _conservation())
+    return (
+        *(*_consumer(), _ahead(), *_losses()),
+        *(_dead_letters(), _cardinality(), _conservation()),
+    )
 
 
 def _consumer() -> tuple[Alert, ...]:
@@ -129,6 +160,22 @@ def _consumer() -> tuple[Alert, ...]:
             wait=15,
             keep=15,
         ),
+    )
+
+
+def _ahead() -> Alert:
+    return Alert(
+        name="SlicewatchEventsAhead",
+        severity=Severity.TICKET,
+        about=About.PIPELINE,
+        expr=f"max by (job, topic, partition) ({catalogue.EVENTS_AHEAD.name}) > {_AHEAD_SECONDS}",
+        summary="Events of {{ $labels.topic }} partition {{ $labels.partition }} are dated ahead",
+        description="They are dated up to {{ $value | humanizeDuration }} ahead of the clock of the"
+        " worker that reads them: the clock of a producer is fast, or that of the worker is slow."
+        " They are counted, each in the hour it names, and no window is moved by them.",
+        runbook=runbook_texts.EVENTS_AHEAD,
+        wait=5,
+        keep=15,
     )
 
 

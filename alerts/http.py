@@ -3,7 +3,9 @@
 One bounded thread a connection; the TLS handshake happens in it, never in the accept loop. Every
 phase (handshake, request head, response, idle) has an absolute deadline, so slow clients cost a
 slot for seconds only, and when all slots are taken the client that has kept one waiting longest
-is put out. What is answered, and to whom, is :mod:`alerts.routes`' to say.
+is put out. Whoever does not keep us waiting is never put out: a crowd of scrapers queues, first in
+the system's backlog, then for the few answers that are made at a time. What is answered, and to
+whom, is :mod:`alerts.routes`' to say.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
-from alerts.connection import MAX_HEAD, Connection, Timeouts, listen, tls_context
+from alerts.connection import MAX_HEAD, Connection, Phase, Timeouts, listen, tls_context
 from alerts.request import MalformedRequestError, Request, parse_request
-from alerts.responses import Response, encode, just
+from alerts.responses import Headers, Response, encode, just
 from monitor.errors import SlicewatchError
 from monitor.settings.check_server import is_loopback
 
 _ACCEPT_WAIT = 0.2  # how soon stop() is noticed where closing does not wake accept()
-_SLOW_RESPONSE = 1.0  # no reader needs longer for a page; matters only when all slots are taken
+_MOMENT = 0.05  # how soon it is seen that somebody keeps others waiting
+_RETRY: Headers = (("Retry-After", "5"),)
 _MAX_PORT = 65_535
 
 Respond = Callable[[Request, str | None], Response]
@@ -49,7 +52,8 @@ class HttpConfig:
         slices: whether a view tells of slices. Without one any address may do without TLS and
             credentials: probes and scrapers of operators come without, and learn nothing.
         section: of the settings, for messages.
-        slots: connections served at a time.
+        slots: connections open at a time; most of them wait for their client or their turn.
+        answers: made and sent at a time; each may hold a page in memory.
         timeouts: how long clients may take.
     """
 
@@ -62,7 +66,8 @@ class HttpConfig:
     insecure: bool = False
     slices: bool = True
     section: str = "server"
-    slots: int = 16
+    slots: int = 128
+    answers: int = 16
     timeouts: Timeouts = field(default_factory=Timeouts)
 
     @property
@@ -114,7 +119,8 @@ class HttpServer:
         self._listener: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._connections: dict[Connection, threading.Thread] = {}
-        self._lock = threading.Lock()
+        self._room = threading.Condition()
+        self._turns = threading.Semaphore(config.answers)
         self._stopping = threading.Event()
 
     @property
@@ -147,7 +153,7 @@ class HttpServer:
                 self._listener.shutdown(socket.SHUT_RDWR)
         if self._thread:
             self._thread.join()
-        with self._lock:
+        with self._room:
             threads = list(self._connections.items())
         for connection, _ in threads:
             connection.abort()
@@ -175,10 +181,8 @@ class HttpServer:
         except OSError:  # reset since it was accepted
             client.close()
             return
-        with self._lock:
-            if len(self._connections) >= self._config.slots:
-                self._make_room()
-            if len(self._connections) >= self._config.slots:
+        with self._room:
+            if not self._wait_for_room():
                 connection.close()
                 return
             thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
@@ -186,12 +190,27 @@ class HttpServer:
             self._connections[connection] = thread
             thread.start()
 
-    def _make_room(self) -> None:
+    def _wait_for_room(self) -> bool:
+        """Whether there is a slot; others wait in the system's backlog meanwhile."""
+        while len(self._connections) >= self._config.slots:
+            if self._stopping.is_set():
+                return False
+            if self._tick:
+                self._tick()
+            if not self._put_out(Phase.READING, Phase.WRITING):
+                self._room.wait(_MOMENT)
+        return True
+
+    def _put_out(self, *phases: Phase) -> bool:
+        """End who has kept others waiting longest in these phases; whether there was anybody."""
+        stalled = [one for one in self._connections if one.stalled(*phases)]
+        if not stalled:
+            return False
+        oldest = min(stalled, key=lambda one: one.since)
         # The thread ends by itself; the slot is free at once, so that a flood cannot hold it.
-        oldest = min(self._connections, key=lambda c: (c.responding, c.since))
-        if not oldest.responding or time.monotonic() - oldest.since > _SLOW_RESPONSE:
-            del self._connections[oldest]
-            oldest.abort()
+        del self._connections[oldest]
+        oldest.abort()
+        return True
 
     def _serve(self, connection: Connection) -> None:
         try:
@@ -204,8 +223,9 @@ class HttpServer:
             _log.debug("connection ended: %s", error)
         finally:
             connection.close()
-            with self._lock:
+            with self._room:
                 self._connections.pop(connection, None)
+                self._room.notify()
 
     def _exchange(self, connection: Connection, head: bytes) -> bool:
         if len(head) > MAX_HEAD:
@@ -216,8 +236,24 @@ class HttpServer:
         except MalformedRequestError:
             connection.write(encode(just(HTTPStatus.BAD_REQUEST)))
             return False
-        connection.begin(responding=True)
         keep = request.keep_alive and not self._stopping.is_set()
-        response = self._respond(request, connection.certificate)
-        connection.write(encode(response, keep=keep, body=request.method != "HEAD"))
+        connection.begin(Phase.WORKING)
+        if not self._take_turn():
+            connection.write(encode(just(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY)))
+            return False
+        try:
+            response = self._respond(request, connection.certificate)
+            connection.write(encode(response, keep=keep, body=request.method != "HEAD"))
+        finally:
+            self._turns.release()
         return keep
+
+    def _take_turn(self) -> bool:
+        """Wait until an answer can be made; whoever does not take his is put out for it."""
+        deadline = time.monotonic() + self._config.timeouts.turn
+        while not self._turns.acquire(timeout=_MOMENT):
+            if self._stopping.is_set() or time.monotonic() > deadline:
+                return False
+            with self._room:
+                self._put_out(Phase.WRITING)
+        return True

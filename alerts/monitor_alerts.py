@@ -9,6 +9,9 @@ from monitor.core.time import SECOND
 from monitor.settings import Settings
 
 _STALE_SECONDS = 300
+_MANY_LABELS = 500
+"""In a day: what is shown goes up in hundreds, so fewer may look like none."""
+_EXPIRES_SOON, _EXPIRES_NOW = 14 * 86_400, 86_400
 _STALE_CYCLES = 3
 """One slow cycle is none too few, three missed ones are."""
 
@@ -16,7 +19,10 @@ _STALE_CYCLES = 3
 def monitor(settings: Settings) -> tuple[Alert, ...]:
     """All of them, the loudest first."""
     job = settings.alerting.job
-    return (*_gone(job), _evaluation_stale(settings), _target_down(job), _review(), _watchdog())
+    return (
+        *(*_gone(job), *_blind(settings), _evaluation_stale(settings), _store_failing()),
+        *(*_certificates(), _retention_refused(), _target_down(job), _review(), _watchdog()),
+    )
 
 
 def _gone(job: str) -> tuple[Alert, ...]:
@@ -45,6 +51,110 @@ def _gone(job: str) -> tuple[Alert, ...]:
             wait=2,
             keep=5,
         ),
+    )
+
+
+def _blind(settings: Settings) -> tuple[Alert, ...]:
+    came = f'increase({catalogue.MESSAGES.name}{{topic="{settings.stream.labels_topic}"}}[1d]'
+    return (
+        Alert(
+            name="SlicewatchBlind",
+            severity=Severity.PAGE,
+            about=About.MONITOR,
+            expr=f"max by (job, reason) ({catalogue.BLIND.name}) == 1",
+            summary="{{ $labels.job }} does not see what the router does: {{ $labels.reason }}",
+            description='{{ if eq $labels.reason "no_worker" }}There are partitions that no worker'
+            " has read for over a minute: their decisions and labels are not counted."
+            '{{ else if eq $labels.reason "not_stored" }}For over a minute the database has'
+            " not taken what is read."
+            '{{ else if eq $labels.reason "behind" }}One partition of decisions is over a quarter'
+            " of an hour behind the others, and all windows wait for it.{{ else }}No decision"
+            " comes, although many usually do at this time of the week: the router, or what sends"
+            " its decisions, has stopped.{{ end }} No breach that begins now is found. The body of"
+            " /readyz and `slicewatch db status` say which partitions.",
+            runbook=runbook_texts.BLIND,
+            wait=5,
+            keep=5,
+        ),
+        Alert(
+            name="SlicewatchLabelsSilent",
+            severity=Severity.PAGE,
+            about=About.MONITOR,
+            expr=f"sum by (job) ({came} offset 1w)) > {_MANY_LABELS}\n"
+            f"unless on (job)\nsum by (job) ({came})) > 0",
+            summary="No label has come to {{ $labels.job }} for a day",
+            description="A week ago hundreds of labels came in the same 24 hours, and in the last"
+            " 24 none has. The windows of TPR and FPR stand still, and no breach of them can be"
+            " found.",
+            runbook=runbook_texts.LABELS_SILENT,
+            wait=15,
+            keep=15,
+        ),
+    )
+
+
+def _store_failing() -> Alert:
+    failures = catalogue.STORE_FAILURES.name
+    return Alert(
+        name="SlicewatchStoreFailing",
+        severity=Severity.PAGE,
+        about=About.MONITOR,
+        expr=f"max by (job, instance) (increase({failures}[3m])) > 0",
+        summary="{{ $labels.instance }} cannot write to its database",
+        description="Transactions have failed for minutes, and are tried again. Nothing is lost:"
+        " what was read is kept, and no more is read. But nothing new is counted or evaluated.",
+        runbook=runbook_texts.STORE_FAILING,
+        wait=5,
+        keep=5,
+    )
+
+
+def _certificates() -> tuple[Alert, ...]:
+    left = f"min by (job, certificate) ({catalogue.CERTIFICATE_EXPIRES.name}) - time()"
+    whose = (
+        "certificate {{ $labels.certificate }} of {{ $labels.job }}{{ if lt $value 0.0 }} has"
+        " expired{{ else }} expires in {{ $value | humanizeDuration }}{{ end }}"
+    )
+    return (
+        Alert(
+            name="SlicewatchCertificateExpired",
+            severity=Severity.PAGE,
+            about=About.MONITOR,
+            expr=f"{left} < {_EXPIRES_NOW}",
+            summary=f"The {whose}",
+            description="From then on nobody connects by it: Prometheus does not reach the service"
+            " (server, operations), readers are turned away (client_ca), or no event is read"
+            " (kafka_ca, kafka_client).",
+            runbook=runbook_texts.CERTIFICATE,
+            wait=5,
+            keep=15,
+        ),
+        Alert(
+            name="SlicewatchCertificateExpiring",
+            severity=Severity.TICKET,
+            about=About.MONITOR,
+            expr=f"{left} < {_EXPIRES_SOON}",
+            summary=f"The {whose}",
+            description="It pages a day before. A new file is read at the next start.",
+            runbook=runbook_texts.CERTIFICATE,
+            wait=15,
+            keep=15,
+        ),
+    )
+
+
+def _retention_refused() -> Alert:
+    return Alert(
+        name="SlicewatchRetentionRefused",
+        severity=Severity.TICKET,
+        about=About.MONITOR,
+        expr=f"max by (job) ({catalogue.RETENTION_REFUSED.name}) == 1",
+        summary="Retention of {{ $labels.job }} would delete most of what is kept",
+        description="It has deleted nothing and waits for a person. Either a clock is wrong, or the"
+        " service was away for long.",
+        runbook=runbook_texts.RETENTION_REFUSED,
+        wait=5,
+        keep=15,
     )
 
 

@@ -25,6 +25,7 @@ _CHALLENGE = (("WWW-Authenticate", "Bearer"),)
 _HEALTH_PATHS = ("/livez", "/readyz", "/startupz")
 _JSON = (("Content-Type", "application/json"),)
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)  # within a database's integers
+_UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
 _BUSY = (("Retry-After", "1"),)
 _TURN_SECONDS = 1.0
 
@@ -37,7 +38,7 @@ class Health:
 
     Attributes:
         live: whether the loop turns; never broker, database or lag.
-        ready: whether work can be done, and why not (logged, never sent).
+        ready: whether work can be done, and why not: logged, and sent to whoever asks.
         started: whether start-up has finished.
     """
 
@@ -59,18 +60,18 @@ class Probes:
             case "/livez" | "/healthz":
                 return _yes_or_no(self._health.live())
             case "/readyz":
-                return _yes_or_no(self._ready())
+                return self._readiness()
             case "/startupz":
                 return _yes_or_no(self._health.started())
         return None
 
-    def _ready(self) -> bool:
+    def _readiness(self) -> Response:
         ready, why = self._health.ready()
         why = "" if ready else why
         if why != self._why_not_ready:
             _log.info("readiness changed: %s", why or "ready")
             self._why_not_ready = why
-        return ready
+        return _yes_or_no(True) if ready else Response(_UNAVAILABLE, f"{why}\n".encode())
 
 
 class Routes:

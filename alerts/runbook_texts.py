@@ -183,17 +183,156 @@ COMPLETENESS_LOW = Runbook(
 DUPLICATES = Runbook(
     means="Decisions repeat ids beyond what retries explain. The share is over all that has been"
     " consumed, so it falls slowly after the repair.",
-    monitor="Only this topic? A replay into a live topic looks the same; look at who produces.",
+    monitor="Is `SlicewatchDuplicatesCounted` firing too? If not, all copies that could be seen"
+    " were recognised, and the counts are right. A replay into a live topic looks the same; look at"
+    " who produces.",
     sampler="Labels are not concerned: of one decision the highest version counts once.",
-    router="A producer without idempotence, or an at-least-once bridge that restarts. How far"
-    " apart are the copies? Within `dedupe.window` they are recognised and harmless.",
+    router="A producer without idempotence, or an at-least-once bridge that restarts. Copies in the"
+    " partition of the first, within `dedupe.window`, are recognised and harmless.",
     owner="Whoever produces the decisions topic.",
     safe=(
         "Switch on the producer's idempotence.",
-        "Raise `dedupe.window` above the distance of the copies; it costs memory.",
+        "Key the messages by `decision_id`, so that copies meet in one partition.",
     ),
     wrong=("Give copies new ids: they are counted twice then, unseen.",),
     silence=("route=ROUTE",),
+)
+DUPLICATES_COUNTED = Runbook(
+    means="Copies of decisions were not recognised and count as further decisions. The label `kind`"
+    " says why. `cross_partition`: the copy was in another partition than the first, and"
+    " partitions are not compared with each other. `late`: it was in the same partition, after"
+    " `dedupe.window` of event time or with another `decided_at`. Only copies of decisions that"
+    " labels can find are seen (`pending.policy`), for the whole `stream.horizon`; of all others as"
+    " large a share is counted again unseen.",
+    monitor="`late`: is `dedupe.window` on, and was a partition set back by `slicewatch db"
+    " resume-from`? `slicewatch_duplicates_counted_total` names the partitions. Its numbers are"
+    " rounded up: 100 stands for 1 to 100.",
+    sampler="Labels are not concerned: of one decision the highest version counts once. But a label"
+    " meets the first copy alone, so the others lower the completeness.",
+    router="`cross_partition`: the messages have no key, or a key that changes from one sending to"
+    " the next, or the topic was given more partitions between the two. `late`: a backfill, a"
+    " bridge that begins again from an old position, or a retry that makes up a new `decided_at`.",
+    owner="Whoever produces the decisions topic.",
+    safe=(
+        "`cross_partition`: key the messages by `decision_id`, in every producer of the topic.",
+        "`late`: send the very same event again, `decided_at` too, and raise `dedupe.window` (up to"
+        " 24 h; `slicewatch check` says what it costs) above the distance of the copies.",
+        "Leave the hours that were counted twice out with `slicewatch db exclude`.",
+    ),
+    wrong=(
+        "Give copies new ids: they are counted twice then, unseen.",
+        "Take it as repaired because it is silent: it looks at one day.",
+    ),
+    silence=("topic=TOPIC", "kind=KIND"),
+)
+EVENTS_AHEAD = Runbook(
+    means="Events of one partition name times that have not come yet, by the clock of the worker"
+    " that reads them. They are counted in the hour they name; no window, no retention and no other"
+    " partition is moved by them. Beyond `stream.max_ahead` they are dead letters (`future`).",
+    monitor="Does it concern every partition that one worker reads, and no other worker's? Then the"
+    " clock of that machine is slow: compare `date -u` there with another machine.",
+    sampler="Not concerned, unless it is the labels topic: labels repeat the time of their"
+    " decision.",
+    router="One partition, or some of them: the clock of a producer is fast. Look at its NTP"
+    " client, and at containers that were resumed from a pause.",
+    owner="Whoever runs the producer, or the machine whose clock is wrong.",
+    safe=(
+        "Set the clock that is wrong.",
+        "`slicewatch db dead-letters --reason future` lists what was refused.",
+    ),
+    wrong=(
+        "Raise `stream.max_ahead` so that the alert stops: the events stay in the wrong hour.",
+        "Restart the workers: they read the same events, by the same clocks.",
+    ),
+    silence=("topic=TOPIC", "partition=PARTITION"),
+)
+BLIND = Runbook(
+    means="The service runs and does not see what the router does. Until that is repaired nothing"
+    " new is found; breaches that stood are taken to stand.",
+    monitor="`slicewatch db status` names the partitions, and so does the body of `/readyz`."
+    " `no_worker`: do the `slicewatch ingest` processes run, and are they in the consumer group?"
+    " `not_stored`: the log of `slicewatch ingest` says what the database answers (disk, rights)."
+    " `behind`: look at `slicewatch_consumer_lag_seconds` of that partition.",
+    sampler="Not concerned.",
+    router="`decisions_silent`: does the router decide anything? Does what sends its decisions to"
+    " Kafka run, to the topic that the settings name? A planned pause looks the same.",
+    owner=_OPERATORS,
+    safe=(
+        "Start `slicewatch ingest` again: it goes on where it stopped, and counts nothing twice.",
+        "`slicewatch check --connect` tries broker, topics and database with the same settings.",
+        "For a planned pause of the router: a silence for as long as it lasts.",
+    ),
+    wrong=_WRONG_FOR_COUNTS,
+    silence=("reason=REASON",),
+)
+LABELS_SILENT = Runbook(
+    means="The labels topic has brought nothing for a day, and a week ago it brought hundreds in"
+    " the same time. Rates that need labels stand still.",
+    monitor="`slicewatch_consumer_lag_messages` of the labels topic: above 0 the labels are there"
+    " and are not read. `slicewatch check --connect` says whether the topic is the right one.",
+    sampler="Do reviewers work today? A public holiday looks the same. Else the tool that sends"
+    " their labels to Kafka has stopped.",
+    router="Does it still ask for labels (`label_requested`)? A broken sampler shows in"
+    " `SlicewatchSamplingBroken` within hours.",
+    owner="Whoever runs the review tool; whoever runs slicewatch until that is known.",
+    safe=(
+        "Have the review tool send again what it kept: labels may come late, up to the horizon.",
+        "On a holiday: a silence until the next working day.",
+    ),
+    wrong=("Send labels that nobody gave, so that the windows move.",),
+    silence=(),
+)
+STORE_FAILING = Runbook(
+    means="A process has failed to write to the database for minutes. It keeps what it has read,"
+    " reads no more, and tries again with pauses of up to 30 seconds.",
+    monitor="Its log says why in one line (`store failed`, `evaluation failed`): a full disk,"
+    " rights that were taken away, a lock that somebody holds, a server that is away.",
+    sampler="Not concerned.",
+    router="Not concerned.",
+    owner=_OPERATORS,
+    safe=(
+        "Make room, or give the rights back: the process goes on by itself, and nothing is lost or"
+        " counted twice.",
+        "Look that Kafka keeps what is not read yet for longer than the repair takes.",
+    ),
+    wrong=_WRONG_FOR_COUNTS,
+    silence=("instance=INSTANCE",),
+)
+RETENTION_REFUSED = Runbook(
+    means="Retention would delete more than half of what is kept, and leave little. That happens"
+    " when a clock is wrong, or after the service was away for weeks. It has deleted nothing, and"
+    " goes on refusing.",
+    monitor="`slicewatch db prune` says what would go. `slicewatch db repair-clock` says whether"
+    " event time in the database is beyond the present. Compare `date -u` of this machine too.",
+    sampler="Not concerned.",
+    router="Did it, or a back-fill, send events of a far future? See `SlicewatchEventsAhead`.",
+    owner=_OPERATORS,
+    safe=(
+        "If a clock is wrong: set it, and `slicewatch db repair-clock --confirm`.",
+        "If the service was away that long: `slicewatch db prune --confirm`, after a backup.",
+    ),
+    wrong=("Confirm before you know which clock is right: only a backup brings the counts back.",),
+    silence=(),
+)
+CERTIFICATE = Runbook(
+    means="A certificate that slicewatch uses expires, or has expired. Of the server's own, readers"
+    " and Prometheus are cut off; of the authority of clients, those who show a certificate; of"
+    " those for Kafka, nothing is read any more, and nothing is lost while Kafka keeps it.",
+    monitor="`slicewatch check` names the setting and the day of each. The metric tells of the file"
+    " as it was at the start: a process that was not restarted since still uses the old one.",
+    sampler="Not concerned.",
+    router="Its own certificate for the same brokers may come from the same authority.",
+    owner="Whoever runs slicewatch, and whoever signs certificates there.",
+    safe=(
+        "Put the new certificate (and key) into the files that the settings name, look with"
+        " `slicewatch check`, and restart the processes one after the other.",
+        "Add a new authority to the bundle before the old one ends: a bundle ends with its last.",
+    ),
+    wrong=(
+        "Serve without TLS until there is a new one: whoever reaches the port reads the slices.",
+        "Replace an authority before those whom it signed have new certificates.",
+    ),
+    silence=("certificate=CERTIFICATE",),
 )
 CONSUMER_STUCK = Runbook(
     means="One process reads nothing. Its partitions are not counted until it goes on, or until"

@@ -12,7 +12,7 @@ import importlib.metadata
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from alerts.catalogue import Family, Kind
 from alerts.limits import MANY_VALUES, Limit, Limits
 from alerts.shards import Labels, ShardState, Steps, Values, add_shard, add_sums
 from monitor.core.bands import Precision
+from monitor.core.blindness import Blind
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 from monitor.ports import ConsumerState, Shard, Tallies
 
@@ -78,6 +79,7 @@ class ServiceMetrics:
         self._reasons = tuple(reasons)
         self._shards: dict[Shard, ShardState] = {}
         self._parked: set[Shard] = set()
+        self._ahead: dict[Shard, float] = {}
         self._values: Values = {}
         self._delays = np.zeros(len(_DELAY_EDGES) + 1, np.int64)
         self._delay_sum = 0.0
@@ -135,12 +137,18 @@ class ServiceMetrics:
         """Forget a shard that is not ours any more; its series vanish."""
         with self._lock:
             self._shards.pop(shard, None)
+            self._ahead.pop(shard, None)
             self._parked.discard(shard)
 
     def set_parked(self, shard: Shard, parked: bool) -> None:
         """Whether a shard of ours waits for a person, because its data is gone."""
         with self._lock:
             (self._parked.add if parked else self._parked.discard)(shard)
+
+    def set_ahead(self, shard: Shard, micros: int) -> None:
+        """How far events of a shard are dated ahead of our clock; in minutes, rounded up."""
+        with self._lock:
+            self._ahead[shard] = -(-micros // MINUTE) * MINUTE / SECOND
 
     def set_consumer_state(self, state: str) -> None:
         """Show one ConsumerState; raises ValueError for anything else."""
@@ -267,6 +275,17 @@ class ServiceMetrics:
             self._set(catalogue.EVALUATED, at / SECOND)
             self._set(catalogue.EVALUATION_SECONDS, seconds)
 
+    def set_blind(self, reasons: Collection[Blind]) -> None:
+        """Why the whole service does not see; empty when it does."""
+        with self._lock:
+            for possible in Blind:
+                self._set(catalogue.BLIND, float(possible in reasons), possible.value)
+
+    def set_retention_refused(self, refused: bool) -> None:
+        """Whether a run of retention would have deleted most of what is kept."""
+        with self._lock:
+            self._set(catalogue.RETENTION_REFUSED, float(refused))
+
     def set_label_health(self, coverage: float | None, completeness: float | None) -> None:
         """Labelled / all decisions and received / requested labels of the whole stream.
 
@@ -299,6 +318,12 @@ class ServiceMetrics:
         with self._lock:
             self._set(catalogue.INSECURE, float(insecure))
 
+    def set_certificates(self, expiries: Iterable[tuple[str, int]]) -> None:
+        """When each certificate that the settings name expires, in microseconds."""
+        with self._lock:
+            for name, at in expiries:
+                self._set(catalogue.CERTIFICATE_EXPIRES, at / SECOND, name)
+
     # The collector, as prometheus-client calls it.
 
     def describe(self) -> Iterable[Metric]:
@@ -310,6 +335,9 @@ class ServiceMetrics:
         with self._lock:
             values: Values = {family: dict(held) for family, held in self._values.items()}
             shards, parked = dict(self._shards), set(self._parked)
+            values[catalogue.EVENTS_AHEAD] = {
+                (shard.topic, str(shard.partition)): ahead for shard, ahead in self._ahead.items()
+            }
             delays, delay_sum = self._delays.copy(), self._delay_sum
             limits = self._limits.reached()
         for shard, state in sorted(shards.items()):

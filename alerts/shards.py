@@ -95,6 +95,9 @@ def add_shard(
     put(catalogue.UNKEPT, tallies.unkept)
     for reason, count in told.unmatched.items():
         put(catalogue.UNMATCHED, steps.down(count), reason)
+    # Rounded up: the first is to be seen, since each distorts the rates.
+    for kind, count in (("late", told.late), ("cross_partition", told.cross_partition)):
+        put(catalogue.COUNTED_AGAIN, steps.up(count), kind)
     put(catalogue.IMBALANCE, tallies.balance, "events")
     if state.offsets is not None:
         put(catalogue.IMBALANCE, state.offsets - tallies.messages - tallies.gaps, "offsets")

@@ -138,6 +138,11 @@ class DecodedLabels:
     items: Int64s
     timestamps: Int64s
 
+    @property
+    def ts(self) -> Int64s:
+        """decided_at as the labels say it, microseconds."""
+        return self.labels.ts
+
 
 class LabelCodec:
     """Decodes labels."""

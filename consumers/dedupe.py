@@ -1,21 +1,34 @@
 """The same decision twice: recognised within a window of event time, in every stratum alike.
 
+Recognised is a copy with the same id and decided_at in the same partition: partitions may be read
+by different workers. That a copy was counted again is told by :mod:`monitor.store.pending`.
+
 Removing only the duplicates that happen to be stored would bias the rates, since review is
 stored and most of auto_serve is not; so the keys of all decisions are kept for the window.
+
+They are kept as sorted arrays (:mod:`consumers.key_runs`), ten bytes a key; a set of Python
+integers takes nine times as much. Each array has the keys of one span of minutes, so that most of
+what is forgotten goes as a whole.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import compress
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from consumers.key_runs import KeyRun, upper_halves
 from monitor.core.cells import Int64s
 from monitor.core.time import MINUTE
 
+_Bools = npt.NDArray[np.bool_]
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads neighbouring times
+_SPANS = 6  # of a window: fewer are searched faster; 24 h / 6 still has its minutes in a byte
+_PORTIONS = 8  # of a span: what has gone out of the window is deleted so often
+_SHORTER = 8  # a run is at most so much shorter than the one before it: fewer runs, more merging
+_NEVER = np.iinfo(np.int64).min
 
 
 def duplicate_keys(ids: Int64s, ts: Int64s) -> Int64s:
@@ -32,15 +45,28 @@ class DuplicateFilter:
 
     def __init__(self, window: int) -> None:
         self._minutes = window // MINUTE
-        self._seen: set[int] = set()
-        self._by_minute: deque[tuple[int, list[int]]] = deque()
+        self._length = max(1, -(-self._minutes // _SPANS))
+        self._spans: dict[int, _Span] = {}
+        self._newest: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is remembered."""
+        return sum(run.nbytes for run in self._runs())
+
+    def __len__(self) -> int:
+        """How many keys are kept, some of them out of the window already."""
+        return sum(len(run.keys) for run in self._runs())
 
     def restore(self, keys: Int64s, arrivals: Int64s) -> None:
         """Remember keys that arrived before a restart."""
-        for minute in np.unique(arrivals).tolist():
-            self._remember(minute, keys[arrivals == minute].tolist())
+        numbers = arrivals // self._length
+        for number in np.unique(numbers).tolist():  # sorting all at once takes many times as much
+            chosen = np.flatnonzero(numbers == number)
+            chosen = chosen[np.lexsort((arrivals[chosen], keys[chosen]))]
+            self._span(number).add(keys[chosen], arrivals[chosen])
 
-    def fresh(self, keys: Int64s, running: Int64s) -> tuple[npt.NDArray[np.bool_], Int64s]:
+    def fresh(self, keys: Int64s, running: Int64s) -> tuple[_Bools, Int64s]:
         """Which events are first copies, and the minute each arrived at; remembers them.
 
         Args:
@@ -48,39 +74,109 @@ class DuplicateFilter:
             running: the shard's running maximum of decided_at at each event, not decreasing.
         """
         minutes = running // MINUTE
-        edges = np.append(np.flatnonzero(np.diff(minutes, prepend=-1)), len(keys))
-        runs = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
-        listed = keys.tolist()
-        if len(set(listed)) == len(listed) and self._seen.isdisjoint(listed):
-            # No key occurs twice: when the older ones are forgotten makes no difference.
-            for start, end in runs:
-                self._remember(int(minutes[start]), listed[start:end])
-            if runs:
-                self._forget(int(minutes[-1]))
-            return np.ones(len(keys), np.bool_), minutes
-        fresh = np.ones(len(keys), np.bool_)
-        for start, end in runs:
-            self._forget(int(minutes[start]))
-            first = self._first_copies(listed[start:end])
-            fresh[start:end] = first
-            self._remember(int(minutes[start]), list(compress(listed[start:end], first)))
+        if not len(keys):
+            return np.ones(0, np.bool_), minutes
+        order = np.argsort(keys, kind="stable")
+        ordered, at = keys[order], minutes[order]
+        first = self._first_copies(ordered, at)
+        self._remember(ordered[first], at[first], int(minutes[-1]))
+        fresh = np.empty(len(keys), np.bool_)
+        fresh[order] = first
         return fresh, minutes
 
-    def _first_copies(self, keys: list[int]) -> list[bool]:
-        seen: set[int] = set()
-        first = []
-        for key in keys:
-            first.append(key not in seen and key not in self._seen)
-            seen.add(key)
-        return first
+    def _runs(self) -> Iterator[KeyRun]:
+        return (run for span in self._spans.values() for run in span.runs)
 
-    def _remember(self, minute: int, keys: list[int]) -> None:
-        self._seen.update(keys)
-        if self._by_minute and self._by_minute[-1][0] == minute:
-            self._by_minute[-1][1].extend(keys)
-        else:
-            self._by_minute.append((minute, keys))
+    def _first_copies(self, keys: Int64s, minutes: Int64s) -> _Bools:
+        """Of sorted keys, and minutes that do not decrease among equal ones."""
+        arrived, upper = np.full(len(keys), _NEVER), upper_halves(keys)
+        for run in self._runs():
+            run.look_up(keys, upper, arrived)
+        since = minutes - self._minutes
+        begins = np.append(True, keys[1:] != keys[:-1])
+        fresh = begins & (arrived < since)
+        if not begins.all():
+            _find_later_ones(begins, minutes, since, arrived[begins], fresh)
+        return fresh
 
-    def _forget(self, minute: int) -> None:
-        while self._by_minute and self._by_minute[0][0] < minute - self._minutes:
-            self._seen.difference_update(self._by_minute.popleft()[1])
+    def _remember(self, keys: Int64s, minutes: Int64s, now: int) -> None:
+        """Take sorted keys in, and forget what is out of the window at this minute."""
+        since = now - self._minutes
+        oldest = since // self._length
+        self._spans = {n: span for n, span in self._spans.items() if n >= oldest}
+        if oldest in self._spans:
+            self._spans[oldest].forget(since)
+        numbers = minutes // self._length
+        for number in np.unique(numbers[numbers >= oldest]).tolist():
+            chosen = numbers == number
+            self._span(number).add(keys[chosen], minutes[chosen])
+
+    def _span(self, number: int) -> _Span:
+        if number != self._newest and self._newest in self._spans:
+            self._spans[self._newest].close()
+        self._newest = number
+        start = number * self._length
+        return self._spans.setdefault(number, _Span(start, self._length, start, []))
+
+
+def _find_later_ones(
+    begins: _Bools, minutes: Int64s, since: Int64s, last: Int64s, fresh: _Bools
+) -> None:
+    """Mark copies that are first again, since the window has passed within one batch.
+
+    Every round finds at most one of each key: the next that its last first copy does not cover.
+
+    Args:
+        begins: where the next key begins.
+        minutes: when each copy arrived.
+        since: from when on it would have been remembered.
+        last: when each key was last remembered before.
+        fresh: the first copies, so far among those at which a key begins.
+    """
+    group = np.cumsum(begins) - 1
+    last[group[fresh]] = minutes[fresh]
+    while len(uncovered := np.flatnonzero(last[group] < since)):
+        owners = group[uncovered]
+        found = uncovered[np.append(True, owners[1:] != owners[:-1])]
+        fresh[found] = True
+        last[group[found]] = minutes[found]
+
+
+@dataclass(slots=True)
+class _Span:
+    """Keys that arrived within some minutes.
+
+    Attributes:
+        start: its first minute.
+        length: how many minutes it has.
+        since: the first minute whose keys are still there.
+        runs: the keys, older ones first.
+    """
+
+    start: int
+    length: int
+    since: int
+    runs: list[KeyRun]
+
+    def add(self, keys: Int64s, minutes: Int64s) -> None:
+        """Take sorted keys in."""
+        offsets = (minutes - self.start).astype(np.min_scalar_type(self.length - 1))
+        self.runs.append(KeyRun.of(keys, offsets, self.start))
+        while len(self.runs) > 1 and len(self.runs[-2].keys) < _SHORTER * len(self.runs[-1].keys):
+            self._merge_last()
+
+    def close(self) -> None:
+        """Make it one run: most likely nothing more comes."""
+        while len(self.runs) > 1:
+            self._merge_last()
+
+    def forget(self, since: int) -> None:
+        """Delete what arrived before a minute, a portion at a time."""
+        if since - self.since >= max(1, self.length // _PORTIONS):
+            self.since = since
+            kept = (run.arrived_since(since) for run in self.runs)
+            self.runs = [run for run in kept if run is not None]
+
+    def _merge_last(self) -> None:
+        newer, older = self.runs.pop(), self.runs.pop()
+        self.runs.append(older.merged(newer))

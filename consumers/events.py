@@ -60,9 +60,14 @@ class DecisionFields(Struct, forbid_unknown_fields=True, kw_only=True):
 class Decision(DecisionFields, forbid_unknown_fields=True, kw_only=True):
     """One routing decision.
 
+    Key its Kafka message by decision_id, or by anything else that all copies of it share, so that
+    they come in one partition; and send a copy as it was. A copy with the same decision_id and
+    decided_at in the same partition, within dedupe.window, is left out of the counts; any other
+    copy counts as one more decision.
+
     Attributes:
         decision_id: unique within the hour of decided_at; stored as a keyed hash only.
-        decided_at: when the router decided.
+        decided_at: when the router decided; the same in every copy.
         route: where the request went.
         judge_score: score of the judge, null when there was none.
         threshold: at or above it the score is auto_serve.

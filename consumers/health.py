@@ -13,6 +13,7 @@ POLL_SECONDS = 30.0
 UNASSIGNED_SECONDS = 300.0
 """No partition at all for this long: stuck (a spare without partitions is fine before)."""
 
+_SHUT_OUT = "no broker lets this worker in and read"
 _STALLED = "the broker does not answer, or a message or batch is too large to receive"
 
 
@@ -76,11 +77,13 @@ class Health:
     def ready(self, now: float) -> tuple[bool, str]:
         """Whether this worker does its work, and if not, why."""
         if not self.started:
-            return False, self.shut_out or "no assignment yet"
+            return False, _SHUT_OUT if self.shut_out else "no assignment yet"
         if not self.store_ok:
             return False, "the store cannot be written"
         if self.parked:
             return False, "a shard is parked after data loss"
+        if self.shut_out:  # its words name users and brokers, and anybody may ask
+            return False, _SHUT_OUT
         reason = self.stuck(now)
         return reason is None, reason or "ok"
 

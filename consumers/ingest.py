@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from queue import SimpleQueue
 
 from consumers.health import Health
@@ -20,9 +21,11 @@ from consumers.poison import PoisonWatch
 from consumers.pressure import paused_shards
 from consumers.probes import Doubt
 from consumers.progress import Progress, lag
+from consumers.retry import Retry
 from consumers.roles import IngestPolicy, Observer, Store
 from consumers.shard import Codecs, Noticed, ShardState
-from monitor.core.time import DAY
+from consumers.wall_watch import WallWatch
+from monitor.core.time import DAY, to_datetime
 from monitor.errors import DataLossError, FencedError, StoreError
 from monitor.ports import Clock, Polled, Records, RecordSource, Shard
 
@@ -57,6 +60,7 @@ class Ingest:
         self._progress = progress or (lambda events: None)
         self._stop = threading.Event()
         self._own = Ownership(source, store, codecs, policy)
+        self._retry = Retry()
         self._states = self._own.states
         self._paused: set[Shard] = set()
         now = clock.monotonic()
@@ -64,10 +68,12 @@ class Ingest:
         self._lookout = Lookout(source, store, self._own, codecs=codecs, policy=policy, now=now)
         self._progress_of = Progress()
         self._told_parked: set[Shard] = set()
+        self._told_unread: set[Shard] = set()
         self._ends: SimpleQueue[Mapping[Shard, int | None]] = SimpleQueue()
         self._events = 0
         self._next_tell = now
         self._day = clock.now() // DAY
+        self._wall = WallWatch(clock, codecs.clock.max_ahead)
         self._poison = PoisonWatch(policy.dead_letter_stop_share, policy.dead_letter_min_events)
         self.health = Health.at(now)
 
@@ -103,7 +109,7 @@ class Ingest:
         self._store.register([s for topic in topics for s in self._source.shards(topic)])
 
     def _done(self) -> bool:
-        return self._source.finished and not self._own.unclaimed
+        return self._source.finished and not self._own.unclaimed and not self._retry.waits
 
     @property
     def _patience(self) -> float:
@@ -119,6 +125,7 @@ class Ingest:
         self.health.polled = now
         for shard in polled.revoked:
             self._own.drop(shard)
+            self._wall.forget(shard)
             self._paused.discard(shard)
             self._observer.drop_shard(shard)
         self._own.assign(polled.assigned)
@@ -126,10 +133,12 @@ class Ingest:
         # Before any claim: what was fetched under the last ownership starts where that one stood.
         for records in polled.records:
             self._take(records)
+        self._wall.require_right()
         self._claim(now)
         self._note_progress(now, {r.shard for r in polled.records if len(r.offsets)})
         buffered = sum(state.buffered for state in self._states.values())
-        if buffered >= self._policy.flush_events or now >= self._next_flush:
+        full = buffered >= self._policy.flush_events and not self._retry.waits
+        if full or now >= self._next_flush:
             self._flush()
         self._look_around(now)
         self._throttle()
@@ -157,10 +166,14 @@ class Ingest:
         for state in states:
             state.position = self._source.position(state.shard)
         while not self._ends.empty():
-            self._progress_of.hear(self._states, self._ends.get(), now)
-        self._progress_of.note(states, {*arrived, *self._paused}, now)
+            ends = self._ends.get()
+            self._progress_of.hear(self._states, ends, now)
+            self._tell_unread(ends, now)
+        self._forget_unread()
+        self._progress_of.note(states, arrived, now, paused=self._paused)
         health.stalled = self._progress_of.stalled(states, now)
-        health.unknown = tuple(self._progress_of.unknown(states, now))
+        unknown = self._progress_of.unknown(states, now)
+        health.unknown = (*unknown, *self._lookout.unread.shards)
         health.behind = any(not s.caught_up and s.high_water for s in states)
         health.paused = bool(self._paused)
         self._tell_parked()
@@ -176,6 +189,21 @@ class Ingest:
         if not self._own.unclaimed or not health.store_ok:
             health.claimed = now
 
+    def _tell_unread(self, ends: Mapping[Shard, int | None], now: float) -> None:
+        for one in self._lookout.unread.hear(ends, now):
+            if one.shard in self._states:
+                continue  # read since: what is told of it is told with it
+            self._told_unread.add(one.shard)
+            self._observer.set_shard(
+                one.shard, one.tallies, one.messages, one.seconds, offsets=one.offsets
+            )
+
+    def _forget_unread(self) -> None:
+        for shard in self._told_unread - self._lookout.unread.shards:
+            self._told_unread.discard(shard)
+            if shard not in self._states:
+                self._observer.drop_shard(shard)
+
     def _tell_parked(self) -> None:
         parked = set(self._own.parked)
         self.health.parked = bool(parked)
@@ -188,14 +216,26 @@ class Ingest:
             claimed = self._own.claim(now)
             if claimed is None:
                 return
-            self.health.store_ok = True
+            self.health.store_ok = not self._retry.waits
             if claimed:
                 self._lookout.look_elsewhere()
         except StoreError as error:
             self._lost_store(error)
             return
         for state in claimed:
+            self._set_back(state)
             self._tell(state)
+        self._wall.require_right()
+
+    def _set_back(self, state: ShardState) -> None:
+        stood, now = state.clock.newest, self._clock.now()
+        if state.set_back(now) and stood is not None:
+            log.error(
+                "the store has event time far beyond this machine's clock: the shard goes on at the"
+                " clock; see slicewatch db repair-clock",
+                extra={"shard": str(state.shard), "stood_at": to_datetime(stood).isoformat()},
+            )
+        self._wall.saw(state.shard, beyond=state.clock.beyond)
 
     def _lost_store(self, error: StoreError) -> None:
         if self.health.store_ok:
@@ -211,17 +251,34 @@ class Ingest:
         state = self._states.get(records.shard)
         if state is None:
             return  # revoked since: its next owner reads these
+        with self._counted(state):
+            state.add(records, self._clock.now(), self._beside(state))
+            if state.aside and self._source.ended(state.shard):
+                state.judge_aside(self._clock.now(), self._beside(state))
+        self._wall.saw(records.shard, beyond=state.clock.beyond)
+        state.ahead.saw(state.clock.ahead, self._clock.monotonic())
+
+    @contextmanager
+    def _counted(self, state: ShardState) -> Iterator[None]:
+        """Take note of the events that a shard takes in meanwhile."""
         events, letters = state.tallies.events, Counter(state.tallies.dead_letters)
-        state.add(records)
+        yield
         fresh = state.tallies.events - events
         self._events += fresh
-        self._poison.saw(records.shard, fresh, Counter(state.tallies.dead_letters) - letters)
+        self._poison.saw(state.shard, fresh, Counter(state.tallies.dead_letters) - letters)
+
+    def _beside(self, state: ShardState) -> int | None:
+        """Newest event time of the other shards, where a first event is to be judged by it."""
+        first = not self._codecs.clock.live and state.clock.newest is None
+        return self._lookout.newest_beside(state.shard) if first else None
 
     def _flush(self) -> None:
         states = [s for s in self._states.values() if s.dirty or s.tallies.waiting]
         self._next_flush = self._clock.monotonic() + self._policy.flush_seconds
+        if not states and self._retry.waits:
+            self._retry.succeeded()  # what waited to be stored is another worker's now
         for state in states:
-            state.advance()
+            state.advance(self._clock.now())
         self._write(states)
 
     def _write(self, states: Sequence[ShardState]) -> None:
@@ -234,9 +291,10 @@ class Ingest:
             self._fenced(error)
             return
         except StoreError as error:
-            self._lost_store(error)
+            self._try_again(error)
             return
         self._codecs.coder.settled()
+        self._retry.succeeded()
         self.health.store_ok = True
         self.health.stored = self._clock.monotonic()
         for state in states:
@@ -245,6 +303,17 @@ class Ingest:
         self._observer.flushed(self._clock.monotonic() - began)
         self._observer.observe_label_delays(result.delays, joined_at=self._clock.now())
         self._source.report({state.shard: state.committed for state in states})
+
+    def _try_again(self, error: StoreError) -> None:
+        """Keep what was to be stored, read no more, and write it again after a while.
+
+        Whether a broken commit has reached the database is unknown; if it has, the fence says so.
+        """
+        if self.health.store_ok:
+            log.error("store failed, consumption pauses: %s", error)
+        self.health.store_ok = False
+        self._observer.store_failed()
+        self._next_flush = self._clock.monotonic() + self._retry.failed()
 
     def _tell_noticed(self, noticed: Noticed) -> None:
         for attribute, number in noticed.unlisted.items():
@@ -260,8 +329,9 @@ class Ingest:
         self._next_flush = self._clock.monotonic()
 
     def _tell(self, state: ShardState) -> None:
-        messages, seconds = lag(state, self._clock.now())
+        messages, seconds = lag(state, self._clock.now(), storing=not self._retry.waits)
         offsets = state.committed - state.start_offset
+        self._observer.set_ahead(state.shard, state.ahead.lately(self._clock.monotonic()))
         self._observer.set_shard(state.shard, state.stored, messages, seconds, offsets=offsets)
 
     def _tell_cardinality(self) -> None:
@@ -275,7 +345,9 @@ class Ingest:
 
     def _look_around(self, now: float) -> None:
         try:
-            idle = self._lookout.review(now, self._paused)
+            idle = self._lookout.review(
+                now, self._paused, wall=self._clock.now(), storing=not self._retry.waits
+            )
             reached = self.health.shut_out is None
             gone = self._lookout.look_at_topics(now) if reached else ()
         except StoreError as error:
@@ -284,7 +356,7 @@ class Ingest:
         self.health.missing = ", ".join(self._lookout.missing)
         if idle is not None:
             # Where a claim is due, it shows whether the store can be written too.
-            self.health.store_ok |= not self._own.unclaimed
+            self.health.store_ok |= not (self._own.unclaimed or self._retry.waits)
             self._write([state for state in idle if state.shard in self._states])
         if any(shard.topic in gone for shard in self._states):
             self._flush()  # what was read of it is good
@@ -293,14 +365,27 @@ class Ingest:
     def _throttle(self) -> None:
         horizon = self._codecs.clock.horizon
         wanted = paused_shards(self._states.values(), horizon, self._lookout.elsewhere)
+        if self._retry.waits:
+            wanted = set(self._states)  # one batch that is not stored is enough
         self._source.pause(wanted - self._paused)
         self._source.resume((self._paused - wanted) & self._states.keys())
         self._paused = wanted
 
     def _finish(self) -> None:
         """Flush what is buffered; a source that has ended closes its last hour."""
+        if self._source.finished:
+            self._judge_aside()
         self._flush()
         if self._source.finished:
             for state in self._states.values():
-                state.end()
+                state.end(self._clock.now())
             self._write(list(self._states.values()))
+
+    def _judge_aside(self) -> None:
+        """Nothing follows what waits: those with most beside them first, the others by these."""
+        before = self._events
+        for state in sorted(self._states.values(), key=lambda state: -state.aside):
+            beside = self._lookout.newest_beside(state.shard)
+            with self._counted(state):
+                state.judge_aside(self._clock.now(), beside, ended=True)
+        self._progress(self._events - before)

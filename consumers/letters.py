@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from consumers.clocks import JUMP, TOO_EARLY, TOO_OLD
+from consumers.clocks import FUTURE, JUMP, TOO_EARLY, TOO_OLD
 from monitor.core.cells import Int64s
 from monitor.ports import BEGINNING, NEAR, DeadLetter, IdKey, Records
 
@@ -23,6 +23,7 @@ REASONS = (
     "too_many_events",
     "tombstone",
     TOO_EARLY,
+    FUTURE,
     TOO_OLD,
     JUMP,
 )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 from consumers.ownership import Ownership
 from consumers.pressure import Elsewhere
 from consumers.roles import IngestPolicy, Store
 from consumers.shard import Codecs, ShardState
-from monitor.errors import MissingTopicError, SourceError
+from consumers.unread import Unread
+from monitor.errors import MissingTopicError, SourceError, StoreError
 from monitor.ports import RecordSource, Shard, ShardStatus
 
 REVIEW_SECONDS = 10.0
 """What the store says of all shards is read this often: who was resumed or taken over, how far
 other workers are, and the event time that a caught-up shard takes over (clock ``live``)."""
-TOPICS_SECONDS = 30.0
-"""How long a topic that was deleted and created again can go unnoticed while it is being read."""
+TOPICS_SECONDS = 15.0
+"""How long a topic that was deleted and created again can go unnoticed while it is being read,
+and a partition that was added to it."""
 
 VERSIONS_SECONDS = 600.0
 """Which version tuples are live is looked up this often at most, while there are too many."""
@@ -27,6 +30,7 @@ class Lookout:
     Attributes:
         elsewhere: how far the shards of other workers were at the last look.
         missing: topics that the brokers did not know at the last look.
+        unread: shards that nobody reads, and this worker tells of.
     """
 
     def __init__(
@@ -41,6 +45,8 @@ class Lookout:
     ) -> None:
         self.elsewhere = Elsewhere()
         self.missing: list[str] = []
+        self.unread = Unread()
+        self._known: set[Shard] = set()
         self._source = source
         self._store = store
         self._own = own
@@ -49,6 +55,7 @@ class Lookout:
         self._next_review = now + REVIEW_SECONDS
         self._next_topics = now + TOPICS_SECONDS
         self._next_versions = now
+        self._reached: dict[Shard, int | None] = {}
 
     def look_elsewhere(self, statuses: Sequence[ShardStatus] | None = None) -> None:
         """Take in how far other workers are, at once when what is ours has changed.
@@ -64,11 +71,24 @@ class Lookout:
                 self._codecs.lateness,
             )
 
-    def review(self, now: float, paused: Collection[Shard] = ()) -> list[ShardState] | None:
+    def review(
+        self,
+        now: float,
+        paused: Collection[Shard] = (),
+        *,
+        wall: int,
+        storing: bool = True,
+    ) -> list[ShardState] | None:
         """Compare with the store; returns shards that stand elsewhere now without a message.
 
         None when it is not time to look. What is paused stays where it is: nobody knows how its
         topic goes on.
+
+        Args:
+            now: monotonic seconds.
+            paused: shards that are held back.
+            wall: this worker's wall clock, microseconds.
+            storing: whether what is read can be stored.
 
         Raises:
             StoreError: the store cannot be read.
@@ -77,8 +97,13 @@ class Lookout:
             return None
         self._next_review = now + REVIEW_SECONDS
         self._renew_versions(now)
+        with suppress(StoreError):  # the flush that fails tells
+            self._store.beat(self._own.epochs, storing=storing)
         statuses = self._store.statuses()
         self._own.review(statuses)
+        self.unread.review(statuses, self._own.parked, self._policy.topics)
+        self._reached = {s.shard: s.max_decided_at for s in statuses}
+        self._known |= self._reached.keys()
         self.look_elsewhere(statuses)
         decisions = self._policy.decisions_topic
         idle = [
@@ -86,7 +111,23 @@ class Lookout:
             for state in self._own.states.values()
             if state.caught_up and not state.dirty and state.shard not in paused
         ]
-        return self._advance(idle, [s for s in statuses if s.shard.topic == decisions])
+        self._judge_aside(wall)
+        return self._advance(idle, [s for s in statuses if s.shard.topic == decisions], wall)
+
+    def newest_beside(self, shard: Shard) -> int | None:
+        """Newest event time of all shards but one, ours and other workers' as last looked at."""
+        reached = self._reached | {s.shard: s.reached for s in self._own.states.values()}
+        return max(
+            (at for one, at in reached.items() if one != shard and at is not None), default=None
+        )
+
+    def _judge_aside(self, wall: int) -> None:
+        """What waits for events that do not come is judged at the second look."""
+        for state in self._own.states.values():
+            if state.aside and state.caught_up:
+                if state.quiet:
+                    state.judge_aside(wall, self.newest_beside(state.shard))
+                state.quiet = True
 
     def _renew_versions(self, now: float) -> None:
         """A new version tuple found no room: look whether older ones have gone."""
@@ -96,7 +137,7 @@ class Lookout:
             coder.renew_versions(self._store.live_versions())
 
     def _advance(
-        self, idle: Sequence[ShardState], decisions: Sequence[ShardStatus]
+        self, idle: Sequence[ShardState], decisions: Sequence[ShardStatus], wall: int
     ) -> list[ShardState]:
         """Caught-up shards take over the newest event time of all (clock ``live``).
 
@@ -104,7 +145,7 @@ class Lookout:
         """
         newest = [s.max_decided_at for s in decisions if s.max_decided_at is not None]
         latest = max(newest, default=None) if self._codecs.clock.live else None
-        return [s for s in idle if s.advance(latest) or s.holds_back != s.held_back]
+        return [s for s in idle if s.advance(wall, latest) or s.holds_back != s.held_back]
 
     def look_at_topics(self, now: float) -> Collection[str]:
         """Park the shards of a topic that is another one now; returns the topics that are gone.
@@ -129,4 +170,15 @@ class Lookout:
         except SourceError:
             return True  # the brokers are away, as the watchdog tells
         self._own.compare(topic, present)
+        self._add_partitions(topic)
         return True
+
+    def _add_partitions(self, topic: str) -> None:
+        """A partition that was added is known to the store before anybody reads it."""
+        try:
+            new = set(self._source.shards(topic)) - self._known
+        except SourceError:
+            return
+        if new:
+            self._store.register(sorted(new))
+            self._known |= new

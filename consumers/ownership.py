@@ -173,6 +173,12 @@ class Ownership:
         """Topics are gone and may come back as others: a claim looks before anything is read."""
         self._release([shard for shard in self.states if shard.topic in topics])
 
+    @property
+    def epochs(self) -> dict[Shard, int]:
+        """Claims of the shards that are read or wait for a person."""
+        read = {shard: state.claim.epoch for shard, state in self.states.items()}
+        return read | {shard: one.epoch for shard, one in self.parked.items()}
+
     def review(self, statuses: Iterable[ShardStatus]) -> None:
         """Compare what is ours with what the store says of it. Raises StoreError.
 

@@ -24,6 +24,7 @@ class Elsewhere:
     """Event times that the shards of other workers have reached; None where one has not begun.
 
     A parked shard is not among them: it waits for a person, and the others do not wait with it.
+    Nor is one of a retired topic.
     """
 
     decisions: Sequence[int | None] = ()
@@ -47,7 +48,8 @@ class Elsewhere:
         """
         marks: dict[bool, list[int | None]] = {True: [], False: []}
         for status in statuses:
-            if status.shard in mine or status.parked is not None or not status.holds_back:
+            waits = status.holds_back and status.parked is None and status.retired_at is None
+            if status.shard in mine or not waits:
                 continue
             mark = None if status.watermark is None else status.watermark + lateness
             marks[status.shard.topic == decisions_topic].append(mark)

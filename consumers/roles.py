@@ -38,6 +38,10 @@ class Store(Protocol):
         """Keep why a shard of ours is not read."""
         ...
 
+    def beat(self, epochs: Mapping[Shard, int], *, storing: bool = True) -> None:
+        """Say that the owner of these shards is there, under these claims, and can store."""
+        ...
+
     def start(self, claim: Claim, offset: int) -> None:
         """Store a first position."""
         ...
@@ -82,6 +86,10 @@ class Observer(Protocol):
 
     def set_parked(self, shard: Shard, parked: bool) -> None:
         """Whether a shard of ours waits for a person."""
+        ...
+
+    def set_ahead(self, shard: Shard, micros: int) -> None:
+        """How far events of an owned shard were dated ahead of the wall clock lately."""
         ...
 
     def flushed(self, seconds: float) -> None:

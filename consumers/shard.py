@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -9,10 +10,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from consumers.clocks import ClockPolicy, ShardClock
+from consumers.clocks import Ahead, ClockPolicy, ShardClock
 from consumers.codec import DecisionCodec, DecodedDecisions, DecodedLabels, LabelCodec
 from consumers.coder import Coder
 from consumers.dedupe import DuplicateFilter, duplicate_keys
+from consumers.leaps import Leaps, Reading
 from consumers.letters import MAX_LETTERS, IdHasher, Letters
 from consumers.probes import Doubt
 from monitor.core.cells import Int64s, Route
@@ -81,6 +83,9 @@ class ShardState:
         last_timestamp: broker's timestamp of the newest message, milliseconds.
         ended: nothing will ever come again (files).
         held_back: what the store was last told of :attr:`holds_back`.
+        quiet: nothing has come since it was last asked for what waits (clock ``history``).
+        ahead: how far its events were ahead of the wall clock lately.
+        aside_at: event time of the first event that waits; None when none does.
     """
 
     claim: Claim
@@ -99,8 +104,13 @@ class ShardState:
     last_timestamp: int | None = None
     ended: bool = False
     held_back: bool = True
+    quiet: bool = False
     filter: DuplicateFilter | None = None
     buffered: int = 0
+    aside_at: int | None = None
+    ahead: Ahead = field(default_factory=Ahead)
+    _aside: Records | None = None
+    _flushes: int | None = None
     _decisions: list[DecisionColumns] = field(default_factory=list)
     _labels: list[LabelColumns] = field(default_factory=list)
     _other_ids: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -123,6 +133,7 @@ class ShardState:
             tallies=deepcopy(claim.tallies),
             stored=claim.tallies,
             watermark=claim.watermark,
+            _flushes=claim.flushes,
             filter=DuplicateFilter(codecs.dedupe_window) if deduplicates else None,
         )
 
@@ -150,7 +161,12 @@ class ShardState:
         It does not for one that never held an event and took no other's time over, nor for a
         file that has ended.
         """
-        never_held = self.caught_up and self.clock.newest is None and self.watermark is None
+        never_held = (
+            self.caught_up
+            and self.clock.newest is None
+            and self.watermark is None
+            and self._aside is None
+        )
         return not (self.ended or never_held)
 
     def see_end(self, end: int | None) -> None:
@@ -158,21 +174,85 @@ class ShardState:
         if end is not None:
             self.high_water = max(end, self.high_water or 0)
 
-    def add(self, records: Records) -> None:
-        """Take in consecutive messages."""
+    @property
+    def reached(self) -> int | None:
+        """Event time of its newest event, or of one that waits to be believed."""
+        return self.aside_at if self.clock.newest is None else self.clock.newest
+
+    @property
+    def aside(self) -> int:
+        """Messages that are read and wait, since what follows decides whether they are believed."""
+        return 0 if self._aside is None else len(self._aside.offsets)
+
+    def set_back(self, now: int) -> bool:
+        """Bring a clock that was stored far beyond the wall clock back to it; whether it was.
+
+        Such a clock refuses whatever comes as too old. Whether the store or the wall clock is
+        wrong is for :class:`consumers.wall_watch.WallWatch` to say.
+        """
+        policy, newest = self.codecs.clock, self.clock.newest
+        if not policy.live or newest is None or newest <= now + policy.max_ahead:
+            return False
+        self.clock.newest, self.clock.beyond = now, True
+        if self.watermark is not None:
+            self.watermark = min(self.watermark, now - self.codecs.lateness)
+        return True
+
+    def add(self, records: Records, now: int, others: int | None = None) -> None:
+        """Take in consecutive messages.
+
+        Args:
+            records: as they were read.
+            now: this worker's wall clock, microseconds.
+            others: newest event time of all other shards, as far as known.
+        """
         if records.high_water is not None:
             self.high_water = records.high_water
         if not len(records.offsets):
             return
+        self.doubted = self.quiet = False
+        self.last_timestamp = records.timestamps[-1]
+        if self._aside is not None:
+            records = self._aside.followed_by(records)
+        self._read(records, now, Reading(records.offsets[-1], others=others))
+
+    def judge_aside(self, now: int, others: int | None, *, ended: bool = False) -> None:
+        """Judge what waits by what there is: nothing follows for now, or ever."""
+        if self._aside is not None:
+            last = self._aside.offsets[-1]
+            self._read(self._aside, now, Reading(last, quiet=True, ended=ended, others=others))
+
+    def _read(self, records: Records, now: int, reading: Reading) -> None:
+        letters, read = self._decoded(records)
+        looked = self.clock.look(read.ts, read.offsets, reading)
+        self._aside = self.aside_at = None
+        if looked is not None and looked.decided < len(read.ts):
+            self.aside_at = int(read.ts[looked.decided])
+            first = int(read.offsets[looked.decided])
+            records, self._aside = records.split(bisect_left(records.offsets, first))
+            if not len(records.offsets):
+                return
+            letters, read = self._decoded(records)
+        self._pass(records)
+        before = self.tallies.events
+        good, running = self._admit(read, letters, now, looked)
+        if isinstance(read, DecodedDecisions):
+            self._add_decisions(read, good, running)
+        else:
+            self._add_labels(read, good)
+        self.buffered += self.tallies.events - before
+
+    def _decoded(self, records: Records) -> tuple[Letters, DecodedDecisions | DecodedLabels]:
+        letters = Letters(records, self.codecs.hasher)
+        codec = self.codecs.decisions if self.is_decisions else self.codecs.labels
+        return letters, codec.read(records, letters)
+
+    def _pass(self, records: Records) -> None:
+        """Move on over messages: read is read, whatever becomes of their events."""
         span = records.offsets[-1] + 1 - self.next_offset
-        self.doubted = False
         self.tallies.messages += len(records.offsets)
         self.tallies.gaps += span - len(records.offsets)
         self.next_offset = records.offsets[-1] + 1
-        self.last_timestamp = records.timestamps[-1]
-        before = self.tallies.events
-        (self._add_decisions if self.is_decisions else self._add_labels)(records)
-        self.buffered += self.tallies.events - before
 
     def _settle_letters(self, letters: Letters) -> None:
         kept = letters.found[: MAX_LETTERS - len(self._letters)]
@@ -184,10 +264,14 @@ class ShardState:
             counts[reason] = counts.get(reason, 0) + number
 
     def _admit(
-        self, ts: Int64s, read: DecodedDecisions | DecodedLabels, letters: Letters
+        self,
+        read: DecodedDecisions | DecodedLabels,
+        letters: Letters,
+        now: int,
+        looked: Leaps | None,
     ) -> tuple[npt.NDArray[np.bool_], Int64s]:
         """Let the clock judge; refused events become dead letters."""
-        reasons, running = self.clock.admit(ts, read.timestamps)
+        reasons, running = self.clock.admit(read.ts, read.timestamps, now, looked)
         self.tallies.jumps = self.clock.jumps
         good = reasons == None  # noqa: E711 - element-wise
         for row in np.flatnonzero(~good).tolist():
@@ -197,10 +281,9 @@ class ShardState:
         self._settle_letters(letters)
         return good, running
 
-    def _add_decisions(self, records: Records) -> None:
-        letters = Letters(records, self.codecs.hasher)
-        read = self.codecs.decisions.read(records, letters)
-        good, running = self._admit(read.ts, read, letters)
+    def _add_decisions(
+        self, read: DecodedDecisions, good: npt.NDArray[np.bool_], running: Int64s
+    ) -> None:
         rows = np.flatnonzero(good)
         if not len(rows):
             return
@@ -287,22 +370,21 @@ class ShardState:
         mixed = duplicate_keys(ids, np.zeros(len(ids), np.int64)).view(np.uint64)
         return mixed / 2.0**64 < probability
 
-    def _add_labels(self, records: Records) -> None:
-        letters = Letters(records, self.codecs.hasher)
-        read = self.codecs.labels.read(records, letters)
-        good, _ = self._admit(read.labels.ts, read, letters)
+    def _add_labels(self, read: DecodedLabels, good: npt.NDArray[np.bool_]) -> None:
         self._labels.append(read.labels if good.all() else read.labels.take(good))
         self._other_ids |= read.other_ids
 
-    def advance(self, newest: int | None = None) -> bool:
+    def advance(self, now: int, newest: int | None = None) -> bool:
         """Move the watermark to the shard's own newest event, or to ``newest`` if later.
 
-        Returns whether it moved. A watermark never goes back.
+        Never beyond the wall clock ``now`` (clock ``live``): another worker's may be wrong. Returns
+        whether it moved. A watermark never goes back.
         """
         candidates = [at for at in (self.clock.newest, newest) if at is not None]
         if not candidates:
             return False
-        mark = max(candidates) - self.codecs.lateness
+        reached = min(max(candidates), now) if self.codecs.clock.live else max(candidates)
+        mark = reached - self.codecs.lateness
         moved = self.watermark is None or mark > self.watermark
         if moved:
             self.watermark = mark
@@ -310,15 +392,16 @@ class ShardState:
 
     def lose(self) -> None:
         """What was read since the last flush is gone, and is to be read again."""
+        self._aside = self.aside_at = None
         if self.dirty:
             self.next_offset, self.position = self.committed, None
 
-    def end(self) -> None:
+    def end(self, now: int) -> None:
         """Nothing will ever come again: the hour of the newest event is complete."""
         self.ended = True
         if self.clock.newest is not None:
             hour = pane_of(self.clock.newest, Grain.HOUR)
-            self.advance(pane_start(hour + 1, Grain.HOUR) + self.codecs.lateness)
+            self.advance(now, pane_start(hour + 1, Grain.HOUR) + self.codecs.lateness)
 
     def flush(self) -> ShardFlush:
         """What the store is to add now; the state stays as it is until :meth:`settle`."""
@@ -337,11 +420,13 @@ class ShardState:
             other_ids=self._other_ids,
             dead_letters=self._letters,
             probes=self._probes,
+            flushes=self._flushes,
         )
 
     def settle(self, tallies: Tallies) -> Noticed:
         """The store has it all, with these totals; returns what there is to tell."""
         self.committed = self.next_offset
+        self._flushes = None if self._flushes is None else self._flushes + 1
         self.held_back = self.holds_back
         self.tallies, self.stored = deepcopy(tallies), tallies
         self._decisions, self._labels, self._letters = [], [], []

@@ -8,6 +8,7 @@ import sys
 import click
 
 from monitor.commands.logs import trace_of
+from monitor.commands.starting import Stop
 from monitor.errors import SlicewatchError
 
 _COMMANDS = {
@@ -23,6 +24,7 @@ _COMMANDS = {
     "run": "Ingest, evaluate and serve in one process.",
     "serve": "Evaluate and serve metrics (the other half of run).",
 }
+_SERVICES = ("ingest", "run", "serve")
 EXIT_BUG, EXIT_ERROR = 1, 2
 
 
@@ -37,6 +39,8 @@ class _Commands(click.Group):
         """The command, imported now."""
         if cmd_name not in _COMMANDS:
             return None
+        if cmd_name in _SERVICES and isinstance(ctx.obj, Stop):
+            ctx.obj.listen()  # before the imports, which take a while
         module = importlib.import_module(f"monitor.commands.{cmd_name}")
         command: click.Command = module.command
         return command
@@ -62,7 +66,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; an expected failure is one line and exit code 2."""
     try:
-        cli(standalone_mode=False)
+        cli(standalone_mode=False, obj=Stop())
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as error:

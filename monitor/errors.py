@@ -21,6 +21,10 @@ class FencedError(StoreError):
         self.shard = shard
 
 
+class RetentionRefusedError(StoreError):
+    """A run of retention would delete most of what is kept: a clock may be wrong."""
+
+
 class OutdatedError(SlicewatchError):
     """The store was started with newer settings than this process has: only a restart helps."""
 
@@ -46,6 +50,10 @@ class DataLossError(SourceError):
     def __init__(self, message: str, shard: object = None) -> None:
         super().__init__(message)
         self.shard = shard
+
+
+class ClockError(SourceError):
+    """This machine's clock and the events of most partitions cannot both be right."""
 
 
 class PoisonedStreamError(SourceError):

@@ -50,6 +50,24 @@ class Records:
     timestamps: Sequence[int]
     high_water: int | None = None
 
+    def followed_by(self, later: Records) -> Records:
+        """These messages and those that come right after them."""
+        return Records(
+            self.shard,
+            [*self.offsets, *later.offsets],
+            [*self.values, *later.values],
+            [*self.timestamps, *later.timestamps],
+            later.high_water,
+        )
+
+    def split(self, at: int) -> tuple[Records, Records]:
+        """The first ``at`` messages, and the others."""
+        return self._part(slice(at)), self._part(slice(at, None))
+
+    def _part(self, rows: slice) -> Records:
+        columns = self.offsets[rows], self.values[rows], self.timestamps[rows]
+        return Records(self.shard, *columns, self.high_water)
+
 
 @dataclass(frozen=True, slots=True)
 class Polled:
@@ -139,6 +157,10 @@ class RecordSource(Protocol):
         """
         ...
 
+    def ended(self, shard: Shard) -> bool:
+        """Whether a shard was read to an end that will not move."""
+        ...
+
     def report(self, positions: Mapping[Shard, int]) -> None:
         """Tell the broker our positions, best effort, so that lag tools work."""
         ...
@@ -179,8 +201,12 @@ class Tallies:
     events = counted + duplicates + thinned + waiting + unmatched + stale + dead letters.
     ``unkept`` is how many of the dead letters are counted only, since there were too many.
     ``requested`` and ``repeated`` count decisions with a label requested by route, and how many
-    of them had an id seen before; ``jumps`` is the length of the present run of events that lie
-    a horizon ahead of the shard (clock ``history``).
+    of them had an id seen before; ``jumps`` is the length of the present run of events that leap
+    more than a horizon ahead and were not believed (clock ``history``).
+    ``late`` and ``cross_partition`` are copies of decisions that were counted again, hence no part
+    of the equation: read from the partition that had the decision before (too late for
+    ``dedupe.window``, with another time, or while that is off), and from another one. They are
+    recognised for the whole horizon, but only among decisions that labels can find.
     """
 
     messages: int = 0
@@ -197,6 +223,8 @@ class Tallies:
     requested: dict[str, int] = field(default_factory=dict)
     repeated: dict[str, int] = field(default_factory=dict)
     jumps: int = 0
+    late: int = 0
+    cross_partition: int = 0
 
     @property
     def balance(self) -> int:
@@ -316,7 +344,8 @@ class ShardFlush:
     watermark need not wait for the shard: it never held an event, or it has ended. ``other_ids``
     has, by id and ts of labels within a minute of a change of the id key, the decision's hash by
     the key of the other side: there their decision may lie. ``probes`` are the decisions of
-    declared probe sets among ``decisions``, one by one: they are few.
+    declared probe sets among ``decisions``, one by one: they are few. ``flushes`` is how many
+    flushes came before, by which one that moves no offset is not stored twice; None: not known.
     """
 
     shard: Shard
@@ -332,6 +361,7 @@ class ShardFlush:
     other_ids: OtherIds = field(default_factory=dict)
     dead_letters: Sequence[DeadLetter] = ()
     probes: Sequence[ProbeDecision] = ()
+    flushes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +400,7 @@ class Claim:
         tallies: totals as of ``next_offset``.
         topic_id: identity of the topic that the offsets belong to; None where none is known.
         parked: why the shard waits for a person instead of being read; None: it does not.
+        flushes: how many flushes of the shard are stored.
     """
 
     shard: Shard
@@ -381,6 +412,7 @@ class Claim:
     tallies: Tallies
     topic_id: str | None = None
     parked: str | None = None
+    flushes: int | None = None
 
 
 CREATED_AGAIN = "was deleted and created again"
@@ -391,7 +423,8 @@ CREATED_AGAIN = "was deleted and created again"
 class ShardStatus:
     """What the store knows of a shard, whoever owns it.
 
-    ``holds_back``, ``parked`` (and why) and ``flushed_at`` (wall clock) are as last written.
+    ``holds_back``, ``parked`` (and why) and ``flushed_at`` (wall clock) are as last written;
+    ``retired_at`` (wall clock): since when its topic is not in the settings; None: it is.
     """
 
     shard: Shard
@@ -406,6 +439,7 @@ class ShardStatus:
     holds_back: bool = True
     parked: str | None = None
     flushed_at: int | None = None
+    retired_at: int | None = None
 
     @property
     def offsets_balance(self) -> int:

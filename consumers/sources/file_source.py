@@ -282,6 +282,10 @@ class FileSource:
         """Number of the next line."""
         return self._files[shard].line if shard in self._delivery.positions else None
 
+    def ended(self, shard: Shard) -> bool:
+        """Whether the last line of a file was given out."""
+        return self._files[shard].ended
+
     def report(self, positions: Mapping[Shard, int]) -> None:
         """Nobody to tell."""
 

@@ -37,6 +37,10 @@ class GroupSource(ABC):
         """Never: more may be produced."""
         return False
 
+    def ended(self, shard: Shard) -> bool:
+        """Never: more may be produced."""
+        return False
+
     def shards(self, topic: str) -> Sequence[Shard]:
         """All partitions of a topic, asked anew. Unknown or no answer: SourceError."""
         return [Shard(topic, number) for number in self._topics.partitions(topic)]

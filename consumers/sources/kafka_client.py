@@ -35,6 +35,8 @@ FIXED = {
     "receive_message_max_bytes": 128 << 20,
     "max_poll_interval_ms": int(MAX_POLL_SECONDS * 1000),
     "check_crcs": True,
+    # How soon a partition that was added is found, here and in librdkafka.
+    "metadata_max_age_ms": 10_000,
     "metrics_enabled": False,
 }
 """Not for the user to change: each is part of exactly-once, of data-loss detection or of speed."""

@@ -111,6 +111,10 @@ class MemorySource:
         """Next offset that will be read."""
         return self._delivery.positions.get(shard)
 
+    def ended(self, shard: Shard) -> bool:
+        """Never: more may be produced."""
+        return False
+
     def report(self, positions: Mapping[Shard, int]) -> None:
         """Keep the positions where :meth:`MemoryBroker.reported` shows them."""
         self._broker.report(self.group, positions)

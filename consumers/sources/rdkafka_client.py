@@ -25,6 +25,8 @@ FIXED: dict[str, object] = {
     "allow.auto.create.topics": False,
     "partition.assignment.strategy": "cooperative-sticky",
     "check.crcs": True,
+    # How soon a partition that was added is found.
+    "topic.metadata.refresh.interval.ms": 10_000,
     # The only way to hear of a position behind control records, and that a shard is caught up.
     "enable.partition.eof": True,
     # The default of a second holds the client at a fifth of its speed.

@@ -9,16 +9,23 @@ from pathlib import Path
 import click
 import sqlalchemy as sa
 
+from consumers.key_runs import BYTES_PER_KEY
 from consumers.sources.kafka_topics import KafkaTopics
-from monitor.commands import wiring
+from monitor.commands import certificates, wiring
+from monitor.commands.clock import SystemClock
 from monitor.commands.options import load_settings, settings_option
 from monitor.core.displayable import RATES, displayable
+from monitor.core.time import DAY, SECOND, to_datetime
 from monitor.errors import SlicewatchError
 from monitor.settings import Settings, duration_text, resolved, warnings
 from monitor.store import database
 from monitor.store.codings import Codings
 from monitor.store.id_keys import IdKeys
+from monitor.store.last_settings import LastSettings
 from monitor.store.records import Records
+from monitor.store.retired import RetiredTopics
+
+_RATE = 1_000  # decisions a second that memory is told for
 
 
 @click.command("check")
@@ -30,6 +37,9 @@ def command(path: Path, connect: bool) -> None:
     It also says from which support on a reader can see that a limit is kept: what is shown is
     rounded, and coded where too few were missed. Verdicts are decided on exact counts.
 
+    Certificates that have expired, or will within two weeks, are told; an expired one of a server
+    is an error.
+
     With --connect it also says whether the broker, both topics and the database are as needed,
     and what a start would change against the store. Exit code 2 when something is wrong.
 
@@ -40,12 +50,13 @@ def command(path: Path, connect: bool) -> None:
     for warning in warnings(settings):
         click.echo(f"warning: {warning}")
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
-    for line in _displayable(settings):
+    for line in (*_displayable(settings), _recognised(settings)):
         click.echo(line)
+    problems = _try(_certificates, settings)
     if connect:
-        problems = [*_try(_topics, settings), *_try(_store, settings)]
-        if problems:
-            raise SlicewatchError(f"{len(problems)} of the checks failed: {'; '.join(problems)}")
+        problems += [*_try(_topics, settings), *_try(_store, settings)]
+    if problems:
+        raise SlicewatchError(f"{len(problems)} of the checks failed: {'; '.join(problems)}")
 
 
 def _displayable(settings: Settings) -> Iterator[str]:
@@ -65,6 +76,19 @@ def _displayable(settings: Settings) -> Iterator[str]:
             )
 
 
+def _recognised(settings: Settings) -> str:
+    """For how long copies are recognised, and what that costs."""
+    window = settings.dedupe.window
+    if not window:
+        return "ok: copies of decisions are not recognised; they take no memory"
+    total = BYTES_PER_KEY * _RATE * (window // SECOND) / 1e6
+    return (
+        "ok: copies of a decision in the same partition are recognised for"
+        f" {duration_text(window)}; each decision takes {BYTES_PER_KEY} bytes of a worker's memory"
+        f" for so long, {_RATE:,} a second {total:,.0f} MB"
+    )
+
+
 def _support(n: int | None) -> str:
     return "no size" if n is None else f"{n:,}"
 
@@ -77,6 +101,27 @@ def _try(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list
     except SlicewatchError as error:
         return [str(error)]
     return []
+
+
+def _certificates(settings: Settings) -> Iterator[str]:
+    now, expired = SystemClock().now(), []
+    for one in certificates.named(settings):
+        try:
+            end = one.not_after()
+        except SlicewatchError as error:
+            yield f"warning: {error}"
+            continue
+        day = f"{to_datetime(end):%Y-%m-%d}"
+        if end > now + certificates.SOON:
+            yield f"ok: {one.key} is valid until {day}"
+        elif end > now:
+            yield f"warning: {one.key} expires on {day}, in less than {-(-(end - now) // DAY)} days"
+        elif one.served:
+            expired.append(f"{one.key} has expired on {day}: put a new certificate there")
+        else:
+            yield f"warning: {one.key} has expired on {day}: put a new certificate there"
+    if expired:
+        raise SlicewatchError("; ".join(expired))
 
 
 def _topics(settings: Settings) -> Iterator[str]:
@@ -116,6 +161,11 @@ def _store(settings: Settings) -> Iterator[str]:
         if not database.is_there(engine):
             yield f"ok: database {url} will be made at the first start"
             return
+        if database.open_to_others(engine):
+            yield (
+                f"warning: database {url} can be opened by others on this machine: chmod 600 it,"
+                " and the files -wal and -shm beside it"
+            )
         found, head = database.schema_revision(engine), database.head_revision()
         if found is None:
             yield f"ok: database {url} is empty; the schema {head} is still to be made"
@@ -133,6 +183,8 @@ def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:
         *records.contract_changes(contracts),
         *Codings(engine).changes(settings.coding),
         *IdKeys(engine).changes(wiring.id_keys(settings), settings.stream.horizon),
+        *RetiredTopics(engine).changes(wiring.topics(settings)),
+        *LastSettings(engine).changes(wiring.remembered(settings)),
     ]
     for line in changes:
         yield f"a start would say: {line}"

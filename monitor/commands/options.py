@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import click
+import msgspec
 
+from monitor.core.time import to_micros
 from monitor.errors import SlicewatchError
 from monitor.settings import Settings, load
 
@@ -27,21 +30,43 @@ settings_option = click.option(
     help="Settings file (TOML); SLICEWATCH__SECTION__KEY variables override it.",
 )
 
+_Instant = Annotated[datetime, msgspec.Meta(tz=True)]
+LONGEST_NAME, LONGEST_NOTE = 80, 500
+"""A name and a remark; there is room for a story in the ticket that the note names."""
+LONGEST_TOPIC = 249  # Kafka has no longer ones
+LONGEST_TIME = 64
 _MOST = 1 << 31  # as an id, far from the end of any database's integers
 incident_argument = click.argument("number", metavar="ID", type=click.IntRange(1, _MOST))
 
 
-def plain_line(option: str, text: str, longest: int | None = None) -> str:
-    """What was typed, without spaces around it.
+def plain_line(option: str, text: str, longest: int) -> str:
+    """What was typed, without spaces around it, fit to be stored and shown.
 
     Raises:
-        SlicewatchError: it is not one line of plain text, or longer than that.
+        SlicewatchError: it is not one line of plain text, or longer than that; the text itself
+            is not repeated.
     """
     if not text.isprintable():
         raise SlicewatchError(f"{option} must be one line of plain text")
-    if longest is not None and len(text.strip()) > longest:
+    if len(text.strip()) > longest:
         raise SlicewatchError(f"{option} must have at most {longest} characters")
     return text.strip()
+
+
+def instant(option: str, text: str) -> int:
+    """Microseconds of a time that was typed with its zone.
+
+    Raises:
+        SlicewatchError: it is no such time.
+    """
+    try:
+        return to_micros(
+            msgspec.convert(plain_line(option, text, LONGEST_TIME), _Instant).astimezone(UTC)
+        )
+    except (msgspec.ValidationError, OverflowError):  # the latter at the ends of the calendar
+        raise SlicewatchError(
+            f"{option} must be a time with its zone, such as 2026-06-01T10:00:00Z"
+        ) from None
 
 
 def load_settings(path: Path) -> Settings:

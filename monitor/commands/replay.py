@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -19,8 +20,8 @@ from monitor.commands.clock import SystemClock
 from monitor.commands.options import load_settings, on_stop, settings_option
 from monitor.commands.table import summary_table
 from monitor.core.snapshot import Snapshot, decode
-from monitor.errors import SourceError
-from monitor.ports import Clock
+from monitor.errors import RetentionRefusedError, SourceError
+from monitor.ports import Clock, Tallies
 from monitor.settings import Settings
 from monitor.store import retention
 from monitor.store.records import Records
@@ -67,6 +68,8 @@ def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) ->
             " labels' files again",
             err=True,
         )
+    if again := _counted_again(tallies):
+        click.echo(again, err=True)
     if summary:
         newest = Records(engine).newest_snapshot()
         _print_summary(decode(newest[1]) if newest else None, as_json)
@@ -81,12 +84,27 @@ def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
         return
     evaluator.release()
     slowest = Records(engine).slowest_event_time()
-    retention.apply(engine, wiring.retention_policy(settings), slowest, clock.now())
+    try:
+        retention.apply(engine, wiring.retention_policy(settings), slowest, clock.now())
+    except RetentionRefusedError as error:
+        click.echo(str(error), err=True)
 
 
 def _sentence(stored: int, fresh: int, seconds: float) -> str:
     rate = f", {fresh / seconds:,.0f} a second" if fresh and seconds > 0 else ""
     return f"{fresh:,} events read in {seconds:.1f} s{rate}; the store holds {stored:,}"
+
+
+def _counted_again(tallies: Sequence[Tallies]) -> str | None:
+    late, elsewhere = sum(t.late for t in tallies), sum(t.cross_partition for t in tallies)
+    if not late + elsewhere:
+        return None
+    return (
+        f"copies of decisions that were counted again, so far: {late + elsewhere:,};"
+        f" {late:,} late (after dedupe.window, or with another decided_at),"
+        f" {elsewhere:,} cross_partition (in another file or partition); only copies of decisions"
+        " that labels can find are seen"
+    )
 
 
 def _print_summary(snapshot: Snapshot | None, as_json: bool) -> None:

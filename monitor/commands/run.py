@@ -8,15 +8,17 @@ import click
 
 from monitor.commands.options import settings_option
 from monitor.commands.service import Parts, run_until_stopped
+from monitor.commands.starting import Stop
 
 
 @click.command("run")
 @settings_option
-def command(path: Path) -> None:
+@click.pass_obj
+def command(stop: Stop | None, path: Path) -> None:
     """Ingest, evaluate and serve in one process.
 
     Stops cleanly on SIGTERM and Ctrl-C: what was read is stored, and the port is closed.
 
     Example: slicewatch run --settings slicewatch.toml
     """
-    run_until_stopped(path, Parts())
+    run_until_stopped(path, Parts(), stop)

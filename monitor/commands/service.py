@@ -17,17 +17,20 @@ from alerts.exporter import Exporter
 from alerts.routes import Health
 from alerts.service import ServiceMetrics
 from consumers.letters import REASONS
-from monitor.commands import logs, wiring
+from monitor.commands import certificates, logs, wiring
 from monitor.commands.clock import SystemClock
 from monitor.commands.options import load_settings, on_stop
+from monitor.commands.starting import Stop, leave
 from monitor.commands.watchdog import Watchdog
+from monitor.core.blindness import Reason
 from monitor.core.snapshot import Snapshot, decode, numbered
 from monitor.core.time import MINUTE, SECOND, Grain
-from monitor.errors import SlicewatchError, StoreError
+from monitor.errors import RetentionRefusedError, SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
 from monitor.store import retention
 from monitor.store.records import Records
+from monitor.store.service_health import read_blindness
 from monitor.store.shards import read_statuses
 
 log = logging.getLogger("slicewatch.service")
@@ -38,6 +41,10 @@ CATCH_UP_SECONDS = 1.0
 """How long a cycle goes on with label cohorts that wait; a day of them at least is consumed."""
 WATCH_SECONDS = 1.0
 RETENTION_EVERY = 10 * MINUTE
+JUDGE_SECONDS = 15.0
+"""How often the whole service is judged."""
+JOIN_SECONDS = 60.0
+"""How long a worker may take after its start until its absence is told."""
 STALE_CYCLES = 60
 """Evaluator cycles without success after which the process is not ready."""
 
@@ -77,11 +84,16 @@ class Service:
         self._ending = threading.Event()
         self._ingested = threading.Event()
         self._engine = wiring.open_store(settings, self._clock)
+        self._begin()
         self._records = Records(self._engine)
         self._snapshot: Snapshot | None = None
         self._seen = 0
         self._began = self._evaluated = self._clock.monotonic()
         self._cleaned = 0
+        self._refused: str | None = None
+        self._blind: list[Reason] = []
+        # A worker of ours is given its time to join the group.
+        self._next_judged = self._began + (JOIN_SECONDS if parts.ingest else JUDGE_SECONDS)
         self._pending_told: list[int] = []
         self._evaluating = True
         self._evaluator = wiring.build_evaluator(settings, self._engine, self._clock)
@@ -108,6 +120,7 @@ class Service:
             self._clock,
             snapshots=self._records.snapshot_at if parts.serve else None,
         )
+        self.metrics.set_certificates(certificates.expiries(settings))
         self._threads: list[threading.Thread] = []
 
     @property
@@ -194,6 +207,15 @@ class Service:
         while not self._ending.wait(WATCH_SECONDS):
             watchdog.look()
 
+    def _begin(self) -> None:
+        try:
+            changes = wiring.begin_service(self.settings, self._engine, self._clock)
+        except BaseException:
+            self._engine.dispose()
+            raise
+        for change in changes:
+            log.warning("since the last start: %s", change)
+
     # Evaluate and publish
 
     def _evaluate_forever(self) -> None:
@@ -217,6 +239,7 @@ class Service:
             working = self._evaluator.cycle()
             self._publish(0.0 if working else self._evaluator.age)
             self._tell_health()
+            self._judge()
             if working:
                 self._clean()
         except StoreError as error:
@@ -256,13 +279,38 @@ class Service:
         lag = (newest - watermark) / SECOND if watermark is not None else None
         self.metrics.set_watermark_lag(lag)
 
+    def _judge(self) -> None:
+        """Look whether the whole service sees, whoever reads and whoever evaluates."""
+        now = self._clock.monotonic()
+        if now < self._next_judged:
+            return
+        self._next_judged = now + JUDGE_SECONDS
+        policy = wiring.health_policy(self.settings)
+        found = read_blindness(self._engine, policy, self._clock.now())
+        for reason in found:
+            if reason not in self._blind:
+                log.error("the service is blind: %s", reason.text)
+        self._blind = found
+        self.metrics.set_blind({reason.why for reason in found})
+
     def _clean(self) -> None:
         now = self._clock.now()
         if now - self._cleaned >= RETENTION_EVERY:
-            slowest = self._records.slowest_event_time()
-            retention.apply(self._engine, wiring.retention_policy(self.settings), slowest, now)
             self._cleaned = now
+            self._retain(now)
             self._tell_pending()
+
+    def _retain(self, now: int) -> None:
+        """Delete what is past its time, unless that is so much that a clock may be wrong."""
+        slowest, refused = self._records.slowest_event_time(), None
+        try:
+            retention.apply(self._engine, wiring.retention_policy(self.settings), slowest, now)
+        except RetentionRefusedError as error:
+            refused = str(error)
+        if refused is not None and refused != self._refused:
+            log.error("retention is refused: %s", refused)
+        self._refused = refused
+        self.metrics.set_retention_refused(refused is not None)
 
     def _tell_pending(self) -> None:
         """Only when the total has a new block: with fewer new decisions it would tell of one."""
@@ -289,15 +337,30 @@ class Service:
         limit = STALE_CYCLES * self.settings.evaluate.cycle / SECOND
         if self._parts.serve and now - self._evaluated > limit:
             return False, "the evaluator has not finished a cycle"
+        if self._blind:
+            return False, "; ".join(reason.text for reason in self._blind)
         return (True, "ok") if self._ingest is None else self._ingest.health.ready(now)
 
     def _started(self) -> bool:
         return self._ingest is None or self._ingest.health.started
 
 
-def run_until_stopped(path: Path, parts: Parts) -> None:
-    """Run parts of the service until SIGTERM, Ctrl-C or a failure, which is raised."""
+def run_until_stopped(path: Path, parts: Parts, stop: Stop | None = None) -> None:
+    """Run parts of the service until SIGTERM, Ctrl-C or a failure, which is raised.
+
+    Args:
+        path: settings file.
+        parts: which.
+        stop: listens to the signals already.
+    """
     logs.configure()
-    service = Service(load_settings(path), parts)
+    stop = stop or Stop()
+    stop.listen()
+    service = stop.unless_asked(lambda: Service(load_settings(path), parts))
+    if service is None:
+        log.info("stopped before it had started")
+        leave()
     on_stop(service.ask_to_stop)
+    if stop.asked:
+        service.ask_to_stop()
     service.run()

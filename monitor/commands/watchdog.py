@@ -19,7 +19,7 @@ log = logging.getLogger("slicewatch.service")
 
 KNOCK_SECONDS = 10.0
 """How often to look whether a broker lets us in and read."""
-ENDS_SECONDS = 60.0
+ENDS_SECONDS = 15.0
 """How often, at most, to ask where partitions end whose client does not say."""
 
 

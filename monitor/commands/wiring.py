@@ -36,7 +36,7 @@ from monitor.core.time import SECOND, WINDOWS, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
 from monitor.ports import BEGINNING, Clock, IdKey, RecordSource, Shard, Start
-from monitor.settings import Probes, Settings, contract_numbers, contract_record
+from monitor.settings import Probes, Settings, contract_numbers, contract_record, duration_text
 from monitor.settings.sections import DEFAULT_READER, Operations, Security, Stream
 from monitor.store import database
 from monitor.store.codings import Codings
@@ -44,8 +44,11 @@ from monitor.store.dictionary import live_versions
 from monitor.store.fold import EvaluatorStore
 from monitor.store.id_keys import IdKeys
 from monitor.store.ingest import IngestStore
+from monitor.store.last_settings import LastSettings
 from monitor.store.records import ContractRecord, Records
-from monitor.store.retention import RetentionPolicy
+from monitor.store.retention_policy import RetentionPolicy
+from monitor.store.retired import RetiredTopics, Topics
+from monitor.store.service_health import HealthPolicy
 
 if TYPE_CHECKING:
     from consumers.sources.rdkafka_source import RdkafkaSource
@@ -103,6 +106,33 @@ def _keep(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
     Codings(engine).keep(settings.coding, clock.now() if live else None)
     IdKeys(engine).keep(id_keys(settings), settings.stream.horizon)
     records.keep_contracts(contracts, clock.now())
+
+
+def topics(settings: Settings) -> Topics:
+    """What is read from where."""
+    return Topics(settings.stream.decisions_topic, settings.stream.labels_topic)
+
+
+def remembered(settings: Settings) -> dict[str, str]:
+    """Settings whose change is told although nothing stored depends on it: texts by key."""
+    stream = settings.stream
+    return {
+        "stream.clock": stream.clock,
+        "stream.horizon": duration_text(stream.horizon),
+        "stream.lateness": duration_text(stream.lateness),
+        "stream.max_early": duration_text(stream.max_early),
+        "stream.max_ahead": duration_text(stream.max_ahead),
+        "dedupe.window": duration_text(settings.dedupe.window),
+    }
+
+
+def begin_service(settings: Settings, engine: sa.Engine, clock: Clock) -> list[str]:
+    """Retire topics that are not in the settings any more; returns what changed, a line each.
+
+    For what reads from Kafka only: files are read by the topics of their settings, as history.
+    """
+    retired = RetiredTopics(engine).keep(topics(settings), clock.now())
+    return [*retired, *LastSettings(engine).keep(remembered(settings))]
 
 
 def kafka_arguments(security: Security) -> dict[str, object]:
@@ -217,7 +247,9 @@ def build_codecs(
         labels=LabelCodec(hasher),
         coder=coder,
         hasher=hasher,
-        clock=ClockPolicy(stream.clock == "live", stream.horizon, stream.max_early),
+        clock=ClockPolicy(
+            stream.clock == "live", stream.horizon, stream.max_early, stream.max_ahead
+        ),
         lateness=stream.lateness,
         dedupe_window=settings.dedupe.window,
         pending_all=settings.pending.policy == "all",
@@ -305,6 +337,13 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
         snapshots=settings.retention.snapshots,
         dedupe_window=settings.dedupe.window,
     )
+
+
+def health_policy(settings: Settings) -> HealthPolicy:
+    """What is expected of the whole service."""
+    stream = settings.stream
+    topics = stream.decisions_topic, stream.labels_topic
+    return HealthPolicy(stream.clock == "live", stream.lateness, topics)
 
 
 def build_servers(

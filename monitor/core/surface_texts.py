@@ -121,6 +121,11 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.PLACE: ("self._connection.address", "shard"),
         Argument.SETTING: ("start.policy",),
     },
+    "consumers.wall_watch": {
+        Argument.MOMENT: ("back / DAY", "to_datetime(now)"),
+        Argument.PLACE: ("beyond[0]",),
+        Argument.TOTAL: ("len(beyond)", "len(self._beyond)"),
+    },
     "monitor.audit.columns": {
         Argument.FILE: ("text",),
         Argument.PLACE: ("path",),
@@ -205,9 +210,14 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.TYPED: ("from_set", "output", "target"),
         Argument.WORD: ("fault",),
     },
+    "monitor.commands.certificates": {
+        Argument.CAUSE: ("reason",),
+        Argument.SETTING: ("self.file", "self.key"),
+    },
     "monitor.commands.check": {
         Argument.CAUSE: ("'; '.join(problems)",),
         Argument.SETTING: (
+            "'; '.join(expired)",
             "line",
             "resolved(settings).rstrip()",
             "settings.coding.max_atoms",
@@ -240,6 +250,17 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.commands.db.opening": {
         Argument.PLACE: ("settings.store.url.masked",),
+    },
+    "monitor.commands.db.prune": {
+        Argument.TOTAL: ("portion",),
+        Argument.WORD: (
+            "' (the service refuses it)' if portion.refused else ''",
+            "'deleted' if confirm else 'nothing was deleted; to delete it, add --confirm'",
+        ),
+    },
+    "monitor.commands.db.repair_clock": {
+        Argument.MOMENT: ("_moment(found.back_to)", "_moment(now)"),
+        Argument.PLACE: ("line",),
     },
     "monitor.commands.db.resume": {
         Argument.PLACE: ("stood",),
@@ -309,9 +330,11 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.TYPED: ("target",),
     },
     "monitor.commands.replay": {
+        Argument.CAUSE: ("str(error)",),
         Argument.ROWS: ("json.dumps(body, indent=2)",),
         Argument.TOTAL: (
             "_sentence(sum((t.events for t in tallies)), progress.events, seconds)",
+            "again",
             "waiting",
         ),
         Argument.TYPED: ("message",),
@@ -378,7 +401,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.store.database": {
         Argument.CAUSE: ("detail",),
         Argument.PLACE: ("where",),
-        Argument.WORD: ("found or 'empty'", "wanted"),
+        Argument.WORD: ("found", "found or 'empty'", "head_revision()", "wanted"),
     },
     "monitor.store.drop_key": {
         Argument.NAME: ("known",),
@@ -417,6 +440,15 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.store.records": {
         Argument.SETTING: ("_changed(contract)",),
+    },
+    "monitor.store.retention_guard": {
+        Argument.TOTAL: ("refused[0]",),
+        Argument.WORD: ("MOST_SHARE",),
+    },
+    "monitor.store.retired": {
+        Argument.PLACE: ("found", "topic"),
+        Argument.SETTING: ("key",),
+        Argument.WORD: ("had",),
     },
     "monitor.store.shards": {
         Argument.PLACE: ("before", "offset", "shard", "shard.partition", "shard.topic"),

@@ -188,6 +188,12 @@ _METRICS = (
         "probes_unsigned_total",
     ),
     *_metrics(
+        Rule.STEPS,
+        "rounded up, so that the first is seen, and renewed after a hundred further events: that"
+        " labels find a decision says that one was asked for",
+        "duplicates_counted_total",
+    ),
+    *_metrics(
         Rule.PROBE, "signed, and compared with nothing", "probes_undeclared_total",
     ),
     *_metrics(
@@ -206,7 +212,7 @@ _METRICS = (
     ),
     *_metrics(
         Rule.PERIOD, "the very instant would be that of one decision, or of one label",
-        "watermark_lag_seconds label_last_joined_timestamp_seconds",
+        "watermark_lag_seconds label_last_joined_timestamp_seconds events_ahead_seconds",
     ),
     *_metrics(
         Rule.WHOLE_STREAM,
@@ -231,7 +237,8 @@ _METRICS = (
         Rule.PROCESS, "states, ages and durations",
         "shard_parked consumer_state store_write_failures_total evaluation_timestamp_seconds",
         "evaluation_duration_seconds exposition_render_duration_seconds exposition_withheld",
-        "server_insecure build_info",
+        "blind retention_refused server_insecure build_info",
+        "certificate_not_after_timestamp_seconds",
     ),
     *_metrics(
         Rule.DECLARED, "by the settings, or by the set itself",
@@ -487,7 +494,8 @@ _STATUS = (
         "StoreStatus.problems EvaluatorReport.owner EvaluatorReport.until",
         "EvaluatorReport.cycle_age_seconds ShardReport.owner ShardReport.epoch ShardReport.parked",
         "ShardReport.holds_back ShardReport.flushed_at ShardReport.deltas_waiting",
-        "ShardReport.offsets_balance ShardReport.events_balance IdKeyReport.free_from",
+        "ShardReport.retired_at ShardReport.offsets_balance ShardReport.events_balance",
+        "IdKeyReport.free_from",
     ),
     *rows_for(
         Surface.STATUS, Rule.OPERATOR, "positions and clocks of partitions, rows of whole tables",
@@ -594,7 +602,9 @@ _LOGS = (
         "the detectors begin anew: their stored state is of another version",
         "some advisory detectors begin anew: their stored state cannot be continued",
         "metrics are served to others without TLS and credentials (insecure)",
-        "readiness changed: %s", "serving; operations_port port", "consumer is %s; why",
+        "readiness changed: %s", "serving; operations_port port",
+        "stopped before it had started", "consumer is %s; why",
+        "since the last start: %s", "the service is blind: %s", "retention is refused: %s",
     ),
     *_logs(
         Rule.PROCESS,
@@ -611,6 +621,8 @@ _LOGS = (
         "shard dropped; shard", "shard is not begun yet: %s; shard",
         "shard is owned by another worker now; shard",
         "shard was claimed by another worker; shard",
+        "the store has event time far beyond this machine's clock: the shard goes on at the"
+        " clock; see slicewatch db repair-clock; shard stood_at",
     ),
     *_logs(
         Rule.STATE, "how many series, and names of metrics",

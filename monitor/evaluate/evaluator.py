@@ -43,7 +43,7 @@ from monitor.evaluate.windows import split_panes
 from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store.fold import Cycle, EvaluatorStore
 from monitor.store.releases import ReleaseChange
-from monitor.store.retention import HOURS_KEPT_AFTER_HORIZON, MINUTES5_KEPT
+from monitor.store.retention_policy import HOURS_KEPT_AFTER_HORIZON, MINUTES5_KEPT
 
 log = logging.getLogger("slicewatch.evaluate")
 

@@ -59,7 +59,7 @@ def arms_of(metric: Metric, table: GroupTable, reference: str) -> Arms:
         reference: slice text, or ``complement``.
     """
     period, rows = table.labelled, table.rows
-    weeks = (period.end - period.start) / WEEK if period else 1
+    weeks = ((period.end - period.start) / WEEK if period else 0) or 1  # of an empty one: nothing
     rates = [row.rates.get(metric) for row in rows]
     points = np.array([_point(rate) for rate in rates])
     supports = np.array([0 if rate is None else rate.support for rate in rates], np.float64)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from monitor.core.cells import MAX_BANDS, MAX_RATES
-from monitor.core.time import WINDOWS
+from monitor.core.time import DAY, WINDOWS
 from monitor.settings.check_alerting import check_alerting
 from monitor.settings.check_server import check_pair, check_server
 from monitor.settings.kinds import Duration, Url, duration_text
@@ -18,6 +18,8 @@ from monitor.settings.sections import Security, Stream
 # A band index per edge, one more above the last edge and one for decisions without a score.
 MAX_EDGES = MAX_BANDS - 2
 MIN_SECRET = 16
+MAX_DEDUPE = Duration(DAY)
+"""Every key of the window is in the worker's memory: a day of a large site is a gigabyte."""
 # Host, port and what follows, as the database's library takes them: all after the first @.
 _DATABASE_ADDRESS = re.compile(r"(\[[^]@/?]+\]|[^]\[:@/?]*)(:[0-9]*)?([/?][^@]*)?\Z", re.DOTALL)
 
@@ -85,6 +87,9 @@ def _check_durations(settings: Settings) -> None:
             few, many = duration_text(small), duration_text(large)
             fix = f"lower it or raise {large_key}"
             raise problem(small_key, f"{few} is longer than {large_key} ({many}); {fix}")
+    if settings.dedupe.window > MAX_DEDUPE:
+        fix = f"at most {duration_text(MAX_DEDUPE)} are possible, since all of it is in memory"
+        raise problem("dedupe.window", f"is {duration_text(settings.dedupe.window)}; {fix}")
     evaluate = settings.evaluate
     if evaluate.lease <= evaluate.cycle:
         fix = f"make it longer than evaluate.cycle ({duration_text(evaluate.cycle)})"

@@ -86,6 +86,7 @@ class Stream(Section, frozen=True, kw_only=True):
     horizon: Term = Duration(30 * DAY)
     lateness: AnyDuration = Duration(10 * MINUTE)
     max_early: AnyDuration = Duration(5 * MINUTE)
+    max_ahead: AnyDuration = Duration(DAY)
     session_timeout: SessionTimeout = Duration(45 * SECOND)
     score_bands: tuple[Score, ...] = DEFAULT_SCORE_BANDS
     audit_rates: tuple[AuditRate, ...] = DEFAULT_AUDIT_RATES

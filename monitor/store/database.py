@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -49,6 +51,8 @@ _CONNECT_ARGUMENTS = {
 }
 _LOCK_TIMEOUT = "55P03"  # SQLSTATE lock_not_available
 _FROZEN_SECONDS = 30.0
+_OWNER_ONLY = 0o600
+_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _END_FROZEN = sa.text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE datname = current_database() AND application_name = :application"
@@ -60,7 +64,8 @@ _END_FROZEN = sa.text(
 def create_engine(url: str) -> sa.Engine:
     """The engine of a store URL, ``sqlite:///FILE`` or ``postgresql://user@host/database``.
 
-    SQLite gets write-ahead logging and explicit transactions.
+    SQLite gets write-ahead logging and explicit transactions; a file that it makes can be read by
+    its owner only.
 
     Raises:
         StoreError: the URL is not one that this installation can open.
@@ -86,6 +91,7 @@ def create_engine(url: str) -> sa.Engine:
             " postgresql://USER@HOST/DATABASE"
         ) from None
     if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "do_connect", _make_file)
         sa.event.listen(engine, "connect", _prepare_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
     else:
@@ -102,6 +108,17 @@ def _with_driver(url: sa.URL) -> sa.URL:
 def _connect_arguments() -> dict[str, Any]:
     options = " ".join(f"-c {name}={value}" for name, value in _SERVER_OPTIONS.items())
     return {**_CONNECT_ARGUMENTS, "options": options}
+
+
+def _make_file(dialect: sa.Dialect, _record: object, arguments: Any, _options: object) -> None:
+    """Make a new SQLite file with the rights it keeps; its log and index take them over."""
+    file = str(arguments[0]) if arguments else ":memory:"
+    if file == ":memory:" or file.startswith("file:"):
+        return
+    # Only ever a new one: to close another handle of an open database would drop its locks. What
+    # stands in the way (it is there, no such folder) SQLite finds as well, and says it.
+    with suppress(OSError):
+        os.close(os.open(os.path.realpath(file), os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
@@ -148,6 +165,13 @@ def is_there(engine: sa.Engine) -> bool:
         return True
     file = engine.url.database
     return bool(file) and Path(str(file)).exists()
+
+
+def open_to_others(engine: sa.Engine) -> bool:
+    """Whether an SQLite file, as it was made once, can be opened by others than its owner."""
+    if engine.dialect.name != "sqlite" or not is_there(engine):
+        return False
+    return bool(Path(str(engine.url.database)).stat().st_mode & _FOR_OTHERS)
 
 
 @contextmanager
@@ -215,6 +239,15 @@ def compact(engine: sa.Engine) -> None:
         driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
+def database_now(connection: sa.Connection) -> int:
+    """Microseconds on the database's clock: leases must not depend on ours."""
+    if connection.dialect.name == "sqlite":
+        query = "SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER) * 1000"
+    else:
+        query = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
+    return int(connection.exec_driver_sql(query).scalar_one())
+
+
 def _config(connection: sa.Connection) -> Config:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS))
@@ -223,9 +256,28 @@ def _config(connection: sa.Connection) -> Config:
 
 
 def schema_revision(engine: sa.Engine) -> str | None:
-    """The schema version the database is at; None for an empty database."""
+    """The schema version the database is at; None for an empty database.
+
+    Raises:
+        StoreError: it is a version that this program does not know.
+    """
     with reading(engine) as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+        return _known_revision(connection)
+
+
+def _known_revision(connection: sa.Connection) -> str | None:
+    found = MigrationContext.configure(connection).get_current_revision()
+    if found is not None and found not in _revisions():
+        raise StoreError(
+            f"the database has schema {found}, which this program (schema {head_revision()}) does"
+            " not know: use the newer slicewatch that made it"
+        )
+    return found
+
+
+def _revisions() -> set[str]:
+    """All schema versions this program knows."""
+    return {one.revision for one in ScriptDirectory(str(_MIGRATIONS)).walk_revisions()}
 
 
 def head_revision() -> str:
@@ -240,6 +292,9 @@ def migrate(engine: sa.Engine) -> None:
     """Bring the database to the schema this program needs; does nothing when it is there.
 
     Several may be started at once: one migrates, the others wait for it.
+
+    Raises:
+        StoreError: the database has a schema that this program does not know.
     """
     if schema_revision(engine) == head_revision():
         return
@@ -247,6 +302,7 @@ def migrate(engine: sa.Engine) -> None:
         if connection.dialect.name == _SERVER:
             connection.execute(sa.text("SET LOCAL lock_timeout = 0"))  # a migration may take hours
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+        _known_revision(connection)  # again: a newer program may have been the one waited for
         command.upgrade(_config(connection), "head")
 
 

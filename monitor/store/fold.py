@@ -22,7 +22,7 @@ from monitor.ports import Loss, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store import bulk, payload
 from monitor.store.codings import require_eras
 from monitor.store.counts import add_counts
-from monitor.store.database import reading, writing
+from monitor.store.database import database_now, reading, writing
 from monitor.store.detection import (
     DetectionChange,
     FrozenCohort,
@@ -373,15 +373,6 @@ class EvaluatorStore:
             note_snapshot(connection, cycle.snapshot, number)
             write_published(connection, cycle.snapshot)
             return number
-
-
-def database_now(connection: sa.Connection) -> int:
-    """Microseconds on the database's clock: leases must not depend on ours."""
-    if connection.dialect.name == "sqlite":
-        query = "SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER) * 1000"
-    else:
-        query = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
-    return int(connection.exec_driver_sql(query).scalar_one())
 
 
 def _read_cursors(connection: sa.Connection) -> dict[Shard, int]:

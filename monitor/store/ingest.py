@@ -1,8 +1,8 @@
 """The store as ingest workers use it: claim shards, flush exactly once.
 
 Offsets live in the same transaction as their effects. A flush begins with the fence: the row of
-``ownership`` must still have our epoch and the offset we started from. Kafka's own committed
-offsets decide nothing.
+``ownership`` must still have our epoch, the offset we started from, and as many flushes. Kafka's
+own committed offsets decide nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from monitor.ports import (
 )
 from monitor.store import payload
 from monitor.store.codings import lock_eras, require_eras
-from monitor.store.database import reading, writing
+from monitor.store.database import database_now, reading, writing
 from monitor.store.dead_letters import write_dead_letters
 from monitor.store.deltas import decision_payload, summed, write_delta
 from monitor.store.dictionary import live_versions, write_dictionary
@@ -38,6 +38,7 @@ from monitor.store.join import Matched, join, lock_states, match
 from monitor.store.losses import close_loss, open_losses
 from monitor.store.parking import park
 from monitor.store.pending import write_pending
+from monitor.store.retired import require_in_use
 from monitor.store.schema import delta, ownership
 from monitor.store.shards import is_shard, read_statuses, read_watermark
 
@@ -68,7 +69,13 @@ class IngestStore:
         self._after_gap: set[Shard] = set()
 
     def register(self, shards: Sequence[Shard]) -> None:
-        """Make a row for every partition, so that one nobody owns holds the watermark back."""
+        """Make a row for every partition, so that one nobody owns holds the watermark back.
+
+        A partition that was added to a topic we know begins at its first offset.
+
+        Raises:
+            OutdatedError: the store was started with other topics since.
+        """
         with writing(self._engine) as connection:
             _make_rows(connection, shards)
 
@@ -90,6 +97,7 @@ class IngestStore:
         self._known.clear()
         claims = []
         with writing(self._engine) as connection:
+            now = database_now(connection)
             lock_eras(connection, shared=True)
             if self._eras is not None:
                 require_eras(connection, self._eras)
@@ -104,6 +112,8 @@ class IngestStore:
                         epoch=ownership.c.epoch + 1,
                         owner=owner,
                         holds_back=True,
+                        seen_at=now,
+                        unstored_since=None,
                         topic_id=_kept_topic_id(topic_ids.get(shard.topic)),
                     )
                     .returning(*ownership.c)
@@ -119,11 +129,31 @@ class IngestStore:
                         tallies=msgspec.json.decode(row.tallies, type=Tallies),
                         topic_id=row.topic_id,
                         parked=row.parked,
+                        flushes=row.flushes,
                     )
                 )
             after_gap = open_losses(connection, shards)
         self._after_gap = (self._after_gap - set(shards)) | after_gap
         return claims
+
+    def beat(self, epochs: Mapping[Shard, int], *, storing: bool = True) -> None:
+        """Keep, by the database's clock, that the owner of these shards is there.
+
+        A shard that somebody else has claimed since is passed over.
+
+        Args:
+            epochs: the owner's claims.
+            storing: whether it can store what it reads.
+        """
+        with writing(self._engine) as connection:
+            now = database_now(connection)
+            since = sa.func.coalesce(ownership.c.unstored_since, now)
+            for shard, epoch in sorted(epochs.items()):
+                connection.execute(
+                    sa.update(ownership)
+                    .where(is_shard(shard), ownership.c.epoch == epoch)
+                    .values(seen_at=now, unstored_since=None if storing else since)
+                )
 
     def park(self, shard: Shard, epoch: int, reason: str) -> None:
         """Keep why a shard of ours is not read."""
@@ -185,7 +215,7 @@ class IngestStore:
             for flush, labels in zip(ordered, matched, strict=True):
                 delays.append(self._write_effects(connection, flush, labels))
             gaps = [f for f in ordered if f.shard in self._after_gap]
-            closed = {f.shard for f in gaps if close_loss(connection, f)}
+            closed = {f.shard for f in gaps if close_loss(connection, f, self._clock.now())}
         self._after_gap -= closed
         if len(self._known) > MAX_KNOWN:
             self._known.clear()
@@ -223,10 +253,29 @@ def _kept_topic_id(present: str | None) -> sa.ColumnElement[str | None]:
 
 
 def _make_rows(connection: sa.Connection, shards: Sequence[Shard]) -> None:
-    rows = [{"topic": shard.topic, "part": shard.partition, "holds_back": True} for shard in shards]
+    """New ones of a topic that is known were added to it: nobody has read them, so from 0 on.
+
+    Raises OutdatedError where a topic is retired.
+    """
+    require_in_use(connection, shards)
+    topics = {shard.topic for shard in shards}
+    known = connection.execute(
+        sa.select(ownership.c.topic).where(ownership.c.topic.in_(topics)).distinct()
+    )
+    first = dict.fromkeys(known.scalars(), 0)
+    rows = [
+        {
+            "topic": shard.topic,
+            "part": shard.partition,
+            "holds_back": True,
+            "first": first.get(shard.topic),
+        }
+        for shard in shards
+    ]
     query = (
-        "INSERT INTO ownership (topic, part, epoch, seq, holds_back, tallies)"
-        " VALUES (:topic, :part, 0, 0, :holds_back, '{}') ON CONFLICT DO NOTHING"
+        "INSERT INTO ownership"
+        " (topic, part, epoch, seq, start_offset, next_offset, holds_back, tallies)"
+        " VALUES (:topic, :part, 0, 0, :first, :first, :holds_back, '{}') ON CONFLICT DO NOTHING"
     )
     if rows:
         connection.execute(sa.text(query), rows)
@@ -239,11 +288,12 @@ def _match(connection: sa.Connection, flush: ShardFlush, watermark: int | None) 
 
 
 def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
-    """The first statement of a shard: nobody else has claimed it and nothing was skipped."""
+    """The first statement of a shard: nobody else has claimed it, nothing was skipped or stored."""
     result = connection.execute(
         sa.text(
-            "UPDATE ownership SET next_offset = :next WHERE topic = :topic AND part = :part"
-            " AND epoch = :epoch AND next_offset = :expected"
+            "UPDATE ownership SET next_offset = :next, flushes = flushes + 1"
+            " WHERE topic = :topic AND part = :part AND epoch = :epoch AND next_offset = :expected"
+            " AND flushes = COALESCE(CAST(:flushes AS BIGINT), flushes)"
         ),
         {
             "next": flush.next_offset,
@@ -251,6 +301,7 @@ def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
             "part": flush.shard.partition,
             "epoch": flush.epoch,
             "expected": flush.expected_offset,
+            "flushes": flush.flushes,
         },
     )
     if result.rowcount != 1:

@@ -31,8 +31,10 @@ def open_losses(connection: sa.Connection, shards: Collection[Shard]) -> set[Sha
     return found & set(shards)
 
 
-def close_loss(connection: sa.Connection, flush: ShardFlush) -> bool:
+def close_loss(connection: sa.Connection, flush: ShardFlush, now: int) -> bool:
     """Store where event time goes on after a gap; False while the shard brings no event.
+
+    Not beyond the wall clock ``now``: one event of a far future would have all windows lack data.
 
     For decisions it is the time of the first one. A label was lost before the first one after
     it was given, so no decision that is newer than this can lack a label.
@@ -52,6 +54,6 @@ def close_loss(connection: sa.Connection, flush: ShardFlush) -> bool:
             resumption.c.part == flush.shard.partition,
             resumption.c.lost_until.is_(None),
         )
-        .values(lost_until=int(times[0]))
+        .values(lost_until=min(int(times[0]), now))
     )
     return True

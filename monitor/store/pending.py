@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import sqlalchemy as sa
 
 from monitor.core.cells import Int64s, Route
@@ -16,7 +15,9 @@ from monitor.store import bulk
 from monitor.store.schema import pending
 
 _KEY = ("hour", "id")
-_Bools = npt.NDArray[np.bool_]
+_UNKNOWN = -1  # of rows written before partitions were kept
+_FRESH = -2  # instead of a partition: nobody had the id before
+_PARTS = 1 << 15  # partitions of files have numbers of 31 bits, the column has 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +38,34 @@ class _Rows:
 def write_pending(connection: sa.Connection, flushes: Sequence[ShardFlush]) -> None:
     """Insert only, never changed; a row that is there already is a repeated id.
 
-    Repeated ids of decisions whose label was requested are counted by route in the tallies.
+    Repeated ids of decisions whose label was requested are counted by route in the tallies. All
+    repeated ids are counted by why they were not recognised before: the decision was read from
+    another partition, or from this one (or nobody knows where).
     """
-    decided = [(f.decisions, f.tallies) for f in flushes if f.decisions is not None]
+    decided = [
+        (f.shard.partition % _PARTS, f.decisions, f.tallies)
+        for f in flushes
+        if f.decisions is not None
+    ]
     if not decided:
         return
-    rows = _sorted_rows([decisions for decisions, _ in decided])
-    repeated = _insert(connection, rows.columns)
-    if repeated is not None:
-        for number, (_, tallies) in enumerate(decided):
-            _count_repeated(tallies, rows.route[repeated & (rows.owner == number)])
+    rows = _sorted_rows([(part, decisions) for part, decisions, _ in decided])
+    first = _insert(connection, rows.columns)
+    if first is None:
+        return
+    for number, (part, _, tallies) in enumerate(decided):
+        own = (first != _FRESH) & (rows.owner == number)
+        _count_repeated(tallies, rows.route[own])
+        elsewhere = own & (first != _UNKNOWN) & (first != part)
+        tallies.cross_partition += int(elsewhere.sum())
+        tallies.late += int(own.sum() - elsewhere.sum())
 
 
-def _sorted_rows(parts: Sequence[DecisionColumns]) -> _Rows:
-    decisions = DecisionColumns.concat(parts)
+def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _Rows:
+    parts, columns_of = zip(*decided, strict=True)
+    decisions = DecisionColumns.concat(columns_of)
     chosen = decisions.pending
-    owner = np.repeat(np.arange(len(parts)), [len(part.ts) for part in parts])[chosen]
+    owner = np.repeat(np.arange(len(parts)), [len(one.ts) for one in columns_of])[chosen]
     route = np.where(decisions.request != Request.NONE, decisions.routes, -1)[chosen]
     columns = {
         "hour": pane_of(decisions.ts[chosen], Grain.HOUR),
@@ -60,22 +73,27 @@ def _sorted_rows(parts: Sequence[DecisionColumns]) -> _Rows:
         "ts": decisions.ts[chosen],
         "cell": decisions.cells[chosen],
         "request": decisions.request[chosen],
+        "part": np.array(parts, np.int64)[owner],
     }
     order = np.lexsort((columns["id"], columns["hour"]))
     return _Rows({name: one[order] for name, one in columns.items()}, owner[order], route[order])
 
 
-def _insert(connection: sa.Connection, columns: dict[str, Int64s]) -> _Bools | None:
-    """Insert rows; which of them were there already, None when none was (nearly always)."""
+def _insert(connection: sa.Connection, columns: dict[str, Int64s]) -> Int64s | None:
+    """Insert rows; None when none of them was there already, which is nearly always so.
+
+    Else the partition that each row's id was read from before: -1 where that is not known, -2
+    where there was none.
+    """
     savepoint = connection.begin_nested()
     if _insert_all(connection, columns):
         savepoint.commit()
         return None
     savepoint.rollback()
-    repeated = _repeated(connection, columns)
-    fresh = {name: one[~repeated].tolist() for name, one in columns.items()}
+    first = _first_parts(connection, columns)
+    fresh = {name: one[first == _FRESH].tolist() for name, one in columns.items()}
     bulk.insert(connection, pending, fresh)
-    return repeated
+    return first
 
 
 def _insert_all(connection: sa.Connection, columns: dict[str, Int64s]) -> bool:
@@ -86,17 +104,21 @@ def _insert_all(connection: sa.Connection, columns: dict[str, Int64s]) -> bool:
     return bulk.copy_integers(connection, pending, columns)
 
 
-def _repeated(connection: sa.Connection, columns: dict[str, Int64s]) -> _Bools:
+def _first_parts(connection: sa.Connection, columns: dict[str, Int64s]) -> Int64s:
     keys = list(zip(columns["hour"].tolist(), columns["id"].tolist(), strict=True))
-    stored: set[tuple[int, int]] = set()
+    stored: dict[tuple[int, int], int] = {}
     for head, more in bulk.with_keys(connection, pending, _KEY, keys):
         query = (
-            f"{head} SELECT p.hour, p.id FROM w, pending p WHERE p.hour = w.hour AND p.id = w.id"
+            f"{head} SELECT p.hour, p.id, p.part FROM w, pending p"
+            " WHERE p.hour = w.hour AND p.id = w.id"
         )
-        stored.update((row[0], row[1]) for row in connection.exec_driver_sql(query, more))
-    again = np.fromiter((key in stored for key in keys), np.bool_, len(keys))
-    again[1:] |= (np.diff(columns["hour"]) == 0) & (np.diff(columns["id"]) == 0)
-    return again
+        for hour, id_, part in connection.exec_driver_sql(query, more):
+            stored[hour, id_] = part
+    first = np.empty(len(keys), np.int64)
+    for row, (key, part) in enumerate(zip(keys, columns["part"].tolist(), strict=True)):
+        first[row] = stored.get(key, _FRESH)
+        stored.setdefault(key, part)  # copies within one flush
+    return first
 
 
 def _count_repeated(tallies: Tallies, routes: Int64s) -> None:

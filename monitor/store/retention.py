@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from monitor.core.blocks import blocks_kept
-from monitor.core.time import DAY, HOUR, Grain, pane_of
+from monitor.core.time import HOUR, Grain, pane_of
 from monitor.store import published_tables
 from monitor.store.database import reading, writing
 from monitor.store.forget import expire_waiting
 from monitor.store.id_keys import expire_own_key
+from monitor.store.retention_guard import require_moderate
+from monitor.store.retention_policy import (
+    HOURS_KEPT_AFTER_HORIZON,
+    MINUTES5_KEPT,
+    RetentionPolicy,
+)
 from monitor.store.schema import (
     cohort,
     counts,
@@ -31,26 +36,19 @@ from monitor.store.schema import (
     unit_share,
 )
 
-MINUTES5_KEPT = 26 * HOUR
-HOURS_KEPT_AFTER_HORIZON = 8 * DAY
-
 _FIRST = -(1 << 62)
 _PORTION = 1_000
 """Deltas deleted in one transaction: each may be as large as all rows of a small hour."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionPolicy:
-    """How long things are kept (microseconds)."""
-
-    horizon: int
-    aggregates: int
-    dead_letters: int
-    snapshots: int
-    dedupe_window: int
-
-
-def apply(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: int) -> None:
+def apply(
+    engine: sa.Engine,
+    policy: RetentionPolicy,
+    slowest: int | None,
+    now: int,
+    *,
+    confirmed: bool = False,
+) -> None:
     """Delete whole hours, panes and rows that are past their time.
 
     In many short transactions: after a long outage there is much to delete, and on SQLite nobody
@@ -60,10 +58,17 @@ def apply(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: 
         engine: the store.
         policy: how long.
         slowest: event time of the slowest shard of either topic; None while it is not known, and
-            nothing is deleted by event time.
+            nothing is deleted by event time. What lies beyond the wall clock counts as now.
         now: wall clock.
+        confirmed: a person wants it, however much it is.
+
+    Raises:
+        RetentionRefusedError: it would delete most of what is kept; nothing was deleted.
     """
+    if not confirmed:
+        require_moderate(engine, policy, slowest, now)
     if slowest is not None:
+        slowest = min(slowest, now)
         past = pane_of(slowest - policy.horizon, Grain.HOUR)
         _drop_decisions(engine, past)
         expire_waiting(engine, past)

@@ -72,6 +72,10 @@ ownership = Table(
     Column("tallies", Text, nullable=False),
     Column("parked", Text),
     Column("flushed_at", BigInteger),
+    Column("flushes", BigInteger, nullable=False, server_default="0"),  # a fence of its own
+    Column("seen_at", BigInteger),  # by the database's clock: its worker was there
+    Column("unstored_since", BigInteger),  # likewise: it could not store what it reads
+    Column("retired_at", BigInteger),  # its topic is not in the settings any more
     comment="One row a shard: the fence (epoch, next_offset), its clock and its tallies.",
 )
 
@@ -136,6 +140,7 @@ pending = Table(
     Column("ts", BigInteger, nullable=False),
     Column("cell", BigInteger, nullable=False),
     Column("request", SmallInteger, nullable=False),
+    Column("part", SmallInteger, nullable=False, server_default="-1"),  # -1: not known
     sqlite_with_rowid=False,
     comment="Decisions that can get a label, by hour and keyed hash of the id.",
 )
@@ -533,5 +538,5 @@ meta = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
-    comment="Facts of this store that are made once, such as its id key.",
+    comment="Facts of this store: its own id key, and settings as the last start had them.",
 )

@@ -13,6 +13,9 @@ from monitor.ports import CREATED_AGAIN, Shard, ShardStatus, Tallies
 from monitor.store.database import reading, writing
 from monitor.store.schema import ownership, resumption
 
+_IN_USE = ownership.c.retired_at.is_(None)
+"""Of a topic in the settings: of a retired one nothing is awaited."""
+
 
 def is_shard(shard: Shard) -> sa.ColumnElement[bool]:
     """The condition for a shard's row of ``ownership``."""
@@ -56,6 +59,7 @@ def list_statuses(connection: sa.Connection) -> list[ShardStatus]:
             holds_back=row.holds_back,
             parked=row.parked,
             flushed_at=row.flushed_at,
+            retired_at=row.retired_at,
         )
         for row in rows
     ]
@@ -69,7 +73,7 @@ def read_watermark(connection: sa.Connection, topic: str) -> int | None:
     has ended it is the latest of them. None while nothing is known.
     """
     query = sa.select(ownership.c.watermark, ownership.c.holds_back)
-    rows = connection.execute(query.where(ownership.c.topic == topic)).all()
+    rows = connection.execute(query.where(ownership.c.topic == topic, _IN_USE)).all()
     awaited = [row.watermark for row in rows if row.holds_back]
     if awaited:
         return None if None in awaited else min(awaited)
@@ -81,7 +85,8 @@ def read_slowest(connection: sa.Connection) -> int | None:
 
     The labels of a replay may come in a later file: what they need is kept until then.
     """
-    topics = connection.execute(sa.select(ownership.c.topic).distinct()).scalars().all()
+    query = sa.select(ownership.c.topic).where(_IN_USE).distinct()
+    topics = connection.execute(query).scalars().all()
     marks = [read_watermark(connection, topic) for topic in topics]
     known = [mark for mark in marks if mark is not None]
     return min(known) if len(known) == len(marks) > 1 else None
@@ -93,7 +98,7 @@ def read_behind(connection: sa.Connection, topic: str) -> int | None:
     None if nobody is awaited; far in the past while one of them has not begun.
     """
     query = sa.select(ownership.c.watermark).where(ownership.c.topic != topic)
-    awaited = connection.execute(query.where(ownership.c.holds_back)).scalars().all()
+    awaited = connection.execute(query.where(ownership.c.holds_back, _IN_USE)).scalars().all()
     return min((_NEVER if mark is None else mark for mark in awaited), default=None)
 
 
@@ -108,15 +113,31 @@ class Resumed:
     again: int
 
 
+@dataclass(frozen=True, slots=True)
+class ShardTime:
+    """Event time a shard is to go on at, and how far its watermark is behind it."""
+
+    newest: int
+    lateness: int
+
+
 def resume_from(
-    engine: sa.Engine, shard: Shard, offset: int, reason: str, now: int, *, force: bool = False
+    engine: sa.Engine,
+    shard: Shard,
+    offset: int,
+    reason: str,
+    now: int,
+    *,
+    force: bool = False,
+    time: ShardTime | None = None,
 ) -> Resumed:
     """Move a shard to another offset after data loss.
 
     Offsets that are skipped become gaps, so both conservation equations still hold; when the
     topic was created again and its offsets begin anew, the shard's own start moves along. The
     worker that reads the shard is fenced out and begins again at the new offset. The event time
-    the shard had reached is kept as the beginning of the loss.
+    the shard had reached is kept as the beginning of the loss. With ``time`` its clock is set too:
+    what is older than the horizon before it is refused, nothing else.
 
     Raises:
         StoreError: the store does not know the shard, or it is not parked, so that moving it
@@ -135,7 +156,9 @@ def resume_from(
             _refuse(shard, row.parked, before, offset, again)
         tallies = msgspec.json.decode(row.tallies, type=Tallies)
         tallies.gaps += max(moved, 0)
+        tallies.jumps = 0
         start = offset if row.start_offset is None else row.start_offset + min(moved, 0)
+        clock = {} if time is None else set_clock(row.watermark, time)
         connection.execute(
             sa.update(ownership)
             .where(one)
@@ -146,6 +169,7 @@ def resume_from(
                 next_offset=offset,
                 parked=None,
                 tallies=msgspec.json.encode(tallies).decode(),
+                **clock,
             )
         )
         connection.execute(
@@ -157,10 +181,25 @@ def resume_from(
                 to_offset=offset,
                 reason=reason,
                 resumed_at=now,
-                lost_from=row.max_decided_at,
+                lost_from=_reached(row.max_decided_at, now, time),
             )
         )
     return Resumed(before, again)
+
+
+def set_clock(watermark: int | None, time: ShardTime) -> dict[str, int | None]:
+    """Values of a row of ``ownership`` whose clock is set; a watermark goes back at most."""
+    mark = time.newest - time.lateness
+    return {
+        "max_decided_at": time.newest,
+        "watermark": None if watermark is None else min(watermark, mark),
+    }
+
+
+def _reached(newest: int | None, now: int, time: ShardTime | None) -> int | None:
+    """Where a loss begins: not beyond the present, whatever event time the shard had run to."""
+    known = [newest, now, None if time is None else time.newest]
+    return None if newest is None else min(at for at in known if at is not None)
 
 
 def _refuse(shard: Shard, parked: str | None, before: int, offset: int, again: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -10,8 +10,9 @@ import sqlalchemy as sa
 from monitor.core.time import SECOND, Grain, pane_start, to_datetime
 from monitor.ports import BEGINNING, Shard, ShardStatus
 from monitor.store import database
+from monitor.store.database import database_now
 from monitor.store.exclusions import read_exclusions
-from monitor.store.fold import ROLE, database_now
+from monitor.store.fold import ROLE
 from monitor.store.id_key_rules import ends, free_day
 from monitor.store.id_keys import read_marks
 from monitor.store.schema import coding, contract, fold_cursor, lease, resumption
@@ -36,7 +37,13 @@ estimate is told, since counting 1e7 rows would read all of them."""
 
 
 def read_status(
-    engine: sa.Engine, url: str, decisions_topic: str, lease_length: int, horizon: int
+    engine: sa.Engine,
+    url: str,
+    decisions_topic: str,
+    lease_length: int,
+    horizon: int,
+    *,
+    blind: Sequence[str] = (),
 ) -> StoreStatus:
     """Read everything, without a lock.
 
@@ -46,6 +53,7 @@ def read_status(
         decisions_topic: whose watermark is the service's.
         lease_length: microseconds an evaluator's lease lasts.
         horizon: microseconds after a decision within which its labels may come.
+        blind: why the service does not see, as judged elsewhere.
     """
     found, needed = database.schema_revision(engine), database.head_revision()
     if found != needed:
@@ -59,7 +67,7 @@ def read_status(
             database=url,
             schema=found,
             schema_needed=needed,
-            problems=tuple(_problems(shards)),
+            problems=(*blind, *_problems(shards)),
             watermark=_moment(read_watermark(connection, decisions_topic)),
             evaluator=_evaluator(connection, lease_length),
             shards=shards,
@@ -78,7 +86,7 @@ def _moment(micros: int | None) -> datetime | None:
 
 def _problems(shards: Iterable[ShardReport]) -> Iterator[str]:
     for one in shards:
-        if one.parked is not None:
+        if one.parked is not None and one.retired_at is None:
             yield f"{one.shard} is parked: {one.parked}"
         for balance, what in ((one.offsets_balance, "messages"), (one.events_balance, "events")):
             if balance:
@@ -115,6 +123,7 @@ def _shard(status: ShardStatus, newest: int | None, waiting: int) -> ShardReport
         holds_back=status.holds_back,
         flushed_at=_moment(status.flushed_at),
         parked=status.parked,
+        retired_at=_moment(status.retired_at),
         offsets_balance=status.offsets_balance,
         events_balance=status.tallies.balance,
         deltas_waiting=waiting,

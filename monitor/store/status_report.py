@@ -24,6 +24,7 @@ class ShardReport:
         holds_back: whether the watermark of its topic waits for it.
         flushed_at: when it was last written.
         parked: why it waits for a person, and what lets it go on; None when it does not.
+        retired_at: since when its topic is not in the settings; None when it is.
         offsets_balance: messages that ended nowhere, 0 or a bug.
         events_balance: events that ended nowhere, 0 or a bug.
         deltas_waiting: flushes that the evaluator has not folded.
@@ -40,6 +41,7 @@ class ShardReport:
     holds_back: bool
     flushed_at: datetime | None
     parked: str | None
+    retired_at: datetime | None
     offsets_balance: int
     events_balance: int
     deltas_waiting: int

@@ -7,6 +7,7 @@ at a time, is in test_zombies.py and test_scale_out.py.
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 
 import pytest
 from chaos import client_of, weather
@@ -23,6 +24,13 @@ def seed() -> int:
 @pytest.fixture
 def client(seed: int) -> str:
     return client_of(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("database", ["postgresql"])
+@pytest.mark.parametrize("hours", [-1, 1, 87_660], ids=["an hour back", "an hour on", "ten years"])
+def test_a_storm_in_which_the_clock_is_set(site: Site, hours: int) -> None:
+    weather(site, SECONDS / 2, timedelta(hours=hours))
 
 
 @pytest.mark.slow

@@ -134,7 +134,15 @@ def fill(engine: sa.Engine) -> None:
             newest = T0 if shard == SILENT else NOW
             row = {"watermark": NOW, "max_decided_at": newest, "next_offset": 2, "epoch": 1}
             held = tallies if shard == LABELS else none
-            insert(connection, "ownership", **at(shard), **row, tallies=held, holds_back=True)
+            insert(
+                connection,
+                "ownership",
+                **at(shard),
+                **row,
+                tallies=held,
+                holds_back=True,
+                retired_at=None,
+            )
             insert(connection, "fold_cursor", **at(shard), seq=99)
         for number, moment in enumerate((T0, YOUNG)):
             hour, minute = pane_of(moment, Grain.HOUR), moment // MINUTE

@@ -8,6 +8,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter as Counted
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -310,6 +311,24 @@ def test_a_claim_goes_on_where_the_last_flush_ended(store: IngestStore) -> None:
     assert again.tallies.counted == 1
 
 
+def test_a_flush_that_moves_no_offset_is_stored_once(engine: sa.Engine, store: IngestStore) -> None:
+    """Labels that waited are joined without a message; whether that was stored may be unknown."""
+    claim = begin(store, L0)
+    first = flush(claim, 1, labels=labels([(1, 1, 1)]), flushes=claim.flushes)
+    store.flush([first], Dictionary())
+    store.flush([flush(begin(store, D0), 1, decisions=decisions([1]))], DICTIONARY)
+    again = replace(claim, next_offset=1)
+    idle = flush(again, 1, labels=labels([]), flushes=1)
+    waiting = Tallies(messages=1, events=1, waiting=1)
+    store.flush([replace(idle, tallies=deepcopy(waiting))], Dictionary())
+    joined = everything(engine)
+    with pytest.raises(FencedError):
+        store.flush([replace(idle, tallies=deepcopy(waiting))], Dictionary())
+    assert everything(engine) == joined
+    (status,) = (one for one in read_statuses(engine) if one.shard == L0)
+    assert (status.tallies.waiting, status.tallies.counted) == (0, 1)
+
+
 def test_the_second_claim_fences_the_first(engine: sa.Engine, store: IngestStore) -> None:
     claim, other = begin(store, D0), begin(store, L0)
     begin(store, D0, "two")
@@ -476,6 +495,62 @@ def test_more_labels_than_one_look_up_holds(store: IngestStore) -> None:
     wanted = labels([(key, 1, 1) for key in many])
     result = store.flush([flush(begin(store, L0), 1, labels=wanted)], Dictionary())
     assert result.tallies[L0].counted == len(many)
+
+
+def copies(tallies: Tallies) -> tuple[int, int]:
+    return tallies.late, tallies.cross_partition
+
+
+def test_a_copy_that_is_counted_again_is_told_by_where_the_first_was_read(
+    engine: sa.Engine, store: IngestStore
+) -> None:
+    first = flush(begin(store, D0), 1, decisions=decisions([1, 2, 3]))
+    told = store.flush([first], DICTIONARY).tallies
+    assert copies(told[D0]) == (0, 0)
+    assert {row[-1] for row in rows(engine, "pending")} == {0}
+
+    late = flush(begin(store, D0), 2, decisions=decisions([1, 1, 4]))
+    other = flush(begin(store, D1), 1, decisions=decisions([2, 3, 4, 5, 5]))
+    told = store.flush([other, late], DICTIONARY).tallies
+    assert copies(told[D0]) == (2, 0)
+    assert copies(told[D1]) == (1, 3), "4 came in the same flush, from the partition before it"
+    assert {row[1]: row[-1] for row in rows(engine, "pending")} == {1: 0, 2: 0, 3: 0, 4: 0, 5: 1}
+    assert told[D1].repeated == {"human_review": 4}
+    assert told[D1].balance == 0, "they are counted, and no part of the equation"
+
+
+def test_copies_are_told_among_all_decisions_that_labels_can_find(store: IngestStore) -> None:
+    """Also where no label was requested: policy "all" keeps those too."""
+    unasked = replace(decisions([1, 2]), request=np.full(2, Request.NONE))
+    store.flush([flush(begin(store, D0), 1, decisions=unasked)], DICTIONARY)
+    again = replace(unasked, pending=np.array([True, False]))
+    told = store.flush([flush(begin(store, D1), 1, decisions=again)], DICTIONARY).tallies
+    assert (copies(told[D1]), told[D1].repeated) == ((0, 1), {})
+
+
+def test_a_copy_of_a_row_from_nobody_knows_where_is_late(
+    engine: sa.Engine, store: IngestStore
+) -> None:
+    """Rows that were written before the partition was kept."""
+    store.flush([flush(begin(store, D0), 1, decisions=decisions([1]))], DICTIONARY)
+    with db.writing(engine) as connection:
+        connection.execute(sa.text("UPDATE pending SET part = -1"))
+    told = store.flush([flush(begin(store, D1), 1, decisions=decisions([1]))], DICTIONARY).tallies
+    assert copies(told[D1]) == (1, 0)
+
+
+def test_partitions_of_files_are_kept_in_fifteen_bits(
+    engine: sa.Engine, store: IngestStore
+) -> None:
+    one, two = Shard("decisions", 2**31 - 2), Shard("decisions", 2**31 - 1)
+    store.flush([flush(begin(store, one), 1, decisions=decisions([1]))], DICTIONARY)
+    assert rows(engine, "pending")[0][-1] == 2**15 - 2
+    told = [
+        store.flush([flush(begin(store, shard), end, decisions=decisions([1]))], DICTIONARY)
+        for shard, end in ((one, 2), (two, 1))
+    ]
+    assert [copies(result.tallies[shard]) for result, shard in zip(told, (one, two), strict=True)] \
+        == [(1, 0), (0, 1)]  # fmt: skip
 
 
 def test_keys_of_duplicates_come_back_by_minute(store: IngestStore) -> None:
@@ -736,7 +811,7 @@ def test_a_label_is_forgotten_only_after_no_flush_can_have_found_its_decision(
 
     def found_and_gone(connection: sa.Connection, *arguments: Any) -> Any:
         matched = real(connection, *arguments)
-        retention.apply(engine, POLICY, late, 0)
+        retention.apply(engine, POLICY, late, late)
         return matched
 
     monkeypatch.setattr(ingest, "match", found_and_gone)
@@ -745,7 +820,7 @@ def test_a_label_is_forgotten_only_after_no_flush_can_have_found_its_decision(
     fold(evaluator)
     found = counted(evaluator)
     assert (found["LABELLED"], found["REVISED"]) == (1, 1)
-    retention.apply(engine, POLICY, late, 0)
+    retention.apply(engine, POLICY, late, late)
     assert rows(engine, "label_state") == []
 
 

@@ -308,6 +308,8 @@ def test_repeated_ids_in_two_partitions_at_once_neither_fail_nor_lock_each_other
     )
     repeated = [tallies.repeated.get("human_review", 0) for one in told for tallies in one.values()]
     assert sorted(repeated) == [0, 100]
+    again = [(t.late, t.cross_partition) for one in told for t in one.values()]
+    assert sorted(again) == [(0, 0), (0, 100)]
     assert EvaluatorStore(one.engine, "decisions").watermark() is None  # two shards never read
 
 

@@ -295,7 +295,7 @@ def test_labels_without_their_decision(tmp_path: Path) -> None:
         worker = pipeline.worker()
         pipeline.broker.produce(LABELS, messages([lesson.label("early", NOW, True)]), 0)
         pipeline.broker.produce(LABELS, messages([lesson.label("nothing", NOW, True)]), 0)
-        for _ in range(4):
+        for _ in range(8):  # what begins history waits for what follows it
             pipeline.step(worker, 3.0)
         assert total(pipeline.statuses(), LABELS, "waiting") == 2
         pipeline.broker.produce(DECISIONS, messages([good("early")]), 1)

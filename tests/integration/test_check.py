@@ -44,6 +44,21 @@ def test_prints_the_resolved_settings_without_secrets(environment: dict[str, str
     assert "16 possible atoms" in result.output
 
 
+@pytest.mark.parametrize(
+    ("window", "said"),
+    [
+        ("1h", "are recognised for 1h; each decision takes 10 bytes of a worker's memory"),
+        ("1h", "for so long, 1,000 a second 36 MB"),
+        ("24h", "for so long, 1,000 a second 864 MB"),
+        ("0s", "ok: copies of decisions are not recognised"),
+    ],
+)
+def test_says_what_it_costs_to_recognise_copies(
+    environment: dict[str, str], window: str, said: str
+) -> None:
+    assert said in check({**environment, "SLICEWATCH__DEDUPE__WINDOW": window}).output
+
+
 def test_says_what_it_found(environment: dict[str, str], kafka: Broker) -> None:
     open_store(load(SETTINGS, environment), SystemClock()).dispose()
     lines = check(environment, "--connect").output.splitlines()

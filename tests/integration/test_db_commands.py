@@ -151,7 +151,7 @@ def test_a_store_that_is_well(pipeline: Pipeline) -> None:
 
 
 def test_people_read_the_same_in_tables_without_slices_or_secrets(pipeline: Pipeline) -> None:
-    consume(pipeline, [decision("a"), {"bad": 1}])
+    consume(pipeline, [decision("a"), decision("b"), {"bad": 1}])
     evaluator = pipeline.evaluator()
     assert evaluator.cycle()
     result = invoke(pipeline, "status")
@@ -278,7 +278,7 @@ def test_a_worker_that_holds_the_totals_claims_its_shard_again(pipeline: Pipelin
 
 
 def test_a_label_that_comes_later_waits_and_ends_unmatched(pipeline: Pipeline) -> None:
-    consume(pipeline, [decision(SECRET)])
+    consume(pipeline, [decision(SECRET), decision("another")])
     printed(invoke(pipeline, "forget", SECRET))
     consume(pipeline, labels=[lesson.label(SECRET, NOW, True)])
     assert total(pipeline.statuses(), LABELS, "waiting") == 1
@@ -359,13 +359,13 @@ def test_a_shard_that_is_not_parked_is_moved_by_force_only(pipeline: Pipeline) -
 
 
 def test_a_parked_shard_is_parked_no_more(pipeline: Pipeline) -> None:
-    consume(pipeline, [decision("a")])
+    consume(pipeline, [decision("a"), decision("b")])
     park(pipeline, DECISIONS)
     printed(resume(pipeline, DECISIONS, 3))
     found = status(pipeline)
     assert (found["shards"][0]["parked"], found["shards"][0]["next_offset"]) == (None, 3)
     (gap,) = found["resumptions"]
-    assert (gap["from_offset"], gap["to_offset"], gap["reason"]) == (1, 3, "gone")
+    assert (gap["from_offset"], gap["to_offset"], gap["reason"]) == (2, 3, "gone")
     assert (gap["lost_from"], gap["lost_until"]) == ("2026-06-01T10:05:00Z", None)
     assert "gone" in invoke(pipeline, "status").output
 

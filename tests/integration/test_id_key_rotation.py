@@ -81,7 +81,8 @@ class Site(Pipeline):
 
     def clean(self) -> None:
         slowest = Records(self.engine).slowest_event_time()
-        retention.apply(self.engine, wiring.retention_policy(self.settings), slowest, 0)
+        policy = wiring.retention_policy(self.settings)
+        retention.apply(self.engine, policy, slowest, self.clock.now(), confirmed=True)
 
     def check(self, decisions: Sequence[Event], labels: Sequence[Event]) -> None:
         self.fold()

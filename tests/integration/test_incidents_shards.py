@@ -28,7 +28,7 @@ D0, D1, L0 = Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> Iterator[Pipeline]:
-    with Pipeline(tmp_path, partitions=(2, 1)) as pipeline:
+    with Pipeline(tmp_path, partitions=(2, 1), stream__clock="live") as pipeline:
         yield pipeline
 
 

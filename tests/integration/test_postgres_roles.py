@@ -147,7 +147,7 @@ def operate(engine: Engine) -> None:
     with reading(engine) as connection:
         assert read_standing(connection).standing == (cause,)
     policy = retention.RetentionPolicy(DAY, DAY, DAY, DAY, 0)
-    retention.apply(engine, policy, slowest + 60 * DAY, slowest + 60 * DAY)
+    retention.apply(engine, policy, slowest + 60 * DAY, slowest + 60 * DAY, confirmed=True)
     assert not records.pending_rows()
 
 

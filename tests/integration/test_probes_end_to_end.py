@@ -31,6 +31,7 @@ DECLARED = tomllib.loads(SETTINGS.read_text())["probes"]["sets"][0]
 PAIRS, NAME = DECLARED["pairs"], DECLARED["name"]
 KEY = "0123456789abcdef0123456789abcdef"
 PAGE, UNSIGNED = "SlicewatchProbeFlips", "SlicewatchProbesUnsigned"
+AHEAD = timedelta(minutes=6)  # of the service's clock
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +57,12 @@ def slicewatch(folder: Path, environment: dict[str, str], *arguments: str) -> No
         text=True,
         timeout=120,
     )
+
+
+class Fast(Running):
+    """A service whose clock is ahead, so that nobody waits for five minutes to be over."""
+
+    program = (str(Path(__file__).parents[1] / "support" / "stepped_clock.py"),)
 
 
 @dataclass
@@ -84,9 +91,9 @@ class Site:
         slicewatch(
             self.folder, self.environment, "probe", "run", str(EXAMPLES / "set.jsonl"), *options
         )
-        # Something ordinary comes after it, and later than a clock here could say: probes have
-        # their turn once their five minutes are over.
-        later = datetime.now(UTC) + timedelta(minutes=6)
+        # Something ordinary comes after it, as late as the service's clock says: probes have their
+        # turn once their five minutes are over.
+        later = datetime.now(UTC) + AHEAD
         self.broker.produce(
             self.topic,
             [decision(f"tick-{self.rounds}", decided_at=later.isoformat())],
@@ -121,6 +128,7 @@ def site(apache: KafkaBroker, topic_name: str, tmp_path: Path) -> Iterator[Site]
     apache.create_topic(topics[0], 2)
     apache.create_topic(topics[1], 1)
     (tmp_path / "probe.key").write_text(KEY)
+    (tmp_path / "clock").write_text(str(AHEAD // timedelta(microseconds=1)))
     added = {
         "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": apache.bootstrap,
         "SLICEWATCH__STREAM__DECISIONS_TOPIC": topics[0],
@@ -129,6 +137,7 @@ def site(apache: KafkaBroker, topic_name: str, tmp_path: Path) -> Iterator[Site]
         "SLICEWATCH__STREAM__LATENESS": "0s",
         "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
         "SLICEWATCH__STORE__URL": f"sqlite:///{tmp_path}/store.db",
+        "STEPPED_CLOCK": str(tmp_path / "clock"),
         "SLICEWATCH__PROBES__KEY_FILE": str(tmp_path / "probe.key"),
     }
     environment = os.environ | added
@@ -139,7 +148,7 @@ def site(apache: KafkaBroker, topic_name: str, tmp_path: Path) -> Iterator[Site]
     thread.start()
     try:
         with (
-            Running(tmp_path, ["run", "--settings", str(SETTINGS)], added) as service,
+            Fast(tmp_path, ["run", "--settings", str(SETTINGS)], added) as service,
             watching(tmp_path, SETTINGS, added, service.port) as watch,
         ):
             yield Site(tmp_path, environment, server.url, service, watch, apache, topics[0])

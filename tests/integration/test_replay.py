@@ -39,6 +39,7 @@ from pipeline import (
 )
 from signed_probes import SET_TABLE
 
+from consumers import leaps
 from consumers.shard import ShardState
 from consumers.sources import file_source
 from monitor import cli
@@ -56,6 +57,7 @@ from monitor.store.ingest import IngestStore
 WITHOUT_SETS = SETTINGS.replace(SET_TABLE, "")
 RULES = oracle.Rules(attributes_in(), ID_KEY.encode())
 END = to_micros(datetime.fromisoformat("2026-06-04T00:00Z"))
+PRESENT = END
 """The end of the last hour of all: midnight, so that windows of whole days end there too."""
 
 Event = dict[str, Any]
@@ -243,6 +245,17 @@ def test_replaying_again_adds_nothing(desk: Desk, again: tuple[str, ...]) -> Non
     assert desk.snapshots() == 1
 
 
+def test_copies_that_are_counted_again_are_told_by_kind(desk: Desk) -> None:
+    """In another file, which is another partition, and long after the first."""
+    said = desk.replay(desk.write("whole", [*EARLY, *EARLY[-2:]])).stderr
+    assert "counted again" not in said, "recognised"
+    later = [decision(f"x{i}", 30 + i / 3) for i in range(4)]
+    said = desk.replay(desk.write("other", [EARLY[-1], *later, later[0]])).stderr
+    assert "counted again, so far: 1; 0 late (" in said
+    assert ", 1 cross_partition (" in said
+    assert all(status.tallies.balance == 0 for status in desk.pipeline.statuses())
+
+
 # Labels a day older than the watermark wait for no file: late, labels, early loses some.
 ORDERS = [one for one in permutations(FILES) if one != ("late", "labels", "early")]
 
@@ -385,6 +398,7 @@ def test_an_interrupted_replay_resumes_exactly(
     whole: Desk = desks()
     whole.replay(*whole.files())
     monkeypatch.setattr(file_source, "CHUNK_BYTES", 4000)
+    monkeypatch.setattr(leaps, "FOLLOWERS", 5)  # a file begins to be believed within a chunk
     files, update, seen = desk.files(), replay._Bar.update, Counter[str]()
 
     def stop_soon(bar: Any, events: int) -> None:
@@ -410,6 +424,7 @@ def test_an_interrupted_replay_resumes_exactly(
 def test_what_was_interrupted_promises_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hours of a file that was not read to its end are not complete."""
     monkeypatch.setattr(file_source, "CHUNK_BYTES", 4000)
+    monkeypatch.setattr(leaps, "FOLLOWERS", 5)
     update = replay._Bar.update
     with monkeypatch.context() as patch:
         patch.setattr(replay._Bar, "update", lambda *x: (update(*x), x[1] and desk.stops[-1]()))
@@ -523,11 +538,12 @@ def _added(pipeline: Pipeline, topic: str, batches: Sequence[Sequence[bytes | No
     offset, first = 0, [0]
     for batch in batches:
         places = range(offset, offset + len(batch))
-        state.add(Records(claim.shard, places, batch, [-1] * len(batch)))
+        state.add(Records(claim.shard, places, batch, [-1] * len(batch)), PRESENT)
         offset += len(batch)
         for value in batch:
             event = json.loads(value or b"")
             first.append(first[-1] + (len(event) if isinstance(event, list) else 1))
+    state.judge_aside(PRESENT, None, ended=True)
     flush = state.flush()
     flush.tallies.messages = 0
     letters = [(first[x.offset] + x.index, x.reason, x.field) for x in flush.dead_letters]

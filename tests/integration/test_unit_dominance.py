@@ -328,7 +328,8 @@ def test_no_unit_is_kept_and_nothing_of_them_longer_than_closed_panes(tmp_path: 
         for path in tmp_path.iterdir():
             assert b"acme" not in path.read_bytes(), path.name
         for ago in (20 * DAY, blocks_kept(POLICY.horizon) - 10 * HOUR, blocks_kept(POLICY.horizon)):
-            retention.apply(pipeline.engine, POLICY, at(HOURS) + ago, 0)
+            then = at(HOURS) + ago
+            retention.apply(pipeline.engine, POLICY, then, then, confirmed=True)
             assert panes(pipeline.engine, "unit_share") == panes(pipeline.engine, "released")
         assert not unit_rows(pipeline.engine)
 

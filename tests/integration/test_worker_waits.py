@@ -165,6 +165,6 @@ def test_a_quiet_shard_takes_over_the_time_of_others_unless_it_is_paused(
     run(pipeline, worker, 4)
     now = pipeline.clock.monotonic() + REVIEW_SECONDS
     for paused in ({D1}, set[Shard]()):
-        idle = worker._lookout.review(now, paused) or []
+        idle = worker._lookout.review(now, paused, wall=pipeline.clock.now()) or []
         assert (D1 in [state.shard for state in idle]) is not (D1 in paused)
         now += REVIEW_SECONDS

@@ -207,7 +207,7 @@ def test_nor_do_they_on_postgresql(postgres: PostgresServer, seed: int, size: in
 def _check_disorder(seed: int, size: int, **where: str) -> None:
     history, pick = Histories(seed, size), random.Random(seed)
     partitions = pick.randint(1, 3), pick.randint(1, 3)
-    window, minutes = pick.choice((("1h", 59), ("90s", 1), ("48h", 47 * 60)))
+    window, minutes = pick.choice((("1h", 59), ("90s", 1), ("24h", 23 * 60)))
     flush = pick.choice((1, 5, 1000))
     options: dict[str, Any] = {"ingest__flush_events": flush, "dedupe__window": window, **where}
     with folder() as path, Pipeline(path, partitions, pick.choice((2, 10)), **options) as pipeline:
@@ -568,7 +568,7 @@ def test_a_decision_partition_nobody_reads_holds_the_watermark_back() -> None:
         pipeline.broker.produce(DECISIONS, messages([_decision("c", 100)]), 0)
         pipeline.broker.produce(DECISIONS, messages([_decision("late", 1)]), 1)
         pipeline.broker.produce(LABELS, messages([_label(_decision("late", 1))]))
-        for _ in range(5):
+        for _ in range(10):
             pipeline.step(worker, 3.0)
         assert _label_totals(pipeline) == {"waiting": 1}
         worker._source.resume([Shard(DECISIONS, 1)])
@@ -599,15 +599,15 @@ def test_a_second_reading_gives_the_same_verdicts() -> None:
     assert len(outcomes) == 1
 
 
-def test_a_run_of_leaps_is_believed_in_the_end() -> None:
-    """One clock gone wrong is refused; after a hundred in a row the stream really went on."""
+def test_a_stream_that_really_goes_on_elsewhere_loses_nothing() -> None:
+    """A leap waits for what follows, in however small portions that comes."""
     decisions = [_decision("first", 0)]
     decisions += [_decision(f"d{i}", 24 * 400 + i / 60) for i in range(150)]
     with folder() as path:
         statuses = run_history(path, messages(decisions), [], max_records=7)
     (shard,) = [s for s in statuses if s.shard.topic == DECISIONS]
-    assert shard.tallies.dead_letters == {"jump": 100}
-    assert shard.tallies.counted == 51
+    assert shard.tallies.dead_letters == {}
+    assert shard.tallies.counted == 151
 
 
 def test_workers_do_not_share_a_name() -> None:

@@ -62,17 +62,29 @@ class Broker:
         self.admin.create_topics({name: options}, wait_for_metadata=True)
         return self.topic_id(name)
 
+    def add_partitions(self, name: str, total: int) -> None:
+        """Let a topic grow, and wait until metadata shows it."""
+        self._forget_producer()  # it would know the old number for minutes
+        self.admin.create_partitions({name: total})
+        deadline = time.monotonic() + SECONDS
+        while len(self.admin.describe_topics([name])[0]["partitions"]) < total:
+            assert time.monotonic() < deadline, f"topic {name} does not grow"
+            time.sleep(0.05)
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until metadata has forgotten it."""
-        if self._producer is not None:
-            # It would look for the leaders of the topic for ever, ten times a second.
-            self._producer.close(timeout=5)
-            self._producer = None
+        # It would look for the leaders of the topic for ever, ten times a second.
+        self._forget_producer()
         self.admin.delete_topics([name])
         deadline = time.monotonic() + SECONDS
         while name in self.admin.list_topics():
             assert time.monotonic() < deadline, f"topic {name} is still there"
             time.sleep(0.05)
+
+    def _forget_producer(self) -> None:
+        if self._producer is not None:
+            self._producer.close(timeout=5)
+            self._producer = None
 
     def topic_id(self, name: str) -> str:
         (topic,) = self.admin.describe_topics([name])

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
@@ -19,7 +20,7 @@ import psutil
 import sqlalchemy as sa
 from brokers import Broker
 from chaos_worker import CRASHED
-from histories import Histories
+from histories import START, Histories
 from running import Running
 from sites import Site, until
 
@@ -27,6 +28,8 @@ from alerts.catalogue import PAGE
 from monitor.ports import Shard
 from monitor.store.database import migrate
 
+HOURS = 24  # of event time
+MICROSECOND = timedelta(microseconds=1)
 SESSION_SECONDS = 6.0  # as in the settings of a site
 LEASE_SECONDS = 3.0
 STOPPED_SECONDS = (SESSION_SECONDS + 1, SESSION_SECONDS + 6)
@@ -125,6 +128,26 @@ class ChaosProcess(Running):
             )
 
 
+class WallClock:
+    """The wall clock of a site's processes: at the end of its events, until it is stepped.
+
+    Args:
+        site: whose.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.file = site.folder / "clock"
+        self._offset = (START + timedelta(hours=HOURS) - datetime.now(UTC)) // MICROSECOND
+        self.step(timedelta())
+
+    def step(self, by: timedelta) -> None:
+        """Set the clock of all processes, at once, as a wrong time server would."""
+        self._offset += by // MICROSECOND
+        whole = self.file.with_suffix(".new")
+        whole.write_text(str(self._offset))
+        whole.replace(self.file)
+
+
 def client_of(seed: int) -> str:
     """The Kafka client of a storm, by its seed."""
     return random.Random(seed).choice(CLIENTS)
@@ -143,7 +166,7 @@ def chaos_site(
     client: str = CLIENTS[0],
 ) -> Iterator[Site]:
     """A site with an empty, migrated store."""
-    history = Histories(seed, decisions, hours=24)
+    history = Histories(seed, decisions, hours=HOURS)
     site = Site(broker, name, folder, partitions, history, store_url, seed, client)
     migrate(site.engine)
     try:
@@ -181,12 +204,14 @@ class Storm:
     Args:
         site: where.
         risk: probability that a passage of a point is the last one.
+        step: the wall clock of all processes is set by this much in the middle.
     """
 
     site: Site
     workers: int = 3
     servers: int = 2
     risk: float = 0.006
+    step: timedelta | None = None
     tally: Tally = field(default_factory=Tally)
 
     def __post_init__(self) -> None:
@@ -195,6 +220,7 @@ class Storm:
         self._logs: set[Path] = set()
         self._flag = self.site.folder / "storm"
         self._flag.touch()
+        self._clock = None if self.step is None else WallClock(self.site)
         self._started = 0
         for command, number in (("serve", self.servers), ("ingest", self.workers)):
             for _ in range(number):
@@ -218,6 +244,9 @@ class Storm:
         while (spent := time.monotonic() - begun) < seconds:
             self.site.produce(min(1.0, 0.3 / (seconds * 1.1 - spent)))
             self._look_after()
+            if self.step is not None and self._clock is not None and spent > seconds / 2:
+                self._clock.step(self.step)
+                self.step = None
             if time.monotonic() >= next_deed:
                 self._do_something()
                 next_deed = time.monotonic() + self._pick.uniform(0.5, 2.5)
@@ -255,6 +284,8 @@ class Storm:
         more = {"CHAOS_RISK": str(self.risk)}
         if command == "ingest" and self._pick.random() < 0.3:
             more["SLICEWATCH__STREAM__INSTANCE"] = name
+        if self._clock is not None:
+            more["STEPPED_CLOCK"] = str(self._clock.file)
         process = ChaosProcess(self.site, command, name, **more)
         self._logs.add(process.log)
         self._lives.append(_Life(process))
@@ -270,7 +301,7 @@ class Storm:
         return not life.process.alive or life.process.stopped or life.leaving_until is not None
 
     def _all_ready(self) -> bool:
-        return all(process.get("/readyz")[0] == 200 for process in self.processes)
+        return all(_is_ready(process) for process in self.processes)
 
     def _one_page(self) -> bool:
         servers = [one for one in self.processes if one.command == "serve"]
@@ -354,17 +385,25 @@ class Storm:
             self.tally.moves += 1
 
 
+def _is_ready(process: Running) -> bool:
+    """Ready, but that the events of a storm end long before the wall clock, which is told."""
+    status, why = process.get("/readyz")
+    return status == 200 or (why.startswith("no decision since") and ";" not in why)
+
+
 def _lost_database(log: str) -> bool:
     """Whether a process ended because the database was away while it started: one line says so."""
     return log.rstrip().rpartition("\n")[2].startswith("slicewatch: database")
 
 
-def weather(site: Site, seconds: float) -> Tally:
+def weather(site: Site, seconds: float, step: timedelta | None = None) -> Tally:
     """A storm from beginning to end; afterwards everything must be exact.
+
+    With ``step`` the events end at the wall clock of all processes, which is set by this much.
 
     Raises AssertionError that says what is not.
     """
-    with Storm(site) as storm:
+    with Storm(site, step=step) as storm:
         storm.rage(seconds)
         storm.settle()
         storm.finish()

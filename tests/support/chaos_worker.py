@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from stepped_clock import SteppedClock
 
 from monitor.cli import main
 from monitor.store.fold import EvaluatorStore
@@ -157,7 +158,8 @@ def _let_through(statement: str) -> str:
     """The fence without its predicate; the parameters stay, so that their places do."""
     if not _FENCE.match(statement):
         return statement
-    return re.sub(r"\bepoch = (\S+) AND next_offset = ", r"-1 <> \1 AND -1 <> ", statement)
+    offsets = re.sub(r"\bepoch = (\S+) AND next_offset = ", r"-1 <> \1 AND -1 <> ", statement)
+    return offsets.replace("flushes = COALESCE(", "-1 <> COALESCE(")
 
 
 def _limit_idling(milliseconds: str) -> None:
@@ -180,6 +182,8 @@ def _tell_client_log(path: str) -> None:
 if __name__ == "__main__":
     if "CHAOS_CLIENT_LOG" in os.environ:
         _tell_client_log(os.environ["CHAOS_CLIENT_LOG"])
+    if "STEPPED_CLOCK" in os.environ:
+        SteppedClock(Path(os.environ["STEPPED_CLOCK"])).install()
     if "CHAOS_IDLE" in os.environ:
         _limit_idling(os.environ["CHAOS_IDLE"])
     Points(Chaos(os.environ)).install()

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pipeline import DECISIONS, LABELS, Pipeline
 
 from consumers import coder as coder_module
-from consumers.clocks import TOO_EARLY, TOO_OLD, ClockPolicy, ShardClock
+from consumers.clocks import FIRST_DAY, FUTURE, TOO_EARLY, TOO_OLD, ClockPolicy, ShardClock
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import MAX_NESTED_BYTES, Coder
 from consumers.events import MAX_EVENTS_PER_MESSAGE, Decision, FastDecision, Label
@@ -38,6 +38,7 @@ from monitor.store.ingest import decision_payload
 
 CODING = Coding((Attribute(NAME, CHANNELS),), score_bands=(0.7, 0.9), audit_rates=(1.0, 0.5))
 HASHER = IdHasher.of(b"key")
+NOW = 20_700 * DAY  # in 2026, among what is sent
 POLICY = ProbePolicy(signed_probes.KEY.encode(), {signed_probes.DIGEST: frozenset({"formal"})})
 MAX_VERSIONS = 8
 EACH = 200  # decisions in a batch of the flood
@@ -273,8 +274,9 @@ def check_shard(
     state = ShardState.of(claim, codecs, topic == DECISIONS, 0)
     edges = [0, *sorted(cut % (len(values) + 1) for cut in cuts), len(values)]
     for first, end in pairwise(edges):
-        state.add(records(topic, values[first:end], first, stamp))
-    state.advance()
+        state.add(records(topic, values[first:end], first, stamp), NOW)
+    state.judge_aside(NOW, None, ended=True)
+    state.advance(NOW)
     _check_totals(state, topic, len(values))
     check_dictionary(SHARED.coder)
 
@@ -315,15 +317,19 @@ def check_clock(events: Sequence[tuple[int, int]]) -> None:
     """Early and late as whole numbers without an end would have it, whatever the timestamps."""
     clock = ShardClock(ClockPolicy(live=True, horizon=30 * DAY, max_early=5 * MINUTE))
     ts, stamps = (np.array(column, np.int64) for column in zip(*events, strict=True))
-    found = clock.admit(ts, stamps)[0].tolist()
+    found = clock.admit(ts, stamps, NOW)[0].tolist()
     newest: int | None = None
     for (at, stamp), reason in zip(events, found, strict=True):
-        if stamp >= 0 and at > stamp * 1000 + 5 * MINUTE:
+        if at < FIRST_DAY:
+            assert reason == TOO_OLD, (at, stamp)
+        elif stamp >= 0 and at > stamp * 1000 + 5 * MINUTE:
             assert reason == TOO_EARLY, (at, stamp)
-            continue
-        # The clock of a fresh shard stands at the oldest event of its first batch.
-        newest = at if newest is None else max(newest, at)
-        assert reason == (TOO_OLD if at < newest - 30 * DAY else None), (at, stamp)
+        elif at > NOW + DAY:
+            assert reason == FUTURE, (at, stamp)
+        else:
+            newest = max(min(at, NOW), min(at, NOW) if newest is None else newest)
+            assert reason == (TOO_OLD if at < newest - 30 * DAY else None), (at, stamp)
+    assert clock.newest is None or clock.newest <= NOW
 
 
 # The whole pipeline

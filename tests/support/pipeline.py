@@ -87,7 +87,7 @@ class ManualClock:
     """Moved by hand."""
 
     def __init__(self) -> None:
-        self.seconds = 1_000_000.0
+        self.seconds = 2_000_000_000.0  # after all that tests send: the present is never early
 
     def now(self) -> int:
         return int(self.seconds * 1e6)
@@ -109,6 +109,7 @@ class Seen:
     versions_turned_away: int = 0
     unsigned: int = 0
     undeclared: int = 0
+    ahead: dict[Shard, int] = field(default_factory=dict)
 
     def set_shard(
         self,
@@ -127,6 +128,9 @@ class Seen:
 
     def set_parked(self, shard: Shard, parked: bool) -> None:
         (self.parked.add if parked else self.parked.discard)(shard)
+
+    def set_ahead(self, shard: Shard, micros: int) -> None:
+        self.ahead[shard] = micros
 
     def flushed(self, seconds: float) -> None: ...
 

@@ -101,7 +101,7 @@ def test_every_bad_record_ends_as_one_dead_letter(step: Step) -> None:
     for _ in range(60):
         batch = records("decisions", [bad_record(event, rng)], step.end)
         read, refused = read_all(codec, batch)
-        refused += [r for r in clock.admit(read.ts, read.timestamps)[0].tolist() if r]
+        refused += [r for r in clock.admit(read.ts, read.timestamps, step.end)[0].tolist() if r]
         assert len(refused) == 1
         reasons.update(refused)
     assert TOO_EARLY in reasons

@@ -5,9 +5,11 @@ import gzip
 import http.client
 import json
 import logging
+import os
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -134,7 +136,7 @@ def test_metrics_as_text_and_openmetrics_plain_and_compressed(start: Start) -> N
     assert "server" not in headers
 
 
-def test_health_paths_say_nothing_but_yes_or_no(
+def test_health_paths_say_yes_or_no_and_readiness_says_why(
     start: Start, switches: Switches, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = start(tokens={"a": "secret"})
@@ -146,6 +148,7 @@ def test_health_paths_say_nothing_but_yes_or_no(
     with caplog.at_level(logging.INFO):
         answers = {p: fetch(server, p)[::2] for p in ("/livez", "/readyz", "/startupz")}
 
+    assert answers.pop("/readyz") == (503, b"store db1 is away\n")
     assert set(answers.values()) == {(503, b"503 Service Unavailable\n")}
     assert "store db1 is away" in caplog.text
 
@@ -304,17 +307,94 @@ def test_a_reader_that_does_not_read_is_ended(start: Start, exporter: Exporter) 
     with connect(server) as stuck:
         stuck.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         stuck.recv(1)
-        # The only slot is responding: newcomers are turned away until it is ended.
-        turned_away = 0
-        while not ask(server, GET):
-            turned_away += 1
-
-        assert turned_away
+        # The only slot is responding: a newcomer waits until it is ended.
+        assert b"200 OK" in ask(server, GET)
         assert len(read_all(stuck)) < len(big)
 
 
+def test_readers_that_do_not_read_do_not_keep_others_from_their_turn(
+    start: Start, exporter: Exporter
+) -> None:
+    big = b"x" * 20_000_000
+    exporter.body = lambda accept, gzip: (big, TEXT)  # type: ignore[method-assign]
+    server = start(answers=2)
+    stuck = [connect(server) for _ in range(4)]
+    for client in stuck:
+        client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        time.sleep(0.05)
+
+    assert b"200 OK" in ask(server, GET)
+    for client in stuck:
+        client.close()
+
+
+def test_whoever_gets_no_turn_is_told_when_to_come_again(start: Start, exporter: Exporter) -> None:
+    going_on = threading.Event()
+
+    def slow(accept: str, gzip: bool) -> tuple[bytes, str]:
+        going_on.wait(FAR)
+        return b"", TEXT
+
+    exporter.body = slow  # type: ignore[method-assign]
+    server = start(answers=1, timeouts=replace(Timeouts(), turn=0.2))
+    with connect(server) as first:
+        first.sendall(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n")
+        time.sleep(0.1)
+        told = ask(server, GET)
+        going_on.set()
+        answered = read_all(first)
+
+    assert told.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nRetry-After: 5\r\n" in told
+    assert answered.startswith(b"HTTP/1.1 200 ")
+
+
+def whole(answer: bytes) -> bool:
+    """Whether it is a good answer, and all of it."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head.startswith(b"HTTP/1.1 200 ") and b"Length: %d\r\n" % len(body) in head
+
+
+SCRAPE = b"GET /metrics HTTP/1.1\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "limits", [{}, {"slots": 16, "answers": 4}], ids=["as it is", "more than the slots"]
+)
+def test_a_crowd_of_scrapers_is_answered_and_nobody_reset(
+    start: Start, exporter: Exporter, limits: dict[str, int]
+) -> None:
+    page = gzip.compress(os.urandom(400_000))
+
+    def body(accept: str, packed: bool) -> tuple[bytes, str]:
+        time.sleep(0.03)
+        return page, TEXT
+
+    exporter.body = body  # type: ignore[method-assign]
+    server = start(**limits)
+    answers: list[bytes] = []
+    together = threading.Barrier(80)
+
+    def scrape() -> None:
+        together.wait()
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+            client.sendall(SCRAPE)
+            parts = []
+            while part := client.recv(65_536):  # a reset raises, and no answer is kept
+                parts.append(part)
+        answers.append(b"".join(parts))
+
+    threads = [threading.Thread(target=scrape) for _ in range(80)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [whole(answer) for answer in answers] == [True] * 80
+
+
 def test_many_scrapes_at_once(start: Start) -> None:
-    """Six clients need up to twelve of the sixteen slots: one is free only when its end is seen."""
+    """Six clients need up to twelve slots: one is free only when its end is seen."""
     server = start()
     statuses: list[int] = []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from monitor.commands.incident import command as incident
-from monitor.commands.incident.saying import LONGEST_NAME, LONGEST_NOTE
+from monitor.commands.options import LONGEST_NAME, LONGEST_NOTE
 from monitor.core.annotations import Outcome
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()

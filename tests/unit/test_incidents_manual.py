@@ -70,4 +70,4 @@ def test_times_and_sizes_are_those_of_the_program() -> None:
     assert f"within {lookout.TOPICS_SECONDS:.0f} seconds" in SECTION
     assert f"after {progress.STALLED_SECONDS:.0f} seconds" in SECTION
     assert f"{int(str(FIXED['receive_message_max_bytes'])) >> 20} MB" in SECTION
-    assert (lookout.REVIEW_SECONDS, watchdog.ENDS_SECONDS) == (10, 60)
+    assert (lookout.REVIEW_SECONDS, watchdog.ENDS_SECONDS) == (10, 15)

@@ -55,6 +55,16 @@ def test_totals_of_a_shard() -> None:
     assert value(metrics, "consumer_lag_seconds", **ON) == 1.5
 
 
+def test_copies_that_were_counted_again_are_rounded_up_and_no_part_of_the_equation() -> None:
+    metrics, name = ServiceMetrics(), "duplicates_counted_total"
+    metrics.set_shard(SHARD, tallies(), 5, 1.5)
+    assert value(metrics, name, **ON, kind="late") == 0, "known beforehand"
+    metrics.set_shard(SHARD, tallies(events=121, counted=109, late=1, cross_partition=101), 5, 1.5)
+    assert value(metrics, name, **ON, kind="late") == 100
+    assert value(metrics, name, **ON, kind="cross_partition") == 200
+    assert value(metrics, "conservation_imbalance", **ON, equation="events") == 0
+
+
 def test_totals_are_copied_when_they_are_told() -> None:
     metrics, told = ServiceMetrics(k=1), tallies()
     metrics.set_shard(SHARD, told, None, None)
@@ -192,6 +202,10 @@ def everything() -> ServiceMetrics:
     metrics.set_label_health(0.5, 0.5)
     metrics.rendered(0.1, 5, 0)
     metrics.set_withheld(False)
+    metrics.set_ahead(SHARD, 1)
+    metrics.set_blind(())
+    metrics.set_retention_refused(False)
+    metrics.set_certificates([("server", 1)])
     return metrics
 
 

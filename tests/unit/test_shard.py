@@ -23,6 +23,7 @@ from monitor.ports import Claim, Records, Request, Shard, Tallies
 CODING = Coding((Attribute("channel", ("chat",)),), (0.7,), (1.0, 0.5))
 DECISIONS, LABELS = Shard("decisions", 0), Shard("labels", 0)
 T0 = to_micros(lesson.START)
+NOW = T0 + 30 * HOUR
 POLICY = ProbePolicy(KEY.encode(), {DIGEST: frozenset(VARIANTS)})
 
 
@@ -33,7 +34,7 @@ def codecs(dedupe: int = HOUR, pending_all: bool = False) -> Codecs:
         labels=LabelCodec(hasher),
         coder=coder,
         hasher=hasher,
-        clock=ClockPolicy(live=False, horizon=720 * HOUR, max_early=5 * MINUTE),
+        clock=ClockPolicy(live=True, horizon=720 * HOUR, max_early=5 * MINUTE),
         lateness=10 * MINUTE,
         dedupe_window=dedupe,
         pending_all=pending_all,
@@ -63,7 +64,7 @@ def records(values: list[bytes | None], offsets: list[int], high: int | None = N
 
 def test_totals_close_over_gaps_duplicates_and_bad_events() -> None:
     one = state()
-    one.add(records([event("a"), event("a"), b"{", None], [10, 12, 13, 17], high=20))
+    one.add(records([event("a"), event("a"), b"{", None], [10, 12, 13, 17], high=20), NOW)
     totals = one.tallies
     assert (totals.messages, totals.gaps, totals.events) == (4, 4, 4)
     assert (totals.counted, totals.duplicates) == (1, 1)
@@ -83,7 +84,7 @@ def test_totals_close_over_gaps_duplicates_and_bad_events() -> None:
 def test_a_flush_changes_nothing_until_it_is_settled() -> None:
     """A fenced flush is repeated for the shards that are still ours."""
     one = state()
-    one.add(records([event("a")], [10]))
+    one.add(records([event("a")], [10]), NOW)
     first, second = one.flush(), one.flush()
     first.tallies.counted += 100  # the store adds to its copy
     assert second.tallies.counted == 1
@@ -97,7 +98,7 @@ def test_a_flush_changes_nothing_until_it_is_settled() -> None:
 
 def test_nothing_at_all() -> None:
     one = state()
-    one.add(records([], [], high=10))
+    one.add(records([], [], high=10), NOW)
     assert not one.dirty
     assert one.caught_up
     assert not one.holds_back
@@ -109,7 +110,7 @@ def test_nothing_at_all() -> None:
 def test_what_is_pending_and_hashed(dedupe: int, pending_all: bool) -> None:
     shared = codecs(dedupe, pending_all)
     one = state(shared)
-    one.add(records([event("a"), event("b", label_requested=False)], [10, 11]))
+    one.add(records([event("a"), event("b", label_requested=False)], [10, 11]), NOW)
     columns = one.flush().decisions
     assert columns is not None
     assert columns.pending.tolist() == [True, pending_all]
@@ -123,18 +124,18 @@ def test_what_is_pending_and_hashed(dedupe: int, pending_all: bool) -> None:
 def test_duplicates_are_removed_in_every_stratum_alike() -> None:
     one = state()
     values = [event("a"), event("b", label_requested=False), event("c", route="human_review")]
-    one.add(records(values * 2, list(range(10, 16))))  # type: ignore[arg-type]
+    one.add(records(values * 2, list(range(10, 16))), NOW)  # type: ignore[arg-type]
     assert (one.tallies.counted, one.tallies.duplicates) == (3, 3)
     assert one.tallies.repeated == {"auto_serve": 1, "human_review": 1}
     off = state(codecs(dedupe=0))
-    off.add(records(values * 2, list(range(10, 16))))  # type: ignore[arg-type]
+    off.add(records(values * 2, list(range(10, 16))), NOW)  # type: ignore[arg-type]
     assert (off.tallies.counted, off.tallies.duplicates) == (6, 0)
 
 
 def test_thinned_requests_are_flagged_and_not_requested() -> None:
     one = state()
     values = [event(f"d{i}", audit_p=0.8) for i in range(400)]
-    one.add(records(values, list(range(10, 410))))  # type: ignore[arg-type]
+    one.add(records(values, list(range(10, 410))), NOW)  # type: ignore[arg-type]
     columns = one.flush().decisions
     assert columns is not None
     kept = columns.request == Request.KEPT
@@ -145,20 +146,20 @@ def test_thinned_requests_are_flagged_and_not_requested() -> None:
 
 def test_a_watermark_never_goes_back() -> None:
     one = state()
-    assert not one.advance()
+    assert not one.advance(NOW)
     assert one.watermark is None
-    one.add(records([event("a")], [10]))
-    assert one.advance()
+    one.add(records([event("a")], [10]), NOW)
+    assert one.advance(NOW)
     assert one.watermark == T0 - 10 * MINUTE
-    assert not one.advance(T0 - HOUR)
-    assert one.advance(T0 + HOUR)
-    assert not one.advance()
+    assert not one.advance(NOW, T0 - HOUR)
+    assert one.advance(NOW, T0 + HOUR)
+    assert not one.advance(NOW)
     assert one.watermark == T0 + 50 * MINUTE
 
 
 def test_position_beyond_control_records_is_caught_up() -> None:
     one = state()
-    one.add(records([event("a")], [10], high=12))
+    one.add(records([event("a")], [10], high=12), NOW)
     assert not one.caught_up
     one.position = 12
     assert one.caught_up
@@ -168,7 +169,7 @@ def test_position_beyond_control_records_is_caught_up() -> None:
 def test_labels_are_kept_apart_from_decisions() -> None:
     one = state(shard=LABELS)
     label = json.dumps(lesson.label("a", lesson.START, True)).encode()
-    one.add(Records(LABELS, [10, 11], [label, b"x"], [-1, -1]))
+    one.add(Records(LABELS, [10, 11], [label, b"x"], [-1, -1]), NOW)
     flush = one.flush()
     assert flush.decisions is None
     assert flush.labels is not None
@@ -192,8 +193,8 @@ def test_a_probe_is_kept_once_and_only_if_it_was_counted() -> None:
     one = state()
     late = lesson.START - timedelta(hours=721)
     first, other = signed(probe("a")), signed(probe("b", "conversational"))
-    one.add(records(dump(first, other, first, signed(probe("c", at=late))), [10, 11, 12, 13]))
-    one.add(records(dump(other), [14]))
+    one.add(records(dump(first, other, first, signed(probe("c", at=late))), [10, 11, 12, 13]), NOW)
+    one.add(records(dump(other), [14]), NOW)
     assert [p.variant for p in one.flush().probes] == ["formal", "conversational"]
     assert [p.at for p in one.flush().probes] == [T0, T0]
     assert (one.tallies.counted, one.tallies.duplicates) == (2, 2)
@@ -206,7 +207,7 @@ def test_doubts_are_told_when_they_are_stored_and_once() -> None:
     one = state()
     undeclared = signed(probe("u", "pirate"))
     values = dump(probe("x"), probe("x"), probe("y"), undeclared, undeclared, signed(probe("a")))
-    one.add(records(values, list(range(10, 16))))
+    one.add(records(values, list(range(10, 16))), NOW)
     told = one.settle(one.flush().tallies).doubts
     assert told == {Doubt.UNSIGNED: 2, Doubt.UNDECLARED: 1}
     assert not one.settle(one.flush().tallies).doubts
@@ -217,7 +218,7 @@ def test_a_probe_has_a_label_as_any_decision_has(pending_all: bool) -> None:
     """It is joined with the probe's own stratum: in no production rate, and never unmatched."""
     one = state(codecs(pending_all=pending_all))
     events = [signed(probe("a")), signed(probe("b", label_requested=False))]
-    one.add(records(dump(*events), [10, 11]))
+    one.add(records(dump(*events), [10, 11]), NOW)
     columns = one.flush().decisions
     assert columns is not None
     assert columns.pending.tolist() == [True, pending_all]

@@ -62,6 +62,8 @@ def test_no_change_is_of_one_event_alone() -> None:
                 tallies.thinned += 1
             case 1:
                 tallies.duplicates += 1
+                tallies.late += 1
+                tallies.cross_partition += 2
             case 2:
                 tallies.waiting += 1
             case 3:

@@ -10,6 +10,8 @@ from monitor.commands.db.exclude import exclude
 from monitor.commands.db.forget import forget
 from monitor.commands.db.migrate import migrate
 from monitor.commands.db.new_key import new_key
+from monitor.commands.db.prune import prune
+from monitor.commands.db.repair_clock import repair_clock
 from monitor.commands.db.resume import resume
 from monitor.commands.db.status import status
 
@@ -22,5 +24,8 @@ def command() -> None:
     """
 
 
-for _one in (dead_letters, drop_key, exclude, forget, migrate, new_key, resume, status):
+for _one in (
+    *(dead_letters, drop_key, exclude, forget, migrate),
+    *(new_key, prune, repair_clock, resume, status),
+):
     command.add_command(_one)

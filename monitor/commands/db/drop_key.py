@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from monitor.commands.db.opening import opened
-from monitor.commands.options import settings_option
+from monitor.commands.options import LONGEST_NAME, plain_line, settings_option
 from monitor.store import database
 from monitor.store.drop_key import drop_key as drop
 
@@ -26,6 +26,7 @@ def drop_key(key_id: str, path: Path) -> None:
 
     Example: slicewatch db drop-key 2026
     """
+    key_id = plain_line("KEY", key_id, LONGEST_NAME)
     with opened(path) as (_, engine):
         removed = drop(engine, key_id)
         rows = ", ".join(f"{number} from {table}" for table, number in removed.items())

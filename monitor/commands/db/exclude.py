@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
 
 import click
-import msgspec
 import sqlalchemy as sa
 from rich.console import Console
 from rich.table import Table
@@ -17,9 +14,15 @@ from rich.text import Text
 
 from monitor.commands.clock import SystemClock
 from monitor.commands.db.opening import opened
-from monitor.commands.options import plain_line, settings_option
+from monitor.commands.options import (
+    LONGEST_NAME,
+    LONGEST_NOTE,
+    instant,
+    plain_line,
+    settings_option,
+)
 from monitor.core.blocks import Span
-from monitor.core.time import to_datetime, to_micros
+from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.settings.kinds import duration_text
 from monitor.store import database
@@ -32,8 +35,8 @@ from monitor.store.exclusions import (
 )
 
 PIPED_WIDTH = 160
+LONGEST_VERSION = 4096  # far beyond any tuple of versions that was ever counted
 MOST = 1 << 31  # as an id, far from the end of any database's integers
-_Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 @click.command("exclude")
@@ -79,28 +82,22 @@ def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None)
 def _declaration(
     start: str | None, end: str | None, version: str | None, reason: str | None, owner: str | None
 ) -> Declaration:
-    first, last = _instant("--from", start), _instant("--to", end)
+    first, last = (
+        instant(option, _said(option, text)) for option, text in (("--from", start), ("--to", end))
+    )
     if first >= last:
         raise SlicewatchError("--from must be before --to, which is exclusive")
-    return Declaration(
-        Span(first, last), version, _said("--reason", reason), _said("--owner", owner)
-    )
-
-
-def _instant(option: str, text: str | None) -> int:
-    given = _said(option, text)
-    try:
-        return to_micros(msgspec.convert(given, _Instant).astimezone(UTC))
-    except (msgspec.ValidationError, OverflowError):  # the latter at the ends of the calendar
-        raise SlicewatchError(
-            f"{option} must be a time with its zone, such as 2026-06-01T10:00:00Z"
-        ) from None
+    if version is not None:
+        version = plain_line("--version", version, LONGEST_VERSION)
+    why = plain_line("--reason", _said("--reason", reason), LONGEST_NOTE)
+    who = plain_line("--owner", _said("--owner", owner), LONGEST_NAME)
+    return Declaration(Span(first, last), version, why, who)
 
 
 def _said(option: str, text: str | None) -> str:
     if text is None or not text.strip():
         raise SlicewatchError(f"{option} is missing; slicewatch db exclude --help has an example")
-    return plain_line(option, text)
+    return text
 
 
 def _added(one: Exclusion) -> str:

@@ -9,13 +9,19 @@ from pathlib import Path
 
 import click
 import msgspec
+import sqlalchemy as sa
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from monitor.commands import wiring
+from monitor.commands.clock import SystemClock
 from monitor.commands.db.opening import opened
 from monitor.commands.options import settings_option
+from monitor.settings import Settings
+from monitor.store import database
+from monitor.store.service_health import read_blindness
 from monitor.store.status import read_status
 from monitor.store.status_report import EvaluatorReport, ShardReport, StoreStatus
 
@@ -29,8 +35,9 @@ PIPED_WIDTH = 160
 def status(path: Path, as_json: bool) -> None:
     """Show how ingest, evaluator and database stand; no slice is counted.
 
-    Exit code 0 when all is well, 1 when something needs a person (a parked partition, events
-    that ended nowhere, a schema of another version), 2 when the database cannot be read.
+    Exit code 0 when all is well, 1 when something needs a person (partitions that nobody reads,
+    decisions that do not come, a parked partition, events that ended nowhere, an older schema), 2
+    when the database cannot be read, or was made by a newer version.
 
     Example: slicewatch db status --json
     """
@@ -41,6 +48,7 @@ def status(path: Path, as_json: bool) -> None:
             settings.stream.decisions_topic,
             settings.evaluate.lease,
             settings.stream.horizon,
+            blind=_blindness(settings, engine),
         )
     if as_json:
         click.echo(msgspec.json.encode(found))
@@ -48,6 +56,13 @@ def status(path: Path, as_json: bool) -> None:
         _print(found)
     if found.problems:
         sys.exit(EXIT_PROBLEM)
+
+
+def _blindness(settings: Settings, engine: sa.Engine) -> list[str]:
+    if database.schema_revision(engine) != database.head_revision():
+        return []
+    policy = wiring.health_policy(settings)
+    return [one.text for one in read_blindness(engine, policy, SystemClock().now())]
 
 
 def _print(found: StoreStatus) -> None:
@@ -133,14 +148,20 @@ def _shard(one: ShardReport) -> tuple[str, ...]:
         _text(one.next_offset),
         _moment(one.watermark),
         behind,
-        "yes" if one.holds_back else "no",
+        "yes" if one.holds_back and one.retired_at is None else "no",
         _moment(one.flushed_at),
         f"{one.deltas_waiting:,}",
         f"{one.offsets_balance}/{one.events_balance}",
         one.owner or "-",
         str(one.epoch),
-        "parked" if one.parked is not None else "ok",
+        _state(one),
     )
+
+
+def _state(one: ShardReport) -> str:
+    if one.retired_at is not None:
+        return "retired"
+    return "parked" if one.parked is not None else "ok"
 
 
 def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

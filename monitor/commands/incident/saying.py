@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import click
 
-from monitor.commands.options import Command, plain_line
+from monitor.commands.options import LONGEST_NAME, LONGEST_NOTE, Command, plain_line
 from monitor.errors import SlicewatchError
 from monitor.store.incident_acts import Said
-
-LONGEST_NAME, LONGEST_NOTE = 80, 500
-"""A name and a remark; there is room for a story in the ticket that the note names."""
 
 
 def said_options(function: Command) -> Command:

@@ -1,0 +1,70 @@
+"""Notices that it is this machine's clock that is wrong, and not what a producer sends."""
+
+from __future__ import annotations
+
+from monitor.core.time import DAY, SECOND, to_datetime
+from monitor.errors import ClockError
+from monitor.ports import Clock, Shard
+
+FEWEST = 2
+"""One partition alone never stops a worker: what it says is the word of one producer."""
+
+
+class WallWatch:
+    """Which shards lie far beyond the wall clock: one is a wrong producer, most are a wrong clock.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> still = SimpleNamespace(now=lambda: 0, monotonic=lambda: 0.0)
+        >>> watch = WallWatch(still, most=DAY)
+        >>> for number, beyond in enumerate((True, False, False)):
+        ...     watch.saw(Shard("decisions", number), beyond=beyond)
+        >>> watch.require_right()
+
+    Args:
+        clock: this machine's.
+        most: how far the wall clock may be set back while we run (microseconds).
+    """
+
+    def __init__(self, clock: Clock, most: int) -> None:
+        self._clock = clock
+        self._most = most
+        self._beyond: dict[Shard, bool] = {}
+        self._before = clock.now(), clock.monotonic()
+
+    def saw(self, shard: Shard, *, beyond: bool) -> None:
+        """Take in where most events of a shard's last batch lie, or its stored clock."""
+        self._beyond[shard] = beyond
+
+    def forget(self, shard: Shard) -> None:
+        """A shard is not ours any more."""
+        self._beyond.pop(shard, None)
+
+    def require_right(self) -> None:
+        """Go on only while most shards agree with the wall clock, and it with itself.
+
+        Raises:
+            ClockError: they do not; nothing may be judged, and nothing stored now.
+        """
+        now = self._clock.now()
+        self._require_steady(now)
+        beyond = sorted(shard for shard, far in self._beyond.items() if far)
+        if len(beyond) < FEWEST or 2 * len(beyond) <= len(self._beyond):
+            return
+        raise ClockError(
+            f"this machine's clock says {to_datetime(now):%Y-%m-%d %H:%M}Z, and {len(beyond)} of"
+            f" {len(self._beyond)} partitions ({beyond[0]}, ...) lie far beyond it; nothing since"
+            " the last flush was stored. Set the clock and start again; if it is right, the store"
+            " or the producers are not: slicewatch db repair-clock says of the store"
+        )
+
+    def _require_steady(self, now: int) -> None:
+        """What was seen under another clock says nothing under this one."""
+        (wall, steady), self._before = self._before, (now, self._clock.monotonic())
+        back = wall + round((self._before[1] - steady) * SECOND) - now
+        if back > self._most:
+            raise ClockError(
+                f"this machine's clock was set back by {back / DAY:,.0f} days, to"
+                f" {to_datetime(now):%Y-%m-%d %H:%M}Z; nothing since the last flush was stored. Set"
+                " the clock and start again"
+            )

@@ -1,0 +1,61 @@
+"""A stop signal that comes before there is a service to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+Made = TypeVar("Made")
+
+_LOOK = 0.1  # seconds until a signal is seen
+
+
+class Stop:
+    """Whether SIGTERM or Ctrl-C came; its handler takes no lock, so it may run at any point."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def listen(self) -> None:
+        """Note the signals from now on instead of dying of them; safe to call twice."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._ask)
+
+    def _ask(self, *_: object) -> None:
+        self.asked = True
+
+    def unless_asked(self, make: Callable[[], Made]) -> Made | None:
+        """What is made, or None as soon as a stop is asked for; what fails is raised.
+
+        It is made on a thread of its own: a database or a broker that lets us wait does so in
+        calls that no signal interrupts.
+        """
+        made: list[Made] = []
+        failed: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                made.append(make())
+            except BaseException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=run, name="start", daemon=True)
+        thread.start()
+        while thread.is_alive() and not self.asked:
+            thread.join(_LOOK)
+        if self.asked:
+            return None
+        if failed:
+            raise failed[0]
+        return made[0]
+
+
+def leave() -> NoReturn:
+    """End the process at once, well: whatever its start was in the middle of is rolled back."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0)  # the interpreter's own end would have to wait for the thread, or trip over it

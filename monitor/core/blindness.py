@@ -1,0 +1,156 @@
+"""Is the monitor blind? One judgement of the whole service, from facts and nothing else.
+
+A monitor that counts nothing looks as calm as one that finds nothing. What is judged here is told
+by the readiness probe, by ``slicewatch db status`` and by an alert that is never muted.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from monitor.core.time import MINUTE, SECOND, to_datetime
+
+WORKER_SILENT = 60 * SECOND
+"""A worker tells every ten seconds that it is there; a new one has claimed its shards by then."""
+UNSTORED = 60 * SECOND
+"""A database that restarts is back by then."""
+BEHIND = 15 * MINUTE
+"""How far a partition may be behind the others, beyond the lateness."""
+SILENT = 30 * MINUTE
+"""Shorter silences are never told, however busy the router usually is."""
+MISSED = 20.0
+"""Decisions that should have come. With this many expected, none at all comes by chance in two of
+a thousand million silences (Poisson: exp(-20) = 2e-9)."""
+NAMED = 3
+
+
+class Blind(enum.StrEnum):
+    """Why the monitor does not see."""
+
+    NO_WORKER = "no_worker"  # partitions that no process reads
+    NOT_STORED = "not_stored"  # a process reads, and cannot store what it reads
+    BEHIND = "behind"  # a partition holds all windows back
+    DECISIONS_SILENT = "decisions_silent"  # the router sends nothing, against its usual pace
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason, and a sentence for people: no slice, no count."""
+
+    why: Blind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadShard:
+    """What is known of a partition that must be read.
+
+    Attributes:
+        name: topic and partition, for people.
+        decisions: it holds decisions, else labels.
+        seen: microseconds since its worker was last there; None: never.
+        newest: event time it has reached; None before the first event.
+        watermark: event time it is complete to; None before the first.
+        awaited: the watermark of its topic waits for it.
+        unstored: microseconds since its worker could not store what it reads; None: it can.
+    """
+
+    name: str
+    decisions: bool
+    seen: int | None
+    newest: int | None
+    watermark: int | None
+    awaited: bool
+    unstored: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is judged.
+
+    Attributes:
+        now: wall clock (microseconds).
+        lateness: how far watermarks are behind the newest event (microseconds).
+        shards: every partition that must be read.
+        missed: decisions that the usual pace would have brought since the newest one; None where
+            nothing is known of the pace.
+    """
+
+    now: int
+    lateness: int
+    shards: Sequence[ReadShard]
+    missed: float | None = None
+
+    @property
+    def newest(self) -> int | None:
+        """Event time of the newest decision."""
+        times = [s.newest for s in self.shards if s.decisions and s.newest is not None]
+        return max(times, default=None)
+
+
+def blindness(facts: Facts) -> list[Reason]:
+    """Every reason why the monitor does not see; empty when it does, or has not begun.
+
+    Example:
+        >>> alone = ReadShard("decisions/0", True, 90_000_000, 0, 0, True)
+        >>> [reason.why.value for reason in blindness(Facts(100_000_000, 0, [alone]))]
+        ['no_worker']
+    """
+    return [*_no_worker(facts), *_not_stored(facts), *_behind(facts), *_silent(facts)]
+
+
+def _no_worker(facts: Facts) -> Iterator[Reason]:
+    alone = [s.name for s in facts.shards if s.seen is None or s.seen > WORKER_SILENT]
+    if alone:
+        yield Reason(
+            Blind.NO_WORKER,
+            f"no worker reads {_named(alone)}: start slicewatch ingest, or look why it stopped",
+        )
+
+
+def _not_stored(facts: Facts) -> Iterator[Reason]:
+    held = [s.name for s in facts.shards if s.unstored is not None and s.unstored > UNSTORED]
+    if held:
+        yield Reason(
+            Blind.NOT_STORED,
+            f"what is read of {_named(held)} cannot be stored: look at the log of slicewatch"
+            " ingest, and at the database's disk and rights",
+        )
+
+
+def _behind(facts: Facts) -> Iterator[Reason]:
+    newest = facts.newest
+    if newest is None:
+        return
+    limit = newest - facts.lateness - BEHIND
+    late = [
+        s.name
+        for s in facts.shards
+        if s.decisions and s.awaited and (s.watermark is None or s.watermark < limit)
+    ]
+    if late:
+        yield Reason(
+            Blind.BEHIND,
+            f"{_named(late)} is more than {BEHIND // MINUTE} minutes behind the newest decision,"
+            " and all windows wait for it",
+        )
+
+
+def _silent(facts: Facts) -> Iterator[Reason]:
+    newest = facts.newest
+    if newest is None or facts.missed is None or facts.now - newest < SILENT:
+        return
+    if facts.missed >= MISSED:
+        yield Reason(
+            Blind.DECISIONS_SILENT,
+            f"no decision since {to_datetime(newest - newest % (5 * MINUTE)):%Y-%m-%d %H:%M}Z was"
+            " counted, although many usually come at this time of the week: look at the router,"
+            " and at the lag of ingest",
+        )
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(sorted(names)[:NAMED]) + more

@@ -1,0 +1,29 @@
+"""Facts by which the whole service is judged: who still works, what is read no more, where from."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0011"
+down_revision = "0010"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the columns; of rows that are there already nobody knows."""
+    op.add_column(
+        "ownership", sa.Column("flushes", sa.BigInteger(), nullable=False, server_default="0")
+    )
+    op.add_column("ownership", sa.Column("seen_at", sa.BigInteger()))
+    op.add_column("ownership", sa.Column("unstored_since", sa.BigInteger()))
+    op.add_column("ownership", sa.Column("retired_at", sa.BigInteger()))
+    op.add_column(
+        "pending", sa.Column("part", sa.SmallInteger(), nullable=False, server_default="-1")
+    )
+    if op.get_bind().dialect.name == "postgresql":
+        op.create_table_comment(
+            "meta",
+            "Facts of this store: its own id key, and settings as the last start had them.",
+        )

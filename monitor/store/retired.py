@@ -1,0 +1,130 @@
+"""Topics that are not in the settings any more: their shards are not read and hold nothing back.
+
+A start compares the topics of its settings with the shards that the store knows. What was counted
+of a retired topic stays counted. A topic that is configured again goes on where it stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from monitor.errors import OutdatedError, StoreError
+from monitor.ports import Shard, Tallies
+from monitor.store.database import reading, writing
+from monitor.store.schema import ownership
+from monitor.store.shards import lock_shards
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics of the settings: one has decisions, the other their labels."""
+
+    decisions: str
+    labels: str
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Both."""
+        return frozenset((self.decisions, self.labels))
+
+
+class RetiredTopics:
+    """The topics that the shards of one store are of."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def changes(self, topics: Topics) -> list[str]:
+        """What a start with these topics would do, a line each; empty when nothing.
+
+        Raises:
+            StoreError: it would refuse.
+        """
+        with reading(self._engine) as connection:
+            rows = connection.execute(sa.select(ownership)).all()
+        _refuse(rows, topics)
+        return [*_lines(_leaving(rows, topics), _coming(rows, topics))]
+
+    def keep(self, topics: Topics, now: int) -> list[str]:
+        """Retire every other topic, and take these up again; returns what was done, a line each.
+
+        Workers that read a retired topic are fenced out.
+
+        Args:
+            topics: of the settings.
+            now: wall clock, microseconds.
+
+        Raises:
+            StoreError: a topic had labels so far and is to have decisions, or the reverse.
+        """
+        if not self.changes(topics):
+            return []  # nobody is kept waiting by the locks
+        with writing(self._engine) as connection:
+            rows = list(lock_shards(connection).values())
+            _refuse(rows, topics)
+            leaving, coming = _leaving(rows, topics), _coming(rows, topics)
+            _retire(connection, leaving, now)
+            _retire(connection, coming, None)
+        return [*_lines(leaving, coming)]
+
+
+def require_in_use(connection: sa.Connection, shards: Collection[Shard]) -> None:
+    """Raise OutdatedError if a topic of these shards is retired: a start has other topics since."""
+    topics = {shard.topic for shard in shards}
+    retired = sa.select(ownership.c.topic).where(
+        ownership.c.topic.in_(topics), ownership.c.retired_at.is_not(None)
+    )
+    found = connection.execute(retired.limit(1)).scalar()
+    if found is not None:
+        raise OutdatedError(
+            f"topic {found} is retired: slicewatch was started on this store with other topics"
+            " since; restart this worker with the new settings"
+        )
+
+
+def _retire(connection: sa.Connection, topics: Collection[str], at: int | None) -> None:
+    if topics:
+        connection.execute(
+            sa.update(ownership)
+            .where(ownership.c.topic.in_(topics))
+            .values(epoch=ownership.c.epoch + 1, retired_at=at)
+        )
+
+
+def _leaving(rows: Iterable[sa.Row[Any]], topics: Topics) -> list[str]:
+    return sorted({r.topic for r in rows if r.retired_at is None} - topics.all)
+
+
+def _coming(rows: Iterable[sa.Row[Any]], topics: Topics) -> list[str]:
+    return sorted({r.topic for r in rows if r.retired_at is not None} & topics.all)
+
+
+def _lines(leaving: Iterable[str], coming: Iterable[str]) -> Iterator[str]:
+    for topic in leaving:
+        yield (
+            f"topic {topic} is not in the settings any more: it is retired, what was counted of it"
+            " stays, and nothing waits for it"
+        )
+    for topic in coming:
+        yield f"topic {topic} was retired and is in the settings again: it goes on where it stood"
+
+
+def _refuse(rows: Iterable[sa.Row[Any]], topics: Topics) -> None:
+    for row in rows:
+        tallies = msgspec.json.decode(row.tallies, type=Tallies)
+        if row.topic == topics.decisions and (tallies.unmatched or tallies.waiting):
+            raise _exchanged("stream.decisions_topic", row.topic, "labels")
+        if row.topic == topics.labels and tallies.requested:
+            raise _exchanged("stream.labels_topic", row.topic, "decisions")
+
+
+def _exchanged(key: str, topic: str, had: str) -> StoreError:
+    return StoreError(
+        f"{key}: topic {topic} had {had} so far, and its positions are counted as such: give the"
+        " settings the topics they had, or use a new store"
+    )

@@ -1,0 +1,43 @@
+"""Settings of the last start are remembered, and what differs is said: on both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from monitor.store import database as db
+from monitor.store.last_settings import LastSettings
+
+MONTH, WEEK = {"stream.horizon": "30d"}, {"stream.horizon": "7d"}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
+    on_server = request.param == "postgresql"
+    url = request.getfixturevalue("postgres_url") if on_server else f"sqlite:///{tmp_path}/store.db"
+    engine = db.create_engine(url)
+    db.migrate(engine)
+    yield engine
+    engine.dispose()
+
+
+def test_a_change_is_said_before_and_at_the_start_that_makes_it(engine: sa.Engine) -> None:
+    last = LastSettings(engine)
+    assert last.changes(MONTH) == last.keep(MONTH) == last.changes(MONTH) == []
+    line = "stream.horizon is 7d now, and was 30d at the last start"
+    assert last.changes(WEEK) == [line]
+    assert last.keep(WEEK) == [line]
+    assert last.keep(WEEK) == []
+    assert last.changes(MONTH) == ["stream.horizon is 30d now, and was 7d at the last start"]
+
+
+def test_what_was_never_kept_is_no_change(engine: sa.Engine) -> None:
+    last = LastSettings(engine)
+    last.keep(MONTH)
+    assert last.keep({**MONTH, "stream.clock": "live"}) == []
+    assert last.changes({"stream.clock": "history"}) == [
+        "stream.clock is history now, and was live at the last start"
+    ]

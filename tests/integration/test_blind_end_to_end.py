@@ -1,0 +1,263 @@
+"""A monitor that counts nothing is told to people, at any hour: real processes, real alerts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import lesson
+import notified
+import pytest
+import sqlalchemy as sa
+from kafka_broker import KafkaBroker
+from monitoring import eventually
+from notified import EVERY_DAY, Watch, watching
+from regressing import settings_text
+from running import Running
+
+from monitor.core.time import Grain, pane_of, to_micros
+from monitor.store import database as db
+from monitor.store.schema import counts
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+BLIND, STALE = "SlicewatchBlind", "SlicewatchLabelsStale"
+SETTLES = 120.0
+"""A minute until a worker is missed, a quarter until that is looked at, and a busy machine."""
+Body = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def weekend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is in the office today, nor tomorrow: tickets and most pages wait."""
+    everybody = notified._everybody
+    today = datetime.now(UTC).weekday()
+    far = json.loads(EVERY_DAY)[(today + 3) % 7]
+
+    def few(folder: Path, receiver: int) -> dict[str, str]:
+        days = {"SLICEWATCH__ALERTING__OFFICE_DAYS": json.dumps([far])}
+        return everybody(folder, receiver) | days
+
+    monkeypatch.setattr(notified, "_everybody", few)
+
+
+@dataclass
+class Site:
+    """Where the processes of one service are started."""
+
+    broker: KafkaBroker
+    topic: str
+    folder: Path
+    url: str
+    stack: ExitStack
+    processes: dict[str, Running] = field(default_factory=dict)
+    sent: int = 0
+
+    @property
+    def topics(self) -> tuple[str, str]:
+        return f"{self.topic}-d", f"{self.topic}-l"
+
+    @property
+    def settings(self) -> Path:
+        return self.folder / "settings.toml"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": self.broker.bootstrap,
+            "SLICEWATCH__STREAM__DECISIONS_TOPIC": self.topics[0],
+            "SLICEWATCH__STREAM__LABELS_TOPIC": self.topics[1],
+            "SLICEWATCH__STREAM__GROUP_ID": self.topic[-8:],
+            "SLICEWATCH__STREAM__HORIZON": "30d",
+            "SLICEWATCH__STORE__URL": self.url,
+        }
+
+    def start(self, part: str, name: str) -> Running:
+        arguments = [part, "--settings", str(self.settings)]
+        running = Running(self.folder, arguments, self.environment)
+        self.processes[name] = self.stack.enter_context(running)
+        return running
+
+    def watched(self, service: Running) -> Watch:
+        address = {"SLICEWATCH__ALERTING__EXTERNAL_URL": f"http://127.0.0.1:{service.port}"}
+        found = watching(self.folder, self.settings, self.environment | address, service.port)
+        return self.stack.enter_context(found)
+
+    def decide(self, at: datetime) -> None:
+        """One decision on each partition."""
+        for partition in (0, 1):
+            self.sent += 1
+            attributes = {"language_variety": "formal", "channel": "chat", "device": "phone"}
+            event = lesson.decision(f"d{self.sent}", at, 0.9, attributes=attributes)
+            stamp = int(at.timestamp() * 1000)
+            body = json.dumps(event).encode()
+            self.broker.produce(self.topics[0], [body], partition=partition, timestamps_ms=[stamp])
+
+    def status(self) -> tuple[int, Mapping[str, Any]]:
+        """``slicewatch db status --json``: its exit code and what it says."""
+        done = subprocess.run(
+            [sys.executable, "-m", "monitor", "db", "status", "--json", "-s", str(self.settings)],
+            env={**os.environ, **self.environment},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout, done.stderr
+        return done.returncode, json.loads(done.stdout)
+
+
+Make = Callable[[str], Site]
+
+
+@pytest.fixture
+def make(apache: KafkaBroker, topic_name: str, tmp_path: Path) -> Iterator[Make]:
+    with ExitStack() as stack:
+
+        def made(url: str) -> Site:
+            site = Site(apache, topic_name, tmp_path, url, stack)
+            apache.create_topic(site.topics[0], 2)
+            apache.create_topic(site.topics[1], 1)
+            owner = 'owner = "triage team"'
+            asleep = settings_text().replace(owner, f"{owner}\npage_at_night = false")
+            assert asleep != settings_text()
+            site.settings.write_text(asleep)
+            engine = db.create_engine(url)
+            db.migrate(engine)
+            engine.dispose()
+            return site
+
+        yield made
+
+
+def ready(service: Running) -> bool:
+    return service.get("/readyz")[0] == 200
+
+
+def shards(worker: Running) -> int:
+    """How many partitions a worker tells of."""
+    return sum(name == "slicewatch_messages_consumed_total" for name, _ in worker.metrics())
+
+
+def told(watch: Watch, reason: str, status: str) -> list[Body]:
+    """Pages of one reason that are firing or resolved."""
+    found = (one for body in watch.told.of("page", BLIND) for one in body["alerts"])
+    return [x for x in found if (x["labels"]["reason"], x["status"]) == (reason, status)]
+
+
+def nobody_else_was_told(watch: Watch) -> None:
+    """It is the weekend: no ticket is sent."""
+    paths = {path for path, _ in watch.told.posts}
+    assert "/page" in paths
+    assert "/ticket" not in paths
+
+
+def test_both_workers_are_killed_on_a_weekend(make: Make, postgres_url: str) -> None:
+    site = make(postgres_url)
+    workers = [site.start("ingest", "first"), site.start("ingest", "second")]
+    site.decide(datetime.now(UTC) - timedelta(minutes=1))
+    for worker in workers:
+        worker.until(lambda w=worker: ready(w), "a worker reads")  # type: ignore[misc]
+    serve = site.start("serve", "serve")
+    serve.until(lambda: ready(serve), "it evaluates")
+    watch = site.watched(serve)
+    watch.wait_for('slicewatch_blind{reason="no_worker"} == 0')
+    assert site.status()[0] == 0
+
+    # One of two may die: the other takes its partitions over.
+    workers[0].kill()
+    workers[1].until(lambda: shards(workers[1]) == 3, "it has all partitions")
+    assert ready(serve)
+
+    workers[1].kill()
+    serve.until(lambda: serve.get("/readyz")[0] == 503, "it is not ready", SETTLES)
+    names = f"{site.topics[0]}/0, {site.topics[0]}/1, {site.topics[1]}/0"
+    words = f"no worker reads {names}: start slicewatch ingest, or look why it stopped"
+    serve.until(lambda: words in serve.get("/readyz")[1], "all of them are missed")
+    assert serve.get("/livez")[0] == 200, "a restart of it would mend nothing"
+    code, found = site.status()
+    assert code == 1
+    assert any("no worker reads" in problem for problem in found["problems"])
+
+    eventually(lambda: bool(told(watch, "no_worker", "firing")), "somebody is woken")
+    (page,) = told(watch, "no_worker", "firing")[:1]
+    assert page["annotations"]["summary"] == (
+        "slicewatch does not see what the router does: no_worker"
+    )
+    assert "no worker has read for over a minute" in page["annotations"]["description"]
+    nobody_else_was_told(watch)
+
+    workers[0].restart()
+    serve.until(lambda: ready(serve), "it sees again", SETTLES)
+    eventually(lambda: bool(told(watch, "no_worker", "resolved")), "it is over")
+    assert site.status()[0] == 0
+
+
+def usual_pace(url: str, newest: datetime, an_hour: int) -> None:
+    """As many decisions in every hour of five weeks, in the cell of one that was counted."""
+    engine = db.create_engine(url)
+    at = to_micros(newest)
+    panes = ((Grain.HOUR, 5 * 168, an_hour), (Grain.DAY, 35, 24 * an_hour))
+    with db.writing(engine) as connection:
+        query = sa.select(counts).where(counts.c.grain == int(Grain.HOUR)).limit(1)
+        one = dict(connection.execute(query).mappings().one())
+        rows = [
+            {**one, "grain": int(grain), "pane": pane_of(at, grain) - back, "n": number}
+            for grain, times, number in panes
+            for back in range(1, times)
+        ]
+        connection.execute(sa.insert(counts), rows)
+    engine.dispose()
+
+
+def folded(url: str) -> int:
+    engine = db.create_engine(url)
+    with db.reading(engine) as connection:
+        query = sa.select(sa.func.count()).select_from(counts)
+        found: int = connection.execute(query).scalar_one()
+    engine.dispose()
+    return found
+
+
+def test_the_router_falls_silent_on_a_weekend(make: Make, tmp_path: Path) -> None:
+    """The workers read, and there is nothing to be read."""
+    site = make(f"sqlite:///{tmp_path}/store.db")
+    worker = site.start("ingest", "worker")
+    newest = datetime.now(UTC) - timedelta(hours=2)
+    site.decide(newest)
+    worker.until(lambda: ready(worker), "a worker reads")
+    serve = site.start("serve", "serve")
+    watch = site.watched(serve)
+    serve.until(lambda: ready(serve) and folded(site.url) > 0, "it is counted")
+    # Of a store that has just begun nobody knows what is usual.
+    watch.wait_for('slicewatch_blind{reason="decisions_silent"} == 0')
+    assert site.status()[0] == 0
+
+    usual_pace(site.url, newest, 60)
+    serve.until(lambda: serve.get("/readyz")[0] == 503, "it is not ready", SETTLES)
+    said = serve.get("/readyz")[1]
+    assert said.startswith("no decision since ")
+    assert "look at the router" in said
+    assert "no worker" not in said
+    assert ready(worker), "the worker itself is well"
+    code, found = site.status()
+    assert code == 1
+    assert any(problem in said for problem in found["problems"])
+    eventually(lambda: bool(told(watch, "decisions_silent", "firing")), "somebody is woken")
+    (page,) = told(watch, "decisions_silent", "firing")[:1]
+    assert page["annotations"]["summary"].endswith("the router does: decisions_silent")
+    assert "No decision comes, although many usually do" in page["annotations"]["description"]
+    nobody_else_was_told(watch)
+
+    site.decide(datetime.now(UTC))
+    serve.until(lambda: ready(serve), "it sees again", SETTLES)
+    eventually(lambda: bool(told(watch, "decisions_silent", "resolved")), "it is over")
+    assert site.status()[0] == 0

@@ -1,0 +1,129 @@
+"""What a running service says of itself: that it is blind, and that it refuses to delete."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from pipeline import DECISIONS, LABELS, ManualClock, settings_with
+
+from monitor.commands.service import JUDGE_SECONDS, Parts, Service
+from monitor.core.time import DAY, HOUR
+from monitor.ports import Shard
+from monitor.store import database
+from monitor.store.ingest import IngestStore
+from monitor.store.schema import snapshot
+
+SHARDS = [Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)]
+SENTENCE = "no worker reads decisions/0, decisions/1, labels/0: start slicewatch ingest"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def service(tmp_path: Path, clock: ManualClock) -> Iterator[Service]:
+    settings = settings_with(tmp_path, server__port=0, stream__clock="live")
+    service = Service(settings, Parts(ingest=False), clock=clock)
+    yield service
+    service.stop()
+
+
+def value(service: Service, name: str, **labels: str) -> float | None:
+    found: float | None = service.metrics.registry.get_sample_value(f"slicewatch_{name}", labels)
+    return found
+
+
+def ready(service: Service) -> tuple[bool, str]:
+    return service._ready()
+
+
+def turn(service: Service, clock: ManualClock, seconds: float = JUDGE_SECONDS) -> None:
+    clock.seconds += seconds
+    service._evaluate_once()
+
+
+def told(caplog: pytest.LogCaptureFixture, words: str) -> int:
+    return sum(words in record.getMessage() for record in caplog.records)
+
+
+def test_a_service_says_that_nobody_reads(
+    service: Service, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "slicewatch")
+    store = IngestStore(service._engine, DECISIONS, clock)
+    store.register(SHARDS)
+    turn(service, clock, JUDGE_SECONDS - 1)
+    assert ready(service) == (True, "ok"), "it has not looked yet"
+    turn(service, clock, 1)
+    is_ready, why = ready(service)
+    assert not is_ready
+    assert why.startswith(SENTENCE)
+    assert value(service, "blind", reason="no_worker") == 1
+    assert value(service, "blind", reason="behind") == 0
+    assert value(service, "blind", reason="decisions_silent") == 0
+    turn(service, clock)
+    assert told(caplog, "the service is blind") == 1, "said once"
+
+    store.claim(SHARDS, "a worker")
+    turn(service, clock, 1)
+    assert not ready(service)[0], "it looks every quarter of a minute"
+    turn(service, clock)
+    assert ready(service) == (True, "ok")
+    assert value(service, "blind", reason="no_worker") == 0
+
+
+def test_a_service_of_a_new_store_is_not_blind(service: Service, clock: ManualClock) -> None:
+    turn(service, clock)
+    assert ready(service) == (True, "ok")
+    assert value(service, "blind", reason="no_worker") == 0
+
+
+def test_a_service_that_reads_history_is_never_blind(tmp_path: Path, clock: ManualClock) -> None:
+    settings = settings_with(tmp_path, server__port=0, stream__clock="history")
+    service = Service(settings, Parts(ingest=False), clock=clock)
+    IngestStore(service._engine, DECISIONS, clock).register(SHARDS)
+    turn(service, clock)
+    assert ready(service) == (True, "ok")
+    service.stop()
+
+
+def publish(service: Service, first: int, hours: int) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": n + 1, "stored_at": first + n * HOUR, "watermark": None, "body": b"x"}
+        for n in range(hours)
+    ]
+    with database.writing(service._engine) as connection:
+        connection.execute(sa.insert(snapshot), rows)
+
+
+def published(service: Service) -> int:
+    with database.reading(service._engine) as connection:
+        query = sa.select(sa.func.count()).select_from(snapshot)
+        return int(connection.execute(query).scalar_one())
+
+
+def test_a_service_refuses_to_delete_what_a_wrong_clock_asks_for(
+    service: Service, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = clock.now()
+    publish(service, now - 40 * HOUR, 40)
+    service._retain(now)
+    assert value(service, "retention_refused") == 0
+    assert published(service) == 40
+    for _ in range(3):
+        service._retain(now + 10 * 365 * DAY)
+    assert value(service, "retention_refused") == 1
+    assert published(service) == 40
+    assert told(caplog, "retention is refused: retention would delete 40 of 40 hours") == 1
+    # Somebody has set the clock right.
+    service._retain(now)
+    assert value(service, "retention_refused") == 0
+    service._retain(now + 10 * 365 * DAY)
+    assert told(caplog, "retention is refused") == 2, "it is another time"
