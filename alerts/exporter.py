@@ -15,7 +15,7 @@ from alerts.catalogue import Family
 from alerts.exposition import EMPTY, Page, Renderer, gzipped
 from alerts.request import wants_openmetrics
 from alerts.service import ServiceMetrics
-from monitor.core.snapshot import Snapshot
+from monitor.core.publish.snapshot import Snapshot
 from monitor.ports import Clock
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from alerts import catalogue
 from alerts.catalogue import Family, Interval, Kind
 from alerts.probe_series import probe_series
-from monitor.core.annotations import IncidentKind
 from monitor.core.contract import Metric, State, Verdict
-from monitor.core.snapshot import (
+from monitor.core.publish.annotations import IncidentKind
+from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     PublishedValue,

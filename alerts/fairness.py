@@ -6,8 +6,8 @@ from alerts import catalogue, runbook_texts, texts
 from alerts.alert import About, Alert, Severity
 from alerts.catalogue import Family
 from alerts.promql import CONTRACT, found_lately
-from monitor.core.annotations import Annotation
 from monitor.core.contract import Metric, State
+from monitor.core.publish.annotations import Annotation
 from monitor.settings import Alerting
 
 WORDS = {Metric.TPR: "TPR", Metric.FPR: "FPR", Metric.BLOCKED: "blocked rate"}

@@ -7,8 +7,8 @@ from itertools import product
 
 from alerts import catalogue
 from alerts.catalogue import Family
-from monitor.core.flips import Cause, Direction, FlipStage
-from monitor.core.snapshot import ShownFlips, ShownProbeSet
+from monitor.core.probes.flips import Cause, Direction, FlipStage
+from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet
 from monitor.core.time import SECOND
 
 STAGES: tuple[str, ...] = (FlipStage.EVIDENCE_GATE, *Cause)

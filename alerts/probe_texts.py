@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alerts import catalogue
 from alerts.texts import MINUTE, lookup, said
-from monitor.core.flips import Direction
+from monitor.core.probes.flips import Direction
 
 A_CASE = (
     "\nA flip is a case to investigate, not a population disparity."

@@ -28,8 +28,8 @@ from alerts import catalogue
 from alerts.catalogue import Family, Kind
 from alerts.limits import MANY_VALUES, Limit, Limits
 from alerts.shards import Labels, ShardState, Steps, Values, add_shard, add_sums
-from monitor.core.bands import Precision
 from monitor.core.blindness import Blind
+from monitor.core.privacy.bands import Precision
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 from monitor.ports import ConsumerState, Shard, Tallies
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from alerts import catalogue
 from alerts.catalogue import Family
-from monitor.core.bands import Precision
+from monitor.core.privacy.bands import Precision
 from monitor.ports import Shard, Tallies
 
 Labels = tuple[str, ...]

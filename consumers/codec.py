@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from consumers.coder import Coder, RejectedError, key_of
+from consumers.dead_letters import IdHasher, Letters
 from consumers.events import FastDecision, Label
-from consumers.letters import IdHasher, Letters
+from consumers.field_reader import Decoded, Reader
 from consumers.probes import NO_KEY, Doubt, ProbePolicy
-from consumers.reader import Decoded, Reader
-from monitor.core.cells import Int64s
-from monitor.core.coding import Coding
-from monitor.core.labels import KIND_RANKS, NOT_READY, READY, UNDECIDABLE, LabelColumns
-from monitor.core.probes import ProbeDecision
+from monitor.core.counts.cells import Int64s
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.labels import KIND_RANKS, NOT_READY, READY, UNDECIDABLE, LabelColumns
+from monitor.core.probes.decisions import ProbeDecision
 from monitor.ports import Records
 
 _REVIEWER_SHIFT = 32

@@ -8,11 +8,10 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
+from consumers.cardinality import UnlistedValues
 from consumers.events import AttributeName, AttributeValue, FastDecision, Versions
-from consumers.sketch import UnlistedValues
-from monitor.core.atoms import OTHER, atom_text, content_id
-from monitor.core.cells import Int64s, Route, Stratum
-from monitor.core.coding import Coding, Eras
+from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, content_id
+from monitor.core.counts.coding import Coding, Eras
 from monitor.ports import Dictionary
 
 MAX_KEYS = 65_536

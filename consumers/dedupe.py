@@ -1,7 +1,7 @@
 """The same decision twice: recognised within a window of event time, in every stratum alike.
 
 Recognised is a copy with the same id and decided_at in the same partition: partitions may be read
-by different workers. That a copy was counted again is told by :mod:`monitor.store.pending`.
+by different workers. That a copy was counted again is told by :mod:`monitor.store.ingest.pending`.
 
 Removing only the duplicates that happen to be stored would bias the rates, since review is
 stored and most of auto_serve is not; so the keys of all decisions are kept for the window.
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from consumers.key_runs import KeyRun, upper_halves
-from monitor.core.cells import Int64s
+from monitor.core.counts.cells import Int64s
 from monitor.core.time import MINUTE
 
 _Bools = npt.NDArray[np.bool_]

@@ -14,17 +14,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 
-from consumers.health import Health
-from consumers.lookout import Lookout
+from consumers.backpressure import paused_shards
+from consumers.dead_letters import PoisonWatch
+from consumers.health import Health, Progress, lag
 from consumers.ownership import Ownership
-from consumers.poison import PoisonWatch
-from consumers.pressure import paused_shards
 from consumers.probes import Doubt
-from consumers.progress import Progress, lag
+from consumers.reconcile import Lookout
 from consumers.retry import Retry
 from consumers.roles import IngestPolicy, Observer, Store
 from consumers.shard import Codecs, Noticed, ShardState
-from consumers.wall_watch import WallWatch
+from consumers.wall_clock import WallWatch
 from monitor.core.time import DAY, to_datetime
 from monitor.errors import DataLossError, FencedError, StoreError
 from monitor.ports import Clock, Polled, Records, RecordSource, Shard

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.cells import Int64s
+from monitor.core.counts.cells import Int64s
 
 BYTES_PER_KEY = 10
 """What a remembered key takes at most, where there are many: itself 8, its minute 1, bitmap and

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.cells import Int64s
+from monitor.core.counts.cells import Int64s
 
 FOLLOWERS = 100
 """Events after a leap that are asked. Fewer where nothing follows."""

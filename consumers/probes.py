@@ -10,12 +10,61 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 
-from consumers.events import FastDecision
-from consumers.probe_signing import is_signed
-from monitor.core.cells import Route
-from monitor.core.flips import Observed
-from monitor.core.probes import ProbeDecision
+import msgspec
+
+from consumers.events import Decision, FastDecision
+from monitor.core.counts.cells import Route
+from monitor.core.probes.decisions import ProbeDecision, signature
+from monitor.core.probes.decisions import is_signed as has_signature
+from monitor.core.probes.flips import Observed
+from monitor.core.time import to_micros
+
+_LENGTH = 2 * sha256().digest_size
+_TEXTS = msgspec.json.Decoder(dict[str, str])
+
+
+def sign(decision: Decision, key: bytes) -> str:
+    """The signature that the event is to carry; one that it carries already does not matter.
+
+    Raises:
+        TypeError: decided_at has no zone.
+    """
+    return signature(_fields(decision), key)
+
+
+def is_signed(decision: Decision | FastDecision, key: bytes) -> bool:
+    """Whether the event carries its own signature; nested parts must have been checked.
+
+    An event whose signature has not even its length costs nothing.
+    """
+    given = decision.signature
+    return given is not None and len(given) == _LENGTH and has_signature(_fields(decision), key)
+
+
+def _fields(decision: Decision | FastDecision) -> Mapping[str, object]:
+    """What the event says, however it was written and read."""
+    score = decision.judge_score
+    return msgspec.structs.asdict(decision) | {
+        "decided_at": to_micros(decision.decided_at),
+        "judge_score": None if score is None else _number(score),
+        "threshold": _number(decision.threshold),
+        "audit_p": _number(decision.audit_p),
+        "attributes": _texts(decision.attributes),
+        "versions": _texts(decision.versions),
+    }
+
+
+def _number(value: float) -> float:
+    """Whole numbers as floats, and no -0.0."""
+    return float(value) + 0.0
+
+
+def _texts(part: Mapping[str, str] | msgspec.Struct | msgspec.Raw) -> Mapping[str, str]:
+    if isinstance(part, msgspec.Raw):
+        return _TEXTS.decode(part)
+    return msgspec.structs.asdict(part) if isinstance(part, msgspec.Struct) else part
 
 
 class Doubt(enum.Enum):

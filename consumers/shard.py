@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from consumers.clocks import Ahead, ClockPolicy, ShardClock
 from consumers.codec import DecisionCodec, DecodedDecisions, DecodedLabels, LabelCodec
 from consumers.coder import Coder
+from consumers.dead_letters import MAX_LETTERS, IdHasher, Letters
 from consumers.dedupe import DuplicateFilter, duplicate_keys
+from consumers.event_time import Ahead, ClockPolicy, ShardClock
 from consumers.leaps import Leaps, Reading
-from consumers.letters import MAX_LETTERS, IdHasher, Letters
 from consumers.probes import Doubt
-from monitor.core.cells import Int64s, Route
-from monitor.core.labels import LabelColumns
-from monitor.core.probes import ProbeDecision
+from monitor.core.counts.cells import Int64s, Route
+from monitor.core.counts.labels import LabelColumns
+from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.ports import (
     Claim,
@@ -188,7 +188,7 @@ class ShardState:
         """Bring a clock that was stored far beyond the wall clock back to it; whether it was.
 
         Such a clock refuses whatever comes as too old. Whether the store or the wall clock is
-        wrong is for :class:`consumers.wall_watch.WallWatch` to say.
+        wrong is for :class:`consumers.wall_clock.WallWatch` to say.
         """
         policy, newest = self.codecs.clock, self.clock.newest
         if not policy.live or newest is None or newest <= now + policy.max_ahead:

@@ -25,6 +25,8 @@ _COMMANDS = {
     "serve": "Evaluate and serve metrics (the other half of run).",
 }
 _SERVICES = ("ingest", "run", "serve")
+"""Commands of one module, :mod:`monitor.commands.run`; each other has a module of its name."""
+
 EXIT_BUG, EXIT_ERROR = 1, 2
 
 
@@ -41,8 +43,9 @@ class _Commands(click.Group):
             return None
         if cmd_name in _SERVICES and isinstance(ctx.obj, Stop):
             ctx.obj.listen()  # before the imports, which take a while
-        module = importlib.import_module(f"monitor.commands.{cmd_name}")
-        command: click.Command = module.command
+        service = cmd_name in _SERVICES
+        module = importlib.import_module(f"monitor.commands.{'run' if service else cmd_name}")
+        command: click.Command = getattr(module, cmd_name if service else "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -11,10 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.cells import Counts, Int64s
-from monitor.core.dominance import UnitCounts
-from monitor.core.labels import Bools, LabelColumns
-from monitor.core.probes import ProbeDecision
+from monitor.core.counts.cells import Counts, Int64s
+from monitor.core.counts.labels import Bools, LabelColumns
+from monitor.core.privacy.dominance import UnitCounts
+from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.time import MINUTE, to_micros
 
 NEAR = MINUTE

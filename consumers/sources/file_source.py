@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import cast
 
-from consumers.sources.delivery import Delivery, data_loss
+from consumers.sources.base import Delivery, data_loss
 from monitor.errors import SourceError
 from monitor.ports import Polled, Records, Shard, Start
 

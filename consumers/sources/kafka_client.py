@@ -8,8 +8,8 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import KafkaError, KafkaTimeoutError
 
-from consumers.sources.delivery import Changes
-from consumers.sources.kafka_topics import KafkaConnection
+from consumers.sources.base import Changes
+from consumers.sources.kafka_admin import KafkaConnection
 from monitor.ports import Shard
 
 HEARTBEAT_SECONDS = 3.0

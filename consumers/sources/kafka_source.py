@@ -27,8 +27,8 @@ from kafka.errors import (
 )
 from kafka.structs import MemberState, OffsetAndMetadata
 
-from consumers.sources.delivery import data_loss
-from consumers.sources.group_source import COMMIT_SECONDS, SESSION_SECONDS, GroupSource
+from consumers.sources.base import COMMIT_SECONDS, SESSION_SECONDS, GroupSource, data_loss
+from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_client import (
     CLOSE_SECONDS,
     LossWatch,
@@ -36,7 +36,6 @@ from consumers.sources.kafka_client import (
     fetch_end,
     open_consumer,
 )
-from consumers.sources.kafka_topics import KafkaConnection
 from monitor.errors import SourceError
 from monitor.ports import Polled, Records, Shard, Start
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from consumers.sources.delivery import Delivery, data_loss
+from consumers.sources.base import Delivery, data_loss
 from consumers.sources.memory_broker import MemoryBroker
 from monitor.errors import MissingTopicError, SourceError
 from monitor.ports import Polled, Records, Shard, Start

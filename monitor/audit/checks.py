@@ -15,24 +15,23 @@ from itertools import product
 
 import numpy as np
 
-from monitor.audit.both_sides import (
+from monitor.audit.compare_runs import (
     Held,
     held_slices,
     same_pairs,
     tables_of_both,
 )
-from monitor.audit.counting import slice_of
 from monitor.audit.model import Row
 from monitor.audit.pairs import by_pair
 from monitor.audit.report import Check, Point, SupportCheck
-from monitor.audit.slices import SUPPORTED, GroupSlices, declared
-from monitor.core.bands import Precision
-from monitor.core.coding import Coding
+from monitor.audit.slices import SUPPORTED, GroupSlices, declared, slice_of
 from monitor.core.contract import COMPLEMENT, Contract, Limits, Metric, Verdict, exceeds
-from monitor.core.estimates import RateColumns
-from monitor.core.flips import in_rates
-from monitor.core.gaps import HARMED_BY_LESS, level_verdict
-from monitor.core.snapshot import ShownGap, ShownRate, SliceRow
+from monitor.core.counts.coding import Coding
+from monitor.core.privacy.bands import Precision
+from monitor.core.probes.flips import in_rates
+from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
+from monitor.core.rates.estimates import RateColumns
+from monitor.core.rates.gaps import HARMED_BY_LESS, level_verdict
 
 _GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from monitor.audit.flips import flipped
 from monitor.audit.model import Compared, Pair, Row
 from monitor.audit.report import REPAIRED_SENTENCE, Comparison
-from monitor.core.cells import Route
+from monitor.audit.slices import GroupSlices, slice_of, slices_within
+from monitor.core.contract import COMPLEMENT, Contract
+from monitor.core.counts.cells import Route
+from monitor.core.counts.coding import Coding
 
 _Key = tuple[str, str, str]
 
@@ -107,3 +110,63 @@ def _sentence(lists: tuple[tuple[str, ...], ...], unmatched: int) -> str:
 
 def _counted(lists: Sequence[Sequence[str]], words: Sequence[str]) -> Iterator[str]:
     return (f"{len(one)} {word}" for one, word in zip(lists, words, strict=True) if one)
+
+
+Held = Mapping[frozenset[str], Sequence[Row]]
+"""The rows of all pairs that hold variants of the same slices, by those slices."""
+
+
+def held_slices(pairs: Iterable[Sequence[Row]], table: GroupSlices, coding: Coding) -> Held:
+    """What slices of a group-by the pairs hold variants of."""
+    attributes = table.group.attributes
+    held: dict[frozenset[str], list[Row]] = defaultdict(list)
+    for rows in pairs:
+        held[frozenset(slice_of(row, attributes, coding) for row in rows)] += rows
+    return held
+
+
+def same_pairs(held: Held, text: str, reference: str) -> bool:
+    """Whether a slice and its reference are held by the very same pairs."""
+    both = [(text in slices, _has_reference(slices, text, reference)) for slices in held]
+    return (True, True) in both and (True, False) not in both and (False, True) not in both
+
+
+def tables_of_both(
+    table: GroupSlices, held: Held, contract: Contract, coding: Coding
+) -> dict[str, GroupSlices]:
+    """By slice of a synthetic set, the table over the pairs that hold its reference too.
+
+    A slice is absent if no pair holds both. Slices that are held by the same pairs share a table.
+    """
+    found: dict[tuple[frozenset[str], ...], list[str]] = defaultdict(list)
+    for row in table.rows:
+        both = tuple(slices for slices in held if _holds_both(slices, row.slice, table))
+        if both and row.slice != table.group.reference:
+            found[both].append(row.slice)
+    return {
+        text: its
+        for both, texts in found.items()
+        for its in (_over(both, held, table, contract, coding),)
+        for text in texts
+    }
+
+
+def _over(
+    both: Sequence[frozenset[str]],
+    held: Held,
+    table: GroupSlices,
+    contract: Contract,
+    coding: Coding,
+) -> GroupSlices:
+    if len(both) == len(held):
+        return table
+    rows = [row for slices in both for row in held[slices]]
+    return slices_within(table, rows, contract, coding)
+
+
+def _holds_both(slices: frozenset[str], text: str, table: GroupSlices) -> bool:
+    return text in slices and _has_reference(slices, text, table.group.reference)
+
+
+def _has_reference(slices: frozenset[str], text: str, reference: str) -> bool:
+    return bool(slices - {text}) if reference == COMPLEMENT else reference in slices

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from monitor.audit.model import Results, Row
 from monitor.audit.problems import field_name, problem
-from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import Contract
+from monitor.core.counts.coding import Attribute, Coding
 from monitor.errors import AuditError
 from monitor.settings import Settings
 from monitor.settings.check_use_cases import MIN_K

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from monitor.audit.counting import slice_of
 from monitor.audit.model import Row
-from monitor.core.cells import Route
-from monitor.core.coding import Coding
+from monitor.audit.slices import slice_of
 from monitor.core.contract import Contract
-from monitor.core.flips import explained
+from monitor.core.counts.cells import Route
+from monitor.core.counts.coding import Coding
+from monitor.core.probes.flips import explained
 
 
 def unexplained(rows: Sequence[Row], contract: Contract) -> Iterator[str]:

@@ -11,11 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from math import comb
 
-from monitor.audit.comparing import values
+from monitor.audit.comparisons import values
 from monitor.audit.model import Compared, Row
 from monitor.audit.report import FlipCounts, ShownFlip, VariantOutcome
-from monitor.core.bands import Precision
-from monitor.core.flips import Cause, Direction, FlipStage, cause, direction, is_flip, stage
+from monitor.core.privacy.bands import Precision
+from monitor.core.probes.flips import Cause, Direction, FlipStage, cause, direction, is_flip, stage
 
 _NEGLIGIBLE = 1e-18
 

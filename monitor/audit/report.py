@@ -14,8 +14,8 @@ from datetime import date
 from monitor.audit.dataset import DatasetReport
 from monitor.audit.model import Excluded, Versions
 from monitor.core.contract import Metric, Verdict
-from monitor.core.flips import Cause, Direction, FlipStage
-from monitor.core.snapshot import ShownRate
+from monitor.core.probes.flips import Cause, Direction, FlipStage
+from monitor.core.publish.snapshot import ShownRate
 
 FLIP_SENTENCE = "A flip is a case to investigate, not a population disparity."
 SYNTHETIC_SENTENCE = "Synthetic test conditions, not a finding about people."

@@ -10,18 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import date, timedelta
 
-from monitor.audit.advice import advice
-from monitor.audit.calibration import calibration_lines
 from monitor.audit.checks import baseline_checks, contract_checks, support_checks
 from monitor.audit.compare_runs import Side, broken, compare_runs
-from monitor.audit.comparing import comparisons
+from monitor.audit.comparisons import comparisons
 from monitor.audit.contract import check_listed, contract_of, use_case_of
-from monitor.audit.counting import audit_coding, without_gate
-from monitor.audit.decision import Signed, decide, first_day
-from monitor.audit.digest import digest
+from monitor.audit.decision import Signed, advice, decide, first_day
 from monitor.audit.faults import lost_or_spoilt, unexplained
 from monitor.audit.flips import flip_counts, shown_flips
-from monitor.audit.model import Compared, Excluded, Pair, Results, Row, Versions
+from monitor.audit.model import Compared, Excluded, Pair, Results, Row, Versions, digest
 from monitor.audit.pairs import matched
 from monitor.audit.report import (
     HELD_OUT,
@@ -34,12 +30,19 @@ from monitor.audit.report import (
     WhatIfLine,
 )
 from monitor.audit.sign_off import SignOff
-from monitor.audit.slices import GroupSlices, lines_of, slices_of
+from monitor.audit.slices import (
+    GroupSlices,
+    audit_coding,
+    calibration_lines,
+    lines_of,
+    slices_of,
+    without_gate,
+)
 from monitor.audit.what_if import what_if
-from monitor.core.atoms import parse_atom
-from monitor.core.bands import Precision
-from monitor.core.coding import Coding
 from monitor.core.contract import COMPLEMENT, Contract
+from monitor.core.counts.cells import parse_atom
+from monitor.core.counts.coding import Coding
+from monitor.core.privacy.bands import Precision
 from monitor.core.time import SECOND
 from monitor.errors import AuditError
 from monitor.settings import Settings

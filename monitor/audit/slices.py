@@ -1,26 +1,125 @@
 """Rates of the slices of one part of a set, through the same door as every number of the service.
 
-:class:`monitor.core.build.Builder` makes the rows: of a synthetic set they are exact, of real
-people they passed the guards (k, pooling, bands, rounding, coded complements).
+:class:`monitor.core.publish.tables.Builder` makes the rows: of a synthetic set they are exact, of
+real people they passed the guards (k, pooling, bands, rounding, coded complements).
 """
 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from monitor.audit.counting import count, slice_of
+import numpy as np
+
 from monitor.audit.model import Row
-from monitor.audit.report import SliceLine
-from monitor.core.atoms import MISSING, OTHER, parse_atom
-from monitor.core.build import BlockCounts, Builder
-from monitor.core.coding import Coding
+from monitor.audit.report import CalibrationLine, SliceLine
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
-from monitor.core.gaps import comparisons
-from monitor.core.pooling import MergeMap, decisions_of, merge_map
-from monitor.core.rollup import SliceCounts, roll_up
-from monitor.core.snapshot import SliceRow
+from monitor.core.counts.cells import (
+    COUNTERS,
+    MISSING,
+    OTHER,
+    Counter,
+    Counts,
+    Route,
+    Stratum,
+    atom_text,
+    content_id,
+    parse_atom,
+)
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import CellIndex, SliceCounts, roll_up, slice_text
+from monitor.core.privacy.pooling import MergeMap, decisions_of, merge_map
+from monitor.core.probes.flips import Observed
+from monitor.core.publish.rows import MIN_CALIBRATION
+from monitor.core.publish.snapshot import ShownRate, SliceRow
+from monitor.core.publish.tables import BlockCounts, Builder
+from monitor.core.rates.estimates import calibration
+from monitor.core.rates.gaps import comparisons
+
+_ALL_LABELLED = (1.0,)
+
+
+def audit_coding(coding: Coding) -> Coding:
+    """The service's coding for items that are all labelled."""
+    return replace(coding, audit_rates=_ALL_LABELLED)
+
+
+def count(rows: Sequence[Row], coding: Coding) -> BlockCounts:
+    """All rows as the counts of one window: decisions, and the labels of all of them.
+
+    Args:
+        rows: of compared pairs, so that the expected outcome is known.
+        coding: as :func:`audit_coding` makes it.
+    """
+    items = Tally((atom_of(row, coding), _stratum(row, coding).code) for row in rows)
+    ready = Tally(
+        (atom_of(row, coding), _stratum(row, coding).code)
+        for row in rows
+        if row.item.expected_ready
+    )
+    cells = sorted((content_id(f"{atom}|{stratum}"), atom, stratum) for atom, stratum in items)
+    values = np.zeros((len(cells), COUNTERS), np.int64)
+    for line, (_, atom, stratum) in zip(values, cells, strict=True):
+        line[[Counter.N, Counter.Q, Counter.LABELLED]] = items[atom, stratum]
+        line[Counter.READY] = ready[atom, stratum]
+    keys = np.array([key for key, _, _ in cells], np.int64)
+    index = CellIndex(
+        cells=keys,
+        atoms=np.array([content_id(atom) for _, atom, _ in cells], np.int64),
+        strata=np.array([stratum for _, _, stratum in cells], np.int64),
+        atom_texts={content_id(atom): atom for _, atom, _ in cells},
+    )
+    counts = Counts(keys, values)
+    return BlockCounts(
+        has_labels=True,
+        decided=None,
+        labelled_in=None,
+        decisions=counts,
+        labelled=counts,
+        index=index,
+    )
+
+
+def atom_of(row: Row, coding: Coding) -> str:
+    """The atom of a row: listed attributes, and versions where an attribute is taken from them."""
+    values = row.item.attributes
+    return atom_text(
+        {
+            a.name: a.code(
+                values.get(a.name) if a.version_of is None else getattr(row.versions, a.version_of)
+            )
+            for a in coding.attributes
+        }
+    )
+
+
+def slice_of(row: Row, attributes: Sequence[str], coding: Coding) -> str:
+    """The slice of a group-by over some attributes that a row is in; ``""`` for none of them."""
+    return slice_text(atom_of(row, coding), attributes)
+
+
+def without_gate(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows as if the evidence gate had sent to review what it stopped.
+
+    Rates over them are about all items, whatever the gate did: a router cannot improve them by
+    stopping what it would get wrong.
+    """
+    return tuple(replace(row, observed=_let_through(row)) for row in rows)
+
+
+def _let_through(row: Row) -> Observed:
+    seen = row.observed
+    blocked = seen.route is Route.BLOCKED_BY_EVIDENCE
+    return replace(seen, route=Route.HUMAN_REVIEW if blocked else seen.route, evidence_passed=True)
+
+
+def _stratum(row: Row, coding: Coding) -> Stratum:
+    seen = row.observed
+    return Stratum(
+        seen.route, coding.band(seen.score), rate=0, evidence_passed=seen.evidence_passed
+    )
+
 
 SUPPORTED = (Metric.TPR, Metric.FPR)
 """Metrics of which the contract asks for a support."""
@@ -153,3 +252,41 @@ def _supports(row: SliceRow, *, synthetic: bool) -> dict[Metric, int]:
     """Trials behind TPR and FPR; none at all is a number only where nothing is hidden."""
     found = {metric: row.rates[metric].support for metric in SUPPORTED if metric in row.rates}
     return dict.fromkeys(SUPPORTED, 0) | found if synthetic else found
+
+
+def calibration_lines(
+    groups: Sequence[GroupSlices], coding: Coding, *, synthetic: bool
+) -> tuple[CalibrationLine, ...]:
+    """By slice and band of every group-by of one attribute; no intersection has the items.
+
+    Of a synthetic set every band with items has a line, with too few items too; a band without
+    items is absent. Of real people all bands have one, and those with few items or none look the
+    same.
+    """
+    single = [table for table in groups if len(table.group.attributes) == 1]
+    of = _exact if synthetic else _guarded
+    return tuple(line for table in single for line in of(table, coding))
+
+
+def _exact(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
+    bands = calibration(table.labelled, coding)
+    for i, text in enumerate(table.labelled.slices):
+        for band, columns in bands.items():
+            n = int(columns.hits[i] + columns.misses[i])
+            if n:
+                value, lower, upper = columns.value[i], columns.lower[i], columns.upper[i]
+                rate = ShownRate(float(value), float(lower), float(upper), n)
+                name = coding.band_names[band]
+                yield CalibrationLine(text, name, n, rate, sufficient=n >= MIN_CALIBRATION)
+
+
+def _guarded(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
+    for row in table.rows:
+        shown = {cell.band: cell.rate for cell in row.calibration}
+        for name in coding.band_names:
+            yield _shown(row, name, shown.get(name))
+
+
+def _shown(row: SliceRow, band: str, rate: ShownRate | None) -> CalibrationLine:
+    n = rate.support if rate else 0
+    return CalibrationLine(row.slice, band, n, rate, sufficient=n >= MIN_CALIBRATION)

@@ -16,10 +16,9 @@ import numpy.typing as npt
 from monitor.audit.flips import behind_gate
 from monitor.audit.model import Compared, Pair, Row
 from monitor.audit.report import WhatIfLine
-from monitor.core.atoms import atom_text
-from monitor.core.cells import Route
-from monitor.core.flips import explained, in_rates
+from monitor.core.counts.cells import Route, atom_text
 from monitor.core.intervals import Floats
+from monitor.core.probes.flips import explained, in_rates
 
 MAX_THRESHOLDS = 25
 """Of the default grid: more lines are not read."""

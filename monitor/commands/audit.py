@@ -16,17 +16,15 @@ from rich.console import Console
 from monitor.audit.contract import use_case_of
 from monitor.audit.dataset import DatasetReport, representation
 from monitor.audit.dataset_counts import read_counts
-from monitor.audit.digest import digest
-from monitor.audit.model import ProbeSet
-from monitor.audit.promote import promote
+from monitor.audit.model import ProbeSet, digest
 from monitor.audit.reading import read_results, read_set
 from monitor.audit.render import as_json, html, junit, markdown, terminal
 from monitor.audit.render.words import counted
 from monitor.audit.report import AuditReport
 from monitor.audit.run import audit
 from monitor.audit.sign_off import read_sign_off
-from monitor.audit.writing import write_set
-from monitor.commands.clock import SystemClock
+from monitor.audit.writing import promote, write_set
+from monitor.clock import SystemClock
 from monitor.commands.options import load_settings, settings_option
 from monitor.core.time import to_datetime
 from monitor.errors import AuditError

@@ -10,20 +10,21 @@ import click
 import sqlalchemy as sa
 
 from consumers.key_runs import BYTES_PER_KEY
-from consumers.sources.kafka_topics import KafkaTopics
-from monitor.commands import certificates, wiring
-from monitor.commands.clock import SystemClock
+from consumers.sources.kafka_admin import KafkaTopics
+from monitor import composition
+from monitor.clock import SystemClock
+from monitor.commands import certificates
 from monitor.commands.options import load_settings, settings_option
-from monitor.core.displayable import RATES, displayable
+from monitor.core.publish.displayable import RATES, displayable
 from monitor.core.time import DAY, SECOND, to_datetime
 from monitor.errors import SlicewatchError
 from monitor.settings import Settings, duration_text, resolved, warnings
 from monitor.store import database
 from monitor.store.codings import Codings
+from monitor.store.evaluator.records import Records
 from monitor.store.id_keys import IdKeys
-from monitor.store.last_settings import LastSettings
-from monitor.store.records import Records
 from monitor.store.retired import RetiredTopics
+from monitor.store.upkeep.last_settings import LastSettings
 
 _RATE = 1_000  # decisions a second that memory is told for
 
@@ -126,8 +127,8 @@ def _certificates(settings: Settings) -> Iterator[str]:
 
 def _topics(settings: Settings) -> Iterator[str]:
     stream = settings.stream
-    wiring.knock(settings)
-    topics = KafkaTopics(wiring.kafka_connection(settings))
+    composition.knock(settings)
+    topics = KafkaTopics(composition.kafka_connection(settings))
     try:
         yield f"ok: broker at {', '.join(stream.bootstrap_servers)}"
         for topic in (stream.decisions_topic, stream.labels_topic):
@@ -178,13 +179,13 @@ def _store(settings: Settings) -> Iterator[str]:
 
 
 def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:
-    records, contracts = Records(engine), wiring.contract_records(settings)
+    records, contracts = Records(engine), composition.contract_records(settings)
     changes = [
         *records.contract_changes(contracts),
         *Codings(engine).changes(settings.coding),
-        *IdKeys(engine).changes(wiring.id_keys(settings), settings.stream.horizon),
-        *RetiredTopics(engine).changes(wiring.topics(settings)),
-        *LastSettings(engine).changes(wiring.remembered(settings)),
+        *IdKeys(engine).changes(composition.id_keys(settings), settings.stream.horizon),
+        *RetiredTopics(engine).changes(composition.topics(settings)),
+        *LastSettings(engine).changes(composition.remembered(settings)),
     ]
     for line in changes:
         yield f"a start would say: {line}"

@@ -12,11 +12,11 @@ from pathlib import Path
 import click
 
 from monitor.commands import logs
-from monitor.commands.service import Service
 from monitor.demo.document import document
 from monitor.demo.run import Demo, Options
 from monitor.demo.table import screen_for, svg
 from monitor.ports import Clock
+from monitor.service import Service
 from monitor.settings import Settings
 
 

@@ -15,17 +15,18 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from alerts.service import ServiceMetrics
 from consumers.sources.file_source import STDIN, FileSource, LineFile
-from monitor.commands import logs, wiring
-from monitor.commands.clock import SystemClock
+from monitor import composition
+from monitor.clock import SystemClock
+from monitor.commands import logs
 from monitor.commands.options import load_settings, on_stop, settings_option
-from monitor.commands.table import summary_table
-from monitor.core.snapshot import Snapshot, decode
+from monitor.commands.snapshot_table import summary_table
+from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.errors import RetentionRefusedError, SourceError
 from monitor.ports import Clock, Tallies
 from monitor.settings import Settings
-from monitor.store import retention
-from monitor.store.records import Records
+from monitor.store.evaluator.records import Records
 from monitor.store.shards import read_statuses
+from monitor.store.upkeep import retention
 
 WIDTH = 110  # of a table that is piped or redirected
 _PREFIXES = ("decisions=", "labels=")
@@ -47,13 +48,13 @@ def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) ->
     Example: slicewatch replay decisions.jsonl labels.jsonl.gz --summary
     """
     logs.configure("WARNING")
-    settings = wiring.as_history(load_settings(path))
+    settings = composition.as_history(load_settings(path))
     clock = SystemClock()
-    engine = wiring.open_store(settings, clock)
+    engine = composition.open_store(settings, clock)
     source = FileSource([_topic_and_path(name, settings) for name in files], by_content=True)
     began = clock.monotonic()
     with _Bar(source) as progress:
-        ingest = wiring.build_ingest(
+        ingest = composition.build_ingest(
             settings, engine, source, ServiceMetrics(), clock, progress=progress.update
         )
         on_stop(lambda *_: ingest.stop())
@@ -78,14 +79,14 @@ def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) ->
 
 def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
     """Fold and publish what was counted, and delete what is past its time."""
-    evaluator = wiring.build_evaluator(settings, engine, clock)
+    evaluator = composition.build_evaluator(settings, engine, clock)
     if not evaluator.cycle():
         click.echo("counted; another process evaluates this store", err=True)
         return
     evaluator.release()
     slowest = Records(engine).slowest_event_time()
     try:
-        retention.apply(engine, wiring.retention_policy(settings), slowest, clock.now())
+        retention.apply(engine, composition.retention_policy(settings), slowest, clock.now())
     except RetentionRefusedError as error:
         click.echo(str(error), err=True)
 

@@ -39,28 +39,51 @@ and secrets have a type of their own that prints as a mask."""
 ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "alerts.connection": {
         Argument.CAUSE: ("error",),
-        Argument.SETTING: ("message", "section"),
+        Argument.SETTING: (
+            "message",
+            "section",
+        ),
     },
     "alerts.http": {
-        Argument.SETTING: ("key", "self.section", "text"),
+        Argument.SETTING: (
+            "key",
+            "self.section",
+            "text",
+        ),
     },
     "consumers.coder": {
         Argument.WORD: ("field",),
     },
-    "consumers.ownership": {
-        Argument.PLACE: ("shard", "shard.partition", "shard.topic"),
-        Argument.WORD: ("CREATED_AGAIN",),
-    },
-    "consumers.poison": {
+    "consumers.dead_letters": {
         Argument.PLACE: ("shard.topic",),
-        Argument.TOTAL: ("bad / run.judged", "run.judged"),
+        Argument.TOTAL: (
+            "bad / run.judged",
+            "run.judged",
+        ),
         Argument.WORD: ("usual",),
     },
-    "consumers.sources.delivery": {
-        Argument.PLACE: ("held", "offset", "shard", "shard.partition", "shard.topic"),
+    "consumers.ownership": {
+        Argument.PLACE: (
+            "shard",
+            "shard.partition",
+            "shard.topic",
+        ),
+        Argument.WORD: ("CREATED_AGAIN",),
+    },
+    "consumers.sources.base": {
+        Argument.PLACE: (
+            "held",
+            "offset",
+            "shard",
+            "shard.partition",
+            "shard.topic",
+        ),
     },
     "consumers.sources.file_source": {
-        Argument.CAUSE: ("error", "error.strerror"),
+        Argument.CAUSE: (
+            "error",
+            "error.strerror",
+        ),
         Argument.PLACE: (
             "file.line",
             "file.name",
@@ -79,9 +102,24 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "MAX_LINE_BYTES >> 20",
         ),
     },
-    "consumers.sources.kafka_access": {
-        Argument.CAUSE: ("_distrust(error, door)", "told", "type(error).__name__"),
-        Argument.PLACE: ("door", "name", "self._door"),
+    "consumers.sources.kafka_admin": {
+        Argument.CAUSE: (
+            "'; '.join(reasons)",
+            "error",
+        ),
+        Argument.PLACE: ("self.address",),
+    },
+    "consumers.sources.kafka_preflight": {
+        Argument.CAUSE: (
+            "_distrust(error, door)",
+            "told",
+            "type(error).__name__",
+        ),
+        Argument.PLACE: (
+            "door",
+            "name",
+            "self._door",
+        ),
         Argument.SETTING: (
             "KEY",
             "chosen",
@@ -98,12 +136,30 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "consumers.sources.kafka_source": {
         Argument.CAUSE: ("error",),
-        Argument.PLACE: ("self._connection.address", "shard"),
+        Argument.PLACE: (
+            "self._connection.address",
+            "shard",
+        ),
         Argument.SETTING: ("start.policy",),
     },
-    "consumers.sources.kafka_topics": {
-        Argument.CAUSE: ("'; '.join(reasons)", "error"),
-        Argument.PLACE: ("self.address",),
+    "consumers.sources.librdkafka_client": {
+        Argument.CAUSE: (
+            "text_of(error)",
+            "text_of(error.args[0])",
+        ),
+        Argument.PLACE: ("connection.address",),
+        Argument.SETTING: ("', '.join(unknown)",),
+    },
+    "consumers.sources.librdkafka_source": {
+        Argument.CAUSE: (
+            "KafkaError._TIMED_OUT",
+            "text_of(error.args[0])",
+        ),
+        Argument.PLACE: (
+            "self._connection.address",
+            "shard",
+        ),
+        Argument.SETTING: ("start.policy",),
     },
     "consumers.sources.memory_broker": {
         Argument.PLACE: ("topic",),
@@ -111,38 +167,48 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "consumers.sources.memory_source": {
         Argument.PLACE: ("topic",),
     },
-    "consumers.sources.rdkafka_client": {
-        Argument.CAUSE: ("text_of(error)", "text_of(error.args[0])"),
-        Argument.PLACE: ("connection.address",),
-        Argument.SETTING: ("', '.join(unknown)",),
-    },
-    "consumers.sources.rdkafka_source": {
-        Argument.CAUSE: ("KafkaError._TIMED_OUT", "text_of(error.args[0])"),
-        Argument.PLACE: ("self._connection.address", "shard"),
-        Argument.SETTING: ("start.policy",),
-    },
-    "consumers.wall_watch": {
-        Argument.MOMENT: ("back / DAY", "to_datetime(now)"),
+    "consumers.wall_clock": {
+        Argument.MOMENT: (
+            "back / DAY",
+            "to_datetime(now)",
+        ),
         Argument.PLACE: ("beyond[0]",),
-        Argument.TOTAL: ("len(beyond)", "len(self._beyond)"),
+        Argument.TOTAL: (
+            "len(beyond)",
+            "len(self._beyond)",
+        ),
     },
-    "monitor.audit.columns": {
-        Argument.FILE: ("text",),
-        Argument.PLACE: ("path",),
-    },
-    "monitor.audit.comparing": {
+    "monitor.audit.comparisons": {
         Argument.TOTAL: ("len(pair.rows)",),
         Argument.WORD: ("MAX_VARIANTS",),
     },
     "monitor.audit.contract": {
-        Argument.FILE: ("field_name('attributes', name)", "text"),
-        Argument.PLACE: ("results.path", "row.line"),
-        Argument.SETTING: ("_choice(names)", "len(names)", "shown(use_case.name)", "why"),
+        Argument.FILE: (
+            "field_name('attributes', name)",
+            "text",
+        ),
+        Argument.PLACE: (
+            "results.path",
+            "row.line",
+        ),
+        Argument.SETTING: (
+            "_choice(names)",
+            "len(names)",
+            "shown(use_case.name)",
+            "why",
+        ),
         Argument.TYPED: ("shown(name)",),
     },
     "monitor.audit.dataset_counts": {
-        Argument.FILE: ("name", "text", "total"),
-        Argument.PLACE: ("line", "path"),
+        Argument.FILE: (
+            "name",
+            "text",
+            "total",
+        ),
+        Argument.PLACE: (
+            "line",
+            "path",
+        ),
         Argument.WORD: (
             "MAX_VALUES",
             "_COUNT",
@@ -158,27 +224,49 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.audit.files": {
         Argument.CAUSE: ("reason or 'not a whole gzip file'",),
-        Argument.FILE: ("field", "found(value)", "name", "text"),
-        Argument.PLACE: ("line", "path"),
+        Argument.FILE: (
+            "field",
+            "found(value)",
+            "name",
+            "text",
+        ),
+        Argument.PLACE: (
+            "line",
+            "path",
+        ),
         Argument.WORD: ("MAX_BYTES >> 20",),
     },
     "monitor.audit.problems": {
-        Argument.FILE: ("field_name(*parts)", "text"),
-        Argument.PLACE: ("', '.join(place)", "line", "path"),
+        Argument.FILE: (
+            "field_name(*parts)",
+            "text",
+        ),
+        Argument.PLACE: (
+            "', '.join(place)",
+            "line",
+            "path",
+        ),
     },
     "monitor.audit.reading": {
-        Argument.FILE: ("name",),
-        Argument.PLACE: ("line", "path", "text"),
-    },
-    "monitor.audit.rows": {
-        Argument.FILE: ("field_name(*parts)", "text"),
-        Argument.PLACE: ("line", "path"),
+        Argument.FILE: (
+            "field_name(*parts)",
+            "name",
+            "text",
+        ),
+        Argument.PLACE: (
+            "line",
+            "path",
+            "text",
+        ),
     },
     "monitor.audit.run": {
         Argument.FILE: ("what",),
     },
     "monitor.audit.sign_off": {
-        Argument.CAUSE: ("' '.join(str(error).split())", "error.strerror or 'check the path'"),
+        Argument.CAUSE: (
+            "' '.join(str(error).split())",
+            "error.strerror or 'check the path'",
+        ),
         Argument.FILE: (
             "field",
             "field_name(*filter(None, (table, name)))",
@@ -191,7 +279,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.MOMENT: ("today",),
         Argument.PLACE: ("path",),
-        Argument.WORD: ("_MAX_BYTES", "fix"),
+        Argument.WORD: (
+            "_MAX_BYTES",
+            "fix",
+        ),
     },
     "monitor.audit.writing": {
         Argument.CAUSE: ("error.strerror",),
@@ -204,15 +295,29 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.commands.audit": {
         Argument.CAUSE: ("error.strerror",),
-        Argument.NAME: ("digest(made)", "made.name", "made.version"),
+        Argument.NAME: (
+            "digest(made)",
+            "made.name",
+            "made.version",
+        ),
         Argument.ROWS: ("document",),
-        Argument.TOTAL: ("pairs", "who"),
-        Argument.TYPED: ("from_set", "output", "target"),
+        Argument.TOTAL: (
+            "pairs",
+            "who",
+        ),
+        Argument.TYPED: (
+            "from_set",
+            "output",
+            "target",
+        ),
         Argument.WORD: ("fault",),
     },
     "monitor.commands.certificates": {
         Argument.CAUSE: ("reason",),
-        Argument.SETTING: ("self.file", "self.key"),
+        Argument.SETTING: (
+            "self.file",
+            "self.key",
+        ),
     },
     "monitor.commands.check": {
         Argument.CAUSE: ("'; '.join(problems)",),
@@ -225,109 +330,123 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.TOTAL: ("len(problems)",),
     },
-    "monitor.commands.db.dead_letters": {
-        Argument.ROWS: ("json.dumps(dict(zip(names, row, strict=True)))",),
-    },
-    "monitor.commands.db.drop_key": {
-        Argument.TOTAL: ("rows",),
-        Argument.TYPED: ("key_id",),
-    },
-    "monitor.commands.db.exclude": {
-        Argument.SETTING: ("duration_text(settings.evaluate.cycle)",),
-        Argument.TYPED: ("_added(add_exclusion(engine, asked, SystemClock().now()))", "lift"),
-        Argument.WORD: ("option",),
-    },
-    "monitor.commands.db.forget": {
-        Argument.TOTAL: ("_sentence(removed, len(ids))",),
-        Argument.WORD: ("MAX_LENGTH",),
-    },
-    "monitor.commands.db.migrate": {
-        Argument.NAME: ("', '.join(gone) or 'nothing, all that is stored is listed'",),
-        Argument.WORD: ("before or 'empty'", "database.head_revision()"),
-    },
-    "monitor.commands.db.new_key": {
-        Argument.TYPED: ("file",),
-    },
-    "monitor.commands.db.opening": {
+    "monitor.commands.db.access": {
         Argument.PLACE: ("settings.store.url.masked",),
     },
-    "monitor.commands.db.prune": {
-        Argument.TOTAL: ("portion",),
-        Argument.WORD: (
-            "' (the service refuses it)' if portion.refused else ''",
-            "'deleted' if confirm else 'nothing was deleted; to delete it, add --confirm'",
+    "monitor.commands.db.clock": {
+        Argument.MOMENT: (
+            "_moment(found.back_to)",
+            "_moment(now)",
+        ),
+        Argument.PLACE: (
+            "line",
+            "stood",
+        ),
+        Argument.TOTAL: ("again",),
+        Argument.TYPED: (
+            "offset",
+            "shard",
         ),
     },
-    "monitor.commands.db.repair_clock": {
-        Argument.MOMENT: ("_moment(found.back_to)", "_moment(now)"),
-        Argument.PLACE: ("line",),
+    "monitor.commands.db.erasure": {
+        Argument.SETTING: ("duration_text(settings.evaluate.cycle)",),
+        Argument.TOTAL: ("_sentence(removed, len(ids))",),
+        Argument.TYPED: (
+            "_added(add_exclusion(engine, asked, SystemClock().now()))",
+            "lift",
+        ),
+        Argument.WORD: (
+            "MAX_LENGTH",
+            "option",
+        ),
     },
-    "monitor.commands.db.resume": {
-        Argument.PLACE: ("stood",),
-        Argument.TOTAL: ("again",),
-        Argument.TYPED: ("offset", "shard"),
+    "monitor.commands.db.keys": {
+        Argument.TOTAL: ("rows",),
+        Argument.TYPED: (
+            "file",
+            "key_id",
+        ),
     },
     "monitor.commands.db.status": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
     },
+    "monitor.commands.db.upkeep": {
+        Argument.NAME: ("', '.join(gone) or 'nothing, all that is stored is listed'",),
+        Argument.ROWS: ("json.dumps(dict(zip(names, row, strict=True)))",),
+        Argument.TOTAL: ("portion",),
+        Argument.WORD: (
+            "' (the service refuses it)' if portion.refused else ''",
+            "'deleted' if confirm else 'nothing was deleted; to delete it, add --confirm'",
+            "before or 'empty'",
+            "database.head_revision()",
+        ),
+    },
     "monitor.commands.demo": {
         Argument.ROWS: ("json.dumps(document(last, demo.produced, seed), indent=2)",),
     },
-    "monitor.commands.incident.ack": {
+    "monitor.commands.incident.answers": {
         Argument.SETTING: ("cycle",),
-        Argument.TYPED: ("number", "said.by"),
+        Argument.TYPED: (
+            "_sentence(closing)",
+            "number",
+            "said.by",
+        ),
+        Argument.WORD: (
+            "', '.join(known)",
+            "command",
+        ),
     },
-    "monitor.commands.incident.close": {
-        Argument.SETTING: ("cycle",),
-        Argument.TYPED: ("_sentence(closing)", "number"),
-        Argument.WORD: ("', '.join(known)",),
-    },
-    "monitor.commands.incident.listing": {
+    "monitor.commands.incident.views": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
+        Argument.TYPED: ("number",),
         Argument.WORD: ("'there never was an incident' if resolved else 'no incident stands'",),
     },
-    "monitor.commands.incident.reading": {
-        Argument.TYPED: ("number",),
-    },
-    "monitor.commands.incident.saying": {
-        Argument.WORD: ("command",),
-    },
-    "monitor.commands.incident.show": {
-        Argument.ROWS: ("msgspec.json.encode(found)",),
-    },
-    "monitor.commands.key_file": {
+    "monitor.commands.options": {
         Argument.CAUSE: ("reason",),
         Argument.TYPED: ("file",),
+        Argument.WORD: (
+            "longest",
+            "option",
+        ),
     },
-    "monitor.commands.options": {
-        Argument.WORD: ("longest", "option"),
+    "monitor.commands.probe.keys": {
+        Argument.TYPED: ("file",),
     },
-    "monitor.commands.probe.asking": {
-        Argument.CAUSE: ("reason",),
-        Argument.TYPED: ("path",),
-    },
-    "monitor.commands.probe.publishing": {
+    "monitor.commands.probe.publisher": {
         Argument.SETTING: ("warning",),
         Argument.TOTAL: ("_plan_text(probe_set, content, how, named)",),
         Argument.TYPED: ("path",),
     },
-    "monitor.commands.probe.router_key": {
-        Argument.TYPED: ("file",),
+    "monitor.commands.probe.router_options": {
+        Argument.CAUSE: ("reason",),
+        Argument.TYPED: ("path",),
     },
     "monitor.commands.probe.run": {
-        Argument.WORD: ("LONGEST_TIMEOUT", "name", "parameter.name"),
+        Argument.WORD: (
+            "LONGEST_TIMEOUT",
+            "name",
+            "parameter.name",
+        ),
     },
     "monitor.commands.probe.status": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
     },
-    "monitor.commands.probe.swapping": {
-        Argument.SETTING: ("', '.join(one.values)", "one.name", "settings.privacy.k"),
-        Argument.TOTAL: ("len(found)", "len(made.ids)", "line"),
+    "monitor.commands.probe.swap": {
+        Argument.SETTING: (
+            "', '.join(one.values)",
+            "one.name",
+            "settings.privacy.k",
+        ),
+        Argument.TOTAL: (
+            "len(found)",
+            "len(made.ids)",
+            "line",
+        ),
         Argument.TYPED: ("swap.attribute",),
     },
     "monitor.commands.render": {
-        Argument.WORD: ("name",),
         Argument.TYPED: ("target",),
+        Argument.WORD: ("name",),
     },
     "monitor.commands.replay": {
         Argument.CAUSE: ("str(error)",),
@@ -339,27 +458,40 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.TYPED: ("message",),
     },
-    "monitor.core.gaps": {
-        Argument.WORD: ("reference.metric", "slices.metric"),
-    },
-    "monitor.detection.arrays": {
-        Argument.WORD: ("VERSION", "head['version']"),
-    },
-    "monitor.detection.budget": {
-        Argument.WORD: ("stream.metric",),
-    },
-    "monitor.detection.projection": {
-        Argument.WORD: ("metric",),
+    "monitor.core.rates.gaps": {
+        Argument.WORD: (
+            "reference.metric",
+            "slices.metric",
+        ),
     },
     "monitor.demo.broker": {
-        Argument.CAUSE: ("error", "said"),
+        Argument.CAUSE: (
+            "error",
+            "said",
+        ),
     },
     "monitor.demo.child": {
-        Argument.PLACE: ("PORTS.start", "PORTS.stop - 1", "process.pid"),
+        Argument.PLACE: (
+            "PORTS.start",
+            "PORTS.stop - 1",
+            "process.pid",
+        ),
         Argument.WORD: ("timeout",),
     },
     "monitor.demo.traffic": {
         Argument.CAUSE: ("error",),
+    },
+    "monitor.detection.arrays": {
+        Argument.WORD: (
+            "VERSION",
+            "head['version']",
+        ),
+    },
+    "monitor.detection.pages.budget": {
+        Argument.WORD: ("stream.metric",),
+    },
+    "monitor.detection.pages.projection": {
+        Argument.WORD: ("metric",),
     },
     "monitor.evaluate.dictionary": {
         Argument.WORD: ("_LOST",),
@@ -375,7 +507,11 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "name",
             "pair",
         ),
-        Argument.SETTING: ("', '.join(sorted(found.variants))", "found.name", "found.pairs"),
+        Argument.SETTING: (
+            "', '.join(sorted(found.variants))",
+            "found.name",
+            "found.pairs",
+        ),
         Argument.TOTAL: ("len(pairs)",),
     },
     "monitor.probing.http_router": {
@@ -383,36 +519,67 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.probing.publish": {
         Argument.CAUSE: ("type(error).__name__",),
-        Argument.PLACE: ("self._connection.address", "self._topic"),
+        Argument.PLACE: (
+            "self._connection.address",
+            "self._topic",
+        ),
     },
     "monitor.probing.swap": {
         Argument.FILE: ("trace.id",),
         Argument.TYPED: ("swap.attribute",),
     },
     "monitor.probing.traces": {
-        Argument.CAUSE: ("_without_names(error)", "error.strerror or 'cannot be read'"),
-        Argument.PLACE: ("number", "path", "where"),
+        Argument.CAUSE: (
+            "_without_names(error)",
+            "error.strerror or 'cannot be read'",
+        ),
+        Argument.PLACE: (
+            "number",
+            "path",
+            "where",
+        ),
         Argument.WORD: ("LARGEST_FILE >> 20",),
     },
     "monitor.store.codings": {
-        Argument.NAME: ("', '.join(gone)", "attribute.name"),
+        Argument.NAME: (
+            "', '.join(gone)",
+            "attribute.name",
+        ),
         Argument.WORD: ("_OUTDATED",),
     },
     "monitor.store.database": {
         Argument.CAUSE: ("detail",),
         Argument.PLACE: ("where",),
-        Argument.WORD: ("found", "found or 'empty'", "head_revision()", "wanted"),
+        Argument.WORD: (
+            "found",
+            "found or 'empty'",
+            "head_revision()",
+            "wanted",
+        ),
     },
-    "monitor.store.drop_key": {
-        Argument.NAME: ("known",),
+    "monitor.store.evaluator.incident_acts": {
+        Argument.MOMENT: (
+            "_moment(how.at)",
+            "resolved",
+        ),
+        Argument.TYPED: (
+            "found.id",
+            "number",
+        ),
+    },
+    "monitor.store.evaluator.records": {
+        Argument.SETTING: ("_changed(contract)",),
+    },
+    "monitor.store.evaluator.store": {
+        Argument.WORD: ("ROLE",),
     },
     "monitor.store.exclusions": {
         Argument.MOMENT: ("when",),
-        Argument.NAME: ("named", "rest"),
+        Argument.NAME: (
+            "named",
+            "rest",
+        ),
         Argument.TYPED: ("number",),
-    },
-    "monitor.store.fold": {
-        Argument.WORD: ("ROLE",),
     },
     "monitor.store.id_key_rules": {
         Argument.MOMENT: (
@@ -424,35 +591,46 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "day_text(read_to)",
             "was",
         ),
-        Argument.NAME: ("mark.id", "names", "stored[-1].id", "wanted.id"),
+        Argument.NAME: (
+            "mark.id",
+            "names",
+            "stored[-1].id",
+            "wanted.id",
+        ),
         Argument.SETTING: ("_field(wanted)",),
         Argument.WORD: ("_LABELS_LOST",),
     },
     "monitor.store.id_keys": {
+        Argument.NAME: ("known",),
         Argument.WORD: ("rules.CHANGED",),
     },
-    "monitor.store.incident_acts": {
-        Argument.MOMENT: ("_moment(how.at)", "resolved"),
-        Argument.TYPED: ("found.id", "number"),
-    },
-    "monitor.store.ingest": {
-        Argument.PLACE: ("claim.shard", "flush.shard"),
-    },
-    "monitor.store.records": {
-        Argument.SETTING: ("_changed(contract)",),
-    },
-    "monitor.store.retention_guard": {
-        Argument.TOTAL: ("refused[0]",),
-        Argument.WORD: ("MOST_SHARE",),
+    "monitor.store.ingest.store": {
+        Argument.PLACE: (
+            "claim.shard",
+            "flush.shard",
+        ),
     },
     "monitor.store.retired": {
-        Argument.PLACE: ("found", "topic"),
+        Argument.PLACE: (
+            "found",
+            "topic",
+        ),
         Argument.SETTING: ("key",),
         Argument.WORD: ("had",),
     },
     "monitor.store.shards": {
-        Argument.PLACE: ("before", "offset", "shard", "shard.partition", "shard.topic"),
+        Argument.PLACE: (
+            "before",
+            "offset",
+            "shard",
+            "shard.partition",
+            "shard.topic",
+        ),
         Argument.TOTAL: ("what",),
+    },
+    "monitor.store.upkeep.retention_guard": {
+        Argument.TOTAL: ("refused[0]",),
+        Argument.WORD: ("MOST_SHARE",),
     },
 }
 """By module: the expressions that errors and printed lines tell."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from monitor.core.cells import Int64s, Route
-from monitor.core.labels import NOT_READY, READY, UNDECIDABLE
+from monitor.core.counts.cells import Int64s, Route
+from monitor.core.counts.labels import NOT_READY, READY, UNDECIDABLE
 from monitor.core.time import HOUR, MINUTE
 from monitor.demo.router import Bools, Decisions, Floats
 

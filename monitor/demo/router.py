@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.cells import Int64s, Route
+from monitor.core.counts.cells import Int64s, Route
 from monitor.core.time import DAY, HOUR, MINUTE
 
 Floats = npt.NDArray[np.float64]

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from monitor.core.snapshot import Snapshot
+from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import DAY, SECOND
 from monitor.demo.broker import EmbeddedBroker
 from monitor.demo.clock import SimulatedClock

@@ -17,9 +17,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from monitor.core.atoms import OTHER
 from monitor.core.contract import State
-from monitor.core.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
+from monitor.core.counts.cells import OTHER
+from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
 from monitor.core.time import DAY, SECOND, to_datetime
 from monitor.demo.router import REGRESSED
 from monitor.demo.view import SYNTHETIC, SliceView, View, contract_window

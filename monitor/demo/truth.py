@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from monitor.core.atoms import OTHER, parse_atom
-from monitor.core.cells import Int64s, Route
+from monitor.core.counts.cells import OTHER, Int64s, Route, parse_atom
 from monitor.core.time import HOUR
 from monitor.demo.router import ATTRIBUTES, Decisions
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from monitor.core.contract import Metric, State
-from monitor.core.snapshot import (
+from monitor.core.publish.snapshot import (
     GroupTable,
     ShownGap,
     ShownIncident,

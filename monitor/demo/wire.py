@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from consumers.events import Decision, Label, Versions
-from monitor.core.cells import Route
-from monitor.core.labels import READY, UNDECIDABLE
+from monitor.core.counts.cells import Route
+from monitor.core.counts.labels import READY, UNDECIDABLE
 from monitor.core.time import DAY, to_datetime
 from monitor.demo.reviewers import Labels
 from monitor.demo.router import ATTRIBUTES, THRESHOLD, Decisions

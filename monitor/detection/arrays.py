@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.cells import Int64s
+from monitor.core.counts.cells import Int64s
 
 Arrays = dict[str, npt.NDArray[Any]]
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.cells import MAX_RATES, Int64s, decode_strata
-from monitor.core.completeness import MAX_JOINED_HOURS, CohortState, mature, mature_in_order
-from monitor.core.strata import is_reviewed
+from monitor.core.counts.cells import MAX_RATES, Int64s, decode_strata
+from monitor.core.counts.completeness import MAX_JOINED_HOURS, CohortState, mature, mature_in_order
+from monitor.core.counts.strata import is_reviewed
 from monitor.core.time import HOUR, Grain, pane_of, pane_start
 
 _FIRST = -(1 << 62)

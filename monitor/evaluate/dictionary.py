@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from monitor.core.atoms import content_id
-from monitor.core.cells import Int64s, Route, Stratum, decode_strata
-from monitor.core.rollup import CellIndex
+from monitor.core.counts.cells import Int64s, Route, Stratum, content_id, decode_strata
+from monitor.core.counts.rollup import CellIndex
 from monitor.errors import StoreError
-from monitor.store.fold import Cells, EvaluatorStore
+from monitor.store.evaluator.store import Cells, EvaluatorStore
 
 _LOST = (
     "the database does not say what a counted cell means: rows of the tables cell or atom were"

@@ -14,36 +14,35 @@ from fractions import Fraction
 
 import numpy as np
 
-from monitor.core.bands import Precision
-from monitor.core.blocks import Span, blocks_kept
-from monitor.core.cells import COUNTERS, Counter, Int64s
-from monitor.core.coding import Eras
 from monitor.core.contract import Contract
-from monitor.core.families import of_contracts
-from monitor.core.probe_pairs import DeclaredSet
-from monitor.core.snapshot import ShownProbeSet, decode, encode
+from monitor.core.counts.cells import COUNTERS, Counter, Int64s
+from monitor.core.counts.coding import Eras
+from monitor.core.privacy.bands import Precision
+from monitor.core.privacy.families import of_contracts
+from monitor.core.privacy.release_blocks import Span, blocks_kept
+from monitor.core.probes.pairs import DeclaredSet
+from monitor.core.publish.snapshot import ShownProbeSet, decode, encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
+from monitor.evaluate.blocks.late_counts import Held, let_go
+from monitor.evaluate.blocks.losses import LostSpans
+from monitor.evaluate.blocks.release_blocks import Release
+from monitor.evaluate.blocks.units import Gate, UnitRows
+from monitor.evaluate.blocks.windows import split_panes
 from monitor.evaluate.cohorts import Cohorts
-from monitor.evaluate.detect import Detection, DetectionPolicy, tell
+from monitor.evaluate.detect.cohorts_in_order import Detection, DetectionPolicy, tell
+from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.dictionary import CellDictionary
-from monitor.evaluate.findings import Found
-from monitor.evaluate.gate import Gate
-from monitor.evaluate.incident_steps import Incidents
-from monitor.evaluate.incidents import tell as tell_incidents
-from monitor.evaluate.inputs import Inputs
-from monitor.evaluate.losses import LostSpans
+from monitor.evaluate.incidents.book import tell as tell_incidents
+from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.probes import ProbeSets
-from monitor.evaluate.publisher import Publisher
-from monitor.evaluate.refresh import Held, let_go
-from monitor.evaluate.release import Release
-from monitor.evaluate.request_faults import RequestFaults
-from monitor.evaluate.units import UnitRows
-from monitor.evaluate.windows import split_panes
+from monitor.evaluate.publish.label_requests import RequestFaults
+from monitor.evaluate.publish.published_findings import Found
+from monitor.evaluate.publish.publisher import Publisher
 from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
-from monitor.store.fold import Cycle, EvaluatorStore
-from monitor.store.releases import ReleaseChange
-from monitor.store.retention_policy import HOURS_KEPT_AFTER_HORIZON, MINUTES5_KEPT
+from monitor.store.evaluator.release_blocks import ReleaseChange
+from monitor.store.evaluator.store import Cycle, EvaluatorStore
+from monitor.store.upkeep.retention_policy import HOURS_KEPT_AFTER_HORIZON, MINUTES5_KEPT
 
 log = logging.getLogger("slicewatch.evaluate")
 

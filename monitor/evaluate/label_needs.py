@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
-from monitor.core.gaps import comparisons, simultaneous_z
 from monitor.core.intervals import Floats, divide
-from monitor.core.snapshot import GroupTable, ShownRate
+from monitor.core.publish.snapshot import GroupTable, ShownRate
+from monitor.core.rates.gaps import comparisons, simultaneous_z
 from monitor.core.time import DAY
-from monitor.detection.needs import Arms, LabelNeed, detectable_gaps, label_needs, worst
+from monitor.detection.label_needs import Arms, LabelNeed, detectable_gaps, label_needs, worst
 
 WEEK = 7 * DAY
 

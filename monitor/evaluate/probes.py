@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from monitor.core.flips import Direction
-from monitor.core.probe_pairs import DeclaredSet, FlipKey, ProbePairs
-from monitor.core.snapshot import ShownFlips, ShownProbeSet
+from monitor.core.probes.flips import Direction
+from monitor.core.probes.pairs import DeclaredSet, FlipKey, ProbePairs
+from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection import arrays
-from monitor.detection.flip_watch import FlipWatch
+from monitor.detection.probes.flip_rounds import FlipWatch
 from monitor.ports import StoredDelta
-from monitor.store.fold import EvaluatorStore
-from monitor.store.probe_sets import ProbeSetsChange, StoredProbeSet
+from monitor.store.evaluator.probe_sets import ProbeSetsChange, StoredProbeSet
+from monitor.store.evaluator.store import EvaluatorStore
 
 log = logging.getLogger("slicewatch.evaluate")
 

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 import msgspec
 
 from consumers.events import Decision
-from consumers.probe_signing import sign
+from consumers.probes import sign
 from monitor.audit.model import Item, ProbeSet
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.probing.router import Answer
-from monitor.settings.probes import ProbeSetSettings
+from monitor.settings.sections import ProbeSetSettings
 
 RUN_BYTES = 8
 _SAMPLE = {

@@ -8,7 +8,7 @@ from typing import Protocol
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from consumers.sources.kafka_topics import KafkaConnection, KafkaTopics
+from consumers.sources.kafka_admin import KafkaConnection, KafkaTopics
 from monitor.errors import SlicewatchError
 
 PATIENCE = 30.0

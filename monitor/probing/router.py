@@ -14,8 +14,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from consumers.events import RouteName, UnitInterval, Versions
-from monitor.core.cells import Route
-from monitor.core.flips import Observed
+from monitor.core.counts.cells import Route
+from monitor.core.probes.flips import Observed
 
 
 @dataclass(frozen=True, slots=True)

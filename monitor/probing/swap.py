@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from monitor.audit.model import Item, ProbeSet
-from monitor.core.flips import Direction, Observed, direction, is_flip
 from monitor.core.intervals import wilson
+from monitor.core.probes.flips import Direction, Observed, direction, is_flip
 from monitor.errors import SlicewatchError
 from monitor.probing.run import Answered
 from monitor.probing.traces import Trace

@@ -1,13 +1,12 @@
 """Typed settings: one TOML file plus ``SLICEWATCH__SECTION__KEY`` environment overrides."""
 
 from monitor.settings.advice import warnings
-from monitor.settings.alerting import Alerting, Receiver
 from monitor.settings.kinds import Duration, Secret, Url, duration_text
 from monitor.settings.loading import load
 from monitor.settings.model import Settings
-from monitor.settings.probes import Probes, ProbeSetSettings
 from monitor.settings.render import contract_numbers, contract_record, resolved
 from monitor.settings.sections import (
+    Alerting,
     Dedupe,
     Detection,
     Evaluate,
@@ -16,6 +15,9 @@ from monitor.settings.sections import (
     Operations,
     Pending,
     Privacy,
+    Probes,
+    ProbeSetSettings,
+    Receiver,
     Retention,
     Security,
     Server,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.detection.flip_test import fewest_flips
-from monitor.settings.check_sections import MIN_SECRET
+from monitor.detection.probes.flip_test import fewest_flips
 from monitor.settings.check_server import is_loopback, tokens_by_key
+from monitor.settings.checks import MIN_SECRET
 from monitor.settings.model import Settings
-from monitor.settings.probes import ProbeSetSettings
-from monitor.settings.sections import Operations, Server, Stream
+from monitor.settings.sections import Operations, ProbeSetSettings, Server, Stream
 from monitor.settings.use_case import AttributeSettings, UseCase
 
 

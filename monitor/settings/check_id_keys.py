@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from itertools import pairwise
 
-from monitor.settings.check_sections import MIN_SECRET
+from monitor.settings.checks import MIN_SECRET
 from monitor.settings.kinds import Secret
 from monitor.settings.model import Settings
 from monitor.settings.problems import problem, shown

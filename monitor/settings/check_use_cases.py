@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from monitor.core.atoms import parse_atom
 from monitor.core.contract import COMPLEMENT
+from monitor.core.counts.cells import parse_atom
 from monitor.core.time import WINDOWS
 from monitor.settings.model import Settings
 from monitor.settings.problems import join, problem, shown, unknown

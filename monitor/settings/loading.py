@@ -11,10 +11,8 @@ from msgspec.structs import replace
 
 from monitor.settings.build import build
 from monitor.settings.check_id_keys import check_id_keys
-from monitor.settings.check_probes import check_probes
-from monitor.settings.check_sections import check_sections
-from monitor.settings.check_special import check_special
 from monitor.settings.check_use_cases import check_use_cases
+from monitor.settings.checks import check_probes, check_sections, check_special
 from monitor.settings.environment import exact, override
 from monitor.settings.kinds import Secret
 from monitor.settings.model import Settings

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from msgspec import field
 
-from monitor.core.coding import Coding
 from monitor.core.contract import Contract
-from monitor.settings.alerting import Alerting
-from monitor.settings.probes import Probes
+from monitor.core.counts.coding import Coding
 from monitor.settings.sections import (
+    Alerting,
     Dedupe,
     Detection,
     Evaluate,
     Ingest,
     Pending,
     Privacy,
+    Probes,
     Retention,
     Section,
     Server,

@@ -11,19 +11,23 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from monitor.core.coding import DEFAULT_AUDIT_RATES, DEFAULT_SCORE_BANDS
+from monitor.core.counts.coding import DEFAULT_AUDIT_RATES, DEFAULT_SCORE_BANDS
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, to_micros
 from monitor.settings.kinds import (
     Address,
     AnyDuration,
     AttributeCount,
     AuditRate,
+    ClockTime,
     Count,
     DatabaseUrl,
+    Digest,
     Duration,
     Interval,
+    Limit,
     Name,
     Path,
+    Place,
     Port,
     Score,
     Secret,
@@ -32,8 +36,10 @@ from monitor.settings.kinds import (
     SmallCount,
     Term,
     Text,
+    TimeZone,
     Topic,
     Url,
+    WebUrl,
 )
 
 SINGLE_KEY = "default"
@@ -224,3 +230,64 @@ class Server(Section, frozen=True, kw_only=True):
     def knows_readers(self) -> bool:
         """Whether readers of slices must show who they are."""
         return bool(self.all_tokens) or self.client_ca_file is not None
+
+
+class ProbeSetSettings(Section, frozen=True, kw_only=True):
+    """A declared probe set: what is sent, how often, and what its variants are compared with."""
+
+    name: Name
+    digest: Digest
+    pairs: Count
+    variants: tuple[Name, ...]
+    reference: Name
+    every: Term = Duration(DAY)
+    max_flip_ratio: Limit = Fraction("0.05")
+
+
+class Probes(Section, frozen=True, kw_only=True):
+    """Matched-pair test traffic on the decisions topic."""
+
+    key: Secret | None = None
+    key_file: Path | None = None
+    timeout: Term = Duration(HOUR)
+    sets: tuple[ProbeSetSettings, ...] = ()
+
+
+Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+
+
+class Receiver(Section, frozen=True, kw_only=True):
+    """Whom Alertmanager tells. Its secrets stay in files that Alertmanager reads."""
+
+    webhook_url: WebUrl | None = None
+    webhook_token_file: Path | None = None
+    chat_url_file: Path | None = None
+
+    @property
+    def told(self) -> bool:
+        """Whether anybody is."""
+        return self.webhook_url is not None or self.chat_url_file is not None
+
+
+class Alerting(Section, frozen=True, kw_only=True):
+    """What ``slicewatch render`` puts into rules, Alertmanager's configuration and runbooks."""
+
+    job: Name = "slicewatch"
+    external_url: WebUrl = "http://localhost:9095"
+    runbooks: Place = "deploy/runbooks"
+    dashboard_url: WebUrl | None = None
+    labels_stale: Term = Duration(3 * DAY)
+    timezone: TimeZone = "UTC"
+    office_days: tuple[Day, ...] = ("monday", "tuesday", "wednesday", "thursday", "friday")
+    office_from: ClockTime = "09:00"
+    office_until: ClockTime = "17:00"
+    page: Receiver = field(default_factory=Receiver)
+    ticket: Receiver = field(default_factory=Receiver)
+    visible: Receiver = field(default_factory=Receiver)
+    deadman: Receiver = field(default_factory=Receiver)
+
+    @property
+    def receivers(self) -> dict[str, Receiver]:
+        """Who is told, by what they are told."""
+        names = ("page", "ticket", "visible", "deadman")
+        return {name: getattr(self, name) for name in names}

@@ -9,9 +9,9 @@ from typing import Literal
 
 from msgspec import field
 
-from monitor.core.atoms import atom_text, parse_atom
-from monitor.core.coding import Attribute
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, PrimaryMetric
+from monitor.core.counts.cells import atom_text, parse_atom
+from monitor.core.counts.coding import Attribute
 from monitor.core.time import DAY, WINDOWS, to_micros
 from monitor.settings.kinds import (
     AttributeName,

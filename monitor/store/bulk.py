@@ -16,7 +16,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from monitor.core.cells import Int64s
+from monitor.core.counts.cells import Int64s
 
 Columns = Mapping[str, Sequence[Any] | npt.NDArray[Any]]
 

@@ -3,8 +3,8 @@
 Each row of ``coding`` is an era that begins at its ``effective_from``. A start whose attributes
 list more than before begins a new era, in an hour that no decision was counted in; one that lists
 less is refused, also by a process that is started again with its older settings: what is to be
-listed no more is removed by :mod:`monitor.store.recode` alone. An era that no decision was counted
-in is no history: a start that lists more replaces it.
+listed no more is removed by :mod:`monitor.store.upkeep.recode` alone. An era that no decision was
+counted in is no history: a start that lists more replaces it.
 
 Whoever changes the eras locks the table, and fences all shards and the evaluator; whoever claims a
 shard looks at the eras under that lock. So nothing is counted by eras that the store does not have.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from monitor.core.coding import Coding, Era, Eras
+from monitor.core.counts.coding import Coding, Era, Eras
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.errors import OutdatedError, StoreError
 from monitor.store.database import reading, writing

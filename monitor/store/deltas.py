@@ -2,24 +2,157 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.core.cells import COUNTERS, Counter, Counts
-from monitor.core.dominance import UnitCounts
-from monitor.core.probes import ProbeDecision
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route
+from monitor.core.privacy.dominance import UnitCounts
+from monitor.core.probes.decisions import ProbeDecision
+from monitor.core.probes.flips import Observed
 from monitor.core.time import Grain, pane_of
 from monitor.ports import DecisionColumns, Request, ShardFlush
-from monitor.store import payload
 from monitor.store.schema import delta
 
+_ZLIB = b"\x78"  # first byte of a zlib stream; a packed array begins with another
 
-def decision_payload(
-    decisions: DecisionColumns, probes: Sequence[ProbeDecision] = ()
-) -> payload.Payload:
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Counts by (5-minute pane, cell), and the duplicate keys that arrived.
+
+    Attributes:
+        panes: 5-minute pane index of each row.
+        cells: cell id of each row.
+        values: int64 of shape (rows, COUNTERS).
+        keys: duplicate keys of the decisions that were counted.
+        arrivals: minute of event time at which each key arrived.
+        units: decisions by row and unit; None where no decision named its unit.
+        probes: decisions of declared probe sets; they are counted in the rows too.
+    """
+
+    panes: Int64s
+    cells: Int64s
+    values: Int64s
+    keys: Int64s
+    arrivals: Int64s
+    units: UnitCounts | None = None
+    probes: Sequence[ProbeDecision] = ()
+
+
+class _Encoded(msgspec.Struct, array_like=True):
+    panes: bytes
+    cells: bytes
+    counters: list[int]
+    values: bytes
+    keys: bytes
+    arrivals: bytes
+
+
+class _EncodedUnits(_Encoded, array_like=True):
+    places: bytes | None = None  # absent unless a unit was sent
+    n: bytes = b""
+
+
+class _EncodedProbe(msgspec.Struct, array_like=True):
+    probe_set: str
+    pair: str
+    variant: str
+    at: int
+    route: int
+    score: float | None
+    threshold: float
+    evidence_passed: bool
+    expected_ready: bool | None
+
+
+class _EncodedProbes(_EncodedUnits, array_like=True):
+    probes: list[_EncodedProbe] = []
+
+
+class _Packed(msgspec.Struct, array_like=True):
+    compressed: bytes
+    keys: bytes
+
+
+def encode(payload: Payload) -> bytes:
+    """Pack a payload."""
+    used = np.flatnonzero(payload.values.any(axis=0))
+    columns = (
+        payload.panes.tobytes(),
+        payload.cells.tobytes(),
+        used.tolist(),
+        payload.values[:, used].tobytes(),
+        b"",
+        payload.arrivals.tobytes(),
+    )
+    units: tuple[bytes | None, bytes] = (None, b"")
+    if payload.units is not None:
+        units = payload.units.places.tobytes(), payload.units.n.tobytes()
+    if payload.probes:
+        encoded: _Encoded = _EncodedProbes(*columns, *units, [*map(_encoded, payload.probes)])
+    elif payload.units is not None:
+        encoded = _EncodedUnits(*columns, *units)
+    else:
+        encoded = _Encoded(*columns)
+    # Keys are hashes: compressing them costs the most and saves nothing.
+    packed = _Packed(zlib.compress(msgspec.msgpack.encode(encoded), 1), payload.keys.tobytes())
+    return msgspec.msgpack.encode(packed)
+
+
+def decode(data: bytes) -> Payload:
+    """Unpack what :func:`encode` packed, now or before keys were left uncompressed."""
+    if data[:1] == _ZLIB:
+        encoded = msgspec.msgpack.decode(zlib.decompress(data), type=_EncodedProbes)
+        keys = encoded.keys
+    else:
+        packed = msgspec.msgpack.decode(data, type=_Packed)
+        encoded = msgspec.msgpack.decode(zlib.decompress(packed.compressed), type=_EncodedProbes)
+        keys = packed.keys
+    panes = np.frombuffer(encoded.panes, np.int64)
+    values = np.zeros((len(panes), COUNTERS), np.int64)
+    shape = (len(panes), len(encoded.counters))
+    values[:, encoded.counters] = np.frombuffer(encoded.values, np.int64).reshape(shape)
+    return Payload(
+        panes,
+        np.frombuffer(encoded.cells, np.int64),
+        values,
+        np.frombuffer(keys, np.int64),
+        np.frombuffer(encoded.arrivals, np.int64),
+        _units(encoded),
+        tuple(map(_decoded, encoded.probes)),
+    )
+
+
+def _units(encoded: _EncodedUnits) -> UnitCounts | None:
+    if encoded.places is None:
+        return None
+    return UnitCounts(np.frombuffer(encoded.places, np.int64), np.frombuffer(encoded.n, np.int64))
+
+
+def _encoded(probe: ProbeDecision) -> _EncodedProbe:
+    seen = probe.observed
+    return _EncodedProbe(
+        *(probe.probe_set, probe.pair, probe.variant, probe.at),
+        *(seen.route, seen.score, seen.threshold, seen.evidence_passed),
+        probe.expected_ready,
+    )
+
+
+def _decoded(packed: _EncodedProbe) -> ProbeDecision:
+    route = Route(packed.route)
+    return ProbeDecision(
+        *(packed.probe_set, packed.pair, packed.variant, packed.at),
+        Observed(route, packed.score, packed.threshold, packed.evidence_passed),
+        packed.expected_ready,
+    )
+
+
+def decision_payload(decisions: DecisionColumns, probes: Sequence[ProbeDecision] = ()) -> Payload:
     """The cell increments of counted decisions, summed by (pane, cell), and those of probe sets."""
     cells, cell_of = np.unique(decisions.cells, return_inverse=True)
     key = pane_of(decisions.ts, Grain.MINUTES5) * max(len(cells), 1) + cell_of
@@ -33,10 +166,10 @@ def decision_payload(
     if len(decisions.units):
         units = UnitCounts.of(row_of, decisions.units, decisions.ts)
     keys, arrivals = decisions.keys, decisions.arrivals
-    return payload.Payload(panes, cells[positions], values, keys, arrivals, units, probes)
+    return Payload(panes, cells[positions], values, keys, arrivals, units, probes)
 
 
-def summed(body: payload.Payload) -> payload.Payload:
+def summed(body: Payload) -> Payload:
     """Add up rows of equal (pane, cell); rows that cancel out are dropped."""
     cells, cell_of = np.unique(body.cells, return_inverse=True)
     key = body.panes * max(len(cells), 1) + cell_of
@@ -51,7 +184,7 @@ def summed(body: payload.Payload) -> payload.Payload:
     return replace(body, panes=panes, cells=cells[positions], values=values, units=units)
 
 
-def write_delta(connection: sa.Connection, flush: ShardFlush, body: payload.Payload) -> None:
+def write_delta(connection: sa.Connection, flush: ShardFlush, body: Payload) -> None:
     """Append the delta; an empty one is not written, so the sequence stays gap-free."""
     if not len(body.panes) and not len(body.keys) and not body.probes:
         return
@@ -70,6 +203,6 @@ def write_delta(connection: sa.Connection, flush: ShardFlush, body: payload.Payl
             "start_offset": flush.expected_offset,
             "next_offset": flush.next_offset,
             "arrived": int(body.arrivals.max()) if len(body.arrivals) else None,
-            "payload": payload.encode(body),
+            "payload": encode(body),
         },
     )

@@ -5,18 +5,19 @@ A row is never changed but for being lifted, so what was left out when, by whom 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 import sqlalchemy as sa
 
-from monitor.core.atoms import content_id
-from monitor.core.blocks import Span
+from monitor.core.counts.cells import content_id
+from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import HOUR, Grain, pane_of, to_datetime
 from monitor.errors import StoreError
+from monitor.ports import Loss, Shard, ShardFlush
 from monitor.store.database import writing
-from monitor.store.schema import cell, exclusion, released, version
+from monitor.store.schema import cell, exclusion, released, resumption, version
 
 _NAMED_VERSIONS = 10  # as many as an error can name and still be read
 
@@ -174,3 +175,52 @@ def _require_version(connection: sa.Connection, text: str) -> None:
     more = len(known) - _NAMED_VERSIONS
     rest = f"; and {more} more" if more > 0 else ""
     raise StoreError(f"--version: no such version was counted; there are: {named}{rest}")
+
+
+def read_losses(connection: sa.Connection) -> tuple[Loss, ...]:
+    """Every gap, oldest first; a start that a person chose for a shard lost nothing."""
+    query = (
+        sa.select(resumption)
+        .where(resumption.c.from_offset.is_not(None))
+        .order_by(resumption.c.resumed_at, resumption.c.topic, resumption.c.part)
+    )
+    return tuple(
+        Loss(row.topic, row.lost_from, row.lost_until) for row in connection.execute(query)
+    )
+
+
+def open_losses(connection: sa.Connection, shards: Collection[Shard]) -> set[Shard]:
+    """Those of the shards that have read no event since they were moved over a gap."""
+    query = sa.select(resumption.c.topic, resumption.c.part).where(
+        resumption.c.lost_until.is_(None)
+    )
+    found = {Shard(row.topic, row.part) for row in connection.execute(query)}
+    return found & set(shards)
+
+
+def close_loss(connection: sa.Connection, flush: ShardFlush, now: int) -> bool:
+    """Store where event time goes on after a gap; False while the shard brings no event.
+
+    Not beyond the wall clock ``now``: one event of a far future would have all windows lack data.
+
+    For decisions it is the time of the first one. A label was lost before the first one after
+    it was given, so no decision that is newer than this can lack a label.
+    """
+    if flush.labels is not None:
+        times = flush.labels.labelled_at
+    elif flush.decisions is not None:
+        times = flush.decisions.ts
+    else:
+        return False
+    if not len(times):
+        return False
+    connection.execute(
+        sa.update(resumption)
+        .where(
+            resumption.c.topic == flush.shard.topic,
+            resumption.c.part == flush.shard.partition,
+            resumption.c.lost_until.is_(None),
+        )
+        .values(lost_until=min(int(times[0]), now))
+    )
+    return True

@@ -24,8 +24,8 @@ from sqlalchemy import (
     Text,
 )
 
-from monitor.core.cells import Counter
-from monitor.core.dominance import UNIT_COUNTS
+from monitor.core.counts.cells import Counter
+from monitor.core.privacy.dominance import UNIT_COUNTS
 
 metadata = MetaData()
 

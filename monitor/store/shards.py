@@ -220,3 +220,17 @@ def _refuse(shard: Shard, parked: str | None, before: int, offset: int, again: i
             f"{shard} stands at {before}: going on at {offset} would {what}, unless the topic was"
             " created again. If that is so, or meant, add --force"
         )
+
+
+def park(engine: sa.Engine, shard: Shard, epoch: int, reason: str) -> None:
+    """Keep why a shard is not read; a worker that was fenced out keeps nothing.
+
+    Raises:
+        StoreError: the database cannot be written.
+    """
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(ownership)
+            .where(is_shard(shard), ownership.c.epoch == epoch)
+            .values(parked=reason)
+        )

@@ -17,11 +17,11 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 import numpy as np  # noqa: E402
 from fleet_cells import MONDAY, Cells, Traffic, contract, limits  # noqa: E402
 
-from monitor.core.atoms import atom_text  # noqa: E402
-from monitor.core.coding import Attribute, Coding  # noqa: E402
 from monitor.core.contract import GroupBy  # noqa: E402
-from monitor.detection.advice import Advice  # noqa: E402
-from monitor.detection.fleet import Fleet  # noqa: E402
+from monitor.core.counts.cells import atom_text  # noqa: E402
+from monitor.core.counts.coding import Attribute, Coding  # noqa: E402
+from monitor.detection.advisory.advisors import Advice  # noqa: E402
+from monitor.detection.pages.fleet import Fleet  # noqa: E402
 
 A, B = 50, 33
 DAYS = 4

@@ -41,8 +41,8 @@ from fleet_worlds import HOURS, World  # noqa: E402
 from scipy.stats import poisson  # noqa: E402
 
 from monitor.core.contract import Metric  # noqa: E402
-from monitor.detection.streams import BUDGET_DAYS, Kind  # noqa: E402
-from monitor.detection.tickets import FALSE_DISCOVERIES  # noqa: E402
+from monitor.detection.pages.streams import BUDGET_DAYS, Kind  # noqa: E402
+from monitor.detection.pages.weekly_evidence import FALSE_DISCOVERIES  # noqa: E402
 
 SHIPPED = "slicewatch"
 LEVEL_AIM = 1.35

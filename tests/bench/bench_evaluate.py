@@ -22,10 +22,10 @@ from alerts.exporter import Exporter
 from alerts.service import ServiceMetrics
 from consumers.sources.memory_broker import MemoryBroker
 from consumers.sources.memory_source import MemorySource
-from monitor.commands import wiring
-from monitor.commands.clock import SystemClock
-from monitor.core.snapshot import Snapshot, decode
-from monitor.store.records import Records
+from monitor import composition
+from monitor.clock import SystemClock
+from monitor.core.publish.snapshot import Snapshot, decode
+from monitor.store.evaluator.records import Records
 from monitor.store.shards import read_statuses
 
 REFRESHES = 15
@@ -90,14 +90,14 @@ class Site:
         self._total = 2 * FRESH * (REFRESHES + 2) + PER_SLICE * grid.a * grid.b
         settings = settings_at(url, grid.settings(folder), STREAM__CLOCK="history")
         self.settings = settings
-        self._engine = wiring.open_store(settings, SystemClock())
+        self._engine = composition.open_store(settings, SystemClock())
         self._broker = MemoryBroker({"decisions": 1, "labels": 1})
         source = MemorySource(self._broker, ["decisions", "labels"], max_records=5_000)
-        self._ingest = wiring.build_ingest(
+        self._ingest = composition.build_ingest(
             settings, self._engine, source, ServiceMetrics(), SystemClock()
         )
         self._ingest.register()
-        self.evaluator = wiring.build_evaluator(settings, self._engine, SystemClock())
+        self.evaluator = composition.build_evaluator(settings, self._engine, SystemClock())
         self.commits: list[float] = []
         self._watch_commits()
 

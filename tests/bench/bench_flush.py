@@ -14,13 +14,13 @@ from statistics import median
 import numpy as np
 from common import START, Report, databases, timed
 
-from monitor.commands.clock import SystemClock
-from monitor.core.cells import Int64s, Route, Stratum
-from monitor.core.labels import LabelColumns
+from monitor.clock import SystemClock
+from monitor.core.counts.cells import Int64s, Route, Stratum
+from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import HOUR, MINUTE, to_micros
 from monitor.ports import Claim, DecisionColumns, Dictionary, Request, Shard, ShardFlush, Tallies
 from monitor.store import database as db
-from monitor.store.ingest import IngestStore
+from monitor.store.ingest.store import IngestStore
 
 ROWS = 20_000
 REPEATS = 9

@@ -31,16 +31,17 @@ from census import EXAMPLES as FILES
 from census import History
 from guarded import Guarded, census_world, demo_world, new_store, settings_for, slices_world
 
-from monitor.core import build, compared, rows
-from monitor.core.bands import Precision
-from monitor.core.pooling import MergeMap
-from monitor.core.snapshot import Period, Snapshot, WindowTable
+from monitor.core.privacy.bands import Precision
+from monitor.core.privacy.pooling import MergeMap
+from monitor.core.publish import metric_rows, rows
+from monitor.core.publish import tables as build
+from monitor.core.publish.snapshot import Period, Snapshot, WindowTable
 from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS
 from monitor.demo.settings import demo_settings
 from monitor.evaluate import evaluator
-from monitor.evaluate.gate import Gate
-from monitor.evaluate.publisher import Publisher
-from monitor.evaluate.release import Release
+from monitor.evaluate.blocks.release_blocks import Release
+from monitor.evaluate.blocks.units import Gate
+from monitor.evaluate.publish.publisher import Publisher
 from monitor.settings import Settings
 
 SEED = 7
@@ -266,7 +267,7 @@ GUARD: tuple[tuple[str, object, str], ...] = (
     (BLOCKS, evaluator, "let_go"),
     (POOLING, MergeMap, "apply"),
     (SUPPRESSION, build, "opened"),
-    *((SUPPRESSION, compared, name) for name in ("show", "show_gaps", "code_third_route")),
+    *((SUPPRESSION, metric_rows, name) for name in ("show", "show_gaps", "code_third_route")),
     (SUPPRESSION, rows, "show"),
 )
 """What the guard consists of, where it is called."""

@@ -32,8 +32,8 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
 
 from alerts.service import ServiceMetrics
-from monitor.commands import wiring
-from monitor.commands.clock import SystemClock
+from monitor import composition
+from monitor.clock import SystemClock
 from monitor.ports import RecordSource, Shard
 from monitor.store.shards import read_statuses
 
@@ -137,10 +137,10 @@ class Bench:
             STREAM__CLIENT=client,
             DEDUPE__WINDOW=window,
         )
-        engine = wiring.open_store(settings, SystemClock())
-        source, counted = wiring.kafka_source(settings), _Counted(load.events)
+        engine = composition.open_store(settings, SystemClock())
+        source, counted = composition.kafka_source(settings), _Counted(load.events)
         counted.watch(source)
-        ingest = wiring.build_ingest(
+        ingest = composition.build_ingest(
             settings, engine, source, ServiceMetrics(), SystemClock(), progress=counted.saw
         )
         counted.stop = ingest.stop

@@ -33,8 +33,8 @@ from fairlearn.metrics import (
 
 from alerts.service import ServiceMetrics
 from consumers.sources.file_source import FileSource
-from monitor.commands import wiring
-from monitor.commands.clock import SystemClock
+from monitor import composition
+from monitor.clock import SystemClock
 from monitor.store.shards import read_statuses
 
 GROUP_BYS = (["language"], ["channel"], ["language", "channel"])
@@ -46,12 +46,12 @@ def replay(events: Traffic, kind: str, made: Databases, folder: Path) -> tuple[f
     for name, messages in paths:
         (folder / name).write_bytes(b"\n".join(messages) + b"\n")
     settings = settings_at(made.new(kind))
-    engine = wiring.open_store(settings, SystemClock())
+    engine = composition.open_store(settings, SystemClock())
     source = FileSource([(name, folder / name) for name, _ in paths])
-    ingest = wiring.build_ingest(settings, engine, source, ServiceMetrics(), SystemClock())
+    ingest = composition.build_ingest(settings, engine, source, ServiceMetrics(), SystemClock())
     counting = timed(ingest.run)
     assert all(status.tallies.balance == 0 for status in read_statuses(engine))
-    evaluator = wiring.build_evaluator(settings, engine, SystemClock())
+    evaluator = composition.build_evaluator(settings, engine, SystemClock())
     evaluating = timed(evaluator.cycle)
     evaluator.release()
     engine.dispose()

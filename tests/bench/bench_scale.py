@@ -23,8 +23,8 @@ from common import QUICKSTART, Databases, Report, databases, settings_at, traffi
 from id_keys import WITH_KEY
 from kafka_broker import KafkaBroker, missing_tools
 
-from monitor.commands import wiring
-from monitor.commands.clock import SystemClock
+from monitor import composition
+from monitor.clock import SystemClock
 from monitor.store import database as db
 from monitor.store.shards import read_statuses
 
@@ -91,7 +91,7 @@ class Bench:
             "SLICEWATCH__STREAM__CLOCK": "history",
             "SLICEWATCH__SERVER__PORT": "0",
         }
-        wiring.open_store(settings_at(url), SystemClock()).dispose()
+        composition.open_store(settings_at(url), SystemClock()).dispose()
         engine = db.create_engine(url)
         with ExitStack() as stack:
             started = (Worker(self._folder, environment) for _ in range(workers))

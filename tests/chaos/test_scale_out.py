@@ -12,7 +12,7 @@ from chaos import LEASE_FENCED, LEASE_SECONDS, ChaosProcess, snapshot_lines
 from sites import Site, until
 
 from monitor.evaluate.evaluator import MAX_DELTAS
-from monitor.store.records import Records
+from monitor.store.evaluator.records import Records
 
 SHARDS = 12
 DATABASES = ["sqlite", "postgresql"]

@@ -19,15 +19,13 @@ from published_lesson import lesson as published
 
 from consumers.ingest import Ingest
 from monitor.cli import cli
-from monitor.commands.clock import SystemClock
-from monitor.core.snapshot import decode
+from monitor.clock import SystemClock
+from monitor.core.publish.snapshot import decode
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of, to_micros
 from monitor.errors import RetentionRefusedError, SlicewatchError
 from monitor.ports import Shard
-from monitor.store import clock_repair, retention
 from monitor.store import database as db
-from monitor.store.clock_repair import Poisoned
-from monitor.store.published_tables import write_published
+from monitor.store.evaluator.published_tables import write_published
 from monitor.store.schema import (
     cohort,
     counts,
@@ -39,6 +37,8 @@ from monitor.store.schema import (
     resumption,
     snapshot,
 )
+from monitor.store.upkeep import clock_repair, retention
+from monitor.store.upkeep.clock_repair import Poisoned
 
 NOW = datetime(2026, 6, 10, 15, 20, tzinfo=UTC)
 AT = to_micros(NOW)

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from monitor.core.atoms import content_id
-from monitor.core.cells import COUNTERS, Counter, Counts, Int64s
-from monitor.core.coding import Attribute, Coding, Eras
-from monitor.core.completeness import CohortState
 from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, content_id
+from monitor.core.counts.coding import Attribute, Coding, Eras
+from monitor.core.counts.completeness import CohortState
 from monitor.core.time import DAY, HOUR, Grain, pane_of
-from monitor.detection.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Kind, Stream
 from monitor.errors import StoreError
 from monitor.ports import Dictionary, PaneCounts
 from monitor.store import database as db
-from monitor.store import payload, recode, retention
+from monitor.store import deltas
 from monitor.store.codings import write_eras
-from monitor.store.counts import add_counts
-from monitor.store.detection import (
+from monitor.store.dictionary import write_dictionary
+from monitor.store.evaluator.counts import add_counts
+from monitor.store.evaluator.detection import (
     FROZEN,
     Crossing,
     DetectionChange,
@@ -37,9 +37,9 @@ from monitor.store.detection import (
     read_detection,
     write_detection,
 )
-from monitor.store.dictionary import write_dictionary
-from monitor.store.recode import drop_unlisted
 from monitor.store.schema import cohort, crossing, detector
+from monitor.store.upkeep import recode, retention
+from monitor.store.upkeep.recode import drop_unlisted
 
 HOUR0 = 480_000
 NOW = 17 * 365 * DAY
@@ -342,14 +342,14 @@ def test_what_retention_deletes_meanwhile_is_not_recoded(
     counts = site(engine, {"channel=fax": 1})
     hours = [HOUR0, HOUR0 + 1]
     write(engine, DetectionChange(cohorts=[FrozenCohort.of(h, counts, live=True) for h in hours]))
-    real = payload.decode
+    real = deltas.decode
     with db.writing(engine) as connection:
 
-        def decoded(body: bytes) -> payload.Payload:
+        def decoded(body: bytes) -> deltas.Payload:
             connection.execute(sa.delete(cohort).where(cohort.c.hour == HOUR0 + 1))
             return real(body)
 
-        monkeypatch.setattr(payload, "decode", decoded)
+        monkeypatch.setattr(deltas, "decode", decoded)
         recode._recode_cohorts(connection, {cell_of("channel=fax"): 5})
     monkeypatch.undo()
     (left,) = cohorts(engine)

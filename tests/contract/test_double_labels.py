@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from monitor.core.cells import Counter, Route, Stratum
-from monitor.core.labels import INITIAL, KIND_RANKS, RETRACTED, LabelColumns
+from monitor.core.counts.cells import Counter, Route, Stratum
+from monitor.core.counts.labels import INITIAL, KIND_RANKS, RETRACTED, LabelColumns
 from monitor.core.time import HOUR, MINUTE
 from monitor.ports import Claim, DecisionColumns, Dictionary, Request, Shard, ShardFlush, Tallies
 from monitor.store import database as db
-from monitor.store.deltas import summed
-from monitor.store.fold import EvaluatorStore
-from monitor.store.forget import forget
-from monitor.store.ingest import IngestStore
-from monitor.store.payload import Payload
+from monitor.store.deltas import Payload, summed
+from monitor.store.erasure import forget
+from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.ingest.store import IngestStore
 from monitor.store.schema import double_label, label_state, waiting_label
 
 D0, L0, L1 = Shard("decisions", 0), Shard("labels", 0), Shard("labels", 1)

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
-from monitor.core.atoms import content_id
-from monitor.core.blocks import Span
+from monitor.core.counts.cells import content_id
+from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import HOUR, MINUTE, Grain
 from monitor.errors import StoreError
 from monitor.store import database as db

@@ -20,12 +20,11 @@ from monitor.core.time import DAY, HOUR, to_micros
 from monitor.errors import OutdatedError, SlicewatchError, StoreError
 from monitor.ports import BEGINNING, IdKey, Shard, Tallies
 from monitor.store import database as db
-from monitor.store import retention
-from monitor.store.drop_key import drop_key
 from monitor.store.id_key_rules import KeyMark, ends, free_day
-from monitor.store.id_keys import IdKeys, read_marks
-from monitor.store.ingest import IngestStore, read_statuses
+from monitor.store.id_keys import IdKeys, drop_key, read_marks
+from monitor.store.ingest.store import IngestStore, read_statuses
 from monitor.store.schema import double_label, id_key, meta, metadata, ownership, pending
+from monitor.store.upkeep import retention
 
 D0, L0 = Shard("decisions", 0), Shard("labels", 0)
 TODAY = 20_000 * DAY  # 2024-10-04

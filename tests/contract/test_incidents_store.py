@@ -10,11 +10,11 @@ from fractions import Fraction
 import pytest
 import sqlalchemy as sa
 
-from monitor.core.annotations import IncidentKind, Outcome, Share, Stage
-from monitor.core.coding import Attribute, Coding, Eras
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.incidents import Act, Action, Incident, Stand, standing
-from monitor.core.snapshot import (
+from monitor.core.counts.coding import Attribute, Coding, Eras
+from monitor.core.publish.annotations import IncidentKind, Outcome, Share, Stage
+from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
+from monitor.core.publish.snapshot import (
     WITHHELD,
     ContractTable,
     PublishedValue,
@@ -27,23 +27,23 @@ from monitor.core.snapshot import (
     encode,
 )
 from monitor.core.time import DAY, HOUR
-from monitor.detection.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Kind, Stream
 from monitor.errors import FencedError, StoreError
 from monitor.store import database as db
-from monitor.store import retention
 from monitor.store.codings import write_eras
-from monitor.store.detection import Crossing, DetectionChange
-from monitor.store.fold import Cycle, EvaluatorStore
-from monitor.store.incident_acts import Acts, Closing, Said, acknowledge, close, read_acts
-from monitor.store.incidents import (
+from monitor.store.evaluator.detection import Crossing, DetectionChange
+from monitor.store.evaluator.incident_acts import Acts, Closing, Said, acknowledge, close, read_acts
+from monitor.store.evaluator.incidents import (
     IncidentChange,
     StoredIncidents,
     find_incident,
     read_incidents,
 )
-from monitor.store.recode import drop_unlisted
-from monitor.store.records import Records
+from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.schema import incident, incident_act, incident_crossing, incident_stream
+from monitor.store.upkeep import retention
+from monitor.store.upkeep.recode import drop_unlisted
 
 HOUR0 = 480_000
 T0 = HOUR0 * HOUR

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.store import database as db
-from monitor.store.last_settings import LastSettings
+from monitor.store.upkeep.last_settings import LastSettings
 
 MONTH, WEEK = {"stream.horizon": "30d"}, {"stream.horizon": "7d"}
 

@@ -9,8 +9,8 @@ from monitor.core.time import DAY
 from monitor.errors import FencedError
 from monitor.ports import Shard
 from monitor.store import database as db
-from monitor.store.fold import Cycle, EvaluatorStore
-from monitor.store.probe_sets import ProbeSetsChange, StoredProbeSet, read_probe_sets
+from monitor.store.evaluator.probe_sets import ProbeSetsChange, StoredProbeSet, read_probe_sets
+from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.schema import fold_cursor
 
 NOW = 1_700_000_000_000_000

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from monitor.core.cells import Route, Stratum
-from monitor.core.flips import Observed
-from monitor.core.probes import ProbeDecision
+from monitor.core.counts.cells import Route, Stratum
+from monitor.core.probes.decisions import ProbeDecision
+from monitor.core.probes.flips import Observed
 from monitor.core.time import HOUR, MINUTE
 from monitor.errors import FencedError
 from monitor.ports import (
@@ -24,8 +24,8 @@ from monitor.ports import (
     StoredDelta,
     Tallies,
 )
-from monitor.store.fold import EvaluatorStore
-from monitor.store.ingest import IngestStore
+from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.ingest.store import IngestStore
 
 SHARD = Shard("decisions", 0)
 T0 = 500_000 * HOUR

@@ -16,11 +16,11 @@ import sqlalchemy as sa
 from published_lesson import BOTH, T0, full, hidden, lesson
 
 from monitor.core.contract import Metric
-from monitor.core.snapshot import SliceRow, Snapshot, encode
+from monitor.core.publish.snapshot import SliceRow, Snapshot, encode
 from monitor.core.time import DAY, HOUR
 from monitor.store import database as db
-from monitor.store import published, published_tables
-from monitor.store.published_tables import delete_before, write_published
+from monitor.store.evaluator import published_tables, published_values
+from monitor.store.evaluator.published_tables import delete_before, write_published
 from monitor.store.schema import PUBLISHED, metadata, snapshot
 
 TODAY = date(2024, 10, 4)
@@ -262,7 +262,7 @@ def test_each_day_goes_in_a_transaction_of_its_own(engine: sa.Engine) -> None:
 
 def forget(engine: sa.Engine, *listed: tuple[str, str | None]) -> None:
     with db.writing(engine) as connection:
-        published.forget_published(connection, listed)
+        published_values.forget_published(connection, listed)
 
 
 def test_a_forgotten_attribute_goes_as_the_snapshot_loses_it(engine: sa.Engine) -> None:
@@ -292,7 +292,7 @@ def _same_as_the_snapshot(engine: sa.Engine, *listed: tuple[str, str | None]) ->
     assert found != before
     with db.reading(engine) as connection:
         body = connection.execute(sa.select(snapshot.c.body)).scalar_one()
-    publish(engine, published.decode(body))
+    publish(engine, published_values.decode(body))
     assert everything(engine) == found
 
 

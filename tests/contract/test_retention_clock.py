@@ -11,16 +11,16 @@ import msgspec
 import sqlalchemy as sa
 from published_lesson import BOTH, T0, lesson
 
-from monitor.core.blocks import blocks_kept
-from monitor.core.snapshot import encode
+from monitor.core.privacy.release_blocks import blocks_kept
+from monitor.core.publish.snapshot import encode
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of, to_micros
 from monitor.ports import BEGINNING, Shard, Tallies
 from monitor.store import database as db
-from monitor.store import retention
+from monitor.store.evaluator.published_tables import write_published
 from monitor.store.id_keys import STORE_KEY
-from monitor.store.published_tables import write_published
 from monitor.store.schema import metadata
 from monitor.store.shards import read_statuses
+from monitor.store.upkeep import retention
 
 HORIZON = 30 * DAY
 POLICY = retention.RetentionPolicy(

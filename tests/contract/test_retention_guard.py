@@ -13,9 +13,9 @@ from emptied import KINDS, emptied, made
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
 from monitor.errors import RetentionRefusedError
 from monitor.store import database as db
-from monitor.store import retention
-from monitor.store.retention_guard import Portion, portions
 from monitor.store.schema import metadata, pending
+from monitor.store.upkeep import retention
+from monitor.store.upkeep.retention_guard import Portion, portions
 
 HORIZON = 30 * DAY
 POLICY = retention.RetentionPolicy(

@@ -9,12 +9,12 @@ import pytest
 import sqlalchemy as sa
 from pipeline import ManualClock
 
-from consumers.pressure import Elsewhere
+from consumers.backpressure import Elsewhere
 from monitor.core.time import HOUR
 from monitor.errors import FencedError, OutdatedError, StoreError
 from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
 from monitor.store import database as db
-from monitor.store.ingest import IngestStore
+from monitor.store.ingest.store import IngestStore
 from monitor.store.retired import RetiredTopics, Topics
 from monitor.store.shards import read_behind, read_slowest, read_statuses, read_watermark
 

@@ -14,9 +14,9 @@ from monitor.core.blindness import MISSED, Blind
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, Grain, pane_of
 from monitor.ports import Shard
 from monitor.store import database as db
-from monitor.store.ingest import IngestStore
+from monitor.store.ingest.store import IngestStore
 from monitor.store.schema import counts, ownership
-from monitor.store.service_health import HealthPolicy, missed_since, read_blindness
+from monitor.store.upkeep.service_health import HealthPolicy, missed_since, read_blindness
 
 NOW = 3_000 * 168 * HOUR + 60 * HOUR
 """On the hour, and of no special one."""

@@ -15,11 +15,11 @@ import pytest
 from brokers import Broker
 
 from consumers.sources.file_source import FileSource
+from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_source import KafkaSource
-from consumers.sources.kafka_topics import KafkaConnection
+from consumers.sources.librdkafka_source import RdkafkaSource
 from consumers.sources.memory_broker import MemoryBroker
 from consumers.sources.memory_source import MemorySource
-from consumers.sources.rdkafka_source import RdkafkaSource
 from monitor.errors import DataLossError, SourceError
 from monitor.ports import Polled, Records, RecordSource, Shard, Start
 

@@ -20,10 +20,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from stored import sum_counts
 
-from monitor.core.cells import Counter, Route, Stratum
-from monitor.core.completeness import CohortState
-from monitor.core.labels import LabelColumns
-from monitor.core.snapshot import Snapshot, encode
+from monitor.core.counts.cells import Counter, Route, Stratum
+from monitor.core.counts.completeness import CohortState
+from monitor.core.counts.labels import LabelColumns
+from monitor.core.publish.snapshot import Snapshot, encode
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
 from monitor.errors import FencedError, StoreError
 from monitor.ports import (
@@ -38,16 +38,19 @@ from monitor.ports import (
     Tallies,
 )
 from monitor.store import database as db
-from monitor.store import ingest, join, published, recode, retention
 from monitor.store.codings import fence_all
-from monitor.store.detection import Crossing, DetectionChange, FrozenCohort
-from monitor.store.fold import Cycle, EvaluatorStore
-from monitor.store.forget import forget
-from monitor.store.ingest import IngestStore, read_statuses
-from monitor.store.records import Records
-from monitor.store.releases import ReleaseChange, StoredEdge, StoredMap
+from monitor.store.erasure import forget
+from monitor.store.evaluator import published_values
+from monitor.store.evaluator.detection import Crossing, DetectionChange, FrozenCohort
+from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.release_blocks import ReleaseChange, StoredEdge, StoredMap
+from monitor.store.evaluator.store import Cycle, EvaluatorStore
+from monitor.store.ingest import join
+from monitor.store.ingest import store as ingest
+from monitor.store.ingest.store import IngestStore, read_statuses
 from monitor.store.schema import metadata
 from monitor.store.shards import resume_from
+from monitor.store.upkeep import recode, retention
 
 D0, D1 = Shard("decisions", 0), Shard("decisions", 1)
 L0, L1 = Shard("labels", 0), Shard("labels", 1)
@@ -154,7 +157,7 @@ def fold(evaluator: EvaluatorStore, owner: str = "evaluator") -> int:
 
 
 def cycle_of(deltas: list[Any]) -> Cycle:
-    from monitor.core.cells import Counts
+    from monitor.core.counts.cells import Counts
 
     increments = [
         PaneCounts(int(Grain.HOUR), int(pane) // 12, Counts(cells[None], values[None]))
@@ -647,7 +650,7 @@ def test_a_crash_of_a_cycle_leaves_no_trace(
     engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore,
     monkeypatch: pytest.MonkeyPatch, name: str,
 ) -> None:  # fmt: skip
-    from monitor.store import fold as module
+    from monitor.store.evaluator import store as module
 
     store.flush([flush(begin(store, D0), 1, decisions=decisions([1]))], DICTIONARY)
     epoch = evaluator.acquire("a", 60_000_000)
@@ -711,7 +714,7 @@ def test_all_shards_are_locked_one_by_one_in_the_order_of_flushes(
 def test_what_retention_deletes_meanwhile_is_not_recoded(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, seen, nothing = published.decode, 0, encode(Snapshot(None, None, ()))
+    real, seen, nothing = published_values.decode, 0, encode(Snapshot(None, None, ()))
     with db.writing(engine) as connection:
         for number in (1, 2):
             _insert(connection, "delta", {**SHARD, "seq": number, "payload": b"x"})
@@ -723,8 +726,8 @@ def test_what_retention_deletes_meanwhile_is_not_recoded(
             connection.execute(sa.text("DELETE FROM snapshot"))
             return real(body)
 
-        monkeypatch.setattr(published, "decode", decoded)
-        published.forget_published(connection, [("channel", None)])
+        monkeypatch.setattr(published_values, "decode", decoded)
+        published_values.forget_published(connection, [("channel", None)])
         deltas = recode._payloads(connection)
         next(deltas)
         connection.execute(sa.text("DELETE FROM delta"))

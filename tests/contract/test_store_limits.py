@@ -10,9 +10,11 @@ import sqlalchemy as sa
 from monitor.core.time import DAY, HOUR
 from monitor.errors import FencedError
 from monitor.ports import Claim, DeadLetter, Dictionary, Shard, ShardFlush, Tallies
-from monitor.store import dead_letters, ingest, retention
-from monitor.store.ingest import IngestStore, read_statuses
-from monitor.store.records import Records
+from monitor.store.evaluator.records import Records
+from monitor.store.ingest import store as dead_letters
+from monitor.store.ingest import store as ingest
+from monitor.store.ingest.store import IngestStore, read_statuses
+from monitor.store.upkeep import retention
 
 SHARDS = D0, D1 = Shard("decisions", 0), Shard("decisions", 1)
 NOTHING = Dictionary({}, {}, {})

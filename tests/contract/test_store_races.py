@@ -19,17 +19,17 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from monitor.core.cells import Counter, Route, Stratum
-from monitor.core.labels import LabelColumns
+from monitor.core.counts.cells import Counter, Route, Stratum
+from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import HOUR, MINUTE
 from monitor.errors import FencedError, StoreError
 from monitor.ports import Claim, DecisionColumns, Dictionary, Request, Shard, ShardFlush, Tallies
 from monitor.store import database as db
-from monitor.store import ingest, join
-from monitor.store.deltas import summed
-from monitor.store.fold import EvaluatorStore
-from monitor.store.ingest import IngestStore
-from monitor.store.payload import Payload
+from monitor.store.deltas import Payload, summed
+from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.ingest import join
+from monitor.store.ingest import store as ingest
+from monitor.store.ingest.store import IngestStore
 
 T0 = 500_000 * HOUR
 CELL = 77

@@ -14,7 +14,7 @@ import pytest
 from pipeline import DECISIONS, LABELS, Pipeline, messages
 from sklearn.metrics import cohen_kappa_score
 
-from monitor.core.snapshot import SliceRow, WindowTable, decode
+from monitor.core.publish.snapshot import SliceRow, WindowTable, decode
 
 CHANNELS, VARIETIES = ("chat", "email"), ("formal", "conversational")
 DECIDED = 400

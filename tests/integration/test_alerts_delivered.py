@@ -15,10 +15,10 @@ from notified import Chain, chain, untold
 
 from alerts.rules import alerts
 from alerts.runbooks import runbook
-from monitor.core.annotations import IncidentKind, Share, Stage
 from monitor.core.contract import Metric, State
-from monitor.core.flips import Cause, Direction
-from monitor.core.snapshot import (
+from monitor.core.probes.flips import Cause, Direction
+from monitor.core.publish.annotations import IncidentKind, Share, Stage
+from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     PublishedValue,

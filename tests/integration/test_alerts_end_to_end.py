@@ -22,7 +22,7 @@ from running import Running
 
 from alerts.exposition import Renderer
 from alerts.notifications import BREACHES, GROUP_BY
-from monitor.core.snapshot import decode, numbered
+from monitor.core.publish.snapshot import decode, numbered
 from monitor.store.database import create_engine
 
 pytestmark = pytest.mark.slow

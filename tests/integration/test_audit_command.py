@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from monitor import cli
-from monitor.audit.digest import digest
+from monitor.audit.model import digest
 from monitor.audit.reading import read_results, read_set
 from monitor.audit.report import FLIP_SENTENCE, SYNTHETIC_SENTENCE
 from monitor.commands import audit

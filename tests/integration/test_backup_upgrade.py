@@ -32,11 +32,11 @@ from pipeline import (
 from postgres import PostgresServer
 from sites import Site, until
 
-from monitor.core.snapshot import decode
+from monitor.core.publish.snapshot import decode
 from monitor.core.time import Grain
 from monitor.ports import Shard
 from monitor.store import database
-from monitor.store.records import Records
+from monitor.store.evaluator.records import Records
 from monitor.store.shards import read_statuses
 
 SECONDS = 120

@@ -26,10 +26,10 @@ from fairlearn.metrics import (
 )
 from id_keys import WITH_KEY
 
-from monitor.core.bands import Precision
 from monitor.core.contract import Metric
-from monitor.core.estimates import as_labelled, estimate
-from monitor.core.rollup import roll_up
+from monitor.core.counts.rollup import roll_up
+from monitor.core.privacy.bands import Precision
+from monitor.core.rates.estimates import as_labelled, estimate
 from monitor.core.time import Grain
 from monitor.settings import load
 

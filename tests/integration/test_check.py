@@ -8,9 +8,9 @@ import pytest
 from brokers import Broker
 from click.testing import CliRunner, Result
 
+from monitor.clock import SystemClock
 from monitor.commands.check import command
-from monitor.commands.clock import SystemClock
-from monitor.commands.wiring import open_store
+from monitor.composition import open_store
 from monitor.errors import SlicewatchError
 from monitor.settings import load
 

@@ -17,14 +17,14 @@ from pipeline import DECISIONS, Pipeline
 from postgres import PostgresServer
 from psycopg import sql
 
-from consumers.lookout import REVIEW_SECONDS
-from monitor.commands.service import Parts, Service
-from monitor.core.snapshot import decode
+from consumers.reconcile import REVIEW_SECONDS
+from monitor.core.publish.snapshot import decode
 from monitor.core.time import SECOND
 from monitor.errors import StoreError
 from monitor.evaluate.evaluator import Evaluator
-from monitor.store import fold
-from monitor.store.fold import EvaluatorStore
+from monitor.service import Parts, Service
+from monitor.store.evaluator import store as fold
+from monitor.store.evaluator.store import EvaluatorStore
 
 
 class Past:

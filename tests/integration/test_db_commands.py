@@ -20,17 +20,17 @@ from pipeline import DECISIONS, ID_KEY, LABELS, Pipeline, messages, total
 from rich.console import Console
 
 from alerts.exposition import Renderer
+from monitor import composition
 from monitor.cli import cli
-from monitor.commands import wiring
-from monitor.commands.table import DATA_LOST, summary_table
-from monitor.core.snapshot import Snapshot, decode, encode
+from monitor.commands.snapshot_table import DATA_LOST, summary_table
+from monitor.core.publish.snapshot import Snapshot, decode, encode
 from monitor.core.time import to_micros
 from monitor.errors import FencedError, SlicewatchError, StoreError
 from monitor.ports import Shard, ShardFlush
 from monitor.store import database as db
-from monitor.store import ingest
-from monitor.store import status as status_module
-from monitor.store.forget import forget
+from monitor.store.erasure import forget
+from monitor.store.ingest import store as ingest
+from monitor.store.upkeep import status as status_module
 
 NOW = lesson.START
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -545,7 +545,7 @@ def test_a_flush_under_way_ends_before_anything_is_forgotten(
         label = [lesson.label(SECRET, NOW, True)]
         consumed = threads.submit(consume, pipeline, labels=label)
         assert flushing.wait(60)
-        (key,) = wiring.id_hasher(pipeline.settings, pipeline.engine).under_all(SECRET)
+        (key,) = composition.id_hasher(pipeline.settings, pipeline.engine).under_all(SECRET)
         forgotten = threads.submit(forget, pipeline.engine, key)
         try:
             until_one_waits(pipeline)

@@ -18,14 +18,14 @@ from click.testing import CliRunner, Result
 from pipeline import DECISIONS, SETTINGS, Pipeline, messages
 
 from monitor.cli import cli
-from monitor.core.blocks import Span
 from monitor.core.contract import Metric
-from monitor.core.snapshot import Snapshot, decode, encode
+from monitor.core.privacy.release_blocks import Span
+from monitor.core.publish.snapshot import Snapshot, decode, encode
 from monitor.core.time import HOUR, to_micros
 from monitor.errors import SlicewatchError
 from monitor.store import database as db
+from monitor.store.evaluator.published_tables import write_published
 from monitor.store.exclusions import excluded_spans
-from monitor.store.published_tables import write_published
 from monitor.store.schema import PUBLISHED
 
 START = lesson.START

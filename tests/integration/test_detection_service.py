@@ -15,16 +15,16 @@ from adversary.service import settings_text
 from adversary.worlds import DAY, HOUR, MINUTE, START, Shape, World, make_world
 from releasing import MARGIN, Releasing, instants, prompt
 
-from monitor.core.blocks import Span
 from monitor.core.contract import Metric
-from monitor.detection.advice import Advice
-from monitor.detection.changes import Change
-from monitor.detection.findings import Ledger, RateChange
-from monitor.detection.streams import Direction, Kind, Stream
+from monitor.core.privacy.release_blocks import Span
+from monitor.detection.advisory.advisors import Advice
+from monitor.detection.advisory.findings import Ledger, RateChange
+from monitor.detection.advisory.river_detectors import Change
+from monitor.detection.pages.streams import Direction, Kind, Stream
 from monitor.errors import StoreError
 from monitor.evaluate.dictionary import CellDictionary
+from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.exclusions import Declaration, add_exclusion
-from monitor.store.fold import Cycle, EvaluatorStore
 
 SHAPE = Shape(values=(3,), days=6, busy=200, audit=0, strays=0, late=0, skew=0.1, delay=0.3)
 BREACH = START + 2 * DAY

@@ -13,9 +13,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from releasing import MARGIN, Releasing, instants, prompt
 
 from alerts.exposition import Renderer
-from monitor.core.annotations import Share, Stage
 from monitor.core.contract import Metric
-from monitor.core.snapshot import GroupTable, ShownStage, SliceRow, Snapshot, WindowTable, decode
+from monitor.core.publish.annotations import Share, Stage
+from monitor.core.publish.snapshot import (
+    GroupTable,
+    ShownStage,
+    SliceRow,
+    Snapshot,
+    WindowTable,
+    decode,
+)
 
 DAYS, A_DAY = 3, 1_500
 FULLY = AUDIT_RATES.index(1.0)

@@ -14,7 +14,7 @@ from adversary.worlds import HOUR, SECOND, Shape, make_world
 from releasing import MARGIN, Kept, Releasing, instants
 
 from monitor.evaluate.evaluator import Evaluator
-from monitor.store import fold
+from monitor.store.evaluator import store as fold
 
 WORLD = make_world(4, Shape(values=(3, 2), days=1.7, busy=120, audit=1, strays=3, late=0.01))
 MOMENTS = instants(WORLD, 2 * HOUR, int(WORLD.at[-1]) // HOUR * HOUR + MARGIN)

@@ -27,12 +27,12 @@ from repaired import (
 )
 
 from alerts.exposition import Renderer
-from monitor.core.annotations import Annotation
 from monitor.core.contract import Metric, State
-from monitor.core.findings import CROSSED
-from monitor.core.snapshot import GroupTable, Noted, SliceRow, decode
+from monitor.core.publish.annotations import Annotation
+from monitor.core.publish.findings import CROSSED
+from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, decode
 from monitor.core.time import Grain, pane_start
-from monitor.detection.findings import Ledger, RateChange, VersionChange
+from monitor.detection.advisory.findings import Ledger, RateChange, VersionChange
 
 
 def row(table: GroupTable, text: str = WORSE) -> SliceRow:

@@ -20,9 +20,9 @@ import lesson
 import pytest
 from pipeline import DECISIONS, Pipeline, messages
 
-from consumers import sketch
+from consumers import cardinality
+from consumers.cardinality import STANDARD_ERROR
 from consumers.coder import MAX_STRAY_BYTES
-from consumers.sketch import STANDARD_ERROR
 from monitor.core.time import DAY, SECOND
 
 PROGRAM = Path(flood.__file__)
@@ -123,7 +123,7 @@ def test_how_many_distinct_values_there_were_is_told_in_a_band() -> None:
 def test_distinct_values_are_told_of_the_day_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sketch.secrets, "token_bytes", bytes)  # the same estimate in every run
+    monkeypatch.setattr(cardinality.secrets, "token_bytes", bytes)  # the same estimate in every run
 
     def send(*channels: str) -> None:
         events = [

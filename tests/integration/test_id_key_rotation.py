@@ -28,12 +28,12 @@ from pipeline import (
 )
 from signed_probes import signed
 
-from monitor.commands import wiring
+from monitor import composition
 from monitor.core.time import HOUR, to_micros
 from monitor.errors import OutdatedError, StoreError
-from monitor.store import retention
+from monitor.store.evaluator.records import Records
 from monitor.store.id_keys import read_marks
-from monitor.store.records import Records
+from monitor.store.upkeep import retention
 
 NEW_KEY = "another key for tests, from the day of the rotation on"
 DAY = date(2026, 6, 1)  # a midnight inside the histories, which begin two days before
@@ -70,7 +70,7 @@ class Site(Pipeline):
         for worker in [*self.workers]:
             self.kill(worker)
         self.settings = settings_with(self.folder, text, **self.overrides)
-        wiring.open_store(self.settings, self.clock).dispose()
+        composition.open_store(self.settings, self.clock).dispose()
 
     def consume(self, decisions: Sequence[Event], labels: Sequence[Event]) -> None:
         self.broker.produce(DECISIONS, messages(decisions))
@@ -81,7 +81,7 @@ class Site(Pipeline):
 
     def clean(self) -> None:
         slowest = Records(self.engine).slowest_event_time()
-        policy = wiring.retention_policy(self.settings)
+        policy = composition.retention_policy(self.settings)
         retention.apply(self.engine, policy, slowest, self.clock.now(), confirmed=True)
 
     def check(self, decisions: Sequence[Event], labels: Sequence[Event]) -> None:
@@ -216,12 +216,12 @@ def test_a_worker_with_older_settings_ends(tmp_path: Path, url: str | None) -> N
         site.consume(*first)
         older, old_settings = site.workers[0], site.settings
         site.settings = settings_with(site.folder, BOTH, **site.overrides)
-        wiring.open_store(site.settings, site.clock).dispose()
+        composition.open_store(site.settings, site.clock).dispose()
         site.broker.produce(DECISIONS, messages(tick(MIDNIGHT)[0]))
         with pytest.raises(OutdatedError, match="settings are older than the store's"):
             site.drain()
         with pytest.raises(OutdatedError, match='lacks the key "june"'):
-            wiring.open_store(old_settings, site.clock)
+            composition.open_store(old_settings, site.clock)
         site.kill(older)
         site.consume([], tick(MIDNIGHT)[1])
         both = [[*a, *b] for a, b in zip(first, tick(MIDNIGHT), strict=True)]

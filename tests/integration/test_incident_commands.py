@@ -18,10 +18,10 @@ from click.testing import CliRunner, Result
 from pipeline import SETTINGS, Pipeline
 
 from monitor.cli import cli
-from monitor.core.annotations import IncidentKind, Outcome, Share, Stage
 from monitor.core.contract import Metric
-from monitor.core.incidents import Act, Incident
-from monitor.core.snapshot import (
+from monitor.core.publish.annotations import IncidentKind, Outcome, Share, Stage
+from monitor.core.publish.incidents import Act, Incident
+from monitor.core.publish.snapshot import (
     WITHHELD,
     ContractTable,
     PublishedValue,
@@ -34,9 +34,9 @@ from monitor.core.snapshot import (
 from monitor.core.time import DAY, HOUR, to_micros
 from monitor.errors import SlicewatchError
 from monitor.store import database as db
-from monitor.store.fold import Cycle, EvaluatorStore
-from monitor.store.incident_acts import read_acts
-from monitor.store.incidents import IncidentChange
+from monitor.store.evaluator.incident_acts import read_acts
+from monitor.store.evaluator.incidents import IncidentChange
+from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.schema import incident
 
 T0 = to_micros(datetime(2026, 6, 1, 10, tzinfo=UTC))

@@ -11,10 +11,10 @@ from releasing import Releasing
 from repaired import MOMENTS, REPAIR, TPR, WORSE, alone_crossing, site
 
 from alerts.exposition import Renderer
-from monitor.core.annotations import IncidentKind, Outcome
 from monitor.core.contract import State
-from monitor.core.snapshot import ContractTable, ShownIncident, Snapshot, decode
-from monitor.store.incident_acts import Closing, Said, acknowledge, close
+from monitor.core.publish.annotations import IncidentKind, Outcome
+from monitor.core.publish.snapshot import ContractTable, ShownIncident, Snapshot, decode
+from monitor.store.evaluator.incident_acts import Closing, Said, acknowledge, close
 
 
 def snapshots(one: Releasing) -> list[Snapshot]:

@@ -17,10 +17,10 @@ import pytest
 from pipeline import DECISIONS, LABELS, Pipeline, total
 
 from consumers.ingest import Ingest
-from consumers.lookout import REVIEW_SECONDS, TOPICS_SECONDS
+from consumers.reconcile import REVIEW_SECONDS, TOPICS_SECONDS
 from monitor.errors import MissingTopicError, SourceError, StoreError
 from monitor.ports import Shard
-from monitor.store.ingest import IngestStore
+from monitor.store.ingest.store import IngestStore
 from monitor.store.shards import resume_from
 
 D0, D1, L0 = Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)

@@ -12,8 +12,8 @@ import pytest
 from kafka import KafkaProducer, TopicPartition
 from kafka_broker import KafkaBroker
 
+from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_source import KafkaSource
-from consumers.sources.kafka_topics import KafkaConnection
 from monitor.errors import DataLossError, SourceError
 from monitor.ports import Records, Shard, Start
 

@@ -17,13 +17,13 @@ from adversary.worlds import AUDIT_RATES, AUTO, BLOCKED, DAY, HOUR, REVIEW, STAR
 from releasing import MARGIN, Releasing, instants, prompt
 
 from alerts.exposition import Renderer
-from monitor.core.annotations import Fault
-from monitor.core.blocks import Span
-from monitor.core.cells import Route
-from monitor.core.snapshot import ContractTable, RequestsAtFault, decode
+from monitor.core.counts.cells import Route
+from monitor.core.privacy.release_blocks import Span
+from monitor.core.publish.annotations import Fault
+from monitor.core.publish.snapshot import ContractTable, RequestsAtFault, decode
 from monitor.errors import StoreError
+from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.exclusions import Declaration, add_exclusion
-from monitor.store.fold import Cycle, EvaluatorStore
 
 DAYS, A_DAY = 4, 4_800
 BROKEN = START + 2 * DAY + 6 * HOUR

@@ -30,29 +30,29 @@ from psycopg import sql
 from published_lesson import BOTH, lesson
 from sqlalchemy import Engine, select
 
-from monitor.core.annotations import IncidentKind, Outcome
-from monitor.core.blocks import Span
 from monitor.core.contract import Metric
-from monitor.core.incidents import Incident
-from monitor.core.snapshot import decode
+from monitor.core.privacy.release_blocks import Span
+from monitor.core.publish.annotations import IncidentKind, Outcome
+from monitor.core.publish.incidents import Incident
+from monitor.core.publish.snapshot import decode
 from monitor.core.time import DAY
 from monitor.ports import Shard
-from monitor.store import retention
 from monitor.store.database import create_engine, reading, writing
+from monitor.store.erasure import forget
+from monitor.store.evaluator.incident_acts import Closing, Said, acknowledge, close
+from monitor.store.evaluator.incidents import IncidentChange, read_standing, write_incidents
+from monitor.store.evaluator.published_tables import write_published
+from monitor.store.evaluator.records import Records
 from monitor.store.exclusions import (
     Declaration,
     add_exclusion,
     excluded_spans,
     lift_exclusion,
 )
-from monitor.store.forget import forget
-from monitor.store.incident_acts import Closing, Said, acknowledge, close
-from monitor.store.incidents import IncidentChange, read_standing, write_incidents
-from monitor.store.published_tables import write_published
-from monitor.store.records import Records
 from monitor.store.schema import PUBLISHED, pending
 from monitor.store.shards import resume_from
-from monitor.store.status import read_status
+from monitor.store.upkeep import retention
+from monitor.store.upkeep.status import read_status
 
 READABLE = {table.name for table in PUBLISHED}
 DENIED = psycopg.errors.InsufficientPrivilege

@@ -11,9 +11,9 @@ import pytest
 from pipeline import DECISIONS, LABELS, Pipeline, messages, total
 
 from consumers.ingest import Ingest
-from consumers.lookout import REVIEW_SECONDS
+from consumers.reconcile import REVIEW_SECONDS
 from monitor.ports import ConsumerState, Shard
-from monitor.store.parking import park
+from monitor.store.shards import park
 
 DECISION, LABEL = Shard(DECISIONS, 0), Shard(LABELS, 0)
 EVENTS = 600

@@ -20,9 +20,9 @@ from probing import EXAMPLES, KEY, SAID, ScriptedRouter, example_router, http
 from secured_kafka import SecuredKafka
 
 from consumers.events import Decision
-from consumers.probe_signing import is_signed
-from consumers.sources.kafka_topics import KafkaConnection
-from monitor.audit.digest import digest
+from consumers.probes import is_signed
+from consumers.sources.kafka_admin import KafkaConnection
+from monitor.audit.model import digest
 from monitor.audit.reading import read_set
 from monitor.core.time import to_micros
 from monitor.errors import SlicewatchError

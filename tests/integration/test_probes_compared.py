@@ -17,15 +17,15 @@ from pipeline import DECISIONS, SETTINGS, Pipeline, messages
 from postgres import PostgresServer
 from signed_probes import DIGEST, SET, signed
 
-from monitor.commands import wiring
-from monitor.core.flips import Direction
-from monitor.core.snapshot import ShownFlips, ShownProbeSet, decode
+from monitor import composition
+from monitor.core.probes.flips import Direction
+from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet, decode
 from monitor.core.time import to_micros
 from monitor.errors import StoreError
 from monitor.evaluate.evaluator import Evaluator
-from monitor.store import fold
-from monitor.store.fold import EvaluatorStore
-from monitor.store.probe_sets import StoredProbeSet
+from monitor.store.evaluator import store as fold
+from monitor.store.evaluator.probe_sets import StoredProbeSet
+from monitor.store.evaluator.store import EvaluatorStore
 
 PAIRS = 20
 TEXT = SETTINGS.replace("pairs = 4", f"pairs = {PAIRS}")
@@ -288,7 +288,7 @@ def test_another_content_under_the_same_name_begins_anew(
         pipeline.worker()
         alone(pipeline)
         (declared,) = pipeline.settings.probes.sets
-        other = wiring.declared_sets(pipeline.settings.probes)[0]
+        other = composition.declared_sets(pipeline.settings.probes)[0]
         other = replace(other, digest="0" * 64)
         evaluator = pipeline.evaluator()
         evaluator._policy = replace(evaluator._policy, probes=[other])

@@ -24,8 +24,8 @@ from alerts.routes import Health
 from alerts.servers import Servers
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
-from monitor.core.flips import Direction
-from monitor.core.snapshot import (
+from monitor.core.probes.flips import Direction
+from monitor.core.publish.snapshot import (
     CalibrationCell,
     ContractTable,
     GroupTable,

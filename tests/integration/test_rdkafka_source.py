@@ -19,11 +19,11 @@ from confluent_kafka import KafkaError, Message
 from kafka import KafkaProducer, TopicPartition
 from kafka_broker import KafkaBroker
 
+from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_source import KafkaSource
-from consumers.sources.kafka_topics import KafkaConnection
-from consumers.sources.rdkafka_client import security_settings
-from consumers.sources.rdkafka_source import RdkafkaSource
-from monitor.commands.wiring import kafka_source
+from consumers.sources.librdkafka_client import security_settings
+from consumers.sources.librdkafka_source import RdkafkaSource
+from monitor.composition import kafka_source
 from monitor.errors import DataLossError, SettingsError, SourceError
 from monitor.ports import Polled, Records, RecordSource, Shard, Start
 from monitor.settings import load
@@ -321,8 +321,8 @@ def test_an_old_high_water_is_not_taken_for_the_end(
 
 MEMBER = """
 import sys
-from consumers.sources.kafka_topics import KafkaConnection
-from consumers.sources.rdkafka_source import RdkafkaSource
+from consumers.sources.kafka_admin import KafkaConnection
+from consumers.sources.librdkafka_source import RdkafkaSource
 address, topic, session = sys.argv[1:]
 source = RdkafkaSource(KafkaConnection((address,)), [topic], topic, session_timeout=float(session))
 shards = []
@@ -535,7 +535,7 @@ def test_without_its_package_the_setting_is_refused_in_one_line(
 ) -> None:
     example = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
     settings = load(example, {"SLICEWATCH__STREAM__CLIENT": "librdkafka"})
-    monkeypatch.delitem(sys.modules, "consumers.sources.rdkafka_source")
+    monkeypatch.delitem(sys.modules, "consumers.sources.librdkafka_source")
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(SettingsError, match=r"^stream.client: .*slicewatch\[librdkafka\]"):
         kafka_source(settings)

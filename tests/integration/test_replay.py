@@ -42,16 +42,16 @@ from signed_probes import SET_TABLE
 from consumers import leaps
 from consumers.shard import ShardState
 from consumers.sources import file_source
-from monitor import cli
-from monitor.commands import replay, wiring
-from monitor.core.coding import Eras
+from monitor import cli, composition
+from monitor.commands import replay
 from monitor.core.contract import Metric
-from monitor.core.snapshot import Snapshot, WindowTable, decode
+from monitor.core.counts.coding import Eras
+from monitor.core.publish.snapshot import Snapshot, WindowTable, decode
 from monitor.core.time import HOUR, MINUTE, to_micros
 from monitor.errors import StoreError
 from monitor.ports import Claim, Dictionary, FlushResult, Records, Shard, ShardFlush, Tallies
 from monitor.settings import Settings, load
-from monitor.store.ingest import IngestStore
+from monitor.store.ingest.store import IngestStore
 
 # When a set was declared is what the evaluator first saw of it, not what the files say.
 WITHOUT_SETS = SETTINGS.replace(SET_TABLE, "")
@@ -531,8 +531,8 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
 def _added(pipeline: Pipeline, topic: str, batches: Sequence[Sequence[bytes | None]]) -> Any:
     """What a shard adds, and (number of the event, reason, field) of every dead letter."""
     eras = Eras.always(pipeline.settings.coding)
-    keys = wiring.id_keys(pipeline.settings)
-    codecs = wiring.build_codecs(pipeline.settings, pipeline.engine, eras, keys)
+    keys = composition.id_keys(pipeline.settings)
+    codecs = composition.build_codecs(pipeline.settings, pipeline.engine, eras, keys)
     claim = Claim(Shard(topic, 0), 1, 0, 0, None, None, Tallies())
     state = ShardState.of(claim, codecs, topic == DECISIONS, 0)
     offset, first = 0, [0]

@@ -24,7 +24,7 @@ from secured_kafka import CLIENT, SecuredKafka
 from signed_probes import WITH_KEY
 
 from monitor.commands.check import command as check
-from monitor.commands.wiring import kafka_source
+from monitor.composition import kafka_source
 from monitor.settings import load
 
 ROOT = Path(__file__).parents[2]

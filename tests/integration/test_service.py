@@ -9,12 +9,12 @@ import sqlalchemy as sa
 from pipeline import settings_with
 from running import Running
 
-from monitor.commands import wiring
-from monitor.commands.clock import SystemClock
-from monitor.commands.service import Parts, Service
+from monitor import composition
+from monitor.clock import SystemClock
+from monitor.service import Parts, Service
 from monitor.settings import load
 from monitor.store import database
-from monitor.store.records import Records
+from monitor.store.evaluator.records import Records
 from monitor.store.schema import dead_letter, lease
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
@@ -37,7 +37,7 @@ def test_a_stop_signal_ends_a_service_whose_evaluation_waits(
     environment = {"SLICEWATCH__STORE__URL": postgres_url}
     engine = database.create_engine(postgres_url)
     database.migrate(engine)
-    wiring.open_store(load(SETTINGS, environment), SystemClock()).dispose()
+    composition.open_store(load(SETTINGS, environment), SystemClock()).dispose()
     with database.writing(engine) as connection:
         connection.execute(sa.insert(lease).values(role="evaluator", epoch=0, until=0))
     engine.dispose()

@@ -11,11 +11,11 @@ import pytest
 import sqlalchemy as sa
 from pipeline import DECISIONS, LABELS, ManualClock, settings_with
 
-from monitor.commands.service import JUDGE_SECONDS, Parts, Service
 from monitor.core.time import DAY, HOUR
 from monitor.ports import Shard
+from monitor.service import JUDGE_SECONDS, Parts, Service
 from monitor.store import database
-from monitor.store.ingest import IngestStore
+from monitor.store.ingest.store import IngestStore
 from monitor.store.schema import snapshot
 
 SHARDS = [Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)]

@@ -33,14 +33,15 @@ from signed_probes import changed
 
 from consumers.ingest import Ingest
 from consumers.sources.memory_source import MemorySource
+from monitor import composition
 from monitor.cli import cli
-from monitor.commands import check, wiring
-from monitor.commands.service import Parts, Service
+from monitor.commands import check
 from monitor.core.contract import Metric, State
-from monitor.core.snapshot import GroupTable, Period, Snapshot, WindowTable, decode
+from monitor.core.publish.snapshot import GroupTable, Period, Snapshot, WindowTable, decode
 from monitor.core.time import HOUR, to_micros
 from monitor.errors import OutdatedError, SlicewatchError, StoreError
-from monitor.store import payload
+from monitor.service import Parts, Service
+from monitor.store import deltas
 from monitor.store.codings import lock_eras
 from monitor.store.schema import metadata
 
@@ -91,7 +92,7 @@ class Site(Pipeline):
     def change(self, text: str) -> None:
         """Start with other settings from now on."""
         self.settings = settings_with(self.folder, text, **self.overrides)
-        wiring.open_store(self.settings, self.clock).dispose()
+        composition.open_store(self.settings, self.clock).dispose()
 
     def produce(self, decisions: Sequence[Event], labels: Sequence[Event] = ()) -> None:
         self.broker.produce(DECISIONS, messages(decisions))
@@ -275,7 +276,7 @@ def test_workers_started_at_once_make_one_era(tmp_path: Path, url: str) -> None:
         def start() -> None:
             together.wait()
             try:
-                wiring.open_store(settings, site.clock).dispose()
+                composition.open_store(settings, site.clock).dispose()
             except SlicewatchError as error:
                 failures.append(error)
 
@@ -575,7 +576,7 @@ def everywhere(engine: sa.Engine) -> Iterator[tuple[str, bytes]]:
                 for column, value in row.items():
                     where = f"{table.name}.{column}"
                     if where == "delta.payload":
-                        yield where, repr(payload.decode(value)).encode()
+                        yield where, repr(deltas.decode(value)).encode()
                     elif isinstance(value, bytes):
                         yield where, value
                     else:

@@ -11,7 +11,7 @@ import lesson
 import pytest
 from pipeline import DECISIONS, Pipeline, total
 
-from consumers.lookout import REVIEW_SECONDS
+from consumers.reconcile import REVIEW_SECONDS
 
 
 def send(pipeline: Pipeline, channel: str, *keys: str) -> None:

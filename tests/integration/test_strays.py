@@ -11,7 +11,7 @@ import pytest
 from adversary.worlds import OTHER, START
 from guarded import Guarded, new_store, settings_for, slices_world
 
-from monitor.core.snapshot import GroupTable, Snapshot
+from monitor.core.publish.snapshot import GroupTable, Snapshot
 from monitor.core.time import DAY, HOUR
 
 DAYS = 10

@@ -17,9 +17,9 @@ from surface_rules import Page, broken, changed, read_page, rule_of
 
 from alerts.catalogue import CATALOGUE
 from consumers.sources.memory_source import MemoryBroker, MemorySource
-from monitor.commands.service import Service
 from monitor.core.surface_rules import Rule
 from monitor.ports import Shard
+from monitor.service import Service
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from running import Running, free_port
 from signed_probes import WITH_KEY
 
 from alerts import catalogue
-from monitor.core.snapshot import decode
+from monitor.core.publish.snapshot import decode
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 TOKENS = {"prometheus": "first-token-of-the-test", "grafana": "second-token-of-the-test"}

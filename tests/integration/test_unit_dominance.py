@@ -15,12 +15,12 @@ from histories import Event
 from pipeline import DECISIONS, SETTINGS, Pipeline, settings_with
 from signed_probes import signed
 
-from monitor.core.blocks import blocks_kept
-from monitor.core.snapshot import decode
+from monitor.core.privacy.release_blocks import blocks_kept
+from monitor.core.publish.snapshot import decode
 from monitor.core.time import DAY, HOUR, MINUTE, to_micros
-from monitor.store import retention
-from monitor.store.recode import drop_unlisted
 from monitor.store.schema import UNIT_COLUMNS
+from monitor.store.upkeep import retention
+from monitor.store.upkeep.recode import drop_unlisted
 
 START = datetime(2026, 6, 1, tzinfo=UTC)  # a Monday: no new merge maps within six days
 BEGINS, ENDS = 36, 44  # hours in which one customer has most of the chats

@@ -11,14 +11,13 @@ import lesson
 import pytest
 from pipeline import DECISIONS, LABELS, Pipeline
 
-from consumers.health import STUCK_SECONDS
+from consumers.health import SILENT_SECONDS, STUCK_SECONDS
 from consumers.ingest import Ingest
-from consumers.lookout import REVIEW_SECONDS
-from consumers.progress import SILENT_SECONDS
+from consumers.reconcile import REVIEW_SECONDS
 from monitor.core.time import HOUR
 from monitor.errors import SourceError, StoreError
 from monitor.ports import Shard, Start
-from monitor.store.parking import park
+from monitor.store.shards import park
 
 D0, D1, L0 = Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from monitor.core.cells import Int64s, Route, Stratum
-from monitor.core.completeness import MATURE, CohortState, mature
+from monitor.core.counts.cells import Int64s, Route, Stratum
+from monitor.core.counts.completeness import MATURE, CohortState, mature
 from monitor.core.intervals import Floats
 from monitor.core.time import DAY, HOUR
 from monitor.evaluate.cohorts import Cohorts

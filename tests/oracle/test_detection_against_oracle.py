@@ -18,26 +18,27 @@ from scipy.stats import chisquare
 
 from monitor.core.contract import Metric
 from monitor.core.intervals import Floats
-from monitor.detection.budget import Budget, crossed
-from monitor.detection.cohort import Layout, SliceCohort
-from monitor.detection.gaps import GapBets, GapPlan, _Bets
-from monitor.detection.levels import LevelBets
-from monitor.detection.likelihood import level_alternatives, log_likelihood_ratio
-from monitor.detection.mixture import SrMixture
-from monitor.detection.outcomes import Outcomes
-from monitor.detection.projection import (
+from monitor.detection.pages.bet_sizes import _MU, _NU, Stakes
+from monitor.detection.pages.budget import Budget, crossed
+from monitor.detection.pages.cohort import Layout, SliceCohort
+from monitor.detection.pages.gaps import GapBets, GapPlan, _Bets
+from monitor.detection.pages.levels import LevelBets
+from monitor.detection.pages.mixture import SrMixture
+from monitor.detection.pages.outcomes import Outcomes
+from monitor.detection.pages.projection import (
     PairCounts,
     PairLevel,
     gap_alternatives,
     gap_log_e,
+    level_alternatives,
+    log_likelihood_ratio,
     project,
     thin,
     trials,
 )
-from monitor.detection.ready import Forecast, ReadyRates
-from monitor.detection.stakes import _MU, _NU, Stakes
-from monitor.detection.streams import Direction, Kind, Stream
-from monitor.detection.tickets import WeekBets, ebh
+from monitor.detection.pages.ready import Forecast, ReadyRates
+from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.weekly_evidence import WeekBets, ebh
 
 SLOWLY = settings(deadline=None)
 

@@ -17,13 +17,13 @@ import detection_oracle as oracle
 import numpy as np
 import pytest
 
-from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import Contract, GroupBy, Limits, Metric, PrimaryMetric
-from monitor.detection.budget import Budget
-from monitor.detection.cohort import Layout, SliceCohort
-from monitor.detection.declared import all_streams
-from monitor.detection.group import GroupTests
-from monitor.detection.streams import Direction, Kind, Stream
+from monitor.core.counts.coding import Attribute, Coding
+from monitor.detection.pages.budget import Budget
+from monitor.detection.pages.cohort import Layout, SliceCohort
+from monitor.detection.pages.declared import all_streams
+from monitor.detection.pages.group import GroupTests
+from monitor.detection.pages.streams import Direction, Kind, Stream
 
 CODING = Coding((Attribute("channel", ("chat", "email")),), score_bands=(), audit_rates=(1.0, 0.25))
 LAYOUT = Layout.of((0, 1), CODING)

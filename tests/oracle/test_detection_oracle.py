@@ -59,7 +59,7 @@ from detection_oracle import (
 from detection_oracle import draw_cohort as draw
 
 from monitor.core.contract import Metric
-from monitor.detection.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Kind, Stream
 
 AUTO, REVIEW = Stratum(True, 0.9, 0.05), Stratum(False, 0.3, 1.0)
 SIXTH = [1 / 6] * 6

@@ -23,13 +23,13 @@ import pytest
 from scipy.special import expit
 from slice_tables import simulate
 
-from monitor.core.cells import Route
-from monitor.core.coding import Coding
 from monitor.core.contract import Metric
-from monitor.core.estimates import as_labelled, estimate
+from monitor.core.counts.cells import Route
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import SliceCounts
+from monitor.core.counts.strata import route_totals
 from monitor.core.intervals import Z95, wilson
-from monitor.core.rollup import SliceCounts
-from monitor.core.strata import route_totals
+from monitor.core.rates.estimates import as_labelled, estimate
 
 pytestmark = pytest.mark.slow
 

@@ -19,11 +19,11 @@ from scipy.stats import norm
 from slice_tables import counted, slice_counts
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
-from monitor.core.cells import Route, Stratum
-from monitor.core.coding import Coding
 from monitor.core.contract import Metric
-from monitor.core.estimates import estimate
+from monitor.core.counts.cells import Route, Stratum
+from monitor.core.counts.coding import Coding
 from monitor.core.intervals import mover, wilson
+from monitor.core.rates.estimates import estimate
 
 CODING = Coding((), audit_rates=(1.0, 0.5, 0.05))
 ROUTES = (Route.AUTO_SERVE, Route.HUMAN_REVIEW)

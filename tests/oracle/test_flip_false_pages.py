@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from monitor.core.cells import Route
-from monitor.core.flips import Direction, Observed
-from monitor.core.probe_pairs import DeclaredSet, ProbePairs
-from monitor.core.probes import ProbeDecision
+from monitor.core.counts.cells import Route
+from monitor.core.probes.decisions import ProbeDecision
+from monitor.core.probes.flips import Direction, Observed
+from monitor.core.probes.pairs import DeclaredSet, ProbePairs
 from monitor.core.time import DAY, SECOND
-from monitor.detection.flip_watch import FlipWatch
+from monitor.detection.probes.flip_rounds import FlipWatch
 
 SETS = 300
 PAIRS, RUNS, THRESHOLD = 40, 8, 0.70

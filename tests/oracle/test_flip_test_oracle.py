@@ -9,8 +9,8 @@ import flip_oracle as oracle
 import numpy as np
 import pytest
 
-from monitor.core.flips import Direction
-from monitor.detection.flip_test import FlipTest
+from monitor.core.probes.flips import Direction
+from monitor.detection.probes.flip_test import FlipTest
 
 HELD_BACK, SERVED = Direction.HELD_BACK, Direction.SERVED
 LONG = 18

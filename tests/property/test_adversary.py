@@ -10,10 +10,10 @@ from adversary.attack import Budget, Figures
 from adversary.campaign import HIDE, attack
 from adversary.worlds import HOUR, Shape, make_world, small_shape
 
-from monitor.core.bands import Precision
 from monitor.core.contract import Metric
-from monitor.core.estimates import RateColumns
-from monitor.core.suppression import code_third_route, show, shown_rates
+from monitor.core.privacy.bands import Precision
+from monitor.core.publish.suppression import code_third_route, show, shown_rates
+from monitor.core.rates.estimates import RateColumns
 
 WORLDS = 25
 QUICK = Budget(places=1, targets=2, cuts=14, cells=1_500, whole=0, pauses=1)

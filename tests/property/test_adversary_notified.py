@@ -12,7 +12,7 @@ from adversary.worlds import make_world, random_shape, small_shape
 from alerts import catalogue
 from alerts.exposition import Renderer
 from alerts.rules import rules
-from monitor.core.snapshot import numbered
+from monitor.core.publish.snapshot import numbered
 from monitor.settings import Settings
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from probe_rows import VERSIONS, ProbeRow, write_csv, write_json
 
-from monitor.audit.digest import digest
-from monitor.audit.model import ProbeSet
+from monitor.audit.model import ProbeSet, digest
 from monitor.audit.reading import read_results, read_set
 from monitor.audit.writing import write_rows, write_set
 

@@ -44,19 +44,19 @@ from postgres import PostgresServer
 from signed_probes import signed
 from stored import sum_counts
 
-from monitor.commands import wiring
-from monitor.core.cells import COUNTERS, Counts
-from monitor.core.rollup import CellIndex, roll_up
-from monitor.core.snapshot import decode
+from monitor import composition
+from monitor.core.counts.cells import COUNTERS, Counts
+from monitor.core.counts.rollup import CellIndex, roll_up
+from monitor.core.publish.snapshot import decode
 from monitor.core.time import DAY, HOUR, Grain
 from monitor.errors import StoreError
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.ports import Dictionary, FlushResult, Request, Shard, ShardFlush
-from monitor.store import retention
 from monitor.store.database import create_engine
-from monitor.store.fold import EvaluatorStore
-from monitor.store.ingest import IngestStore
-from monitor.store.records import Records
+from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.ingest.store import IngestStore
+from monitor.store.upkeep import retention
 
 RULES = oracle.Rules(attributes_in(), ID_KEY.encode())
 SEEDS = st.integers(0, 2**32 - 1)
@@ -434,7 +434,7 @@ def _fresh_bytes(pipeline: Pipeline, path: Path) -> bytes | None:
         to.commit()
     engine = create_engine(f"sqlite:///{copy}")
     try:
-        assert wiring.build_evaluator(pipeline.settings, engine, pipeline.clock).cycle()
+        assert composition.build_evaluator(pipeline.settings, engine, pipeline.clock).cycle()
         newest = Records(engine).newest_snapshot(0)
     finally:
         engine.dispose()
@@ -611,4 +611,4 @@ def test_a_stream_that_really_goes_on_elsewhere_loses_nothing() -> None:
 
 
 def test_workers_do_not_share_a_name() -> None:
-    assert wiring.owner_name() != wiring.owner_name()
+    assert composition.owner_name() != composition.owner_name()

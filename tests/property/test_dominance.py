@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.core.blocks import Tally
-from monitor.core.cells import COUNTERS
-from monitor.core.dominance import UNIT_COUNTS, UnitCounts, UnitTally, shared_rows
+from monitor.core.counts.cells import COUNTERS
+from monitor.core.privacy.dominance import UNIT_COUNTS, UnitCounts, UnitTally, shared_rows
+from monitor.core.privacy.release_blocks import Tally
 from monitor.core.time import DAY, HOUR
-from monitor.store.deltas import summed
-from monitor.store.payload import Payload, decode, encode
+from monitor.store.deltas import Payload, decode, encode, summed
 
 K = 11
 Decision = tuple[int, int, int]

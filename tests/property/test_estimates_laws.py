@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slice_tables import blocked
 
-from monitor.core.cells import COUNTERS, Counter, Route, Stratum
-from monitor.core.coding import Coding
-from monitor.core.completeness import completeness
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.estimates import RateColumns, as_labelled, calibration, estimate
-from monitor.core.gaps import gap, references
+from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.completeness import completeness
+from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import wilson
-from monitor.core.rollup import SliceCounts
+from monitor.core.rates.estimates import RateColumns, as_labelled, calibration, estimate
+from monitor.core.rates.gaps import gap, references
 
 CODING = Coding((), audit_rates=(1.0, 0.5, 0.05))
 LABELLED = (Metric.TPR, Metric.FPR, Metric.READY)

@@ -30,12 +30,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pipeline import DECISIONS, LABELS, Counted, Pipeline, messages, only_kept
 
-from monitor.commands import wiring
+from monitor import composition
 from monitor.core.time import HOUR, MINUTE
 from monitor.ports import Shard, ShardStatus
-from monitor.store import retention
-from monitor.store.fold import EvaluatorStore
-from monitor.store.records import Records
+from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.upkeep import retention
 
 Event = dict[str, Any]
 Sent = tuple[bytes | None, int]
@@ -274,7 +274,7 @@ def _outcome(pipeline: Pipeline, hostile: Shard, prune_at: int | None) -> Outcom
     watermark = EvaluatorStore(engine, DECISIONS).watermark()
     slowest = Records(engine).slowest_event_time()
     statuses = {s.shard: s for s in pipeline.statuses() if s.shard != hostile}
-    policy = wiring.retention_policy(pipeline.settings)
+    policy = composition.retention_policy(pipeline.settings)
     retention.apply(engine, policy, prune_at or slowest, wall, confirmed=True)
     return Outcome(counts, statuses, watermark, slowest, wall, _kept(engine))
 

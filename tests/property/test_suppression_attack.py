@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from monitor.core.atoms import parse_atom
-from monitor.core.bands import Precision, edges
-from monitor.core.cells import Route, Stratum
 from monitor.core.contract import GroupBy, Metric
-from monitor.core.snapshot import GroupTable, ShownRate, SliceRow
+from monitor.core.counts.cells import Route, Stratum, parse_atom
+from monitor.core.privacy.bands import Precision, edges
+from monitor.core.publish.snapshot import GroupTable, ShownRate, SliceRow
 
 K = 11
 REGIONS = ("north", "south")

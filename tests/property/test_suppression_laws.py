@@ -11,13 +11,12 @@ from cubes import CODING, Cell, build_contract, contract, slices, table, window
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.core.atoms import parse_atom
-from monitor.core.bands import Precision, edges
-from monitor.core.cells import Counts, Route, Stratum
 from monitor.core.contract import GroupBy, Metric, State
-from monitor.core.estimates import estimate
-from monitor.core.rollup import SliceCounts
-from monitor.core.snapshot import ContractTable, SliceRow, Snapshot, WindowTable, encode
+from monitor.core.counts.cells import Counts, Route, Stratum, parse_atom
+from monitor.core.counts.rollup import SliceCounts
+from monitor.core.privacy.bands import Precision, edges
+from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable, encode
+from monitor.core.rates.estimates import estimate
 
 K = 11
 CHANNELS, REGIONS = ("chat", "email", "post"), ("north", "south")

@@ -36,19 +36,19 @@ from pipeline import (
     total,
 )
 
+from consumers.dead_letters import PoisonWatch
 from consumers.ingest import Ingest
-from consumers.poison import PoisonWatch
 from consumers.sources.memory_broker import Log
-from monitor.core.cells import Int64s, Route, Stratum
-from monitor.core.snapshot import Snapshot, decode
+from monitor.core.counts.cells import Int64s, Route, Stratum
+from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of, pane_start, to_micros
 from monitor.errors import PoisonedStreamError, StoreError
 from monitor.evaluate import evaluator as evaluator_module
 from monitor.evaluate.cohorts import Cohorts
 from monitor.ports import Shard, Tallies
-from monitor.store.fold import EvaluatorStore
-from monitor.store.ingest import IngestStore
-from monitor.store.records import Records
+from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.ingest.store import IngestStore
 
 RULES = oracle.Rules(attributes_in(), ID_KEY.encode())
 MIDNIGHT = lesson.START.replace(hour=0, minute=0)

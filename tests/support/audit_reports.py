@@ -30,8 +30,8 @@ from monitor.audit.report import (
     WhatIfLine,
 )
 from monitor.core.contract import Metric, Verdict
-from monitor.core.flips import Cause, Direction, FlipStage
-from monitor.core.snapshot import ShownRate
+from monitor.core.probes.flips import Cause, Direction, FlipStage
+from monitor.core.publish.snapshot import ShownRate
 
 VARIETY = "language_variety"
 FORMAL, CONVERSATIONAL = f"{VARIETY}=formal", f"{VARIETY}=conversational"

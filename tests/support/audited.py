@@ -10,8 +10,7 @@ from fractions import Fraction
 import numpy as np
 from matched import VARIETY, VERSIONS, row, seen, ten_pairs
 
-from monitor.audit.digest import digest
-from monitor.audit.model import Pair, ProbeSet, Results, Row, Versions
+from monitor.audit.model import Pair, ProbeSet, Results, Row, Versions, digest
 from monitor.audit.report import Requirement
 from monitor.audit.sign_off import Signature, SignOff
 from monitor.core.contract import Contract

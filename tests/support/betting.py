@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 
 from monitor.core.intervals import Floats
-from monitor.detection.cohort import Layout, SliceCohort
-from monitor.detection.outcomes import Outcome, Outcomes
-from monitor.detection.ready import Forecast
+from monitor.detection.pages.cohort import Layout, SliceCohort
+from monitor.detection.pages.outcomes import Outcome, Outcomes
+from monitor.detection.pages.ready import Forecast
 
 LAYOUT = Layout((0, 4), np.array([1.0, 0.25]), 1)
 """human_review is labelled completely, auto_serve at a quarter."""

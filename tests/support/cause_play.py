@@ -9,19 +9,18 @@ from math import log, sqrt
 
 from cause_worlds import HOURS, START, CauseWorld, Fault
 
-from monitor.core.annotations import Stage
-from monitor.core.atoms import parse_atom
-from monitor.core.cells import Counts, merge
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.estimates import estimate
-from monitor.core.gaps import gap, references
-from monitor.core.rollup import SliceCounts, roll_up
-from monitor.detection.budget import Budget
-from monitor.detection.declared import all_streams
-from monitor.detection.explain import Explanation, explain
-from monitor.detection.fleet import Fleet
-from monitor.detection.stages import Passage, diverging_stages, ready_counts, stage_counts
-from monitor.detection.streams import BUDGET_DAYS, Direction, Stream
+from monitor.core.counts.cells import Counts, merge, parse_atom
+from monitor.core.counts.rollup import SliceCounts, roll_up
+from monitor.core.publish.annotations import Stage
+from monitor.core.rates.estimates import estimate
+from monitor.core.rates.gaps import gap, references
+from monitor.detection.diagnosis.explain import Explanation, explain
+from monitor.detection.diagnosis.stages import Passage, diverging_stages, ready_counts, stage_counts
+from monitor.detection.pages.budget import Budget
+from monitor.detection.pages.declared import all_streams
+from monitor.detection.pages.fleet import Fleet
+from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream
 
 QUARTER = HOURS // 4
 

@@ -17,12 +17,21 @@ from statistics import NormalDist
 import numpy as np
 from fleet_cells import contract, limits
 
-from monitor.core.atoms import atom_text, content_id, parse_atom
-from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum
-from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.counts.cells import (
+    COUNTERS,
+    Counter,
+    Counts,
+    Int64s,
+    Route,
+    Stratum,
+    atom_text,
+    content_id,
+    parse_atom,
+)
+from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.counts.rollup import CellIndex
 from monitor.core.intervals import Floats
-from monitor.core.rollup import CellIndex
 
 HOURS = 24
 START = 20_605 * HOURS

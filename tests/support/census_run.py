@@ -20,12 +20,12 @@ from id_keys import WITH_KEY
 from running import Running, Series
 from stored import sum_counts
 
-from monitor.core.cells import COUNTERS, Counter, Counts, Route, decode_strata
-from monitor.core.rollup import CellIndex
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, Route, decode_strata
+from monitor.core.counts.rollup import CellIndex
 from monitor.core.time import Grain
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.store import database
-from monitor.store.fold import EvaluatorStore
+from monitor.store.evaluator.store import EvaluatorStore
 
 SETTINGS = EXAMPLES / "census.toml"
 DECISION_SHARDS, LABEL_SHARDS = 4, 2

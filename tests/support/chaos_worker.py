@@ -35,8 +35,8 @@ import sqlalchemy as sa
 from stepped_clock import SteppedClock
 
 from monitor.cli import main
-from monitor.store.fold import EvaluatorStore
-from monitor.store.ingest import IngestStore
+from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.ingest.store import IngestStore
 
 CRASHED = 137
 INGEST_POINTS = (

@@ -8,14 +8,21 @@ from fractions import Fraction
 
 import numpy as np
 
-from monitor.core.atoms import atom_text, content_id
-from monitor.core.build import BlockCounts, Builder, Dates
-from monitor.core.cells import COUNTERS, Counter, Counts, Route, Stratum
-from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import Contract, GroupBy, Limits, PrimaryMetric
-from monitor.core.pooling import MergeMap, merge_map
-from monitor.core.rollup import CellIndex, SliceCounts, roll_up
-from monitor.core.snapshot import ContractTable, Period
+from monitor.core.counts.cells import (
+    COUNTERS,
+    Counter,
+    Counts,
+    Route,
+    Stratum,
+    atom_text,
+    content_id,
+)
+from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.counts.rollup import CellIndex, SliceCounts, roll_up
+from monitor.core.privacy.pooling import MergeMap, merge_map
+from monitor.core.publish.snapshot import ContractTable, Period
+from monitor.core.publish.tables import BlockCounts, Builder, Dates
 from monitor.core.time import WINDOWS, WindowKind
 
 # No declared values: the rows of a table are those that were seen.

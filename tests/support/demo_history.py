@@ -5,12 +5,21 @@ from __future__ import annotations
 import numpy as np
 from cubes import WindowCounts, build_contract
 
-from monitor.core.atoms import atom_text, content_id
-from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum, merge
-from monitor.core.completeness import by_stratum, mature
-from monitor.core.labels import READY, UNDECIDABLE
-from monitor.core.rollup import CellIndex, roll_up
-from monitor.core.snapshot import Snapshot
+from monitor.core.counts.cells import (
+    COUNTERS,
+    Counter,
+    Counts,
+    Int64s,
+    Route,
+    Stratum,
+    atom_text,
+    content_id,
+    merge,
+)
+from monitor.core.counts.completeness import by_stratum, mature
+from monitor.core.counts.labels import READY, UNDECIDABLE
+from monitor.core.counts.rollup import CellIndex, roll_up
+from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import HOUR, WINDOWS
 from monitor.demo.reviewers import Labels
 from monitor.demo.router import ATTRIBUTES, AUDIT_RATE, Decisions

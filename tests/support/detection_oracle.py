@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from monitor.core.contract import Metric
-from monitor.detection.streams import Kind, Stream
+from monitor.detection.pages.streams import Kind, Stream
 
 Number = Fraction | float
 

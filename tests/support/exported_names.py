@@ -17,9 +17,9 @@ from alerts.catalogue import CATALOGUE
 from monitor.audit.report import AuditReport
 from monitor.commands.incident.report import IncidentReport
 from monitor.commands.probe.report import ProbeStatus
-from monitor.core.snapshot import Snapshot
+from monitor.core.publish.snapshot import Snapshot
 from monitor.store.schema import PUBLISHED
-from monitor.store.status_report import StoreStatus
+from monitor.store.upkeep.status_report import StoreStatus
 
 PACKAGES = [Path(*package.__path__) for package in (monitor, consumers, alerts)]
 """Where they are imported from: the tree, or an installed wheel."""

@@ -9,11 +9,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.atoms import content_id
-from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum
-from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import Contract, GroupBy, Limits, PrimaryMetric
-from monitor.core.rollup import CellIndex
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum, content_id
+from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.counts.rollup import CellIndex
 
 AUDITS = (1.0, 0.2, 0.05, 0.02)
 """All of human_review is labelled, and of auto_serve the part that the traffic names."""

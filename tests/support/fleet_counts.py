@@ -9,14 +9,13 @@ from functools import cached_property
 import numpy as np
 from fleet_worlds import CONTRACT, GAP, GROUP_BY, World
 
-from monitor.core.atoms import content_id
-from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum
-from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, Metric, PrimaryMetric
-from monitor.core.rollup import CellIndex
-from monitor.core.strata import REVIEWED_ROUTES
-from monitor.detection.cohort import SliceCohort
-from monitor.detection.streams import Kind
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum, content_id
+from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.counts.strata import REVIEWED_ROUTES
+from monitor.detection.pages.cohort import SliceCohort
+from monitor.detection.pages.streams import Kind
 
 
 def coding(world: World) -> Coding:

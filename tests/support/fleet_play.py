@@ -9,7 +9,7 @@ import numpy as np
 from fleet_rivals import Page, Rival, outcomes
 from fleet_worlds import HOURS, Watch, World, WorldCohort
 
-from monitor.core.cells import Int64s
+from monitor.core.counts.cells import Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from fleet_worlds import HOURS, Watch, World, WorldCohort, harm_limit
 
-from monitor.core.cells import Int64s, Route
 from monitor.core.contract import Metric
-from monitor.core.gaps import HARMED_BY_LESS, Bools
+from monitor.core.counts.cells import Int64s, Route
 from monitor.core.intervals import Z95, Floats, divide, mover, wilson
-from monitor.core.trials import Trials, served_share
-from monitor.detection.cohort import SliceCohort
-from monitor.detection.streams import BUDGET_DAYS, Direction, Kind
+from monitor.core.rates.estimates import Trials, served_share
+from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
+from monitor.detection.pages.cohort import SliceCohort
+from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Kind
 
 WEEK = 7 * HOURS
 

@@ -11,12 +11,12 @@ from fleet_counts import Cells, coding, contract
 from fleet_rivals import Page
 from fleet_worlds import GROUP_BY, HOURS, World, WorldCohort
 
-from monitor.core.cells import Counts, merge
-from monitor.core.rollup import SliceCounts, roll_up
+from monitor.core.counts.cells import Counts, merge
+from monitor.core.counts.rollup import SliceCounts, roll_up
 from monitor.core.time import Grain, pane_of, to_micros
-from monitor.detection.fleet import Fleet
-from monitor.detection.resolve import resolved
-from monitor.detection.streams import Stream
+from monitor.detection.pages.budget import resolved
+from monitor.detection.pages.fleet import Fleet
+from monitor.detection.pages.streams import Stream
 
 FIRST_HOUR = pane_of(to_micros(datetime(2026, 6, 1, tzinfo=UTC)), Grain.HOUR)
 """A Monday: seven days of a world are one weekly list."""
@@ -25,7 +25,7 @@ WINDOW = 7 * HOURS
 
 
 class ShippedFleet:
-    """What :class:`~monitor.detection.fleet.Fleet` pages and lists."""
+    """What :class:`~monitor.detection.pages.fleet.Fleet` pages and lists."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -13,12 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from monitor.core.cells import Int64s
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.gaps import HARMED_BY_LESS, Bools
+from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
-from monitor.detection.cohort import Layout, SliceCohort
-from monitor.detection.streams import Direction, Kind, Stream
+from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
+from monitor.detection.pages.cohort import Layout, SliceCohort
+from monitor.detection.pages.streams import Direction, Kind, Stream
 
 HOURS = 24
 CONTRACT, GROUP_BY = "bench", "slice"

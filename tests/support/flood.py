@@ -22,8 +22,8 @@ from pipeline import SETTINGS, ManualClock, settings_with
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from consumers.sources.memory_source import MemoryBroker, MemorySource
-from monitor.commands.service import Service
 from monitor.ports import Shard, ShardStatus
+from monitor.service import Service
 from monitor.store.shards import read_statuses
 
 DECISIONS = Shard("decisions", 0)

@@ -20,21 +20,19 @@ from hypothesis import strategies as st
 from pipeline import DECISIONS, LABELS, Pipeline
 
 from consumers import coder as coder_module
-from consumers.clocks import FIRST_DAY, FUTURE, TOO_EARLY, TOO_OLD, ClockPolicy, ShardClock
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import MAX_NESTED_BYTES, Coder
+from consumers.dead_letters import REASONS, IdHasher, Letters
+from consumers.event_time import FIRST_DAY, FUTURE, TOO_EARLY, TOO_OLD, ClockPolicy, ShardClock
 from consumers.events import MAX_EVENTS_PER_MESSAGE, Decision, FastDecision, Label
-from consumers.letters import REASONS, IdHasher, Letters
-from consumers.probe_signing import is_signed
-from consumers.probes import ProbePolicy
+from consumers.probes import ProbePolicy, is_signed
 from consumers.shard import Codecs, ShardState
-from monitor.core.atoms import OTHER, content_id
-from monitor.core.cells import Route, Stratum
-from monitor.core.coding import Attribute, Coding, Eras
+from monitor.core.counts.cells import OTHER, Route, Stratum, content_id
+from monitor.core.counts.coding import Attribute, Coding, Eras
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.ports import Claim, DeadLetter, Records, Shard, Tallies
-from monitor.store import payload
-from monitor.store.ingest import decision_payload
+from monitor.store import deltas
+from monitor.store.ingest.store import decision_payload
 
 CODING = Coding((Attribute(NAME, CHANNELS),), score_bands=(0.7, 0.9), audit_rates=(1.0, 0.5))
 HASHER = IdHasher.of(b"key")
@@ -296,7 +294,7 @@ def _check_totals(state: ShardState, topic: str, messages: int) -> None:
     if flush.decisions is None:
         return
     body = decision_payload(flush.decisions, flush.probes)
-    again = payload.decode(payload.encode(body))
+    again = deltas.decode(deltas.encode(body))
     assert again.probes == tuple(flush.probes)
     assert again.values.sum() == body.values.sum()
     assert int(again.values[:, 0].sum()) == totals.counted

@@ -17,16 +17,16 @@ import pandas as pd
 from adversary.service import Feed, StillClock
 from adversary.worlds import AUTO, BLOCKED, OTHER, REVIEW, START, Ints, Shape, World
 
-from monitor.commands import wiring
-from monitor.core.labels import UNDECIDABLE
-from monitor.core.snapshot import Snapshot, decode
+from monitor import composition
+from monitor.core.counts.labels import UNDECIDABLE
+from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import DAY, HOUR, SECOND
 from monitor.demo.reviewers import Labels
 from monitor.demo.router import ATTRIBUTES, AUDIT_RATE, Decisions
 from monitor.demo.world import Synthetic
 from monitor.settings import Settings, load
 from monitor.store.database import create_engine, migrate
-from monitor.store.records import Records
+from monitor.store.evaluator.records import Records
 
 LATENESS = 60 * SECOND  # what the feed keeps the watermark behind what it has read
 SHARES = {AUTO: 0.60, REVIEW: 0.35, BLOCKED: 0.05}
@@ -84,12 +84,12 @@ class Guarded:
     """A store, and the evaluator that releases what is counted in it."""
 
     def __init__(self, world: World, settings: Settings) -> None:
-        self._engine = wiring.open_store(settings, StillClock())
+        self._engine = composition.open_store(settings, StillClock())
         self._world = world
         self._feed = Feed(world, self._engine)
         self._seen = 0
         self._newest: Snapshot | None = None
-        self.evaluator = wiring.build_evaluator(settings, self._engine, StillClock())
+        self.evaluator = composition.build_evaluator(settings, self._engine, StillClock())
 
     def feed(self, now: int) -> None:
         """Count all that is read by the time at which the watermark is ``now``."""

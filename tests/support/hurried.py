@@ -13,7 +13,7 @@ from types import TracebackType
 
 from running import WAIT_SECONDS, free_port
 
-from monitor.commands.service import Parts, Service
+from monitor.service import Parts, Service
 from monitor.settings import load
 
 

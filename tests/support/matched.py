@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import lesson
 
 from monitor.audit.model import Item, Pair, Row, Versions
-from monitor.core.cells import Route
-from monitor.core.flips import Observed
+from monitor.core.counts.cells import Route
+from monitor.core.probes.flips import Observed
 
 VERSIONS = Versions("j1", "r1", "p1", "t1")
 VARIETY = "language_variety"

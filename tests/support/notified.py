@@ -24,7 +24,7 @@ from monitoring import alertmanager, eventually, get, prometheus, query
 from alerts.exposition import Renderer
 from alerts.rendering import rendered
 from monitor import settings as api
-from monitor.core.snapshot import Snapshot
+from monitor.core.publish.snapshot import Snapshot
 from monitor.demo.child import free_port
 
 REFERENCE = Path(__file__).parents[2] / "deploy" / "slicewatch.reference.toml"

@@ -28,14 +28,14 @@ from stored import check_released
 from consumers.ingest import Ingest
 from consumers.roles import Store
 from consumers.sources.memory_source import MemoryBroker, MemorySource
-from monitor.commands import wiring
+from monitor import composition
 from monitor.evaluate.evaluator import Evaluator
 from monitor.ports import Shard, ShardStatus, Tallies
 from monitor.settings import Settings, load
 from monitor.store.database import create_engine, migrate
-from monitor.store.fold import EvaluatorStore
-from monitor.store.ingest import IngestStore, read_statuses
-from monitor.store.records import Records
+from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.ingest.store import IngestStore, read_statuses
 from monitor.store.schema import COUNTER_COLUMNS
 
 DECISIONS, LABELS = "decisions", "labels"
@@ -162,7 +162,7 @@ def settings_with(folder: Path, text: str = SETTINGS, **overrides: object) -> Se
 def _template() -> Path:
     """A migrated, empty database, made once: a migration a test would take most of its time."""
     folder = Path(tempfile.mkdtemp(prefix="slicewatch-template-"))
-    wiring.open_store(settings_with(folder), ManualClock()).dispose()
+    composition.open_store(settings_with(folder), ManualClock()).dispose()
     with sqlite3.connect(folder / "store.db") as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
@@ -188,7 +188,7 @@ class Pipeline:
         else:
             migrate_at(self.settings.store.url)
         self.clock = ManualClock()
-        self.engine = wiring.open_store(self.settings, self.clock)
+        self.engine = composition.open_store(self.settings, self.clock)
         self.broker = MemoryBroker({DECISIONS: partitions[0], LABELS: partitions[1]})
         self.seen = Seen()
         self._max_records = max_records
@@ -203,7 +203,7 @@ class Pipeline:
     def worker(self, store: Store | None = None) -> Ingest:
         """A new worker of the group, composed as the service composes it."""
         source = MemorySource(self.broker, [DECISIONS, LABELS], max_records=self._max_records)
-        ingest = wiring.build_ingest(self.settings, self.engine, source, self.seen, self.clock)
+        ingest = composition.build_ingest(self.settings, self.engine, source, self.seen, self.clock)
         if store is not None:
             ingest._store = ingest._own._store = store
         ingest.register()
@@ -216,7 +216,7 @@ class Pipeline:
         return IngestStore(self.engine, DECISIONS, self.clock)
 
     def evaluator(self) -> Evaluator:
-        return wiring.build_evaluator(self.settings, self.engine, self.clock)
+        return composition.build_evaluator(self.settings, self.engine, self.clock)
 
     def kill(self, worker: Ingest) -> None:
         """A crash: nothing is flushed, and the group notices."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.core.contract import Metric, State, Verdict
-from monitor.core.snapshot import (
+from monitor.core.publish.snapshot import (
     CalibrationCell,
     ContractTable,
     GroupTable,

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from adversary.service import Feed, StillClock, _empty, settings_text
 from adversary.worlds import DAY, HOUR, MINUTE, SECOND, World
 
-from monitor.commands import wiring
+from monitor import composition
 from monitor.evaluate.evaluator import Evaluator
 from monitor.settings import Settings, load
-from monitor.store import retention
+from monitor.store.upkeep import retention
 
 K = 11
 STEP = 5 * MINUTE
@@ -89,7 +89,7 @@ class Releasing:
         self.folder = folder
         shutil.copy(_empty(), folder / "store.db")
         self.change(text or settings_text(world, exact=False))
-        self.engine = wiring.open_store(self.settings, StillClock())
+        self.engine = composition.open_store(self.settings, StillClock())
         self.feed = Feed(world, self.engine)
         self.evaluator = self.fresh()
 
@@ -105,10 +105,10 @@ class Releasing:
         path.write_text(text)
         url = f"sqlite:///{self.folder}/store.db"
         self.settings: Settings = load(path, {"SLICEWATCH__STORE__URL": url})
-        wiring.open_store(self.settings, StillClock()).dispose()
+        composition.open_store(self.settings, StillClock()).dispose()
 
     def fresh(self) -> Evaluator:
-        return wiring.build_evaluator(self.settings, self.engine, StillClock())
+        return composition.build_evaluator(self.settings, self.engine, StillClock())
 
     def restart(self) -> None:
         """Begin from what the store holds."""
@@ -122,7 +122,7 @@ class Releasing:
 
     def clean(self, now: int) -> None:
         """Retention, as the service calls it."""
-        policy = wiring.retention_policy(self.settings)
+        policy = composition.retention_policy(self.settings)
         retention.apply(self.engine, policy, now - MARGIN, now)
 
     def snapshots(self) -> list[bytes]:

@@ -15,7 +15,7 @@ from adversary.worlds import AUDIT_RATES, DAY, HOUR, START, Shape, World
 from releasing import MARGIN, Releasing, instants, prompt
 
 from monitor.core.contract import Metric
-from monitor.core.snapshot import GroupTable, decode
+from monitor.core.publish.snapshot import GroupTable, decode
 
 DAYS, A_DAY = 10, 800
 BREACH, REPAIR = START + 2 * DAY, START + 4 * DAY

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.cells import COUNTERS, Counter, Route, Stratum
-from monitor.core.rollup import SliceCounts
+from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
+from monitor.core.counts.rollup import SliceCounts
 
 Cell = Mapping[Counter, int]
 

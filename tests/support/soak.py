@@ -30,19 +30,22 @@ import psutil
 from soak_samples import Sample, growing, header, row
 
 from consumers.sources.memory_source import MemoryBroker, MemorySource
-from monitor.commands.service import Service
-from monitor.core import blocks
+from monitor.core.privacy import release_blocks as blocks
 from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS, Grain, WindowKind, to_micros
 from monitor.demo import reviewers, traffic
 from monitor.demo.router import STEP, World
 from monitor.demo.traffic import DECISION_PARTITIONS, LABEL_PARTITIONS, Traffic
 from monitor.demo.truth import Truth
 from monitor.demo.world import Synthetic
-from monitor.evaluate import evaluator, publisher, release
+from monitor.evaluate import evaluator
+from monitor.evaluate.blocks import release_blocks as release
+from monitor.evaluate.publish import publisher
 from monitor.ports import Shard
+from monitor.service import Service
 from monitor.settings import Settings, load
-from monitor.store import join, retention
+from monitor.store.ingest import join
 from monitor.store.shards import read_statuses
+from monitor.store.upkeep import retention
 
 MONDAY = to_micros(datetime(2026, 1, 5, tzinfo=UTC))
 TOPICS = ("decisions", "labels")

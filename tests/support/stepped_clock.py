@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from monitor.cli import main
-from monitor.commands.clock import SystemClock
+from monitor.clock import SystemClock
 
 
 class SteppedClock:

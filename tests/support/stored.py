@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.core.cells import COUNTERS, Counts
+from monitor.core.counts.cells import COUNTERS, Counts
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.store.schema import COUNTER_COLUMNS
 

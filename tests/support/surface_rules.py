@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from monitor.core.bands import edges
+from monitor.core.privacy.bands import edges
 from monitor.core.surface_rules import Rule, Surface
 from monitor.core.surfaces import rows_of
 

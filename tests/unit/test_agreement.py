@@ -10,14 +10,14 @@ from cubes import CODING, Cell, auto, blocked, contract, review, slices, window
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
 
-from monitor.core.agreement import Pairs, cohens_kappa, pairs_of, shown_agreement
-from monitor.core.bands import Precision
-from monitor.core.build import Builder
 from monitor.core.contract import GroupBy
-from monitor.core.findings import Findings
 from monitor.core.intervals import Z95
-from monitor.core.pooling import MergeMap
-from monitor.core.snapshot import ShownAgreement
+from monitor.core.privacy.bands import Precision
+from monitor.core.privacy.pooling import MergeMap
+from monitor.core.publish.agreement import Pairs, cohens_kappa, pairs_of, shown_agreement
+from monitor.core.publish.findings import Findings
+from monitor.core.publish.snapshot import ShownAgreement
+from monitor.core.publish.tables import Builder
 
 EXACT = Precision(1, exact=True)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.audit.advice import advice
+from monitor.audit.decision import advice
 from monitor.audit.flips import stage_name
-from monitor.core.flips import Cause, FlipStage
+from monitor.core.probes.flips import Cause, FlipStage
 
 GATE = stage_name(FlipStage.EVIDENCE_GATE, None)
 BEHIND = [stage_name(FlipStage.JUDGE_OR_ROUTE, cause) for cause in Cause]

@@ -13,10 +13,9 @@ from matched import pair as pair_of
 
 from monitor.audit.checks import baseline_checks, contract_checks, support_checks
 from monitor.audit.contract import contract_of
-from monitor.audit.counting import audit_coding, without_gate
 from monitor.audit.model import Pair, Row
 from monitor.audit.report import Check, Point, SupportCheck
-from monitor.audit.slices import GroupSlices, slices_of
+from monitor.audit.slices import GroupSlices, audit_coding, slices_of, without_gate
 from monitor.core.contract import COMPLEMENT, Metric, Verdict
 from monitor.settings import Settings
 from monitor.settings.use_case import GroupBySettings

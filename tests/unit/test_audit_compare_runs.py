@@ -8,7 +8,7 @@ from matched import CANDIDATE, REFERENCES, VARIETY, row, seen, ten_pairs, variet
 from matched import pair as pair_of
 
 from monitor.audit.compare_runs import NOTHING_SENTENCE, Side, broken, compare_runs
-from monitor.audit.comparing import comparisons
+from monitor.audit.comparisons import comparisons
 from monitor.audit.model import Pair
 from monitor.audit.report import REPAIRED_SENTENCE, Comparison
 

@@ -12,7 +12,7 @@ from matched import pair as pair_of
 from matched import row as row_of
 from matched import seen as observed
 
-from monitor.audit.comparing import MAX_VARIANTS, comparisons, values
+from monitor.audit.comparisons import MAX_VARIANTS, comparisons, values
 from monitor.audit.model import Pair
 from monitor.errors import AuditError
 

@@ -9,13 +9,13 @@ from audited import real_settings, results, settings
 from matched import BLOCKED, REVIEWED, SERVED, VARIETY, VERSIONS, row, seen, ten_pairs, varieties
 
 from monitor.audit.contract import check_listed, contract_of, use_case_of
-from monitor.audit.counting import atom_of, audit_coding, count, without_gate
 from monitor.audit.model import Row
-from monitor.core.cells import Counter, decode_strata
-from monitor.core.coding import Attribute, Coding
+from monitor.audit.slices import atom_of, audit_coding, count, without_gate
 from monitor.core.contract import Contract
-from monitor.core.rollup import roll_up
-from monitor.core.strata import route_totals
+from monitor.core.counts.cells import Counter, decode_strata
+from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.counts.rollup import roll_up
+from monitor.core.counts.strata import route_totals
 from monitor.errors import AuditError
 from monitor.settings import Settings
 

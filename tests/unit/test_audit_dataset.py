@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from probe_rows import write_text
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from monitor.audit.balancing import Cell, balance
-from monitor.audit.dataset import DatasetReport, Representation, representation
+from monitor.audit.dataset import Cell, DatasetReport, Representation, balance, representation
 from monitor.audit.dataset_counts import Combination, Counts, read_counts
 from monitor.errors import AuditError
 

@@ -26,8 +26,8 @@ from monitor.audit.report import (
     VariantOutcome,
 )
 from monitor.core.contract import Metric, Verdict
-from monitor.core.flips import Cause, Direction, FlipStage
-from monitor.core.snapshot import ShownRate
+from monitor.core.probes.flips import Cause, Direction, FlipStage
+from monitor.core.publish.snapshot import ShownRate
 
 QUARTER = timedelta(days=90)
 RATE = ShownRate(0.8, 0.7, 0.9, 100)

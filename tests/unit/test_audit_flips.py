@@ -8,12 +8,12 @@ import pytest
 from matched import REFERENCES, REVIEWED, VARIETY, row, seen, ten_pairs, varieties
 from matched import pair as pair_of
 
-from monitor.audit.comparing import comparisons
+from monitor.audit.comparisons import comparisons
 from monitor.audit.flips import flip_counts, mcnemar, shown_flips
 from monitor.audit.model import Compared, Pair
 from monitor.audit.report import FlipCounts, ShownFlip, VariantOutcome
-from monitor.core.bands import edges
-from monitor.core.flips import Cause, Direction, FlipStage
+from monitor.core.privacy.bands import edges
+from monitor.core.probes.flips import Cause, Direction, FlipStage
 
 HELD_BACK, SERVED = Direction
 K = 11

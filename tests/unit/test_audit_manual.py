@@ -16,15 +16,15 @@ import yaml
 from click.testing import CliRunner
 
 from monitor.audit.fields import ALL_NAMES, RESULT_NAMES, ResultFields
+from monitor.audit.reading import typed_row
 from monitor.audit.render import as_json
 from monitor.audit.report import REPAIRED_SENTENCE, Requirement
-from monitor.audit.rows import typed_row
 from monitor.cli import cli
 from monitor.commands.audit import PIPED_WIDTH
 from monitor.commands.audit import command as audit
 from monitor.commands.probe.run import run as probe_run
-from monitor.core.flips import Cause, Direction, FlipStage
-from monitor.core.rows import MIN_CALIBRATION
+from monitor.core.probes.flips import Cause, Direction, FlipStage
+from monitor.core.publish.rows import MIN_CALIBRATION
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "audit.md").read_text()

@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 from probe_rows import set_row, write_json
 
-from monitor.audit.digest import digest
-from monitor.audit.model import ProbeSet
-from monitor.audit.promote import promote
+from monitor.audit.model import ProbeSet, digest
 from monitor.audit.reading import read_set
-from monitor.audit.writing import write_set
+from monitor.audit.writing import promote, write_set
 from monitor.errors import AuditError
 
 

@@ -12,8 +12,8 @@ from probe_rows import VERSIONS, result_row, set_row, write_csv, write_json, wri
 from monitor.audit import files
 from monitor.audit.model import Item, Versions
 from monitor.audit.reading import read_results, read_set, route_of
-from monitor.core.cells import Route
-from monitor.core.flips import Observed
+from monitor.core.counts.cells import Route
+from monitor.core.probes.flips import Observed
 from monitor.errors import AuditError
 
 SECRET = "Maria-Secret"

@@ -25,8 +25,7 @@ from matched import pair as pair_of
 from matched import row as row_of
 from probe_rows import result_row, write_json
 
-from monitor.audit.digest import digest
-from monitor.audit.model import Pair, Results, Row, Versions
+from monitor.audit.model import Pair, Results, Row, Versions, digest
 from monitor.audit.reading import read_results
 from monitor.audit.report import (
     HELD_OUT,
@@ -39,10 +38,10 @@ from monitor.audit.report import (
 )
 from monitor.audit.run import audit
 from monitor.audit.sign_off import SignOff
-from monitor.core.bands import edges
-from monitor.core.cells import Route
 from monitor.core.contract import Metric
-from monitor.core.flips import Cause, Direction, FlipStage, Observed
+from monitor.core.counts.cells import Route
+from monitor.core.privacy.bands import edges
+from monitor.core.probes.flips import Cause, Direction, FlipStage, Observed
 from monitor.errors import AuditError
 from monitor.settings.use_case import GroupBySettings
 

@@ -10,16 +10,21 @@ from audited import real_settings, reviewed_pairs, settings
 from matched import VARIETY, row, seen, ten_pairs, varieties
 from matched import pair as pair_of
 
-from monitor.audit.calibration import calibration_lines
 from monitor.audit.contract import contract_of
-from monitor.audit.counting import audit_coding
 from monitor.audit.model import Pair, Row
 from monitor.audit.report import CalibrationLine, SliceLine
-from monitor.audit.slices import GroupSlices, declared, lines_of, slices_of
-from monitor.core.bands import STEPS, edges
+from monitor.audit.slices import (
+    GroupSlices,
+    audit_coding,
+    calibration_lines,
+    declared,
+    lines_of,
+    slices_of,
+)
 from monitor.core.contract import Metric
-from monitor.core.rows import MIN_CALIBRATION
-from monitor.core.snapshot import ShownRate
+from monitor.core.privacy.bands import STEPS, edges
+from monitor.core.publish.rows import MIN_CALIBRATION
+from monitor.core.publish.snapshot import ShownRate
 from monitor.settings import Settings
 from monitor.settings.use_case import GroupBySettings
 

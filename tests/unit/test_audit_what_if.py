@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matched import BLOCKED, CANDIDATE, REFERENCES, REVIEWED, VARIETY, seen, ten_pairs, varieties
 
-from monitor.audit.comparing import comparisons
+from monitor.audit.comparisons import comparisons
 from monitor.audit.model import Pair
 from monitor.audit.report import WhatIfLine
 from monitor.audit.what_if import MAX_THRESHOLDS, what_if
-from monitor.core.cells import Route
-from monitor.core.flips import Observed
+from monitor.core.counts.cells import Route
+from monitor.core.probes.flips import Observed
 
 FORMAL, CASUAL = f"{VARIETY}=formal", f"{VARIETY}=conversational"
 

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from probe_rows import result_row, set_row, write_json
 
-from monitor.audit.digest import digest
-from monitor.audit.model import ProbeSet, Results
+from monitor.audit.model import ProbeSet, Results, digest
 from monitor.audit.reading import read_results, read_set
 from monitor.audit.writing import write_rows, write_set
-from monitor.core.cells import Route
-from monitor.core.flips import Observed
+from monitor.core.counts.cells import Route
+from monitor.core.probes.flips import Observed
 from monitor.errors import AuditError
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.core.blocks import (
+from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
+from monitor.core.privacy.release_blocks import (
     BlockRule,
     Condition,
     Edge,
@@ -23,7 +24,6 @@ from monitor.core.blocks import (
     on_the_hour,
     without,
 )
-from monitor.core.cells import COUNTERS, Counter, Route, Stratum
 from monitor.core.time import DAY, HOUR, MINUTE
 
 K = 11

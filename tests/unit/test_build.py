@@ -24,11 +24,10 @@ from cubes import (
     window,
 )
 
-from monitor.core.build import Dates
-from monitor.core.cells import Counts
-from monitor.core.coding import Attribute
 from monitor.core.contract import GroupBy, Metric, State, Verdict
-from monitor.core.snapshot import (
+from monitor.core.counts.cells import Counts
+from monitor.core.counts.coding import Attribute
+from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     Period,
@@ -37,6 +36,7 @@ from monitor.core.snapshot import (
     decode,
     encode,
 )
+from monitor.core.publish.tables import Dates
 from monitor.core.time import HOUR
 
 VARIETY = GroupBy(("language_variety",), "language_variety=formal")

@@ -17,9 +17,9 @@ from prometheus_client import generate_latest
 from alerts.service import ServiceMetrics
 from monitor.cli import cli
 from monitor.commands import certificates as reading
-from monitor.commands.service import Parts, Service
 from monitor.core.time import DAY, to_micros
 from monitor.errors import SlicewatchError
+from monitor.service import Parts, Service
 from monitor.settings import load
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.clocks import (
+from consumers.event_time import (
     FIRST_DAY,
     FUTURE,
     JUMP,

@@ -18,13 +18,12 @@ from signed_probes import DIGEST, KEY, VARIANTS, is_probe, signed
 from consumers import coder as coder_module
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
+from consumers.dead_letters import REASONS, IdHasher, Letters
 from consumers.events import FastDecision
-from consumers.letters import REASONS, IdHasher, Letters
 from consumers.probes import Doubt, ProbePolicy
-from monitor.core.atoms import content_id
-from monitor.core.cells import Route, Stratum, decode_strata
-from monitor.core.coding import Attribute, Coding, Era, Eras
-from monitor.core.probes import ProbeDecision
+from monitor.core.counts.cells import Route, Stratum, content_id, decode_strata
+from monitor.core.counts.coding import Attribute, Coding, Era, Eras
+from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.time import to_micros
 from monitor.ports import DeadLetter, Records, Shard
 

@@ -10,12 +10,12 @@ import lesson
 import numpy as np
 import pytest
 
+from consumers import cardinality
 from consumers import coder as coder_module
-from consumers import sketch
 from consumers.codec import DecisionCodec
 from consumers.coder import Coder
-from consumers.letters import Letters
-from monitor.core.coding import Attribute, Coding, Eras
+from consumers.dead_letters import Letters
+from monitor.core.counts.coding import Attribute, Coding, Eras
 from monitor.ports import DeadLetter, Records, Shard
 
 CODING = Coding(
@@ -43,7 +43,7 @@ def read(coder: Coder, *values: dict[str, Any] | bytes) -> tuple[list[str], list
 @pytest.fixture(autouse=True)
 def _known_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimates are the same in every run."""
-    monkeypatch.setattr(sketch.secrets, "token_bytes", bytes)
+    monkeypatch.setattr(cardinality.secrets, "token_bytes", bytes)
 
 
 class Hasher:

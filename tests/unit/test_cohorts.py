@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from monitor.core.cells import Route, Stratum
-from monitor.core.completeness import MATURE, CohortState
+from monitor.core.counts.cells import Route, Stratum
+from monitor.core.counts.completeness import MATURE, CohortState
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.evaluate.cohorts import Cohorts
 

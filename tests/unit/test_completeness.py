@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
-from monitor.core.completeness import (
+from monitor.core.counts.completeness import (
     by_stratum,
     completeness,
     is_mature,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matched import BLOCKED, REVIEWED, SERVED, seen
 
-from monitor.core.flips import (
+from monitor.core.probes.flips import (
     Cause,
     Direction,
     FlipStage,

@@ -10,9 +10,9 @@ import pytest
 from demo_history import History
 from rich.console import Console
 
-from monitor.core.annotations import IncidentKind, Share, Stage
 from monitor.core.contract import Metric
-from monitor.core.snapshot import PublishedValue, ShownIncident, ShownStage
+from monitor.core.publish.annotations import IncidentKind, Share, Stage
+from monitor.core.publish.snapshot import PublishedValue, ShownIncident, ShownStage
 from monitor.core.time import DAY, MINUTE
 from monitor.demo.clock import SimulatedClock
 from monitor.demo.document import document

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from demo_history import CODING
 
-from consumers.clocks import TOO_EARLY, ClockPolicy, ShardClock
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
+from consumers.dead_letters import IdHasher, Letters
+from consumers.event_time import TOO_EARLY, ClockPolicy, ShardClock
 from consumers.events import Decision
-from consumers.letters import IdHasher, Letters
-from monitor.core.coding import Eras
-from monitor.core.labels import UNDECIDABLE
+from monitor.core.counts.coding import Eras
+from monitor.core.counts.labels import UNDECIDABLE
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.demo.router import STEP
 from monitor.demo.wire import bad_record, decision_events, label_events, messages

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from monitor.core.cells import Route
-from monitor.core.labels import UNDECIDABLE
+from monitor.core.counts.cells import Route
+from monitor.core.counts.labels import UNDECIDABLE
 from monitor.core.time import DAY, HOUR
 from monitor.demo.reviewers import Labels
 from monitor.demo.router import (

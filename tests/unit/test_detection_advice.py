@@ -13,17 +13,13 @@ import numpy as np
 import pytest
 from fleet_cells import AUDITS, MONDAY, Cells, Traffic, coding, contract
 
-from monitor.core.cells import Counter, Counts, Route, StratumColumns, decode_strata
-from monitor.core.coding import Coding
 from monitor.core.contract import Contract, GroupBy, Metric
-from monitor.core.rollup import roll_up
+from monitor.core.counts.cells import Counter, Counts, Route, StratumColumns, decode_strata
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import roll_up
 from monitor.core.time import Grain, pane_start
-from monitor.detection.advice import Advice
-from monitor.detection.advisory import Tally
-from monitor.detection.changes import Change, Detector
-from monitor.detection.cohort import Layout, SliceCohort
-from monitor.detection.delays import Timing
-from monitor.detection.findings import (
+from monitor.detection.advisory.advisors import Advice
+from monitor.detection.advisory.findings import (
     AnySubject,
     Drift,
     Findings,
@@ -33,9 +29,13 @@ from monitor.detection.findings import (
     RateChange,
     VersionChange,
 )
-from monitor.detection.fleet import Advance, Fleet, UseCase
-from monitor.detection.labels import RATES, CellLabels, Places
-from monitor.detection.projection import trials
+from monitor.detection.advisory.label_delays import Timing
+from monitor.detection.advisory.labels import RATES, CellLabels, Places
+from monitor.detection.advisory.river_advisory import Tally
+from monitor.detection.advisory.river_detectors import Change, Detector
+from monitor.detection.pages.cohort import Layout, SliceCohort
+from monitor.detection.pages.fleet import Advance, Fleet, UseCase
+from monitor.detection.pages.projection import trials
 
 DAY, WEEK = 24, 168
 CODING = coding(a="uv", b="xy")
@@ -348,7 +348,7 @@ def test_the_command_line_never_waits_for_river() -> None:
         "for arguments in (['--help'], ['check', '--settings', sys.argv[1]]):\n"
         "    result = CliRunner().invoke(monitor.cli.cli, arguments)\n"
         "    assert result.exit_code == 0, result.output\n"
-        "assert 'monitor.detection.advice' in sys.modules\n"
+        "assert 'monitor.detection.advisory.advisors' in sys.modules\n"
         "assert 'river' not in sys.modules\n"
     )
     settings = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"

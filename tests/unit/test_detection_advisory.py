@@ -9,9 +9,9 @@ import pytest
 
 from monitor.core.contract import Metric
 from monitor.core.time import HOUR
-from monitor.detection import advisory as advisory_module
-from monitor.detection.advisory import Advisory, Detection, Tally
-from monitor.detection.changes import (
+from monitor.detection.advisory import river_advisory as advisory_module
+from monitor.detection.advisory.river_advisory import Advisory, Detection, Tally
+from monitor.detection.advisory.river_detectors import (
     EARLY_LABELS,
     Change,
     ChangeDetectors,
@@ -254,7 +254,7 @@ def test_streams_without_any_variation_are_silent(label):
 def test_river_is_imported_only_when_labels_come():
     code = (
         "import sys; import numpy as np\n"
-        "from monitor.detection.advisory import Advisory, Metric\n"
+        "from monitor.detection.advisory.river_advisory import Advisory, Metric\n"
         "a = Advisory.from_bytes(Advisory().to_bytes())\n"
         "assert not any(name.split('.')[0] == 'river' for name in sys.modules)\n"
         "a.advance(0, Metric.TPR, ['s'], np.array([1]), np.array([1]))\n"

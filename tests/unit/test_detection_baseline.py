@@ -9,9 +9,9 @@ import pytest
 from monitor.core.contract import Metric
 from monitor.core.intervals import wilson
 from monitor.core.time import DAY, HOUR, WEEK
+from monitor.detection.advisory.baseline import Baseline
+from monitor.detection.advisory.reference import MAX_STRATA, SHIFTS, Reference, ReferenceBets
 from monitor.detection.arrays import decode, encode
-from monitor.detection.baseline import Baseline
-from monitor.detection.reference import MAX_STRATA, SHIFTS, Reference, ReferenceBets
 
 METRICS = [Metric.TPR, Metric.FPR]
 ONES = np.ones(1)

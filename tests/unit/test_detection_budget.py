@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.detection.budget import Budget, class_share, crossed, evidence, scores
-from monitor.detection.streams import BUDGET_DAYS, Direction, Kind, Stream
+from monitor.detection.pages.budget import Budget, class_share, crossed, evidence, scores
+from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Kind, Stream
 
 LN90 = math.log(BUDGET_DAYS)
 LEVELS = (Metric.TPR, Metric.FPR)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.core.cells import COUNTERS, Counter, Route, Stratum
-from monitor.core.coding import Coding
-from monitor.core.rollup import SliceCounts
-from monitor.detection.cohort import Layout, SliceCohort, rates_of
+from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import SliceCounts
+from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
 
 CODING = Coding((), score_bands=(0.5,), audit_rates=(1.0, 0.5, 0.05))
 SLICES = ("a=x", "a=y", "a=z")

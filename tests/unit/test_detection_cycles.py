@@ -12,17 +12,22 @@ import numpy as np
 import pytest
 from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 
-from monitor.core.blocks import Span
-from monitor.core.cells import Counter, Counts, Int64s
-from monitor.core.completeness import CohortState
 from monitor.core.contract import Contract, GroupBy
+from monitor.core.counts.cells import Counter, Counts, Int64s
+from monitor.core.counts.completeness import CohortState
+from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import DAY, HOUR
 from monitor.detection import arrays
 from monitor.evaluate.cohorts import Cohorts
-from monitor.evaluate.detect import RESOLVE_SPAN, Detection, DetectionPolicy
-from monitor.evaluate.inputs import Inputs
-from monitor.store.detection import Crossing, DetectionChange, FrozenCohort, StoredDetection
-from monitor.store.fold import EvaluatorStore
+from monitor.evaluate.detect.cohorts_in_order import RESOLVE_SPAN, Detection, DetectionPolicy
+from monitor.evaluate.detect.inputs import Inputs
+from monitor.store.evaluator.detection import (
+    Crossing,
+    DetectionChange,
+    FrozenCohort,
+    StoredDetection,
+)
+from monitor.store.evaluator.store import EvaluatorStore
 
 CODING = coding(a="uv", b="xy")
 CELLS = Cells(("a=u,b=x", "a=v,b=x"))

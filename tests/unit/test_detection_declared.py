@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import Contract, GroupBy, Limits, Metric, PrimaryMetric
-from monitor.detection.declared import all_streams, comparisons, declared_slices
-from monitor.detection.streams import Direction, Kind
+from monitor.core.counts.coding import Attribute, Coding
+from monitor.detection.pages.declared import all_streams, comparisons, declared_slices
+from monitor.detection.pages.streams import Direction, Kind
 
 CODING = Coding((Attribute("channel", ("chat", "email")), Attribute("tone", ("formal",))))
 

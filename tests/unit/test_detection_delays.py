@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
-from monitor.core.cells import DELAY_EDGES_HOURS
-from monitor.detection.delays import (
+from monitor.core.counts.cells import DELAY_EDGES_HOURS
+from monitor.detection.advisory.label_delays import (
     BUCKETS,
     CONFIDENCE,
     DelayDifference,

@@ -12,17 +12,17 @@ import numpy.typing as npt
 import pytest
 from fleet_cells import Cells, Traffic, coding, contract, limits
 
-from monitor.core.annotations import Share
-from monitor.core.cells import Counts, merge
-from monitor.core.coding import Coding
 from monitor.core.contract import Contract, GroupBy, Metric
-from monitor.core.estimates import estimate
-from monitor.core.rollup import roll_up
-from monitor.detection.atom_rates import AtomRates
-from monitor.detection.causes import Candidates, Evidence, Fit, Search
-from monitor.detection.declared import all_streams
-from monitor.detection.explain import EVERYTHING, Cause, Explanation, explain
-from monitor.detection.streams import Direction, Kind, Stream
+from monitor.core.counts.cells import Counts, merge
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import roll_up
+from monitor.core.publish.annotations import Share
+from monitor.core.rates.estimates import estimate
+from monitor.detection.diagnosis.atom_rates import AtomRates
+from monitor.detection.diagnosis.cause_search import Candidates, Evidence, Fit, Search
+from monitor.detection.diagnosis.explain import EVERYTHING, Cause, Explanation, explain
+from monitor.detection.pages.declared import all_streams
+from monitor.detection.pages.streams import Direction, Kind, Stream
 
 WORSE, BETTER = Direction.SLICE_WORSE, Direction.REFERENCE_WORSE
 CODING = coding(a="uvw", b="xyz", c="pq")

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from fleet_cells import MONDAY, STRATA, Cells, Traffic, coding, contract, join, limits
 
-from monitor.core.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum, merge
 from monitor.core.contract import Contract, GroupBy
-from monitor.core.rollup import CellIndex
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum, merge
+from monitor.core.counts.rollup import CellIndex
 from monitor.detection import arrays
-from monitor.detection.budget import class_share
-from monitor.detection.fleet import Advance, Fleet
-from monitor.detection.projection import EXCESSES
+from monitor.detection.pages.budget import class_share
+from monitor.detection.pages.fleet import Advance, Fleet
+from monitor.detection.pages.projection import EXCESSES
 
 CODING = coding(a="uvw", b="xy")
 CELLS = Cells(tuple(f"a={a},b={b}" for a in "uvw" for b in "xy"))

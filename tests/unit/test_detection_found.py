@@ -14,8 +14,8 @@ from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 
 from monitor.core.contract import COMPLEMENT, GroupBy, Limits, Metric
 from monitor.core.intervals import Floats
-from monitor.detection.fleet import Advance, Fleet
-from monitor.detection.streams import BUDGET_DAYS, Direction, Kind, Stream
+from monitor.detection.pages.fleet import Advance, Fleet
+from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Kind, Stream
 
 NAMES = "uvwx"
 CODING = coding(a=NAMES)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from fleet_cells import coding, contract
 
-from monitor.core.cells import Route
 from monitor.core.contract import GroupBy, Metric
+from monitor.core.counts.cells import Route
 from monitor.core.intervals import Floats
-from monitor.detection.cohort import SliceCohort
-from monitor.detection.declared import Comparisons, comparisons, declared_slices
-from monitor.detection.gap_tests import ALTERNATIVES, DIRECTIONS, USUAL, HourlyGaps
-from monitor.detection.projection import PairCounts, gap_log_e
-from monitor.detection.streams import Direction, Kind
+from monitor.detection.pages.cohort import SliceCohort
+from monitor.detection.pages.declared import Comparisons, comparisons, declared_slices
+from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, USUAL, HourlyGaps
+from monitor.detection.pages.projection import PairCounts, gap_log_e
+from monitor.detection.pages.streams import Direction, Kind
 
 CODING = coding(a="uvw")
 METRICS = (Metric.TPR, Metric.FPR, Metric.BLOCKED)

@@ -8,11 +8,11 @@ from augmented import Stratum, arm, best_stake, gap_log_e
 from betting import AUTO, LAYOUT, Arm, chances, cohort, expected, forecast, past, sequences
 
 from monitor.core.contract import Metric
-from monitor.detection.gaps import GapBets
-from monitor.detection.outcomes import Outcomes
-from monitor.detection.projection import EXCESSES
-from monitor.detection.ready import ReadyRates
-from monitor.detection.stakes import LAST, level
+from monitor.detection.pages.bet_sizes import LAST, level
+from monitor.detection.pages.gaps import GapBets
+from monitor.detection.pages.outcomes import Outcomes
+from monitor.detection.pages.projection import EXCESSES
+from monitor.detection.pages.ready import ReadyRates
 
 AUDIT = (0.05, 1.0)
 WORSE, BETTER = 0, 1

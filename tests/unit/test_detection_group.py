@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 
-from monitor.core.cells import Counter, Counts
-from monitor.core.coding import Coding
 from monitor.core.contract import Contract, GroupBy, Metric
-from monitor.detection.fleet import Fleet
-from monitor.detection.group import BATCH, GroupTests
-from monitor.detection.watch import COHORT_DAYS
+from monitor.core.counts.cells import Counter, Counts
+from monitor.core.counts.coding import Coding
+from monitor.detection.pages.fleet import Fleet
+from monitor.detection.pages.group import BATCH, GroupTests
+from monitor.detection.pages.stream_group import COHORT_DAYS
 
 CODING = coding(a="uvw")
 LEVELS = limits(floor="0.70", ceiling="0.30")

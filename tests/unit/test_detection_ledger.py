@@ -11,10 +11,7 @@ import pytest
 
 from monitor.core.contract import Metric
 from monitor.core.time import Grain, pane_start
-from monitor.detection.advisory import Tally
-from monitor.detection.changes import Change, Detector
-from monitor.detection.delays import Timing
-from monitor.detection.findings import (
+from monitor.detection.advisory.findings import (
     FORM,
     AnySubject,
     Drift,
@@ -24,10 +21,13 @@ from monitor.detection.findings import (
     ListedGap,
     MixShift,
     RateChange,
+    Timeline,
     VersionChange,
 )
-from monitor.detection.history import KEPT
-from monitor.detection.timeline import Timeline
+from monitor.detection.advisory.label_delays import Timing
+from monitor.detection.advisory.river_advisory import Tally
+from monitor.detection.advisory.river_detectors import Change, Detector
+from monitor.detection.pages.history import KEPT
 
 FIRST = 490_000
 CHAT = "c", "channel", "channel=chat"

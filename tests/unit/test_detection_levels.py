@@ -8,10 +8,10 @@ from augmented import FRACTIONS, Stratum, level_log_e, log_e
 from betting import AUTO, LAYOUT, REVIEW, Arm, chances, cohort, expected, forecast, past, sequences
 
 from monitor.core.contract import Metric
-from monitor.detection import levels
-from monitor.detection.levels import STAKES, LevelBets
-from monitor.detection.outcomes import Outcomes
-from monitor.detection.ready import ReadyRates
+from monitor.detection.pages import levels
+from monitor.detection.pages.levels import STAKES, LevelBets
+from monitor.detection.pages.outcomes import Outcomes
+from monitor.detection.pages.ready import ReadyRates
 
 REFERENCE = {
     "floor": (

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from monitor.detection.likelihood import level_alternatives, log_likelihood_ratio
-from monitor.detection.mixture import SrMixture
+from monitor.detection.pages.mixture import SrMixture
+from monitor.detection.pages.projection import level_alternatives, log_likelihood_ratio
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from slice_tables import simulate
 
-from monitor.core.bands import Precision
-from monitor.core.coding import Coding
 from monitor.core.contract import Metric
-from monitor.core.estimates import RateColumns, estimate
-from monitor.core.gaps import gap, simultaneous_z
+from monitor.core.counts.coding import Coding
 from monitor.core.intervals import Z95
-from monitor.detection.needs import (
+from monitor.core.privacy.bands import Precision
+from monitor.core.rates.estimates import RateColumns, estimate
+from monitor.core.rates.gaps import gap, simultaneous_z
+from monitor.detection.label_needs import (
     BEYOND,
     POWER,
     WEEKS,

@@ -7,9 +7,9 @@ import pytest
 from betting import AUTO, LAYOUT, REVIEW, Arm, cohort, forecast, past
 
 from monitor.core.contract import Metric
-from monitor.detection.cohort import Layout
-from monitor.detection.outcomes import BINS, Outcome, Outcomes, Side, scores
-from monitor.detection.ready import ReadyRates
+from monitor.detection.pages.cohort import Layout
+from monitor.detection.pages.outcomes import BINS, Outcome, Outcomes, Side, scores
+from monitor.detection.pages.ready import ReadyRates
 
 TWO = Outcomes.of(forecast((0.9, 0.3, 0.6), (0.5, 0.3, 0.5)))
 METRICS = (Metric.TPR, Metric.FPR)

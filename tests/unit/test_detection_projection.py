@@ -8,12 +8,11 @@ import numpy.typing as npt
 import pytest
 from scipy import special, stats
 
-from monitor.core.atoms import content_id
-from monitor.core.cells import COUNTERS, Counter, Counts
 from monitor.core.contract import Metric
-from monitor.detection import projection
-from monitor.detection.cohort import SliceCohort
-from monitor.detection.projection import (
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, content_id
+from monitor.detection.pages import projection
+from monitor.detection.pages.cohort import SliceCohort
+from monitor.detection.pages.projection import (
     EXCESSES,
     PairCounts,
     PairLevel,

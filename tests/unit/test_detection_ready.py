@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from betting import AUTO, LAYOUT, REVIEW, cohort
 
-from monitor.detection.cohort import Layout
-from monitor.detection.ready import Forecast, ReadyRates
+from monitor.detection.pages.cohort import Layout
+from monitor.detection.pages.ready import Forecast, ReadyRates
 
 BOTH = cohort({(0, *AUTO): (100, 40, 30), (1, *AUTO): (300, 0, 0), (1, *REVIEW): (50, 50, 20)}, 2)
 

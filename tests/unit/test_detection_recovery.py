@@ -9,9 +9,9 @@ import pytest
 
 from monitor.core.contract import Metric
 from monitor.core.intervals import mover, wilson
-from monitor.detection.needs import Arms
-from monitor.detection.recovery import LONGEST, days_to_resolve
-from monitor.detection.resolve import Z_ONE_SIDED
+from monitor.detection.label_needs import Arms
+from monitor.detection.pages.budget import Z_ONE_SIDED
+from monitor.detection.pages.recovery import LONGEST, days_to_resolve
 
 LIMIT = Fraction("0.10")
 

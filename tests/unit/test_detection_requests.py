@@ -11,22 +11,21 @@ import numpy as np
 import pytest
 from fleet_cells import AUDITS, MONDAY, Cells, Traffic, coding, contract
 
-from monitor.core.annotations import Fault
-from monitor.core.blocks import Span
-from monitor.core.cells import Counter, Counts, Int64s, Route, decode_strata
 from monitor.core.contract import Contract, GroupBy
+from monitor.core.counts.cells import Counter, Counts, Int64s, Route, decode_strata
+from monitor.core.privacy.release_blocks import Span
+from monitor.core.publish.annotations import Fault
 from monitor.core.time import DAY, HOUR
-from monitor.detection.advice import Advice
-from monitor.detection.advisory import Tally
-from monitor.detection.history import KEPT
-from monitor.detection.request_watch import RequestFault, RequestWatch
-from monitor.detection.sampler import RequestTest
+from monitor.detection.advisory.advisors import Advice
+from monitor.detection.advisory.label_requests import RequestFault, RequestTest, RequestWatch
+from monitor.detection.advisory.river_advisory import Tally
+from monitor.detection.pages.history import KEPT
 from monitor.evaluate.cohorts import Cohorts
-from monitor.evaluate.detect import Detection, DetectionPolicy
-from monitor.evaluate.inputs import Inputs
-from monitor.evaluate.request_checks import RequestChecks
-from monitor.store.detection import DetectionChange, StoredDetection
-from monitor.store.fold import EvaluatorStore
+from monitor.evaluate.detect.cohorts_in_order import Detection, DetectionPolicy
+from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.detect.label_requests import RequestChecks
+from monitor.store.evaluator.detection import DetectionChange, StoredDetection
+from monitor.store.evaluator.store import EvaluatorStore
 
 CODING = coding(a="uv", b="xy")
 CELLS = Cells(("a=u,b=x", "a=v,b=x"))
@@ -240,7 +239,7 @@ def test_the_state_of_another_form_begins_anew(monkeypatch: pytest.MonkeyPatch) 
     one = Counted()
     one.run(20)
     old = one.parts["~requests/c"]
-    monkeypatch.setattr("monitor.detection.request_watch.FORM", 99)
+    monkeypatch.setattr("monitor.detection.advisory.label_requests.FORM", 99)
     fresh = RequestWatch.start(RequestTest.of(CODING.audit_rates), 1)
     with pytest.raises(ValueError, match="another form"):
         fresh.restored(old)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from fleet_cells import Cells, Traffic, coding, limits
 
-from monitor.core.cells import COUNTERS, Counter, Route, Stratum, merge
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.rollup import SliceCounts, roll_up
-from monitor.detection.resolve import resolved
-from monitor.detection.streams import Direction, Kind, Stream
+from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum, merge
+from monitor.core.counts.rollup import SliceCounts, roll_up
+from monitor.detection.pages.budget import resolved
+from monitor.detection.pages.streams import Direction, Kind, Stream
 
 CODING = coding(a="uv")
 LIMITS = limits("0.10", "0.80", "0.20")

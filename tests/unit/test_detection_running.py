@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from monitor.detection.running import ENOUGH, RunningVersions
+from monitor.detection.advisory.versions import ENOUGH, RunningVersions
 
 OLD, NEW, OTHER = 70, 50, 60
 EVERY = np.ones(1, bool)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from monitor.core.cells import Route, Stratum
-from monitor.detection.mixture import SrMixture
-from monitor.detection.sampler import (
+from monitor.core.counts.cells import Route, Stratum
+from monitor.detection.advisory.label_requests import (
     ALTERNATIVES,
     FALSE_ALARM_DAYS,
     TOLERANCE,
@@ -16,6 +15,7 @@ from monitor.detection.sampler import (
     RequestTest,
     request_counts,
 )
+from monitor.detection.pages.mixture import SrMixture
 
 RATES = (1.0, 0.5, 0.05, 0.0055)
 EVENLY = np.full(ALTERNATIVES, 1 / ALTERNATIVES)

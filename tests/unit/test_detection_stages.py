@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
-from monitor.core.cells import Stratum
-from monitor.detection.stages import (
+from monitor.core.counts.cells import Stratum
+from monitor.detection.diagnosis.stages import (
     Divergence,
     Passage,
     Share,

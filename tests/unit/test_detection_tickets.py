@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from monitor.core.time import HOUR, to_micros
-from monitor.detection.likelihood import level_alternatives, log_likelihood_ratio
-from monitor.detection.tickets import WeekBets, ebh
+from monitor.detection.pages.projection import level_alternatives, log_likelihood_ratio
+from monitor.detection.pages.weekly_evidence import WeekBets, ebh
 
 Floats = npt.NDArray[np.float64]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.detection.versions import version_change, versions_differ
+from monitor.detection.advisory.versions import version_change, versions_differ
 
 
 def test_a_version_of_its_own_is_a_difference() -> None:

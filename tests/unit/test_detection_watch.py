@@ -10,8 +10,8 @@ import pytest
 from fleet_cells import MONDAY
 
 from monitor.core.contract import Metric
-from monitor.detection.streams import BUDGET_DAYS, Direction, Kind, Stream
-from monitor.detection.watch import COHORT_DAYS, Watch
+from monitor.detection.pages.stream_group import COHORT_DAYS, Watch
+from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Kind, Stream
 
 WIDTH = 4
 WEIGHTS = np.array([0.5, 0.25, 0.05])

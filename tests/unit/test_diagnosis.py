@@ -11,16 +11,16 @@ import pytest
 from cubes import CODING, Cell, auto, blocked, contract, review, table, window
 from slice_tables import counted, slice_counts
 
-from monitor.core.annotations import Share, Stage
-from monitor.core.build import BlockCounts, Builder, Dates
-from monitor.core.cells import Counts, merge
-from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import GroupBy, Metric
-from monitor.core.pooling import MergeMap
-from monitor.core.rollup import CellIndex
-from monitor.core.snapshot import ShownStage, SliceRow
-from monitor.detection.stages import Passage, diverging_stages, stage_counts
-from monitor.evaluate.diagnosis import with_diagnosis
+from monitor.core.counts.cells import Counts, merge
+from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.privacy.pooling import MergeMap
+from monitor.core.publish.annotations import Share, Stage
+from monitor.core.publish.snapshot import ShownStage, SliceRow
+from monitor.core.publish.tables import BlockCounts, Builder, Dates
+from monitor.detection.diagnosis.stages import Passage, diverging_stages, stage_counts
+from monitor.evaluate.publish.annotate import with_diagnosis
 
 SELECTION, TPR = Metric.SELECTION, Metric.TPR
 OTHER = "__other__"

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 from cubes import CODING, LIMITS, auto, contract, review, slices
 
-from monitor.core.bands import Precision, edges
 from monitor.core.contract import GroupBy, Metric
-from monitor.core.displayable import RATES, displayable
-from monitor.core.estimates import estimate
-from monitor.core.gaps import simultaneous_z
-from monitor.core.suppression import ShownColumns, show, show_gaps
+from monitor.core.privacy.bands import Precision, edges
+from monitor.core.publish.displayable import RATES, displayable
+from monitor.core.publish.suppression import ShownColumns, show, show_gaps
+from monitor.core.rates.estimates import estimate
+from monitor.core.rates.gaps import simultaneous_z
 
 SETTINGS = contract(GroupBy(("channel",)), limits=replace(LIMITS, max_blocked_gap=None))
 K11 = Precision(11)

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.core.cells import Counter
-from monitor.core.double_labels import Review, compared, first_two
-from monitor.core.labels import NOT_READY, READY
+from monitor.core.counts.cells import Counter
+from monitor.core.counts.labels import NOT_READY, READY, Review, compared, first_two
 
 REVIEWS = st.lists(
     st.builds(

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
-from monitor.core.cells import Route, Stratum
-from monitor.core.coding import Coding
 from monitor.core.contract import Metric
-from monitor.core.estimates import RateColumns, as_labelled, calibration, estimate
+from monitor.core.counts.cells import Route, Stratum
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import wilson
-from monitor.core.rollup import SliceCounts
+from monitor.core.rates.estimates import RateColumns, as_labelled, calibration, estimate
 
 CODING = Coding(())
 LABELLED = (Metric.TPR, Metric.FPR, Metric.READY)

@@ -18,11 +18,11 @@ from alerts.exporter import OPENMETRICS, STALE_SECONDS, TEXT, Exporter
 from alerts.exposition import EMPTY, Page, Renderer, gzipped, label_text
 from alerts.request import accepts_gzip, wants_openmetrics
 from alerts.service import ServiceMetrics
-from monitor.core.annotations import Annotation, Fault, IncidentKind, Share, Stage
-from monitor.core.cells import Route
 from monitor.core.contract import Metric, State, Verdict
-from monitor.core.flips import Direction
-from monitor.core.snapshot import (
+from monitor.core.counts.cells import Route
+from monitor.core.probes.flips import Direction
+from monitor.core.publish.annotations import Annotation, Fault, IncidentKind, Share, Stage
+from monitor.core.publish.snapshot import (
     CalibrationCell,
     ContractTable,
     GroupTable,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.core.contract import GroupBy
-from monitor.core.families import Family, of_contracts, ordered
+from monitor.core.privacy.families import Family, of_contracts, ordered
 
 NAMES = "abcd"
 ATTRIBUTES = st.lists(st.sampled_from(NAMES), unique=True, max_size=3).map(sorted).map(tuple)

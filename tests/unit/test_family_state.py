@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from monitor.core.blocks import Edge, Span
-from monitor.core.cells import COUNTERS
-from monitor.core.dominance import UNIT_COUNTS
-from monitor.core.families import Family
-from monitor.core.pooling import MergeMap
-from monitor.core.rollup import CellIndex
+from monitor.core.counts.cells import COUNTERS
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.privacy.dominance import UNIT_COUNTS
+from monitor.core.privacy.families import Family
+from monitor.core.privacy.pooling import MergeMap
+from monitor.core.privacy.release_blocks import Edge, Span
 from monitor.core.time import HOUR, Grain
-from monitor.evaluate.family_state import FamilyState, Run
+from monitor.evaluate.blocks.family_state import FamilyState, Run
 from monitor.ports import PaneUnits
 
 K = 11

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from cubes import CODING, LIMITS, auto, contract, review, window
 
-from monitor.core.annotations import Annotation
-from monitor.core.build import Builder
 from monitor.core.contract import GroupBy, Metric, State
-from monitor.core.findings import CROSSED, Finding, Findings, with_findings
-from monitor.core.pooling import MergeMap
-from monitor.core.snapshot import Noted, SliceRow
-from monitor.core.states import hidden
+from monitor.core.privacy.pooling import MergeMap
+from monitor.core.publish.annotations import Annotation
+from monitor.core.publish.findings import CROSSED, Finding, Findings, with_findings
+from monitor.core.publish.snapshot import Noted, SliceRow
+from monitor.core.publish.states import hidden
+from monitor.core.publish.tables import Builder
 
 KEPT = MergeMap({"channel": ("__other__", "chat", "email")})
 CHAT = "channel=chat"

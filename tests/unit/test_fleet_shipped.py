@@ -13,7 +13,7 @@ from fleet_shipped import Latches, ShippedFleet
 from fleet_worlds import HOURS, LEVELS, Audits, Path, World, gaps
 
 from monitor.core.contract import Metric
-from monitor.detection.streams import Kind
+from monitor.detection.pages.streams import Kind
 
 WIDE = Rates(0.50, 0.10)
 KEPT = Rates(0.88, 0.10)

@@ -49,9 +49,9 @@ from river import drift
 from scipy import stats
 
 from monitor.core.contract import Metric
-from monitor.core.rollup import roll_up
-from monitor.detection.cohort import SliceCohort
-from monitor.detection.streams import Direction, Kind
+from monitor.core.counts.rollup import roll_up
+from monitor.detection.pages.cohort import SliceCohort
+from monitor.detection.pages.streams import Direction, Kind
 
 CALM = {world.name: world for world in nulls(QUICK)}
 OPEN = {world.name: world for world in (*standing_gaps(QUICK), *dropping_levels(QUICK))}

@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from monitor.core.flips import Direction
-from monitor.core.probe_pairs import Compared, DeclaredSet
+from monitor.core.probes.flips import Direction
+from monitor.core.probes.pairs import Compared, DeclaredSet
 from monitor.detection import arrays
-from monitor.detection.flip_test import FlipTest, fewest_flips
-from monitor.detection.flip_watch import FlipWatch
+from monitor.detection.probes.flip_rounds import FlipWatch
+from monitor.detection.probes.flip_test import FlipTest, fewest_flips
 from monitor.evaluate.probes import WatchedSet
-from monitor.store.probe_sets import StoredProbeSet
+from monitor.store.evaluator.probe_sets import StoredProbeSet
 
 HELD_BACK, SERVED = Direction.HELD_BACK, Direction.SERVED
 ONE = ("casual",)

@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 from cubes import contract
 
-from monitor.core.annotations import Annotation
-from monitor.core.build import Builder
-from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import GroupBy, Metric
-from monitor.core.families import Family, of_contracts
-from monitor.core.findings import CROSSED, Finding, Findings
-from monitor.core.snapshot import GroupTable, Noted, SliceRow, Snapshot, WindowTable
+from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.privacy.families import Family, of_contracts
+from monitor.core.publish.annotations import Annotation
+from monitor.core.publish.findings import CROSSED, Finding, Findings
+from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, Snapshot, WindowTable
+from monitor.core.publish.tables import Builder
 from monitor.core.time import HOUR, Grain, pane_of
-from monitor.detection.advice import Advice
-from monitor.detection.changes import Change, Detector
-from monitor.detection.delays import Timing
-from monitor.detection.findings import (
+from monitor.detection.advisory.advisors import Advice
+from monitor.detection.advisory.findings import (
     AnySubject,
     Drift,
     LabelDelay,
@@ -30,13 +28,15 @@ from monitor.detection.findings import (
     RateChange,
     VersionChange,
 )
-from monitor.detection.findings import Findings as Cohort
-from monitor.detection.fleet import Fleet
-from monitor.detection.streams import Direction, Kind, Stream
-from monitor.evaluate.detect import Detection, DetectionPolicy
-from monitor.evaluate.family_state import FamilyState
-from monitor.evaluate.findings import Found
-from monitor.store.detection import Crossing
+from monitor.detection.advisory.findings import Findings as Cohort
+from monitor.detection.advisory.label_delays import Timing
+from monitor.detection.advisory.river_detectors import Change, Detector
+from monitor.detection.pages.fleet import Fleet
+from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.evaluate.blocks.family_state import FamilyState
+from monitor.evaluate.detect.cohorts_in_order import Detection, DetectionPolicy
+from monitor.evaluate.publish.published_findings import Found
+from monitor.store.evaluator.detection import Crossing
 
 START = 1_780_272_000_000_000
 GROUP = GroupBy(("channel",))

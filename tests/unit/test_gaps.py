@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
-from monitor.core.coding import Coding
 from monitor.core.contract import COMPLEMENT, Metric, Verdict
-from monitor.core.estimates import RateColumns, estimate
-from monitor.core.gaps import (
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import SliceCounts
+from monitor.core.rates.estimates import RateColumns, estimate
+from monitor.core.rates.gaps import (
     GapColumns,
     comparisons,
     gap,
@@ -20,7 +21,6 @@ from monitor.core.gaps import (
     spread,
     verdict,
 )
-from monitor.core.rollup import SliceCounts
 
 CODING = Coding(())
 FAIL, PASS, UNSURE = Verdict.FAIL, Verdict.PASS, Verdict.INSUFFICIENT_SUPPORT

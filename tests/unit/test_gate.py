@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.core.cells import COUNTERS, Counter, Int64s
+from monitor.core.counts.cells import COUNTERS, Counter, Int64s
 from monitor.core.time import HOUR, MINUTE
-from monitor.evaluate.gate import Gate
+from monitor.evaluate.blocks.units import Gate
 
 STEP = 5 * MINUTE
 LABELS = [c for c in Counter if c not in (Counter.N, Counter.Q)]

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumers.backpressure import LABELS_AHEAD, Elsewhere, paused_shards
 from consumers.health import (
     POLL_SECONDS,
     STUCK_SECONDS,
     UNASSIGNED_SECONDS,
     ConsumerState,
     Health,
+    Progress,
 )
-from consumers.pressure import LABELS_AHEAD, Elsewhere, paused_shards
-from consumers.progress import Progress
 from monitor.core.time import DAY, HOUR
 from monitor.ports import Shard, ShardStatus, Tallies
 

@@ -27,7 +27,7 @@ from alerts.routes import Health
 from alerts.servers import Servers
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
-from monitor.core.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
+from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
 from monitor.errors import SlicewatchError
 
 # Short where a test waits for the end of a phase, long where it must not matter.

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.codec import LabelCodec
-from consumers.letters import IdHasher, Letters
-from monitor.core.cells import Int64s
+from consumers.dead_letters import IdHasher, Letters
+from monitor.core.counts.cells import Int64s
 from monitor.core.time import DAY, SECOND, to_micros
 from monitor.ports import BEGINNING, NEAR, IdKey, Records, Shard
 

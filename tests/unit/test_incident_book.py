@@ -8,15 +8,15 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.core.annotations import IncidentKind, Outcome, Share
-from monitor.core.atoms import atom_text, parse_atom
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.incidents import Act, Action, Incident, Stand
+from monitor.core.counts.cells import atom_text, parse_atom
+from monitor.core.publish.annotations import IncidentKind, Outcome, Share
+from monitor.core.publish.incidents import Act, Action, Incident, Stand
 from monitor.core.time import DAY, HOUR
-from monitor.detection.explain import Cause
-from monitor.detection.streams import Direction, Kind, Stream
-from monitor.evaluate.incidents import Around, IncidentBook, Step
-from monitor.store.detection import Crossing
+from monitor.detection.diagnosis.explain import Cause
+from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.evaluate.incidents.book import Around, IncidentBook, Step
+from monitor.store.evaluator.detection import Crossing
 
 BOTH = atom_text({"channel": "voice", "variety": "a"})
 

@@ -10,7 +10,7 @@ import click
 
 from monitor.commands.incident import command as incident
 from monitor.commands.options import LONGEST_NAME, LONGEST_NOTE
-from monitor.core.annotations import Outcome
+from monitor.core.publish.annotations import Outcome
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 SECTION = MANUAL.partition("\n## Pages and tickets\n")[2].partition("\n## ")[0]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from monitor.core.annotations import IncidentKind, Outcome
 from monitor.core.contract import Metric
-from monitor.core.incidents import Act, Action, Incident, Stand, Standing, standing
+from monitor.core.publish.annotations import IncidentKind, Outcome
+from monitor.core.publish.incidents import Act, Action, Incident, Stand, Standing, standing
 from monitor.core.time import DAY, HOUR
 
 T0 = 480_000 * HOUR

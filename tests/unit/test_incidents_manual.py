@@ -9,9 +9,9 @@ from pathlib import Path
 import consumers
 import monitor
 from alerts.catalogue import CATALOGUE
-from consumers import lookout, progress
+from consumers import health, reconcile
 from consumers.sources.kafka_client import FIXED
-from monitor.commands import watchdog
+from monitor import watchdog
 from monitor.commands.db import command as db
 from monitor.ports import ConsumerState
 
@@ -67,7 +67,7 @@ def test_commands_exist_with_their_options() -> None:
 
 
 def test_times_and_sizes_are_those_of_the_program() -> None:
-    assert f"within {lookout.TOPICS_SECONDS:.0f} seconds" in SECTION
-    assert f"after {progress.STALLED_SECONDS:.0f} seconds" in SECTION
+    assert f"within {reconcile.TOPICS_SECONDS:.0f} seconds" in SECTION
+    assert f"after {health.STALLED_SECONDS:.0f} seconds" in SECTION
     assert f"{int(str(FIXED['receive_message_max_bytes'])) >> 20} MB" in SECTION
-    assert (lookout.REVIEW_SECONDS, watchdog.ENDS_SECONDS) == (10, 15)
+    assert (reconcile.REVIEW_SECONDS, watchdog.ENDS_SECONDS) == (10, 15)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from certificates import Certificates, make_certificates
 
-from consumers.sources.kafka_access import Need, check_access
-from consumers.sources.kafka_topics import KafkaConnection
+from consumers.sources.kafka_admin import KafkaConnection
+from consumers.sources.kafka_preflight import Need, check_access
 from monitor.errors import AccessError
 
 Talk = Callable[[socket.socket], None]

@@ -8,7 +8,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-from consumers.sources.kafka_ends import _ends
+from consumers.sources.kafka_admin import _ends
 
 WHERES = [TopicPartition("decisions", number) for number in range(3)]
 

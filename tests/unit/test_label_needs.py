@@ -7,11 +7,11 @@ import pytest
 from cubes import LIMITS, contract
 
 from monitor.core.contract import COMPLEMENT, GroupBy, Metric, State
-from monitor.core.gaps import comparisons, simultaneous_z
-from monitor.core.snapshot import GroupTable, Period, ShownRate, SliceRow
-from monitor.core.states import hidden
+from monitor.core.publish.snapshot import GroupTable, Period, ShownRate, SliceRow
+from monitor.core.publish.states import hidden
+from monitor.core.rates.gaps import comparisons, simultaneous_z
 from monitor.core.time import DAY
-from monitor.detection.needs import Arms, LabelNeed, detectable_gaps, label_needs
+from monitor.detection.label_needs import Arms, LabelNeed, detectable_gaps, label_needs
 from monitor.evaluate.label_needs import AT_LEAST, with_label_needs
 
 TPR, FPR = Metric.TPR, Metric.FPR

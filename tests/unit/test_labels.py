@@ -7,9 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
-from monitor.core.cells import COUNTERS, DELAY_EDGES_HOURS, Counter
-from monitor.core.double_labels import Review
-from monitor.core.labels import KIND_RANKS, NOT_READY, READY, UNDECIDABLE, LabelColumns
+from monitor.core.counts.cells import COUNTERS, DELAY_EDGES_HOURS, Counter
+from monitor.core.counts.labels import (
+    KIND_RANKS,
+    NOT_READY,
+    READY,
+    UNDECIDABLE,
+    LabelColumns,
+    Review,
+)
 from monitor.core.time import HOUR
 
 T0 = 400_000 * HOUR

@@ -6,8 +6,8 @@ from typing import Any
 
 from consumers.codec import DecisionCodec
 from consumers.coder import Coder
-from consumers.letters import MAX_LETTERS, Letters
-from monitor.core.coding import Coding, Eras
+from consumers.dead_letters import MAX_LETTERS, Letters
+from monitor.core.counts.coding import Coding, Eras
 from monitor.ports import Records, Shard
 
 

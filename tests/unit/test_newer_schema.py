@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from monitor.cli import cli
 from monitor.commands import check
-from monitor.commands.service import Parts, run_until_stopped
 from monitor.commands.starting import Stop
 from monitor.errors import StoreError
+from monitor.service import Parts, run_until_stopped
 from monitor.store import database
 
 ROOT = Path(__file__).parents[2]

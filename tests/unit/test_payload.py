@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.core.cells import COUNTERS, Route
-from monitor.core.dominance import UnitCounts
-from monitor.core.flips import Observed
-from monitor.core.probes import ProbeDecision
-from monitor.store.deltas import summed
-from monitor.store.payload import Payload, decode, encode
+from monitor.core.counts.cells import COUNTERS, Route
+from monitor.core.privacy.dominance import UnitCounts
+from monitor.core.probes.decisions import ProbeDecision
+from monitor.core.probes.flips import Observed
+from monitor.store.deltas import Payload, decode, encode, summed
 
 LARGE = 2**62
 

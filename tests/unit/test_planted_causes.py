@@ -14,11 +14,11 @@ import pytest
 from cause_play import STAGES, Judgement, judge, play, play_known_onset
 from cause_worlds import HOURS, CauseWorld, Planted, planted_world
 
-from monitor.core.cells import Counts
 from monitor.core.contract import COMPLEMENT
-from monitor.core.estimates import estimate
-from monitor.core.gaps import gap, references
-from monitor.core.rollup import roll_up
+from monitor.core.counts.cells import Counts
+from monitor.core.counts.rollup import roll_up
+from monitor.core.rates.estimates import estimate
+from monitor.core.rates.gaps import gap, references
 
 SEEDS = range(20)
 WRONG = 1

@@ -12,9 +12,9 @@ from cubes import auto, blocked, review, slices
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.core.atoms import OTHER, parse_atom
-from monitor.core.pooling import Flow, MergeMap, decisions_of, merge_map, unlabelled_rows
-from monitor.core.rollup import SliceCounts
+from monitor.core.counts.cells import OTHER, parse_atom
+from monitor.core.counts.rollup import SliceCounts
+from monitor.core.privacy.pooling import Flow, MergeMap, decisions_of, merge_map, unlabelled_rows
 
 K = 11
 CHANNEL = ("channel",)

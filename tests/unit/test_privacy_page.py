@@ -12,14 +12,14 @@ import monitor
 from alerts.catalogue import CATALOGUE
 from monitor.cli import cli
 from monitor.commands.db import command as db
-from monitor.core.bands import STEPS, Precision, edges
-from monitor.core.blocks import blocks_kept
 from monitor.core.contract import State
+from monitor.core.privacy.bands import STEPS, Precision, edges
+from monitor.core.privacy.release_blocks import blocks_kept
 from monitor.core.time import DAY, HOUR, WINDOWS
-from monitor.evaluate import release
+from monitor.evaluate.blocks import release_blocks as release
 from monitor.settings.sections import Privacy, Retention, Stream
 from monitor.settings.use_case import AttributeSettings, UseCase
-from monitor.store.retention import HOURS_KEPT_AFTER_HORIZON
+from monitor.store.upkeep.retention import HOURS_KEPT_AFTER_HORIZON
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "privacy.md").read_text()

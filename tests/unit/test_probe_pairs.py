@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from monitor.core.cells import Route
-from monitor.core.flips import Direction, Observed
-from monitor.core.probe_pairs import MAX_WAITING, Compared, DeclaredSet, FlippingPair, ProbePairs
-from monitor.core.probes import ProbeDecision
+from monitor.core.counts.cells import Route
+from monitor.core.probes.decisions import ProbeDecision
+from monitor.core.probes.flips import Direction, Observed
+from monitor.core.probes.pairs import MAX_WAITING, Compared, DeclaredSet, FlippingPair, ProbePairs
 
 SERVED = Observed(Route.AUTO_SERVE, 0.78, 0.70)
 LOW_SCORE = Observed(Route.HUMAN_REVIEW, 0.67, 0.70)

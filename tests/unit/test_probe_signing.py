@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.events import Decision, FastDecision, Versions
-from consumers.probe_signing import is_signed, sign
-from monitor.core.probes import signature
+from consumers.probes import is_signed, sign
+from monitor.core.probes.decisions import signature
 
 KEY = b"the key of the probes"
 AT = "2026-06-01T08:00:00.123456Z"

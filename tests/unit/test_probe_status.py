@@ -13,18 +13,18 @@ from click.testing import CliRunner, Result
 from pipeline import SETTINGS, Pipeline
 from signed_probes import DIGEST, SET, SET_TABLE
 
-from monitor.commands import wiring
+from monitor import composition
 from monitor.commands.probe import command as probe
 from monitor.commands.probe.status import MOST_LINES
-from monitor.core.cells import Route
-from monitor.core.flips import Observed
-from monitor.core.probe_pairs import DeclaredSet
-from monitor.core.probes import ProbeDecision
+from monitor.core.counts.cells import Route
+from monitor.core.probes.decisions import ProbeDecision
+from monitor.core.probes.flips import Observed
+from monitor.core.probes.pairs import DeclaredSet
 from monitor.core.time import DAY, MINUTE, to_micros
 from monitor.errors import SlicewatchError
 from monitor.evaluate.probes import WatchedSet
-from monitor.store.fold import Cycle, EvaluatorStore
-from monitor.store.probe_sets import ProbeSetsChange, StoredProbeSet
+from monitor.store.evaluator.probe_sets import ProbeSetsChange, StoredProbeSet
+from monitor.store.evaluator.store import Cycle, EvaluatorStore
 
 A_CASE = "A flip is a case to investigate, not a population disparity."
 PAIRS = 80
@@ -60,7 +60,7 @@ def failed(result: Result) -> str:
 
 
 def declared(pipeline: Pipeline) -> DeclaredSet:
-    return wiring.declared_sets(pipeline.settings.probes)[0]
+    return composition.declared_sets(pipeline.settings.probes)[0]
 
 
 def rounds(flips: Sequence[Collection[int]]) -> Iterator[ProbeDecision]:

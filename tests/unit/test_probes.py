@@ -12,9 +12,9 @@ from signed_probes import DIGEST, KEY, VARIANTS, signed
 
 from consumers.events import FastDecision
 from consumers.probes import NO_KEY, Doubt, ProbePolicy
-from monitor.core.cells import Route
-from monitor.core.flips import Observed
-from monitor.core.probes import ProbeDecision
+from monitor.core.counts.cells import Route
+from monitor.core.probes.decisions import ProbeDecision
+from monitor.core.probes.flips import Observed
 
 POLICY = ProbePolicy(KEY.encode(), {DIGEST: frozenset(VARIANTS)})
 

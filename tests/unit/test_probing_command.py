@@ -16,11 +16,11 @@ import pytest
 from click.testing import CliRunner, Result
 from probing import EXAMPLES, KEY, SAID, ScriptedRouter, example, example_router, http
 
-from monitor.audit.digest import digest
+from monitor.audit.model import digest
 from monitor.audit.reading import read_results, read_set
 from monitor.cli import cli
 from monitor.commands.probe import command as probe
-from monitor.commands.probe.stopping import Stopper
+from monitor.commands.probe.router_options import Stopper
 from monitor.errors import SlicewatchError
 from monitor.probing.protocol import router_key
 from monitor.settings import load

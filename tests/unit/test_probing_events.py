@@ -9,11 +9,11 @@ import pytest
 from probing import KEY, VERSIONS, answer, item, probe_set
 
 from consumers.events import Decision, FastDecision
-from consumers.probe_signing import is_signed
+from consumers.probes import is_signed
 from monitor.audit.model import ProbeSet
 from monitor.errors import SlicewatchError
 from monitor.probing.events import ProbeEvents, check_items, declared
-from monitor.settings.probes import ProbeSetSettings
+from monitor.settings.sections import ProbeSetSettings
 
 DIGEST = "a" * 64
 AT = 1_767_225_600_123_456

@@ -27,7 +27,7 @@ from probing import (
     probe,
 )
 
-from monitor.commands.clock import SystemClock
+from monitor.clock import SystemClock
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock

@@ -9,8 +9,8 @@ import json
 import pytest
 from probing import KEY, SAID, answer, example, probe
 
-from monitor.core.cells import Route
-from monitor.core.flips import Observed
+from monitor.core.counts.cells import Route
+from monitor.core.probes.flips import Observed
 from monitor.probing.protocol import body, read_answer, router_key, signed_headers
 from monitor.probing.router import Failure, FailureKind
 

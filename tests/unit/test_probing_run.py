@@ -10,8 +10,8 @@ import numpy as np
 from probing import VERSIONS, MemoryRouter, StillClock, Watched, answer, probe_set
 
 from monitor.audit.model import ProbeSet
-from monitor.commands.probe.outcome import exit_code
-from monitor.core.cells import Route
+from monitor.commands.probe.run import exit_code
+from monitor.core.counts.cells import Route
 from monitor.probing.pace import Pace
 from monitor.probing.router import Answer, Failure, FailureKind, Probe
 from monitor.probing.run import HOPELESS, Answered, Round, Runner

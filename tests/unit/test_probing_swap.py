@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from probing import answer
 
-from monitor.core.cells import Route
-from monitor.core.flips import Observed
+from monitor.core.counts.cells import Route
 from monitor.core.intervals import wilson
+from monitor.core.probes.flips import Observed
 from monitor.errors import SlicewatchError
 from monitor.probing.run import Answered
 from monitor.probing.swap import (

@@ -8,20 +8,26 @@ from fractions import Fraction
 import pytest
 from cubes import contract
 
-from monitor.core.annotations import Fault
-from monitor.core.cells import Route
-from monitor.core.coding import Attribute, Coding
 from monitor.core.contract import GroupBy, Metric, State
-from monitor.core.families import of_contracts
-from monitor.core.snapshot import ContractTable, RequestsAtFault, SliceRow, Snapshot, WindowTable
+from monitor.core.counts.cells import Route
+from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.privacy.families import of_contracts
+from monitor.core.publish.annotations import Fault
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    RequestsAtFault,
+    SliceRow,
+    Snapshot,
+    WindowTable,
+)
 from monitor.core.time import HOUR, Grain, pane_of
-from monitor.detection.advice import Advice
-from monitor.detection.fleet import Fleet
-from monitor.detection.request_watch import RequestFault
-from monitor.detection.timeline import Timeline
-from monitor.evaluate.detect import Detection, DetectionPolicy
-from monitor.evaluate.family_state import FamilyState
-from monitor.evaluate.request_faults import RequestFaults
+from monitor.detection.advisory.advisors import Advice
+from monitor.detection.advisory.findings import Timeline
+from monitor.detection.advisory.label_requests import RequestFault
+from monitor.detection.pages.fleet import Fleet
+from monitor.evaluate.blocks.family_state import FamilyState
+from monitor.evaluate.detect.cohorts_in_order import Detection, DetectionPolicy
+from monitor.evaluate.publish.label_requests import RequestFaults
 
 START = 1_780_272_000_000_000
 CONTRACT = contract(GroupBy(("channel",)))

@@ -25,7 +25,7 @@ from alerts.routes import Find, Health
 from alerts.servers import Servers
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
-from monitor.core.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
+from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
 from monitor.errors import SlicewatchError, StoreError
 from monitor.ports import ConsumerState, Shard, Tallies
 

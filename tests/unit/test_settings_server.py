@@ -9,8 +9,8 @@ import pytest
 
 from monitor import settings as api
 from monitor.errors import SettingsError
-from monitor.settings import check_special
-from monitor.store import retention
+from monitor.settings import checks
+from monitor.store.upkeep import retention
 
 FILE = """
 [privacy]
@@ -233,7 +233,7 @@ class TestSpecialCategory:
         assert "retention.aggregates" in refusal(load, "", 'retention = "30d"')
 
     def test_the_hours_are_those_of_the_store(self) -> None:
-        assert check_special.HOURS_KEPT_AFTER_HORIZON == retention.HOURS_KEPT_AFTER_HORIZON
+        assert checks.HOURS_KEPT_AFTER_HORIZON == retention.HOURS_KEPT_AFTER_HORIZON
 
     @pytest.mark.parametrize("sections", ["", OPERATIONS, "[server]\ninsecure = true\n"])
     def test_its_readers_must_be_known_also_on_loopback(self, load: Load, sections: str) -> None:

@@ -10,13 +10,13 @@ import lesson
 import pytest
 from signed_probes import DIGEST, KEY, VARIANTS, signed
 
-from consumers.clocks import ClockPolicy
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
-from consumers.letters import IdHasher
+from consumers.dead_letters import IdHasher
+from consumers.event_time import ClockPolicy
 from consumers.probes import Doubt, ProbePolicy
 from consumers.shard import Codecs, ShardState
-from monitor.core.coding import Attribute, Coding, Eras
+from monitor.core.counts.coding import Attribute, Coding, Eras
 from monitor.core.time import HOUR, MINUTE, to_micros
 from monitor.ports import Claim, Records, Request, Shard, Tallies
 

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from consumers import sketch
-from consumers.sketch import STANDARD_ERROR, DistinctSketch, UnlistedValues
+from consumers import cardinality
+from consumers.cardinality import STANDARD_ERROR, DistinctSketch, UnlistedValues
 
 
 def sketch_of(texts: range, key: bytes = b"key") -> DistinctSketch:
     sketch = DistinctSketch(key)
     for number in texts:
-        sketch.add(f"value {number}")
+        cardinality.add(f"value {number}")
     return sketch
 
 
@@ -67,7 +67,7 @@ def test_every_attribute_has_a_number_and_a_new_day_begins_with_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keys = iter([b"first", b"second", b"third"])
-    monkeypatch.setattr(sketch.secrets, "token_bytes", lambda _: next(keys))
+    monkeypatch.setattr(cardinality.secrets, "token_bytes", lambda _: next(keys))
     values = UnlistedValues(["channel", "tier"])
     assert values.estimates() == {"channel": 0, "tier": 0}
     for number in range(20):

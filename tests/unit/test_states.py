@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from monitor.core.contract import State, Verdict
-from monitor.core.states import VERDICT_OF, state, with_crossing
+from monitor.core.publish.states import VERDICT_OF, state, with_crossing
 
 
 def test_every_state_has_a_verdict() -> None:

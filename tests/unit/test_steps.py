@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from alerts.service import SHOWN_STEP, ServiceMetrics
-from monitor.core.bands import edges
+from monitor.core.privacy.bands import edges
 from monitor.ports import Shard, Tallies
 
 SHARD = Shard("decisions", 0)

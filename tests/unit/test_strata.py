@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
-from monitor.core.cells import Route, Stratum
-from monitor.core.coding import Coding
-from monitor.core.strata import merge_bands, post_strata
+from monitor.core.counts.cells import Route, Stratum
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.strata import merge_bands, post_strata
 
 CODING = Coding(())
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.detection.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Kind, Stream
 
 
 def test_all_of_a_stream_is_in_its_key() -> None:

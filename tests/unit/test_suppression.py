@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from cubes import CODING, auto, blocked, review, slices
 
-from monitor.core.bands import Precision, edges
 from monitor.core.contract import Metric, State, Verdict
-from monitor.core.estimates import estimate
-from monitor.core.gaps import simultaneous_z
-from monitor.core.guards import (
+from monitor.core.intervals import wilson
+from monitor.core.privacy.bands import Precision, edges
+from monitor.core.privacy.guards import (
     Opened,
     RouteLabels,
     each_labelled,
@@ -18,11 +17,18 @@ from monitor.core.guards import (
     open_labels,
     route_labels,
 )
-from monitor.core.intervals import wilson
-from monitor.core.pooling import MergeMap, aligned, keep, merge_map
-from monitor.core.snapshot import ShownRate
-from monitor.core.states import state
-from monitor.core.suppression import ShownColumns, code_third_route, show, show_gaps, shown_rates
+from monitor.core.privacy.pooling import MergeMap, aligned, keep, merge_map
+from monitor.core.publish.snapshot import ShownRate
+from monitor.core.publish.states import state
+from monitor.core.publish.suppression import (
+    ShownColumns,
+    code_third_route,
+    show,
+    show_gaps,
+    shown_rates,
+)
+from monitor.core.rates.estimates import estimate
+from monitor.core.rates.gaps import simultaneous_z
 
 K11, EXACT = Precision(11), Precision(1, exact=True)
 CHAT, EMAIL = {"channel": "chat"}, {"channel": "email"}

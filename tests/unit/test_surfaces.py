@@ -13,7 +13,7 @@ from published_lesson import BOTH, lesson
 from surface_manual import BEGIN, END, MANUAL, written
 
 import monitor.settings
-from monitor.core.snapshot import Snapshot
+from monitor.core.publish.snapshot import Snapshot
 from monitor.core.surface_rules import Rule, Surface
 from monitor.core.surface_texts import ARGUMENTS, KNOWS_SETTINGS_ONLY, Argument
 from monitor.core.surfaces import TABLE, rows_of
@@ -106,7 +106,7 @@ def test_the_texts_of_the_settings_can_know_nothing_else() -> None:
         )
     }
     ours = {name for name in imported if name.startswith(("monitor.", "consumers.", "alerts."))}
-    with_data = ("monitor.store", "monitor.evaluate", "monitor.core.snapshot")
+    with_data = ("monitor.store", "monitor.evaluate", "monitor.core.publish.snapshot")
     assert not [name for name in ours if name.startswith((*with_data, "consumers", "alerts"))]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.audit.render import parts, training
+from monitor.audit.render import parts
 from monitor.audit.render.sections import Brief, Cell, Document, Section, Tone, mark, table
 from monitor.audit.render.words import (
     METRICS,
@@ -124,7 +124,7 @@ def _sections(report: AuditReport) -> Iterator[Section]:
         if report.held_out_comparison is not None:
             yield _comparison(report.held_out_comparison, f"{prefix}Candidate and baseline")
     if report.training is not None:
-        yield from training.sections(report.training)
+        yield from parts.training_sections(report.training)
 
 
 def _excluded(report: AuditReport) -> Section:

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 
 from monitor.audit.model import Versions
 from monitor.audit.report import HELD_OUT, REGRESSION, ShownFlip, VariantOutcome
-from monitor.core.atoms import parse_atom
-from monitor.core.cells import Route
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.flips import Direction
-from monitor.core.snapshot import ShownRate
+from monitor.core.counts.cells import Route, parse_atom
+from monitor.core.probes.flips import Direction
+from monitor.core.publish.snapshot import ShownRate
 
 NOTHING = "-"
 ALL = "all"

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import click
 
-from monitor.commands.db.dead_letters import dead_letters
-from monitor.commands.db.drop_key import drop_key
-from monitor.commands.db.exclude import exclude
-from monitor.commands.db.forget import forget
-from monitor.commands.db.migrate import migrate
-from monitor.commands.db.new_key import new_key
-from monitor.commands.db.prune import prune
-from monitor.commands.db.repair_clock import repair_clock
-from monitor.commands.db.resume import resume
+from monitor.commands.db.clock import repair_clock, resume
+from monitor.commands.db.erasure import exclude, forget
+from monitor.commands.db.keys import drop_key, new_key
 from monitor.commands.db.status import status
+from monitor.commands.db.upkeep import dead_letters, migrate, prune
 
 
 @click.group("db")

@@ -15,15 +15,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from monitor.commands import wiring
-from monitor.commands.clock import SystemClock
-from monitor.commands.db.opening import opened
+from monitor import composition
+from monitor.clock import SystemClock
+from monitor.commands.db.access import opened
 from monitor.commands.options import settings_option
 from monitor.settings import Settings
 from monitor.store import database
-from monitor.store.service_health import read_blindness
-from monitor.store.status import read_status
-from monitor.store.status_report import EvaluatorReport, ShardReport, StoreStatus
+from monitor.store.upkeep.service_health import read_blindness
+from monitor.store.upkeep.status import read_status
+from monitor.store.upkeep.status_report import EvaluatorReport, ShardReport, StoreStatus
 
 EXIT_PROBLEM = 1
 PIPED_WIDTH = 160
@@ -61,7 +61,7 @@ def status(path: Path, as_json: bool) -> None:
 def _blindness(settings: Settings, engine: sa.Engine) -> list[str]:
     if database.schema_revision(engine) != database.head_revision():
         return []
-    policy = wiring.health_policy(settings)
+    policy = composition.health_policy(settings)
     return [one.text for one in read_blindness(engine, policy, SystemClock().now())]
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import click
 
-from monitor.commands.incident.ack import ack
-from monitor.commands.incident.close import close
-from monitor.commands.incident.listing import listing
-from monitor.commands.incident.show import show
+from monitor.commands.incident.answers import ack, close
+from monitor.commands.incident.views import listing, show
 
 
 @click.group("incident")

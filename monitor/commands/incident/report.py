@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.core.annotations import IncidentKind, Outcome, Share
 from monitor.core.contract import Metric
-from monitor.core.incidents import Act, Action, Incident, Stand, standing
-from monitor.core.snapshot import WITHHELD, PublishedValue, ShownIncident, ShownStage
+from monitor.core.publish.annotations import IncidentKind, Outcome, Share
+from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
+from monitor.core.publish.snapshot import WITHHELD, PublishedValue, ShownIncident, ShownStage
 from monitor.core.time import to_datetime
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from monitor.commands.probe.router_key import router_key_command
+from monitor.commands.probe.keys import router_key_command
 from monitor.commands.probe.run import run
 from monitor.commands.probe.status import status
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import click
+
+from monitor.commands.options import load_settings, settings_option, write_key
 from monitor.errors import SlicewatchError
+from monitor.probing.protocol import router_key
 from monitor.settings import Settings
 
 
@@ -14,3 +20,18 @@ def probe_key(settings: Settings) -> bytes:
             "with slicewatch db new-key FILE, and set probes.key_file = FILE"
         )
     return settings.probes.key.reveal().encode()
+
+
+@click.command("router-key")
+@click.argument("file", type=click.Path(path_type=Path))
+@settings_option
+def router_key_command(file: Path, path: Path) -> None:
+    """Write the key that a router checks probes with to a new FILE.
+
+    It is derived from probes.key, and always the same for the same one. Decision events cannot be
+    signed with it: a router that has it cannot make its own decisions pass for probes.
+
+    Example: slicewatch probe router-key /run/secrets/router_probe_key
+    """
+    write_key(file, router_key(probe_key(load_settings(path))))
+    click.echo(f"the router's key is in {file}; give it to the router alone")

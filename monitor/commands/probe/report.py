@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.core.flips import Direction
+from monitor.core.probes.flips import Direction
 from monitor.core.time import to_datetime
 from monitor.evaluate.probes import WatchedSet
 

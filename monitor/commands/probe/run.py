@@ -8,9 +8,9 @@ import click
 
 from monitor.commands import logs
 from monitor.commands.options import load_settings, settings_option
-from monitor.commands.probe.asking import Asking
-from monitor.commands.probe.publishing import Plan, send_set
-from monitor.commands.probe.swapping import compare
+from monitor.commands.probe.publisher import Plan, send_set
+from monitor.commands.probe.router_options import Asking
+from monitor.commands.probe.swap import compare
 from monitor.core.time import SECOND
 from monitor.errors import SlicewatchError
 from monitor.probing.schedule import Schedule

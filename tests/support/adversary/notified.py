@@ -13,9 +13,9 @@ from releasing import Releasing, instants
 
 from alerts import catalogue
 from alerts.exposition import label_text
-from monitor.core.atoms import OTHER, parse_atom
 from monitor.core.contract import State
-from monitor.core.snapshot import (
+from monitor.core.counts.cells import OTHER, parse_atom
+from monitor.core.publish.snapshot import (
     WITHHELD,
     ContractTable,
     GroupTable,

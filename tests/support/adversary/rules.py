@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from monitor.core.blocks import BlockRule, Condition
+from monitor.core.privacy.release_blocks import BlockRule, Condition
 
 RULES = {
     "shipped": None,

@@ -27,18 +27,16 @@ from alerts.http import HttpConfig
 from alerts.routes import Health
 from alerts.servers import Servers
 from alerts.service import ServiceMetrics
-from monitor.commands import wiring
-from monitor.core.atoms import atom_text, content_id
-from monitor.core.cells import COUNTERS, Counter, Route, Stratum
-from monitor.core.snapshot import decode
+from monitor import composition
+from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum, atom_text, content_id
+from monitor.core.publish.snapshot import decode
 from monitor.evaluate.evaluator import Evaluator
 from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
 from monitor.settings import Settings, load
 from monitor.store.database import create_engine, migrate, writing
-from monitor.store.deltas import summed, write_delta
+from monitor.store.deltas import Payload, summed, write_delta
 from monitor.store.dictionary import write_dictionary
-from monitor.store.payload import Payload
-from monitor.store.records import Records
+from monitor.store.evaluator.records import Records
 from monitor.store.schema import ownership
 
 K = 11
@@ -228,8 +226,10 @@ class Service:
         shutil.copy(_empty(), folder / "store.db")
         url = f"sqlite:///{folder}/store.db"
         self.settings: Settings = load(path, {"SLICEWATCH__STORE__URL": url})
-        self.engine = wiring.open_store(self.settings, StillClock())
-        self.evaluator: Evaluator = wiring.build_evaluator(self.settings, self.engine, StillClock())
+        self.engine = composition.open_store(self.settings, StillClock())
+        self.evaluator: Evaluator = composition.build_evaluator(
+            self.settings, self.engine, StillClock()
+        )
         self.feed = Feed(world, self.engine)
         self._exporter = Exporter(ServiceMetrics(), max_series=10**6, clock=StillClock())
         health = Health(lambda: True, lambda: (True, ""), lambda: True)

@@ -1,0 +1,192 @@
+"""Keyed hashes, and dead letters: where an unreadable event was and why, never what it said."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
+
+from consumers.event_time import FUTURE, JUMP, TOO_EARLY, TOO_OLD
+from monitor.core.counts.cells import Int64s
+from monitor.errors import PoisonedStreamError
+from monitor.ports import BEGINNING, NEAR, DeadLetter, IdKey, Records, Shard
+
+REASONS = (
+    "malformed_json",
+    "wrong_type",
+    "invalid_value",
+    "missing_field",
+    "unknown_field",
+    "unknown_attribute",
+    "too_large",
+    "too_many_events",
+    "tombstone",
+    TOO_EARLY,
+    FUTURE,
+    TOO_OLD,
+    JUMP,
+)
+"""Every reason an event can be refused for."""
+
+MAX_LETTERS = 1_000
+"""Dead letters kept of one batch, and of one flush of a shard; beyond it they are counted only.
+
+Two bytes are enough for an unreadable event, and a letter takes a hundred times as many."""
+
+
+class IdHasher:
+    """Keyed 63-bit BLAKE2b of ids: pseudonyms that mean nothing without the key.
+
+    A decision's id, and whatever its labels carry, is hashed with the key of its decided_at.
+
+    Args:
+        keys: at least one, by start; what lies before the first start belongs to the first.
+    """
+
+    def __init__(self, keys: Sequence[IdKey]) -> None:
+        self._keyed = [blake2b(digest_size=8, key=one.key) for one in keys]
+        self._starts = np.array([one.start for one in keys[1:]], np.int64)
+
+    @classmethod
+    def of(cls, key: bytes) -> IdHasher:
+        """One key for all time."""
+        return cls([IdKey("only", BEGINNING, key)])
+
+    def __call__(self, texts: Iterable[str], ts: Int64s) -> Int64s:
+        """Hash each text with the key of its decided_at (microseconds)."""
+        if not len(self._starts):
+            return self._hashed(texts, 0)
+        return self._grouped(list(texts), self._number(ts))
+
+    def under_all(self, text: str) -> list[int]:
+        """The hashes of one text by every key."""
+        return [int(self._hashed([text], number)[0]) for number in range(len(self._keyed))]
+
+    def across(self, texts: Sequence[str], ts: Int64s, ids: Int64s) -> dict[tuple[int, int], int]:
+        """Hashes by the key of the other side, of what lies close to a change of the key.
+
+        The decision of a label may lie beyond that change: a label's time may be inexact.
+
+        Args:
+            texts: decision ids.
+            ts: when the labels say they were decided.
+            ids: their hashes.
+
+        Returns:
+            The other hash by (hash, time).
+        """
+        others: dict[tuple[int, int], int] = {}
+        for start in self._starts.tolist():
+            rows = np.flatnonzero((ts >= start - NEAR) & (ts < start + NEAR))
+            beyond = self._number(np.where(ts[rows] < start, start, start - 1))
+            hashed = self._grouped([texts[row] for row in rows.tolist()], beyond)
+            keys = zip(ids[rows].tolist(), ts[rows].tolist(), strict=True)
+            others.update(zip(keys, hashed.tolist(), strict=True))
+        return others
+
+    def of_payload(self, payload: bytes) -> str:
+        """Short hash by which two equal payloads are recognised, and nothing else of them."""
+        keyed = self._keyed[-1].copy()
+        keyed.update(payload)
+        return keyed.hexdigest()
+
+    def _number(self, ts: Int64s) -> Int64s:
+        return np.searchsorted(self._starts, ts, side="right").astype(np.int64)
+
+    def _grouped(self, texts: Sequence[str], numbers: Int64s) -> Int64s:
+        """Hash each text with the key of its number."""
+        present = np.unique(numbers).tolist()
+        if len(present) == 1:
+            return self._hashed(texts, present[0])
+        ids = np.empty(len(texts), np.int64)
+        for number in present:
+            rows = np.flatnonzero(numbers == number)
+            ids[rows] = self._hashed([texts[row] for row in rows.tolist()], number)
+        return ids
+
+    def _hashed(self, texts: Iterable[str], number: int) -> Int64s:
+        digests: list[bytes] = []
+        copy, append = self._keyed[number].copy, digests.append
+        for text in texts:
+            keyed = copy()
+            keyed.update(text.encode())
+            append(keyed.digest())
+        return (np.frombuffer(b"".join(digests), ">u8") >> np.uint64(1)).astype(np.int64)
+
+
+class Letters:
+    """Dead letters of one batch; a message is hashed at most once.
+
+    Attributes:
+        found: the first ``most`` of them.
+        counts: all of them, by reason.
+    """
+
+    def __init__(self, records: Records, hasher: IdHasher, most: int = MAX_LETTERS) -> None:
+        self.found: list[DeadLetter] = []
+        self.counts: Counter[str] = Counter()
+        self._most = most
+        self._records = records
+        self._values: dict[int, bytes | None] = {}
+        self._hasher = hasher
+        self._hashes: dict[int, str] = {}
+
+    def refuse(self, offset: int, item: int, reason: str, field: str) -> None:
+        """Add the letter of event ``item`` in the message at ``offset``."""
+        self.counts[reason] += 1
+        if len(self.found) < self._most:
+            self.found.append(DeadLetter(offset, item, reason, field, self._hash(offset)))
+
+    def _hash(self, offset: int) -> str:
+        known = self._hashes.get(offset)
+        if known is None:
+            if not self._values:
+                self._values = dict(zip(self._records.offsets, self._records.values, strict=True))
+            value = self._values[offset]
+            known = "" if value is None else self._hasher.of_payload(value)
+            self._hashes[offset] = known
+        return known
+
+
+@dataclass(slots=True)
+class _Run:
+    judged: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class PoisonWatch:
+    """Judges each topic by itself, so that a small one cannot hide behind a large one.
+
+    Attributes:
+        share: stop when more than this share is unreadable,
+        min_events: among at least so many events.
+    """
+
+    share: float
+    min_events: int
+    _runs: dict[str, _Run] = field(default_factory=dict)
+
+    def saw(self, shard: Shard, events: int, refused: Counter[str]) -> None:
+        """Judge what one batch of a shard brought.
+
+        Raises:
+            PoisonedStreamError: a wrong producer or wrong settings; nothing may be stored now.
+        """
+        run = self._runs.setdefault(shard.topic, _Run())
+        run.judged += events
+        run.reasons.update(refused)
+        if run.judged < self.min_events:
+            return
+        bad = run.reasons.total()
+        if bad > self.share * run.judged:
+            usual = run.reasons.most_common(1)[0][0]
+            raise PoisonedStreamError(
+                f"{bad / run.judged:.0%} of the last {run.judged} events of topic {shard.topic} are"
+                f" unreadable, mostly {usual}; nothing since the last flush was stored. Compare the"
+                " producer with the settings and start again"
+            )
+        self._runs[shard.topic] = _Run()

@@ -1,0 +1,184 @@
+"""What is looked at now and then: what the store says of all shards, and what the topics are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from consumers.backpressure import Elsewhere
+from consumers.ownership import Ownership
+from consumers.roles import IngestPolicy, Store
+from consumers.shard import Codecs, ShardState
+from consumers.unread import Unread
+from monitor.errors import MissingTopicError, SourceError, StoreError
+from monitor.ports import RecordSource, Shard, ShardStatus
+
+REVIEW_SECONDS = 10.0
+"""What the store says of all shards is read this often: who was resumed or taken over, how far
+other workers are, and the event time that a caught-up shard takes over (clock ``live``)."""
+TOPICS_SECONDS = 15.0
+"""How long a topic that was deleted and created again can go unnoticed while it is being read,
+and a partition that was added to it."""
+
+VERSIONS_SECONDS = 600.0
+"""Which version tuples are live is looked up this often at most, while there are too many."""
+
+
+class Lookout:
+    """Looks at intervals; every method may be called at any time and mostly does nothing.
+
+    Attributes:
+        elsewhere: how far the shards of other workers were at the last look.
+        missing: topics that the brokers did not know at the last look.
+        unread: shards that nobody reads, and this worker tells of.
+    """
+
+    def __init__(
+        self,
+        source: RecordSource,
+        store: Store,
+        own: Ownership,
+        *,
+        codecs: Codecs,
+        policy: IngestPolicy,
+        now: float,
+    ) -> None:
+        self.elsewhere = Elsewhere()
+        self.missing: list[str] = []
+        self.unread = Unread()
+        self._known: set[Shard] = set()
+        self._source = source
+        self._store = store
+        self._own = own
+        self._codecs = codecs
+        self._policy = policy
+        self._next_review = now + REVIEW_SECONDS
+        self._next_topics = now + TOPICS_SECONDS
+        self._next_versions = now
+        self._reached: dict[Shard, int | None] = {}
+
+    def look_elsewhere(self, statuses: Sequence[ShardStatus] | None = None) -> None:
+        """Take in how far other workers are, at once when what is ours has changed.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        if self._codecs.clock.live:
+            self.elsewhere = Elsewhere.of(
+                self._store.statuses() if statuses is None else statuses,
+                self._own.states,
+                self._policy.decisions_topic,
+                self._codecs.lateness,
+            )
+
+    def review(
+        self,
+        now: float,
+        paused: Collection[Shard] = (),
+        *,
+        wall: int,
+        storing: bool = True,
+    ) -> list[ShardState] | None:
+        """Compare with the store; returns shards that stand elsewhere now without a message.
+
+        None when it is not time to look. What is paused stays where it is: nobody knows how its
+        topic goes on.
+
+        Args:
+            now: monotonic seconds.
+            paused: shards that are held back.
+            wall: this worker's wall clock, microseconds.
+            storing: whether what is read can be stored.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        if now < self._next_review:
+            return None
+        self._next_review = now + REVIEW_SECONDS
+        self._renew_versions(now)
+        with suppress(StoreError):  # the flush that fails tells
+            self._store.beat(self._own.epochs, storing=storing)
+        statuses = self._store.statuses()
+        self._own.review(statuses)
+        self.unread.review(statuses, self._own.parked, self._policy.topics)
+        self._reached = {s.shard: s.max_decided_at for s in statuses}
+        self._known |= self._reached.keys()
+        self.look_elsewhere(statuses)
+        decisions = self._policy.decisions_topic
+        idle = [
+            state
+            for state in self._own.states.values()
+            if state.caught_up and not state.dirty and state.shard not in paused
+        ]
+        self._judge_aside(wall)
+        return self._advance(idle, [s for s in statuses if s.shard.topic == decisions], wall)
+
+    def newest_beside(self, shard: Shard) -> int | None:
+        """Newest event time of all shards but one, ours and other workers' as last looked at."""
+        reached = self._reached | {s.shard: s.reached for s in self._own.states.values()}
+        return max(
+            (at for one, at in reached.items() if one != shard and at is not None), default=None
+        )
+
+    def _judge_aside(self, wall: int) -> None:
+        """What waits for events that do not come is judged at the second look."""
+        for state in self._own.states.values():
+            if state.aside and state.caught_up:
+                if state.quiet:
+                    state.judge_aside(wall, self.newest_beside(state.shard))
+                state.quiet = True
+
+    def _renew_versions(self, now: float) -> None:
+        """A new version tuple found no room: look whether older ones have gone."""
+        coder = self._codecs.coder
+        if coder.crowded and now >= self._next_versions:
+            self._next_versions = now + VERSIONS_SECONDS
+            coder.renew_versions(self._store.live_versions())
+
+    def _advance(
+        self, idle: Sequence[ShardState], decisions: Sequence[ShardStatus], wall: int
+    ) -> list[ShardState]:
+        """Caught-up shards take over the newest event time of all (clock ``live``).
+
+        Under both clocks the store is to be told of shards that never held an event.
+        """
+        newest = [s.max_decided_at for s in decisions if s.max_decided_at is not None]
+        latest = max(newest, default=None) if self._codecs.clock.live else None
+        return [s for s in idle if s.advance(wall, latest) or s.holds_back != s.held_back]
+
+    def look_at_topics(self, now: float) -> Collection[str]:
+        """Park the shards of a topic that is another one now; returns the topics that are gone.
+
+        When it is not time to look, none are.
+
+        Raises:
+            StoreError: what was parked could not be kept; it is told again at the next review.
+        """
+        if now < self._next_topics or self._source.finished:
+            return ()
+        self._next_topics = now + TOPICS_SECONDS
+        self.missing = [topic for topic in self._policy.topics if not self._look_at(topic)]
+        return self.missing
+
+    def _look_at(self, topic: str) -> bool:
+        """Whether the topic is there, as far as anybody can say."""
+        try:
+            present = self._source.topic_id(topic)
+        except MissingTopicError:
+            return False
+        except SourceError:
+            return True  # the brokers are away, as the watchdog tells
+        self._own.compare(topic, present)
+        self._add_partitions(topic)
+        return True
+
+    def _add_partitions(self, topic: str) -> None:
+        """A partition that was added is known to the store before anybody reads it."""
+        try:
+            new = set(self._source.shards(topic)) - self._known
+        except SourceError:
+            return
+        if new:
+            self._store.register(sorted(new))
+            self._known |= new

@@ -1,0 +1,214 @@
+"""What every source that reads Kafka as a member of a group has, whichever client it uses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from consumers.sources.kafka_admin import KafkaConnection, KafkaTopics
+from monitor.errors import DataLossError, SourceError
+from monitor.ports import Shard
+
+
+class Delivery:
+    """Which shards are ours, from where they are delivered, and which are held back.
+
+    A shard is waiting from its assignment until :meth:`begin`, and again after :meth:`park`.
+
+    Example:
+        >>> delivery, shard = Delivery(), Shard("decisions", 0)
+        >>> delivery.assign([shard])
+        >>> delivery.flowing()
+        []
+        >>> delivery.begin(shard, 7)
+        >>> delivery.flowing(), delivery.positions[shard]
+        ([Shard(topic='decisions', partition=0)], 7)
+    """
+
+    def __init__(self) -> None:
+        self.positions: dict[Shard, int] = {}
+        self.waiting: set[Shard] = set()
+        self.paused: set[Shard] = set()
+
+    def owns(self, shard: Shard) -> bool:
+        """Whether the shard is assigned to us, begun or not."""
+        return shard in self.positions or shard in self.waiting
+
+    def flows(self, shard: Shard) -> bool:
+        """Whether messages of the shard may be delivered now."""
+        return shard in self.positions and shard not in self.paused
+
+    def flowing(self) -> list[Shard]:
+        """All shards whose messages may be delivered now, in the order they began."""
+        return [shard for shard in self.positions if shard not in self.paused]
+
+    def assign(self, shards: Iterable[Shard]) -> None:
+        """Take shards over; they wait, and an earlier pause is forgotten."""
+        for shard in shards:
+            self.revoke([shard])
+            self.waiting.add(shard)
+
+    def revoke(self, shards: Iterable[Shard]) -> None:
+        """Forget shards."""
+        for shard in shards:
+            self.positions.pop(shard, None)
+            self.waiting.discard(shard)
+            self.paused.discard(shard)
+
+    def begin(self, shard: Shard, offset: int) -> None:
+        """Deliver a shard from ``offset`` on; a pause stays. Not ours: SourceError."""
+        self.require(shard)
+        self.waiting.discard(shard)
+        self.positions[shard] = offset
+
+    def park(self, shard: Shard) -> None:
+        """Deliver nothing of a shard until it begins again."""
+        self.positions.pop(shard, None)
+        self.waiting.add(shard)
+
+    def pause(self, shards: Iterable[Shard]) -> None:
+        """Hold shards back; those that are not ours are passed over."""
+        self.paused.update(shard for shard in shards if self.owns(shard))
+
+    def resume(self, shards: Iterable[Shard]) -> None:
+        """Undo :meth:`pause`; a waiting shard goes on waiting."""
+        self.paused.difference_update(shards)
+
+    def require(self, shard: Shard) -> None:
+        """Raise SourceError when a shard is not ours: the caller missed its revocation."""
+        if not self.owns(shard):
+            raise SourceError(f"shard {shard} is not assigned to this worker")
+
+
+class Changes:
+    """What rebalances gave and took, noted in callbacks and told by the next poll.
+
+    Example:
+        >>> changes, shard = Changes(), Shard("decisions", 0)
+        >>> changes.took([shard])
+        >>> changes.gave([shard])
+        >>> changes.drain()
+        ([Shard(topic='decisions', partition=0)], [Shard(topic='decisions', partition=0)])
+    """
+
+    def __init__(self) -> None:
+        # A client may call back from a thread of its own, hence something that is thread-safe.
+        self._noted: deque[tuple[bool, list[Shard]]] = deque()
+
+    def gave(self, shards: Iterable[Shard]) -> None:
+        """Note shards that became ours."""
+        self._noted.append((True, sorted(shards)))
+
+    def took(self, shards: Iterable[Shard]) -> None:
+        """Note shards that are not ours any more."""
+        self._noted.append((False, sorted(shards)))
+
+    def drain(self) -> tuple[list[Shard], list[Shard]]:
+        """(revoked, assigned) since the last call.
+
+        A shard that came and went is neither; one that went and came is both.
+        """
+        revoked: dict[Shard, None] = {}
+        assigned: dict[Shard, None] = {}
+        while self._noted:
+            ours, shards = self._noted.popleft()
+            for shard in shards:
+                if ours:
+                    assigned[shard] = None
+                elif shard in assigned:
+                    del assigned[shard]
+                else:
+                    revoked[shard] = None
+        return list(revoked), list(assigned)
+
+
+def data_loss(shard: Shard, offset: int, held: str) -> DataLossError:
+    """The error for a position the topic does not hold.
+
+    Args:
+        shard: where.
+        offset: the position that cannot be read.
+        held: what there is instead, for the message.
+    """
+    return DataLossError(
+        f"topic {shard.topic} partition {shard.partition}: offset {offset} cannot be read, "
+        f"{held}; messages were lost or the topic was created again. To go on elsewhere and have "
+        f"the gap recorded: slicewatch db resume-from {shard.topic} {shard.partition} OFFSET "
+        "--reason TEXT",
+        shard,
+    )
+
+
+SESSION_SECONDS = 45.0
+"""A member silent for so long loses its shards; on Tansu half of it is also the time to join."""
+COMMIT_SECONDS = 5.0
+
+
+class GroupSource(ABC):
+    """Topics, delivery and losses still to be told; the client is the subclass's."""
+
+    def __init__(self, connection: KafkaConnection, topics: Sequence[str]) -> None:
+        self._connection = connection
+        self._topics = KafkaTopics(connection)
+        self._delivery = Delivery()
+        self._untold: deque[SourceError] = deque()
+        self._closed = False
+        try:
+            for topic in topics:
+                self._topics.partitions(topic)
+        except BaseException:
+            self._topics.close()
+            raise
+
+    @property
+    def finished(self) -> bool:
+        """Never: more may be produced."""
+        return False
+
+    def ended(self, shard: Shard) -> bool:
+        """Never: more may be produced."""
+        return False
+
+    def shards(self, topic: str) -> Sequence[Shard]:
+        """All partitions of a topic, asked anew. Unknown or no answer: SourceError."""
+        return [Shard(topic, number) for number in self._topics.partitions(topic)]
+
+    def topic_id(self, topic: str) -> str | None:
+        """The broker's identity of the topic; None where it gives none (Kafka before 2.8)."""
+        return self._topics.topic_id(topic)
+
+    def pause(self, shards: Iterable[Shard]) -> None:
+        """Hold shards back; nothing of them is lost."""
+        self._delivery.pause(shards)
+        self._let_flow()
+
+    def resume(self, shards: Iterable[Shard]) -> None:
+        """Undo :meth:`pause`."""
+        self._delivery.resume(shards)
+        self._let_flow()
+
+    def close(self) -> None:
+        """Leave the group, within seconds also when the broker is gone."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._leave()
+        finally:
+            self._topics.close()
+
+    def _require_more(self) -> None:
+        """Raise what a poll has to say before it asks for messages."""
+        if self._closed:
+            raise SourceError("the source is closed")
+        if self._untold:
+            raise self._untold.popleft()
+
+    @abstractmethod
+    def _let_flow(self) -> None:
+        """Make the client deliver what may flow and nothing else."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Close the client."""

@@ -1,0 +1,222 @@
+"""Where the Kafka brokers are, how to be let in, and what they know of a topic."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaConfigurationError, KafkaError, KafkaTimeoutError, RetriableError
+
+from consumers.sources.kafka_preflight import Need, check_access
+from monitor.errors import AccessError, MissingTopicError, SourceError
+from monitor.ports import Shard
+
+NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
+UNKNOWN_TOPIC, NOT_AUTHORIZED = 3, 29
+DEFAULT_PORT = 9092
+RETRY_SECONDS = 0.1
+NOTHING = Need()
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaConnection:
+    """Where the brokers are and how to be let in.
+
+    Attributes:
+        bootstrap_servers: ``host:port`` of one or more brokers.
+        client_id: how we are called in the broker's logs and quotas.
+        security: kafka-python's own arguments: ``security_protocol``, ``sasl_*``, ``ssl_*``.
+        timeout: seconds until a broker counts as unreachable when connecting.
+    """
+
+    bootstrap_servers: tuple[str, ...]
+    client_id: str = "slicewatch"
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    timeout: float = 10.0
+
+    @property
+    def address(self) -> str:
+        """The addresses as shown to people."""
+        return ",".join(self.bootstrap_servers)
+
+    def client(self) -> dict[str, Any]:
+        """Arguments every client takes."""
+        return {
+            "bootstrap_servers": list(self.bootstrap_servers),
+            "client_id": self.client_id,
+            "bootstrap_timeout_ms": int(self.timeout * 1000),
+            **self.security,
+        }
+
+    def knock(self, need: Need = NOTHING) -> None:
+        """Ask the brokers, one after the other, whether they let us in and to what we need.
+
+        Raises:
+            AccessError: none does; the message is what the first one that could be reached said.
+        """
+        refused: list[AccessError] = []
+        reasons = []
+        for server in self.bootstrap_servers:
+            timeout = self.timeout / len(self.bootstrap_servers)
+            try:
+                check_access(_address(server), self.security, need, timeout)
+            except AccessError as error:
+                refused.append(error)
+            except OSError as error:
+                reasons.append(f"{server}: {error.strerror or error}")
+            else:
+                return
+        if refused:
+            raise refused[0]
+        raise AccessError(
+            f"no Kafka broker can be reached ({'; '.join(reasons)}): check "
+            "stream.bootstrap_servers and that the broker runs"
+        )
+
+    def failure(self, error: KafkaError) -> SourceError:
+        """One line for whatever a client could not get over."""
+        if isinstance(error, KafkaConfigurationError):
+            return SourceError(f"the Kafka client refuses its settings: {error}")
+        return SourceError(
+            f"Kafka at {self.address} cannot be used: {error}; slicewatch check --connect "
+            "says whether it lets us in and read"
+        )
+
+
+class KafkaTopics:
+    """What the brokers know of topics, by an administration client that is opened once.
+
+    Raises SourceError when no broker can be reached or access is refused.
+    """
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._connection = connection
+        connection.knock()
+        try:
+            self._admin = KafkaAdminClient(
+                **connection.client(), request_timeout_ms=int(connection.timeout * 1000)
+            )
+        except KafkaError as error:
+            raise connection.failure(error) from error
+        except (OSError, ValueError, TypeError, AssertionError) as error:
+            raise SourceError(f"the Kafka client refuses its settings: {error}") from error
+
+    @property
+    def admin(self) -> KafkaAdminClient:
+        """For what is not asked here."""
+        return self._admin
+
+    def partitions(self, topic: str) -> Sequence[int]:
+        """Numbers of a topic's partitions. Unknown or not readable: SourceError."""
+        return sorted(int(one["partition_index"]) for one in self._describe(topic)["partitions"])
+
+    def topic_id(self, topic: str) -> str | None:
+        """Identity of a topic; None where the broker gives none."""
+        found = str(self._describe(topic).get("topic_id") or NO_TOPIC_ID)
+        return None if found == NO_TOPIC_ID else found
+
+    def retention(self, topic: str) -> float | None:
+        """Microseconds that a topic keeps messages by time, infinite included; None if untold.
+
+        A user without the operation DescribeConfigs is told nothing.
+
+        Values that were never changed count too, hence all configuration is asked for.
+        """
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        try:
+            found = self._admin.describe_configs([resource], config_filter="all")
+        except KafkaError as error:
+            raise self._connection.failure(error) from error
+        value = found.get("topic", {}).get(topic, {}).get("retention.ms", {}).get("value")
+        if value is None:
+            return None
+        return int(value) * 1_000 if int(value) >= 0 else math.inf
+
+    def close(self) -> None:
+        """Close the connection; safe to call twice."""
+        self._admin.close()
+
+    def _describe(self, topic: str) -> dict[str, Any]:
+        described = self._ask(topic)
+        code = described["error_code"]
+        if code == 0:
+            return described
+        reasons = {UNKNOWN_TOPIC: "does not exist", NOT_AUTHORIZED: "may not be read by this user"}
+        kind = MissingTopicError if code == UNKNOWN_TOPIC else SourceError
+        raise kind(
+            f"topic {topic} {reasons.get(code, f'cannot be described (Kafka error {code})')} at "
+            f"{self._connection.address}: check the topic's name, that it was created "
+            "and the user's rights"
+        )
+
+    def _ask(self, topic: str) -> dict[str, Any]:
+        """Metadata of a topic; a broker that is not there for a moment is asked again."""
+        deadline = time.monotonic() + self._connection.timeout
+        while True:
+            try:
+                (described,) = self._admin.describe_topics([topic])
+            except RetriableError as error:
+                if time.monotonic() > deadline:
+                    raise self._connection.failure(error) from error
+                time.sleep(RETRY_SECONDS)
+            except KafkaError as error:
+                raise self._connection.failure(error) from error
+            else:
+                return dict(described)
+
+
+def _address(server: str) -> tuple[str, int]:
+    host, _, port = server.rpartition(":")
+    if not port.isdigit():
+        host, port = server, str(DEFAULT_PORT)
+    return host.strip("[]"), int(port)
+
+
+CLOSE_MILLISECONDS = 1000
+ALONE_MILLISECONDS = 500
+"""How long to wait for the end of one partition, when the broker was found before."""
+
+
+def ask_ends(connection: KafkaConnection, shards: Collection[Shard]) -> dict[Shard, int]:
+    """Next offset to be written of each shard that anybody tells of, by a client of its own.
+
+    A consumer that cannot receive what it fetches never learns where its partitions end, and
+    its connection is busy failing. No answer at all: SourceError.
+    """
+    wheres = {TopicPartition(shard.topic, shard.partition): shard for shard in shards}
+    try:
+        client = KafkaConsumer(
+            **connection.client(), enable_auto_commit=False, metrics_enabled=False
+        )
+        try:
+            ends = _ends(client, list(wheres), connection.timeout)
+        finally:
+            client.close(autocommit=False, timeout_ms=CLOSE_MILLISECONDS)
+    except KafkaError as error:
+        raise connection.failure(error) from error
+    return {wheres[where]: int(end) for where, end in ends.items()}
+
+
+def _ends(
+    client: KafkaConsumer, wheres: list[TopicPartition], timeout: float
+) -> dict[TopicPartition, int]:
+    """All at once, or else one by one: a leader that is away takes the answers of all with it."""
+    try:
+        return dict(client.end_offsets(wheres, timeout_ms=int(timeout * 1000)))
+    except (KafkaTimeoutError, KeyError):
+        pass  # the client looks in vain for a partition without a leader in its own answer
+    deadline = time.monotonic() + timeout
+    ends: dict[TopicPartition, int] = {}
+    for where in wheres:
+        if time.monotonic() < deadline:
+            with suppress(KafkaTimeoutError):
+                ends |= client.end_offsets([where], timeout_ms=ALONE_MILLISECONDS)
+    if not ends:
+        raise KafkaTimeoutError("no leader of these partitions answers")
+    return ends

@@ -1,0 +1,140 @@
+"""``slicewatch db resume-from``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from monitor.clock import SystemClock
+from monitor.commands.db.access import opened
+from monitor.commands.options import (
+    LONGEST_NOTE,
+    LONGEST_TOPIC,
+    instant,
+    plain_line,
+    settings_option,
+)
+from monitor.core.time import to_datetime
+from monitor.errors import SlicewatchError
+from monitor.ports import Shard
+from monitor.store.shards import ShardTime, resume_from
+from monitor.store.upkeep import clock_repair
+from monitor.store.upkeep.clock_repair import Poisoned, PoisonedShard
+
+
+@click.command("resume-from")
+@click.argument("topic")
+@click.argument("partition", type=click.IntRange(min=0))
+@click.argument("offset", type=click.IntRange(min=0))
+@settings_option
+@click.option("--reason", required=True, help="Why; kept with the gap.")
+@click.option("--clock", metavar="TIME", help="Event time it goes on at, as 2026-06-01T10:00:00Z.")
+@click.option("--force", is_flag=True, help="Also when it is not parked, or backwards.")
+def resume(
+    topic: str,
+    partition: int,
+    offset: int,
+    path: Path,
+    *,
+    reason: str,
+    clock: str | None,
+    force: bool,
+) -> None:
+    """Let a parked partition go on at another offset after data loss, and keep the gap.
+
+    Windows that the gap touches say so. A partition that is not parked is refused: a worker can
+    read on from where it stands, and moving it would leave events uncounted or count them twice.
+    So is one that would go backwards in the same topic. With --force it is moved all the same.
+    With --clock its event time is set as well: it refuses what is older by more than the horizon.
+
+    Example: slicewatch db resume-from decisions 0 81234 --reason "topic was truncated"
+    """
+    shard, why = Shard(plain_line("TOPIC", topic, LONGEST_TOPIC), partition), _why(reason)
+    newest = None if clock is None else instant("--clock", clock)
+    with opened(path) as (settings, engine):
+        time = None if newest is None else ShardTime(newest, settings.stream.lateness)
+        now = SystemClock().now()
+        found = resume_from(engine, shard, offset, why, now, force=force, time=time)
+    stood = "was never read" if found.before is None else f"stood at {found.before}"
+    again = f"; {found.again} offsets will be counted again" if found.again else ""
+    click.echo(f"{shard} {stood}, goes on at {offset}{again}")
+
+
+def _why(reason: str) -> str:
+    if not reason.strip():
+        raise SlicewatchError(
+            "--reason is missing; slicewatch db resume-from --help has an example"
+        )
+    return plain_line("--reason", reason, LONGEST_NOTE)
+
+
+EXIT_FOUND = 1
+
+
+@click.command("repair-clock")
+@settings_option
+@click.option("--confirm", is_flag=True, help="Mend what is found; else it is only listed.")
+def repair_clock(path: Path, *, confirm: bool) -> None:
+    """Find event time in the database that is beyond the present, and mend it.
+
+    Events dated far in the future could once carry the clock of a partition along, so that all
+    that followed was refused as too old. With --confirm the clocks go back to the newest hour
+    that anything was counted of; no count changes. Look at this machine's own clock first: what
+    is beyond the present is judged by it. The service may run meanwhile.
+
+    Exit code 0 when nothing is wrong or all was mended, 1 when something was found.
+
+    Example: slicewatch db repair-clock --confirm
+    """
+    now = SystemClock().now()
+    with opened(path) as (settings, engine):
+        ahead = settings.stream.max_ahead
+        if confirm:
+            found = clock_repair.repair(engine, now, settings.stream.lateness, ahead)
+        else:
+            found = clock_repair.find(engine, now, ahead)
+    for line in _lines(found):
+        click.echo(line)
+    if not found:
+        click.echo(f"nothing lies beyond the present ({_moment(now)})")
+    elif confirm:
+        click.echo(f"mended: event time goes on from {_moment(found.back_to)}")
+    else:
+        click.echo(
+            f"By this machine's clock it is {_moment(now)}. If that is right, mend it:"
+            " slicewatch db repair-clock --confirm"
+        )
+        sys.exit(EXIT_FOUND)
+
+
+def _lines(found: Poisoned) -> Iterator[str]:
+    for one in found.shards:
+        yield f"{one.shard}: event time stands at {_moment(one.stood)}"
+    if found.marks:
+        yield f"the evaluator has closed what has not come yet ({', '.join(found.marks)})"
+    if found.cohorts:
+        yield f"{found.cohorts:,} hours that have not come yet had their turn in the tests"
+    if found.snapshots:
+        yield f"{found.snapshots:,} published Snapshots are of the future"
+    for one in found.shards:
+        if one.first is not None:
+            yield _again(one, found.back_to)
+
+
+def _again(one: PoisonedShard, back_to: int) -> str:
+    """How to read again what was refused: only a person knows whether nothing else was counted."""
+    shard = one.shard
+    clock = f"{to_datetime(back_to):%Y-%m-%dT%H:%M:%SZ}"
+    return (
+        f"{shard}: {one.refused:,} events were refused as too old, the first at offset {one.first}."
+        " If nothing after it was counted, read them again: slicewatch db resume-from"
+        f" {shard.topic} {shard.partition} {one.first} --clock {clock}"
+        ' --force --reason "refused after a wrong clock"'
+    )
+
+
+def _moment(micros: int) -> str:
+    return f"{to_datetime(micros):%Y-%m-%d %H:%M}Z"

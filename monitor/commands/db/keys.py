@@ -1,0 +1,52 @@
+"""``slicewatch db new-key``."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import click
+
+from monitor.commands.db.access import opened
+from monitor.commands.options import LONGEST_NAME, plain_line, settings_option, write_key
+from monitor.store import database
+from monitor.store.id_keys import drop_key as drop
+
+KEY_BYTES = 32
+
+
+@click.command("new-key")
+@click.argument("file", type=click.Path(path_type=Path))
+def new_key(file: Path) -> None:
+    """Make a random key and write it to a new FILE that only its owner can read.
+
+    It is never printed, and no file is ever overwritten. Name the file in the settings:
+    privacy.id_key_file (or key_file of one of privacy.id_keys) for ids of decisions,
+    probes.key_file for probes. Each has a key of its own.
+
+    Example: slicewatch db new-key /etc/slicewatch/id_key
+    """
+    write_key(file, secrets.token_hex(KEY_BYTES))
+    click.echo(f"a new key is in {file}; keep a copy where your secrets are kept")
+
+
+@click.command("drop-key")
+@click.argument("key_id", metavar="KEY")
+@settings_option
+def drop_key(key_id: str, path: Path) -> None:
+    """Give up an id key before its time, and erase what is stored under ids hashed with it.
+
+    For a key that is lost, has leaked, or was announced by mistake. KEY is its id, as in db status.
+    Counts stay; labels that come later for the decisions of its days count as unmatched, and their
+    corrections too. Whoever runs is fenced: start all processes with settings without the key.
+    Nothing but a backup brings back what is erased. A key whose days are past the horizon needs
+    none of this: it is left out of the settings.
+
+    Example: slicewatch db drop-key 2026
+    """
+    key_id = plain_line("KEY", key_id, LONGEST_NAME)
+    with opened(path) as (_, engine):
+        removed = drop(engine, key_id)
+        rows = ", ".join(f"{number} from {table}" for table, number in removed.items())
+        click.echo(f'id key "{key_id}" is forgotten; rows removed: {rows}')
+        database.compact(engine)

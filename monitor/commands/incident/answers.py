@@ -1,0 +1,138 @@
+"""``slicewatch incident close``."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import click
+
+from monitor.clock import SystemClock
+from monitor.commands.db.access import opened
+from monitor.commands.options import (
+    LONGEST_NAME,
+    LONGEST_NOTE,
+    Command,
+    incident_argument,
+    plain_line,
+    settings_option,
+)
+from monitor.core.publish.annotations import Outcome
+from monitor.core.time import DAY, to_datetime, to_micros
+from monitor.errors import SlicewatchError
+from monitor.settings.kinds import duration_text
+from monitor.store.evaluator import incident_acts
+from monitor.store.evaluator.incident_acts import Closing, Said, acknowledge
+
+
+def said_options(function: Command) -> Command:
+    """The options ``--by`` and ``--note``."""
+    note = click.option("--note", metavar="TEXT", help="Why; kept with it. No personal data.")
+    by = click.option("--by", metavar="NAME", help="Who says so: a person on duty or a team.")
+    return by(note(function))
+
+
+def told(command: str, by: str | None, note: str | None) -> Said:
+    """What was typed, checked.
+
+    Raises:
+        SlicewatchError: nobody is named, or a text is no single line, or too long.
+    """
+    if by is None or not by.strip():
+        raise SlicewatchError(
+            f"--by is missing; slicewatch incident {command} --help has an example"
+        )
+    why = plain_line("--note", note or "", LONGEST_NOTE)
+    return Said(plain_line("--by", by, LONGEST_NAME), why)
+
+
+LONGEST = 366 * DAY
+"""Somebody has to look again within a year at what is lived with."""
+_OUTCOMES = "|".join(outcome.value for outcome in Outcome)
+
+
+@click.command("close")
+@incident_argument
+@settings_option
+@click.option("--outcome", metavar=_OUTCOMES, help="What it came to.")
+@click.option("--until", metavar="DATE", help="With accepted: the last day (UTC) of that.")
+@said_options
+def close(
+    number: int,
+    path: Path,
+    *,
+    outcome: str | None,
+    until: str | None,
+    by: str | None,
+    note: str | None,
+) -> None:
+    """Say what an incident came to.
+
+    confirmed (there was a gap, and it is repaired), false_alarm (there was none) and data_fault
+    (the data were wrong) end it, and the crossings it is made of. Their tests have begun anew
+    since: what is still there crosses again, and pages again. accepted needs --until: it is lived
+    with and does not page to the end of that day; it stays visible, and pages again afterwards if
+    it still stands.
+
+    Example: slicewatch incident close 3 --outcome accepted --until 2026-09-01 --by "triage team"
+    --note "repaired with the next release"
+    """
+    said, now = told("close", by, note), SystemClock().now()
+    closing = _closing(outcome, until, now)
+    with opened(path) as (settings, engine):
+        incident_acts.close(engine, number, closing, said, now)
+        cycle = duration_text(settings.evaluate.cycle)
+    click.echo(
+        f"incident {number} is {_sentence(closing)}\n"
+        f"The evaluator takes it over within one cycle ({cycle}), or when it is next started."
+    )
+
+
+def _closing(outcome: str | None, until: str | None, now: int) -> Closing:
+    known = {one.value: one for one in Outcome}
+    if outcome not in known:
+        raise SlicewatchError(f"--outcome must be one of {', '.join(known)}")
+    if known[outcome] is not Outcome.ACCEPTED:
+        if until is not None:
+            raise SlicewatchError("--until is of --outcome accepted alone; leave it out")
+        return Closing(known[outcome])
+    if until is None:
+        raise SlicewatchError("--outcome accepted needs --until DATE, as in --until 2026-09-01")
+    return Closing(Outcome.ACCEPTED, _end_of(until, now))
+
+
+def _end_of(text: str, now: int) -> int:
+    """The end of a day that is to come."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise SlicewatchError("--until must be a day, such as 2026-09-01") from None
+    start = to_micros(datetime(day.year, day.month, day.day, tzinfo=UTC))
+    if not now < start <= now + LONGEST:
+        raise SlicewatchError("--until must be a day that is to come, within a year")
+    return start + DAY
+
+
+def _sentence(closing: Closing) -> str:
+    if closing.until is None:
+        return f"closed as {closing.outcome.value}: what is still there crosses and pages again."
+    day = f"{to_datetime(closing.until - DAY):%Y-%m-%d}"
+    return f"accepted to the end of {day} (UTC): it stays visible, and may page again afterwards."
+
+
+@click.command("ack")
+@incident_argument
+@settings_option
+@said_options
+def ack(number: int, path: Path, *, by: str | None, note: str | None) -> None:
+    """Say that somebody looks after an incident; it stands until it is resolved or closed.
+
+    Name and note are kept with it: a person on duty or a team, and nothing about customers.
+
+    Example: slicewatch incident ack 3 --by "triage team" --note "looking at the judge"
+    """
+    said = told("ack", by, note)
+    with opened(path) as (settings, engine):
+        acknowledge(engine, number, said, SystemClock().now())
+        cycle = duration_text(settings.evaluate.cycle)
+    click.echo(f"incident {number} is acknowledged by {said.by}; pages say so within {cycle}")

@@ -1,0 +1,387 @@
+"""From settings to working parts: the only place where everything is known to everything."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import sqlalchemy as sa
+
+from alerts.exporter import Exporter
+from alerts.http import HttpConfig
+from alerts.routes import Find, Health
+from alerts.servers import Servers
+from consumers.codec import DecisionCodec, LabelCodec
+from consumers.coder import Coder
+from consumers.dead_letters import IdHasher
+from consumers.event_time import ClockPolicy
+from consumers.ingest import Ingest
+from consumers.probes import ProbePolicy
+from consumers.roles import IngestPolicy, Observer
+from consumers.shard import Codecs
+from consumers.sources import kafka_admin
+from consumers.sources.kafka_admin import KafkaConnection
+from consumers.sources.kafka_preflight import Need
+from consumers.sources.kafka_source import KafkaSource
+from monitor.core.counts.coding import Eras
+from monitor.core.probes.pairs import DeclaredSet
+from monitor.core.time import SECOND, WINDOWS, to_micros
+from monitor.errors import SettingsError
+from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
+from monitor.ports import BEGINNING, Clock, IdKey, RecordSource, Shard, Start
+from monitor.settings import Probes, Settings, contract_numbers, contract_record, duration_text
+from monitor.settings.sections import DEFAULT_READER, Operations, Security, Stream
+from monitor.store import database
+from monitor.store.codings import Codings
+from monitor.store.dictionary import live_versions
+from monitor.store.evaluator.records import ContractRecord, Records
+from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.id_keys import IdKeys
+from monitor.store.ingest.store import IngestStore
+from monitor.store.retired import RetiredTopics, Topics
+from monitor.store.upkeep.last_settings import LastSettings
+from monitor.store.upkeep.retention_policy import RetentionPolicy
+from monitor.store.upkeep.service_health import HealthPolicy
+
+if TYPE_CHECKING:
+    from consumers.sources.librdkafka_source import RdkafkaSource
+
+KNOCK_TIMEOUT = 4.0  # a broker that does not answer is told soon
+
+
+def owner_name() -> str:
+    """A name that no other process has, nor this one twice.
+
+    Containers often share host name and process number; two evaluators of one name would both
+    hold the lease.
+    """
+    return f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
+
+
+def contract_records(settings: Settings) -> list[ContractRecord]:
+    """All contracts as they are kept in the store."""
+    return [
+        ContractRecord(
+            case.name, case.contract.version, contract_numbers(case), contract_record(case)
+        )
+        for case in settings.use_case
+    ]
+
+
+def open_store(settings: Settings, clock: Clock) -> sa.Engine:
+    """The database, at the schema we need, with these contracts, attributes and id keys.
+
+    SQLite is brought to the newest schema; a server's schema is changed only by
+    ``slicewatch db migrate``, since several processes share it.
+
+    Raises:
+        StoreError: unreachable, wrong schema, changed numbers under an unchanged version, or
+            attributes or id keys that the store needs and the settings do not have.
+        OutdatedError: the store was started with newer settings.
+    """
+    engine = database.create_engine(settings.store.url)
+    try:
+        if engine.dialect.name == "sqlite":
+            database.migrate(engine)
+        database.require_head(engine)
+        _keep(settings, engine, clock)
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+def _keep(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
+    """Store what these settings change, unless it may not be changed."""
+    records, contracts = Records(engine), contract_records(settings)
+    records.refuse_changes(contracts)
+    live = settings.stream.clock == "live"
+    Codings(engine).keep(settings.coding, clock.now() if live else None)
+    IdKeys(engine).keep(id_keys(settings), settings.stream.horizon)
+    records.keep_contracts(contracts, clock.now())
+
+
+def topics(settings: Settings) -> Topics:
+    """What is read from where."""
+    return Topics(settings.stream.decisions_topic, settings.stream.labels_topic)
+
+
+def remembered(settings: Settings) -> dict[str, str]:
+    """Settings whose change is told although nothing stored depends on it: texts by key."""
+    stream = settings.stream
+    return {
+        "stream.clock": stream.clock,
+        "stream.horizon": duration_text(stream.horizon),
+        "stream.lateness": duration_text(stream.lateness),
+        "stream.max_early": duration_text(stream.max_early),
+        "stream.max_ahead": duration_text(stream.max_ahead),
+        "dedupe.window": duration_text(settings.dedupe.window),
+    }
+
+
+def begin_service(settings: Settings, engine: sa.Engine, clock: Clock) -> list[str]:
+    """Retire topics that are not in the settings any more; returns what changed, a line each.
+
+    For what reads from Kafka only: files are read by the topics of their settings, as history.
+    """
+    retired = RetiredTopics(engine).keep(topics(settings), clock.now())
+    return [*retired, *LastSettings(engine).keep(remembered(settings))]
+
+
+def kafka_arguments(security: Security) -> dict[str, object]:
+    """The security settings in the client's own words."""
+    arguments = {
+        "security_protocol": security.protocol,
+        "sasl_mechanism": security.sasl_mechanism,
+        "sasl_plain_username": security.username,
+        "sasl_plain_password": security.password.reveal() if security.password else None,
+        "ssl_cafile": security.ca_file,
+        "ssl_certfile": security.cert_file,
+        "ssl_keyfile": security.key_file,
+    }
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def kafka_connection(settings: Settings) -> KafkaConnection:
+    """Where the brokers are and how to be let in."""
+    stream = settings.stream
+    return KafkaConnection(stream.bootstrap_servers, security=kafka_arguments(stream.security))
+
+
+def knock(settings: Settings) -> None:
+    """Raise AccessError unless a broker lets us in, within moments, to all that we read."""
+    replace(kafka_connection(settings), timeout=KNOCK_TIMEOUT).knock(_need(settings.stream))
+
+
+def _need(stream: Stream) -> Need:
+    return Need((stream.decisions_topic, stream.labels_topic), stream.group_id)
+
+
+def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
+    """Where partitions end, by a client of its own; no answer within moments: SourceError."""
+    connection = replace(kafka_connection(settings), timeout=KNOCK_TIMEOUT)
+    connection.knock()
+    return kafka_admin.ask_ends(connection, shards)
+
+
+def kafka_source(settings: Settings) -> RecordSource:
+    """The record source of the service, by the client that the settings name."""
+    stream, connection = settings.stream, kafka_connection(settings)
+    source = _rdkafka_source() if stream.client == "librdkafka" else KafkaSource
+    # The clients find out late, in many lines, or never.
+    connection.knock(_need(stream))
+    return source(
+        connection,
+        [stream.decisions_topic, stream.labels_topic],
+        stream.group_id,
+        group_instance_id=stream.instance,
+        session_timeout=stream.session_timeout / SECOND,
+    )
+
+
+def _rdkafka_source() -> type[RdkafkaSource]:
+    try:
+        from consumers.sources.librdkafka_source import RdkafkaSource  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise SettingsError(
+            'stream.client: "librdkafka" needs a package that is not installed; '
+            'pip install "slicewatch[librdkafka]", or set "kafka-python"'
+        ) from error
+    return RdkafkaSource
+
+
+def as_history(settings: Settings) -> Settings:
+    """The same settings for files: read from the first line, no event too early."""
+    stream = msgspec.structs.replace(
+        settings.stream, clock="history", start="earliest", start_at=None
+    )
+    return msgspec.structs.replace(settings, stream=stream)
+
+
+def id_keys(settings: Settings) -> tuple[IdKey, ...]:
+    """The id keys of the settings, by start; none where the store makes its own."""
+    return tuple(
+        IdKey(one.id, _day_start(one.from_day), one.key.reveal().encode())
+        for one in settings.privacy.keys
+        if one.key is not None
+    )
+
+
+def _day_start(day: date | None) -> int:
+    return BEGINNING if day is None else to_micros(datetime.combine(day, time(), UTC))
+
+
+def id_hasher(settings: Settings, engine: sa.Engine) -> IdHasher:
+    """What decision ids are stored as, by the keys that this store is written with.
+
+    Raises:
+        StoreError: the settings have other keys.
+    """
+    return IdHasher(IdKeys(engine).in_force(id_keys(settings)))
+
+
+def probe_policy(probes: Probes) -> ProbePolicy:
+    """What probe decisions are checked against."""
+    return ProbePolicy(
+        probes.key.reveal().encode() if probes.key else None,
+        {one.digest: frozenset(one.variants) for one in probes.sets},
+    )
+
+
+def build_codecs(
+    settings: Settings, engine: sa.Engine, eras: Eras, keys: Sequence[IdKey]
+) -> Codecs:
+    """Codecs and clocks that all shards of this process share."""
+    stream = settings.stream
+    hasher = IdHasher(keys)
+    coder = Coder(eras, settings.ingest.max_versions, live_versions(engine))
+    return Codecs(
+        decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes)),
+        labels=LabelCodec(hasher),
+        coder=coder,
+        hasher=hasher,
+        clock=ClockPolicy(
+            stream.clock == "live", stream.horizon, stream.max_early, stream.max_ahead
+        ),
+        lateness=stream.lateness,
+        dedupe_window=settings.dedupe.window,
+        pending_all=settings.pending.policy == "all",
+    )
+
+
+def build_ingest(
+    settings: Settings,
+    engine: sa.Engine,
+    source: RecordSource,
+    metrics: Observer,
+    clock: Clock,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Ingest:
+    """The ingest worker."""
+    stream = settings.stream
+    eras = Codings(engine).eras(settings.coding)
+    keys = IdKeys(engine).in_force(id_keys(settings))
+    return Ingest(
+        source=source,
+        store=IngestStore(engine, stream.decisions_topic, clock, eras, keys),
+        codecs=build_codecs(settings, engine, eras, keys),
+        policy=IngestPolicy(
+            decisions_topic=stream.decisions_topic,
+            labels_topic=stream.labels_topic,
+            owner=owner_name(),
+            start=Start(stream.start, stream.start_micros),
+            flush_events=settings.ingest.flush_events,
+            flush_seconds=settings.ingest.flush_interval / SECOND,
+            dead_letter_stop_share=float(settings.ingest.dead_letter_stop_share),
+            dead_letter_min_events=settings.ingest.dead_letter_min_events,
+        ),
+        clock=clock,
+        observer=metrics,
+        progress=progress,
+    )
+
+
+def declared_sets(probes: Probes) -> list[DeclaredSet]:
+    """The probe sets whose decisions are compared pair by pair."""
+    return [
+        DeclaredSet(
+            name=one.name,
+            digest=one.digest,
+            pairs=one.pairs,
+            variants=one.variants,
+            reference=one.reference,
+            every=one.every,
+            max_flip_ratio=float(one.max_flip_ratio),
+            timeout=probes.timeout,
+        )
+        for one in probes.sets
+    ]
+
+
+def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Evaluator:
+    """The evaluator."""
+    stream = settings.stream
+    windows = {
+        case.name: tuple(WINDOWS[name] for name in case.windows) for case in settings.use_case
+    }
+    policy = EvaluatorPolicy(
+        owner=owner_name(),
+        lease=settings.evaluate.lease,
+        horizon=stream.horizon,
+        lateness=stream.lateness,
+        completeness=settings.evaluate.completeness,
+        eras=Codings(engine).eras(settings.coding),
+        contracts=[(contract, windows[contract.name]) for contract in settings.contracts],
+        live=stream.clock == "live",
+        cluster_size=settings.detection.cluster_size,
+        probes=declared_sets(settings.probes),
+    )
+    store = EvaluatorStore(engine, stream.decisions_topic)
+    return Evaluator(store, policy, clock)
+
+
+def retention_policy(settings: Settings) -> RetentionPolicy:
+    """How long stored rows are kept."""
+    return RetentionPolicy(
+        horizon=settings.stream.horizon,
+        aggregates=settings.retention.aggregates,
+        dead_letters=settings.retention.dead_letters,
+        snapshots=settings.retention.snapshots,
+        dedupe_window=settings.dedupe.window,
+    )
+
+
+def health_policy(settings: Settings) -> HealthPolicy:
+    """What is expected of the whole service."""
+    stream = settings.stream
+    topics = stream.decisions_topic, stream.labels_topic
+    return HealthPolicy(stream.clock == "live", stream.lateness, topics)
+
+
+def build_servers(
+    settings: Settings,
+    exporter: Exporter,
+    health: Health,
+    clock: Clock,
+    *,
+    snapshots: Find | None = None,
+) -> Servers:
+    """The HTTP servers for scrapes and probes: one, or two if there is an operations port."""
+    server = settings.server
+    config = HttpConfig(
+        host=server.host,
+        port=server.port,
+        tokens={name: token.reveal() for name, token in server.all_tokens.items()},
+        cert_file=_path(server.tls_cert_file),
+        key_file=_path(server.tls_key_file),
+        client_ca_file=_path(server.client_ca_file),
+        insecure=server.insecure,
+    )
+    operations = _operations(server.operations)
+    return Servers(config, operations, exporter, health, clock, snapshots=snapshots)
+
+
+def _operations(operations: Operations) -> HttpConfig | None:
+    if operations.port is None:
+        return None
+    return HttpConfig(
+        host=operations.host,
+        port=operations.port,
+        tokens={DEFAULT_READER: operations.token.reveal()} if operations.token else {},
+        cert_file=_path(operations.tls_cert_file),
+        key_file=_path(operations.tls_key_file),
+        slices=False,
+        section="server.operations",
+    )
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None

@@ -1,0 +1,182 @@
+"""What is counted: the counters of a cell, the stratum code, and additive tables of counts.
+
+A cell is (pane, atom, version, stratum). Every counter is an integer sum, so shards, panes,
+windows and weeks merge by addition and no order of events matters.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+DELAY_EDGES_HOURS = (1, 3, 6, 12, 24, 72, 168)
+"""Upper edges (hours, exclusive) of the first seven label-delay buckets; the eighth is open."""
+
+
+class Counter(enum.IntEnum):
+    """Column of a cell: what each number counts."""
+
+    N = 0  # decisions
+    Q = 1  # labels requested (kept by thinning)
+    LABELLED = 2  # decisions with a ready / not ready label
+    READY = 3  # of these, labelled ready
+    UNDECIDABLE = 4  # label received, the reviewer could not tell
+    COMPLAINTS = 5  # decisions with a complaint-driven label: never a sample
+    REVISED = 6  # decisions whose label was corrected, adjudicated or retracted; never decreases
+    BLIND = 7  # labelled by a reviewer who did not see the route
+    BLIND_READY = 8
+    DELAY_0 = 9  # labelled, by delay from decision to label
+    DELAY_1 = 10
+    DELAY_2 = 11
+    DELAY_3 = 12
+    DELAY_4 = 13
+    DELAY_5 = 14
+    DELAY_6 = 15
+    DELAY_7 = 16
+    PAIRS_READY = 17  # decisions that two reviewers labelled, both ready
+    PAIRS_NOT_READY = 18  # both not ready
+    PAIRS_APART = 19  # the two disagree
+
+
+COUNTERS = len(Counter)
+
+
+class Route(enum.IntEnum):
+    """Where the router sent a request."""
+
+    AUTO_SERVE = 0
+    HUMAN_REVIEW = 1
+    BLOCKED_BY_EVIDENCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """Decisions whose label probability is one known number: route x score band x audit rate.
+
+    Attributes:
+        route: the router's choice.
+        band: index of the score band; ``n_bands`` means the score was null.
+        rate: index into the grid of audit rates.
+        evidence_passed: False is a stratum of its own, outside TPR, FPR and calibration.
+        probe: True for matched-pair test traffic, kept apart from every production rate.
+    """
+
+    route: Route
+    band: int
+    rate: int
+    evidence_passed: bool = True
+    probe: bool = False
+
+    # Fixed bit fields, so a code means the same whatever the settings: probe | evidence | route
+    # (2 bits) | band (5 bits) | rate (6 bits).
+    @property
+    def code(self) -> int:
+        """The stratum as a small integer."""
+        return (
+            (self.probe << 14)
+            | (self.evidence_passed << 13)
+            | (self.route << 11)
+            | (self.band << 6)
+            | self.rate
+        )
+
+
+MAX_BANDS = 31
+MAX_RATES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class StratumColumns:
+    """Stratum codes taken apart, one array per field."""
+
+    route: Int64s
+    band: Int64s
+    rate: Int64s
+    evidence_passed: npt.NDArray[np.bool_]
+    probe: npt.NDArray[np.bool_]
+
+
+def decode_strata(codes: Int64s) -> StratumColumns:
+    """Take stratum codes apart."""
+    return StratumColumns(
+        route=(codes >> 11) & 3,
+        band=(codes >> 6) & 31,
+        rate=codes & 63,
+        evidence_passed=((codes >> 13) & 1).astype(bool),
+        probe=((codes >> 14) & 1).astype(bool),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A table of counts, sorted by key: ``values[i, c]`` is counter ``c`` of key ``keys[i]``.
+
+    Attributes:
+        keys: int64, strictly increasing (cell ids, or any other content id).
+        values: int64 of shape (len(keys), COUNTERS).
+    """
+
+    keys: Int64s
+    values: Int64s
+
+    @classmethod
+    def empty(cls) -> Counts:
+        """The table that adds nothing."""
+        return cls(np.empty(0, np.int64), np.empty((0, COUNTERS), np.int64))
+
+    @classmethod
+    def of(cls, keys: Int64s, values: Int64s) -> Counts:
+        """Sum rows of equal keys; any order of rows gives the same table."""
+        unique, inverse = np.unique(keys, return_inverse=True)
+        if len(unique) == len(keys):
+            order = np.argsort(keys, kind="stable")
+            return cls(unique, values[order])
+        total = np.zeros((len(unique), values.shape[1]), np.int64)
+        np.add.at(total, inverse, values)
+        return cls(unique, total)
+
+    def __neg__(self) -> Counts:
+        return Counts(self.keys, -self.values)
+
+
+def merge(tables: Iterable[Counts]) -> Counts:
+    """Add tables key by key; merging nothing is the empty table. Rows of zeros are dropped."""
+    parts = [table for table in tables if len(table.keys)]
+    if not parts:
+        return Counts.empty()
+    if len(parts) == 1:
+        return parts[0]
+    total = Counts.of(
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate([part.values for part in parts]),
+    )
+    alive = total.values.any(axis=1)
+    return total if alive.all() else Counts(total.keys[alive], total.values[alive])
+
+
+OTHER = "__other__"
+"""Stands for every value outside the allow-list, and for pooled rare values."""
+MISSING = "__missing__"
+"""Stands for an attribute the decision did not carry."""
+
+
+def content_id(text: str) -> int:
+    """63-bit BLAKE2b of a canonical text, as a non-negative integer."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def atom_text(values: Mapping[str, str]) -> str:
+    """The canonical text of an atom: ``name=value`` pairs, names sorted."""
+    return ",".join(f"{name}={values[name]}" for name in sorted(values))
+
+
+def parse_atom(text: str) -> dict[str, str]:
+    """The attribute values of an atom; the empty text is the atom without attributes."""
+    return dict(pair.split("=", 1) for pair in text.split(",")) if text else {}

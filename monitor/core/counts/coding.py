@@ -1,0 +1,208 @@
+"""How decisions become cells: allow-listed attributes, score bands, audit rates.
+
+Settings change while a store goes on, so a store has one coding for each era of event time.
+
+Example:
+    >>> coding = Coding((), score_bands=(0.70, 0.90), audit_rates=(1.0, 0.5))
+    >>> [coding.band(score) for score in (0.69, 0.70, 0.8999, 0.90, None)]
+    [0, 1, 1, 2, 3]
+    >>> coding.band_names
+    ('below 0.70', '0.70 to 0.90', '0.90 and above', 'no score')
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import pairwise
+
+import numpy as np
+
+from monitor.core.counts.cells import MISSING, OTHER, Int64s
+
+VERSION_ATTRIBUTES = ("judge", "rubric", "policy", "router")
+DEFAULT_SCORE_BANDS = (0.70, 0.90)
+DEFAULT_AUDIT_RATES = tuple(2.0 ** (-j / 2) for j in range(16))
+
+Listed = tuple[str, str | None]
+"""The name of an attribute with one of its values, or with None: the name itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One allow-listed attribute.
+
+    Attributes:
+        name: as in the event's ``attributes``, or the name for a version field.
+        values: the allow-list; anything else becomes ``__other__``.
+        version_of: judge, rubric, policy or router when the value is taken from the
+            decision's ``versions``; None for an ordinary attribute.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    version_of: str | None = None
+
+    def code(self, value: str | None) -> str:
+        """The listed value, ``__other__`` or ``__missing__``."""
+        if value is None:
+            return MISSING
+        return value if value in self.values else OTHER
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """The settings that decide how a decision is coded; part of the stored history.
+
+    Attributes:
+        attributes: sorted by name.
+        score_bands: inner edges, increasing; a score equal to an edge belongs above it.
+        audit_rates: the grid, decreasing, in (0, 1]; index 0 is the largest.
+    """
+
+    attributes: tuple[Attribute, ...]
+    score_bands: tuple[float, ...] = DEFAULT_SCORE_BANDS
+    audit_rates: tuple[float, ...] = DEFAULT_AUDIT_RATES
+
+    def band(self, score: float | None) -> int:
+        """Index of the score's band; a null score has the last index of its own."""
+        return len(self.score_bands) + 1 if score is None else bisect_right(self.score_bands, score)
+
+    @property
+    def bands(self) -> int:
+        """Number of bands, the one without a score included."""
+        return len(self.score_bands) + 2
+
+    @property
+    def band_names(self) -> tuple[str, ...]:
+        """What each band is called on every surface."""
+        edges = [f"{edge:.2f}" for edge in self.score_bands]
+        if not edges:
+            return ("any score", "no score")
+        inner = [f"{low} to {high}" for low, high in pairwise(edges)]
+        return (f"below {edges[0]}", *inner, f"{edges[-1]} and above", "no score")
+
+    def rate_index(self, audit_p: float) -> int:
+        """Index of the largest grid rate that is not above ``audit_p``; the last one at most.
+
+        A probability below the whole grid is taken at the smallest rate, which its keep
+        probability (grid / audit_p, capped at 1) then overstates: start-up warns of it.
+        """
+        for index, rate in enumerate(self.audit_rates):
+            # A hair of slack, so that 0.7071 sent with four digits means 2 ** -0.5.
+            if rate <= audit_p * (1 + 1e-4):
+                return index
+        return len(self.audit_rates) - 1
+
+    @property
+    def max_atoms(self) -> int:
+        """Number of possible atoms, ``__other__`` and ``__missing__`` included."""
+        total = 1
+        for attribute in self.attributes:
+            total *= len(attribute.values) + 2
+        return total
+
+    def canonical(self) -> str:
+        """Canonical JSON text: equal codings have equal texts."""
+        return json.dumps(
+            {
+                "attributes": [[a.name, sorted(a.values), a.version_of] for a in self.attributes],
+                "audit_rates": list(self.audit_rates),
+                "score_bands": list(self.score_bands),
+            },
+            separators=(",", ":"),
+        )
+
+    @property
+    def hash(self) -> str:
+        """Short content hash of the canonical text."""
+        return blake2b(self.canonical().encode(), digest_size=8).hexdigest()
+
+    @classmethod
+    def parse(cls, text: str) -> Coding:
+        """The coding that :meth:`canonical` wrote."""
+        body = json.loads(text)
+        attributes = tuple(Attribute(n, tuple(v), of) for n, v, of in body["attributes"])
+        return cls(attributes, tuple(body["score_bands"]), tuple(body["audit_rates"]))
+
+    @property
+    def strata(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """What the indexes in every stratum code stand for: fixed for the life of a store."""
+        return self.score_bands, self.audit_rates
+
+    @property
+    def listed(self) -> frozenset[Listed]:
+        """Every name, and every value of every name."""
+        return frozenset((a.name, value) for a in self.attributes for value in (None, *a.values))
+
+    def lacks(self, other: Coding) -> tuple[str, ...]:
+        """What ``other`` lists and this coding does not: names, else ``name=value``, sorted.
+
+        Example:
+            >>> old = Coding((Attribute("channel", ("chat", "fax")), Attribute("tier", ("a",))))
+            >>> Coding((Attribute("channel", ("chat", "email")),)).lacks(old)
+            ('channel=fax', 'tier')
+        """
+        lacking = other.listed - self.listed
+        names = {name for name, value in lacking if value is None}
+        values = {f"{name}={value}" for name, value in lacking if name not in names}
+        return tuple(sorted(names | values))
+
+    def within(self, other: Coding) -> Coding:
+        """This coding without whatever ``other`` does not list."""
+        listed = {a.name: a.values for a in other.attributes}
+        kept = (
+            replace(a, values=tuple(v for v in a.values if v in listed[a.name]))
+            for a in self.attributes
+            if a.name in listed
+        )
+        return replace(self, attributes=tuple(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """A coding, and the event time (microseconds) from which on decisions are coded by it."""
+
+    start: int
+    coding: Coding
+
+
+@dataclass(frozen=True, slots=True)
+class Eras:
+    """All codings of a store: a decision is coded by the era that it was decided in.
+
+    Later eras only list more, since what is removed is removed from all of them; score bands
+    and audit rates are the same in all.
+
+    Attributes:
+        eras: at least one, by start; what was decided before the first belongs to it too.
+    """
+
+    eras: tuple[Era, ...]
+
+    @classmethod
+    def always(cls, coding: Coding) -> Eras:
+        """One coding for all time."""
+        return cls((Era(0, coding),))
+
+    @property
+    def newest(self) -> Coding:
+        """The coding of now, which lists everything that any era lists."""
+        return self.eras[-1].coding
+
+    def index(self, ts: Int64s) -> Int64s:
+        """The era of each instant."""
+        starts = np.array([era.start for era in self.eras[1:]], np.int64)
+        return np.searchsorted(starts, ts, side="right").astype(np.int64)
+
+    @property
+    def listed_since(self) -> dict[Listed, int]:
+        """Since when a name or a value is listed; what always was is absent."""
+        since: dict[Listed, int] = {}
+        for era in reversed(self.eras):
+            since |= dict.fromkeys(era.coding.listed, era.start)
+        for pair in self.eras[0].coding.listed:
+            del since[pair]
+        return since

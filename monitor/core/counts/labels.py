@@ -1,0 +1,165 @@
+"""Labels of one decision: a total order, and what the greatest label adds to its cell.
+
+The label that counts is the maximum by (kind rank, revision, labelled_at, label id), so any
+order of arrival and any repetition ends in the same counts. Complaint-driven labels have a
+track of their own, because they are never a sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import COUNTERS, DELAY_EDGES_HOURS, Counter, Int64s
+from monitor.core.time import HOUR
+
+
+class Review(NamedTuple):
+    """A reviewer's own word about one decision; reviews are ordered as their fields are.
+
+    Attributes:
+        labelled_at: microseconds.
+        label: hash of the label id.
+        reviewer: keyed hash of the decision and the reviewer, never 0.
+        ready: 1 ready, 0 not ready.
+    """
+
+    labelled_at: int
+    label: int
+    reviewer: int
+    ready: int
+
+
+def first_two(reviews: Iterable[Review]) -> tuple[Review, ...]:
+    """The first reviews of the two reviewers who spoke first, in order; fewer if there are."""
+    firsts: dict[int, Review] = {}
+    for review in sorted(reviews):
+        firsts.setdefault(review.reviewer, review)
+    return tuple(firsts.values())[:2]
+
+
+def compared(pair: tuple[Review, ...]) -> Counter | None:
+    """What a decision with these reviews is counted as; None without a second reviewer."""
+    if len(pair) < 2:  # noqa: PLR2004 - a pair
+        return None
+    if pair[0].ready != pair[1].ready:
+        return Counter.PAIRS_APART
+    return Counter.PAIRS_READY if pair[0].ready else Counter.PAIRS_NOT_READY
+
+
+Int8s = npt.NDArray[np.int8]
+Bools = npt.NDArray[np.bool_]
+
+KIND_RANKS = {"initial": 0, "correction": 1, "adjudication": 2, "retraction": 3}
+INITIAL, RETRACTED = KIND_RANKS["initial"], KIND_RANKS["retraction"]
+NOT_READY, READY, UNDECIDABLE = 0, 1, 2
+
+_DELAY_EDGES = np.array(DELAY_EDGES_HOURS, np.int64) * HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumns:
+    """Labels as columns of equal length.
+
+    Attributes:
+        ids: keyed hash of the decision id.
+        ts: decided_at of the decision (microseconds), as the label says.
+        complaint: 1 when driven by a complaint, else 0.
+        rank: rank of the kind.
+        revision: the label's ``version``.
+        labelled_at: microseconds.
+        label: hash of the label id.
+        ready: 0 not ready, 1 ready, 2 the reviewer could not tell.
+        blind: the reviewer did not see the route.
+        reviewer: keyed hash of the decision and the reviewer; 0 where that is not known.
+    """
+
+    ids: Int64s
+    ts: Int64s
+    complaint: Int8s
+    rank: Int8s
+    revision: Int64s
+    labelled_at: Int64s
+    label: Int64s
+    ready: Int8s
+    blind: Bools
+    reviewer: Int64s
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, rows: Int64s | Bools) -> LabelColumns:
+        """The chosen rows, in the order given."""
+        return LabelColumns(*(getattr(self, f.name)[rows] for f in fields(self)))
+
+    @classmethod
+    def empty(cls) -> LabelColumns:
+        """No labels."""
+        return cls.of_rows([])
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[int]]) -> LabelColumns:
+        """Columns from rows of (ids, ts, complaint, rank, revision, ..., reviewer)."""
+        table = np.array(rows, np.int64).reshape(len(rows), len(fields(cls)))
+        ids, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer = table.T
+        return cls(
+            ids,
+            ts,
+            complaint.astype(np.int8),
+            rank.astype(np.int8),
+            revision,
+            labelled_at,
+            label,
+            ready.astype(np.int8),
+            blind.astype(bool),
+            reviewer,
+        )
+
+    @classmethod
+    def concat(cls, parts: Sequence[LabelColumns]) -> LabelColumns:
+        """All parts, one after the other."""
+        if not parts:
+            return cls.empty()
+        return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
+
+    def reviews(self) -> list[Review | None]:
+        """What each row says as a reviewer's own word; None where it is not one.
+
+        Own words are initial labels of a sample that say ready or not: corrections and
+        adjudications know what was said before.
+        """
+        own = (self.rank == INITIAL) & (self.complaint == 0) & (self.reviewer != 0)
+        own &= self.ready != UNDECIDABLE
+        columns = (own, self.labelled_at, self.label, self.reviewer, self.ready)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [Review(*row) if is_own else None for is_own, *row in rows]
+
+    def contributions(self, decided_at: Int64s) -> Int64s:
+        """What each row adds to its cell while it is the label that counts.
+
+        Args:
+            decided_at: the decision's own time, from which the delay is counted.
+
+        Returns:
+            int64 of shape (len(self), COUNTERS).
+        """
+        out = np.zeros((len(self), COUNTERS), np.int64)
+        standing = self.rank != RETRACTED
+        sample = self.complaint == 0
+        labelled = standing & sample & (self.ready != UNDECIDABLE)
+        ready = labelled & (self.ready == READY)
+        out[:, Counter.LABELLED] = labelled
+        out[:, Counter.READY] = ready
+        out[:, Counter.UNDECIDABLE] = standing & sample & (self.ready == UNDECIDABLE)
+        out[:, Counter.COMPLAINTS] = standing & ~sample
+        out[:, Counter.REVISED] = sample & ((self.rank > 0) | (self.revision > 1))
+        out[:, Counter.BLIND] = labelled & self.blind
+        out[:, Counter.BLIND_READY] = ready & self.blind
+        delay = np.maximum(self.labelled_at - decided_at, 0)
+        bucket = np.searchsorted(_DELAY_EDGES, delay, side="right")
+        out[np.arange(len(self)), Counter.DELAY_0 + bucket] = labelled
+        return out

@@ -1,0 +1,158 @@
+"""From cells to slices: every slice and intersection is a roll-up at read time.
+
+Slices of one group-by partition the decisions: they sum to the total (a decision without the
+attribute is in the slice ``name=__missing__``, also one that was coded before the attribute was
+listed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from monitor.core.counts.cells import (
+    COUNTERS,
+    MISSING,
+    Counter,
+    Counts,
+    Int64s,
+    atom_text,
+    decode_strata,
+    parse_atom,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceCounts:
+    """Counts of all slices of one group-by in one window, by stratum.
+
+    Attributes:
+        slices: slice texts, sorted (``channel=chat``; names sorted inside an intersection).
+            The group-by of no attributes has the one slice ``""``, the total.
+        strata: distinct stratum codes, increasing, shape (K,).
+        values: int64, shape (S, K, COUNTERS).
+    """
+
+    slices: tuple[str, ...]
+    strata: Int64s
+    values: Int64s
+
+    @property
+    def total(self) -> SliceCounts:
+        """All slices added up, as the one slice ``""``."""
+        return SliceCounts(("",), self.strata, self.values.sum(axis=0, keepdims=True))
+
+    @property
+    def complements(self) -> SliceCounts:
+        """Row i: everything in the group-by but slice i."""
+        return SliceCounts(
+            self.slices, self.strata, self.values.sum(axis=0, keepdims=True) - self.values
+        )
+
+    def pooled(self, names: Sequence[str]) -> SliceCounts:
+        """Add up rows that get the same name; ``names[i]`` is the new name of slice i."""
+        slices = tuple(sorted(set(names)))
+        position = {name: i for i, name in enumerate(slices)}
+        values = np.zeros((len(slices), *self.values.shape[1:]), np.int64)
+        np.add.at(values, [position[name] for name in names], self.values)
+        return SliceCounts(slices, self.strata, values)
+
+
+@dataclass(frozen=True, slots=True)
+class CellIndex:
+    """What cell ids mean: parallel arrays sorted by id.
+
+    Attributes:
+        cells: cell ids, increasing.
+        atoms: atom id of each cell.
+        strata: stratum code of each cell.
+        atom_texts: canonical text of every atom id.
+        versions: id of the version tuple of each cell; None where versions are not told apart.
+    """
+
+    cells: Int64s
+    atoms: Int64s
+    strata: Int64s
+    atom_texts: Mapping[int, str]
+    versions: Int64s | None = None
+
+
+@lru_cache(maxsize=65_536)
+def slice_text(atom: str, attributes: tuple[str, ...]) -> str:
+    """The slice of a group-by that an atom belongs to.
+
+    Example:
+        >>> slice_text("channel=chat,language_variety=formal", ("channel",))
+        'channel=chat'
+        >>> slice_text("channel=chat", ("language_variety",))
+        'language_variety=__missing__'
+    """
+    values = parse_atom(atom)
+    return atom_text({name: values.get(name, MISSING) for name in attributes})
+
+
+def cells_within(index: CellIndex, where: Collection[tuple[str, str]]) -> Int64s:
+    """The cells whose atoms have all of these attribute values, increasing."""
+    wanted = set(where)
+    atoms = [atom for atom, text in index.atom_texts.items() if wanted <= parse_atom(text).items()]
+    return index.cells[np.isin(index.atoms, np.array(atoms, np.int64))]
+
+
+def among(counts: Counts, cells: Int64s) -> Counts:
+    """The counts of these cells."""
+    rows = np.isin(counts.keys, cells)
+    return Counts(counts.keys[rows], counts.values[rows])
+
+
+def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> SliceCounts:
+    """Sum cells into the slices of one group-by, stratum by stratum.
+
+    Args:
+        counts: a window's counts by cell id; every id must be in ``index``.
+        index: what the cell ids mean.
+        attributes: the group-by; empty for the total.
+    """
+    rows = np.searchsorted(index.cells, counts.keys)
+    strata, stratum_of = np.unique(index.strata[rows], return_inverse=True)
+    slices, slice_of = _slices(index, rows, attributes)
+    values = np.zeros((len(slices), len(strata), COUNTERS), np.int64)
+    np.add.at(values, (slice_of, stratum_of), counts.values)
+    return SliceCounts(slices, strata, values)
+
+
+def roll_up_versions(
+    counts: Counts, index: CellIndex, attributes: Sequence[str]
+) -> tuple[tuple[str, ...], Int64s]:
+    """Production decisions of each slice of one group-by, by version of the router.
+
+    Args:
+        counts: a window's counts by cell id; every id must be in ``index``.
+        index: what the cell ids mean; without versions there is one.
+        attributes: the group-by.
+
+    Returns:
+        The slices, sorted, and their decisions of shape (S, V): all versions that decided.
+    """
+    rows = np.searchsorted(index.cells, counts.keys)
+    inside = ~decode_strata(index.strata[rows]).probe
+    rows, decisions = rows[inside], counts.values[inside, Counter.N]
+    known = index.versions if index.versions is not None else np.zeros_like(index.cells)
+    versions, version_of = np.unique(known[rows], return_inverse=True)
+    slices, slice_of = _slices(index, rows, attributes)
+    table = np.zeros((len(slices), len(versions)), np.int64)
+    np.add.at(table, (slice_of, version_of), np.maximum(decisions, 0))
+    return slices, table
+
+
+def _slices(
+    index: CellIndex, rows: Int64s, attributes: Sequence[str]
+) -> tuple[tuple[str, ...], Int64s]:
+    """The slices that these cells are in, sorted, and the one of each cell."""
+    atoms, atom_of = np.unique(index.atoms[rows], return_inverse=True)
+    texts = [slice_text(index.atom_texts[int(atom)], tuple(attributes)) for atom in atoms]
+    slices = tuple(sorted(set(texts)))
+    position = {text: i for i, text in enumerate(slices)}
+    return slices, np.array([position[text] for text in texts], np.int64)[atom_of]

@@ -1,0 +1,176 @@
+"""Post-strata: cells of one label probability, merged until each has labels enough to speak.
+
+Merging looks at numbers of labels, never at what the labels say: merging by outcomes would pull
+the rates towards what made the cells merge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import Counter, Int64s, Route, StratumColumns, decode_strata
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import SliceCounts
+from monitor.core.intervals import Floats, divide
+
+MIN_LABELS = 10
+"""Labels a stratum needs to stand alone: with fewer, its ready rate is often exactly 0 or 1 and
+the linearised variance is blind (interval coverage falls below 93 %)."""
+
+REVIEWED_ROUTES = (Route.AUTO_SERVE, Route.HUMAN_REVIEW)
+"""The routes that labelled rates compare; the axis ``route`` of every array here."""
+
+_COLUMNS = (Counter.N, Counter.LABELLED, Counter.READY)
+
+
+@dataclass(frozen=True, slots=True)
+class PostStrata:
+    """Strata to estimate from: arrays of shape (route, slot, S); unused slots hold zeros.
+
+    Attributes:
+        decisions: N_k, decisions the stratum speaks for.
+        labelled: n_k, labels; Kish's effective number where audit rates were pooled.
+        ready: m_k on the scale of ``labelled``, so that m_k / n_k is the ready rate.
+        totals: what :func:`route_totals` gives.
+    """
+
+    decisions: Floats
+    labelled: Floats
+    ready: Floats
+    totals: Int64s
+
+
+def production(counts: SliceCounts) -> npt.NDArray[np.bool_]:
+    """Which strata are production traffic, shape (K,)."""
+    return ~decode_strata(counts.strata).probe
+
+
+def reviewed(counts: SliceCounts) -> npt.NDArray[np.bool_]:
+    """Which strata labelled rates are about: production, evidence passed, not blocked."""
+    return is_reviewed(decode_strata(counts.strata))
+
+
+def is_reviewed(strata: StratumColumns) -> npt.NDArray[np.bool_]:
+    """The same of stratum codes that were taken apart."""
+    return ~strata.probe & strata.evidence_passed & np.isin(strata.route, REVIEWED_ROUTES)
+
+
+def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:
+    """Merge score bands, then pool audit rates, until every stratum has labels or none can.
+
+    1. Neighbouring score bands of one route and one audit rate are merged, from the lowest up,
+       until each has 10 labels; what remains at the top joins the last merged one. Decisions
+       without a score are the topmost band.
+    2. A route x rate that has fewer than 10 labels even so, and is not completely labelled, is
+       pooled with the others like it of the same route, labels weighted by 1 / rate.
+    3. A pool without any label takes the ready rate of the rest of its route (whose strata then
+       speak for its decisions too). A route without any label stays as the one stratum with
+       decisions and no labels: it is not identified.
+
+    Raises:
+        ValueError: if a stratum has an audit rate that the coding does not know.
+    """
+    cells, rates = reviewed_cells(counts)
+    if np.any(rates >= len(coding.audit_rates)):
+        raise ValueError("a stratum has an audit rate outside the coding's grid")
+    weights = 1 / np.asarray(coding.audit_rates)[rates]
+    slots = _join_route(_pool_thin(merge_bands(cells), weights))
+    totals = cells.sum(axis=(2, 3)).astype(np.int64)
+    return PostStrata(slots[0], slots[1], slots[2], totals)
+
+
+def route_totals(counts: SliceCounts) -> Int64s:
+    """Plain counts (N, labelled, ready) of the reviewed routes, shape (3, route, S)."""
+    cells, _ = reviewed_cells(counts)
+    totals: Int64s = cells.sum(axis=(2, 3)).astype(np.int64)
+    return totals
+
+
+def reviewed_cells(counts: SliceCounts) -> tuple[Floats, Int64s]:
+    """Reviewed strata as (N, labelled, ready) x route x rate x band x S, and the rate indices."""
+    columns = np.flatnonzero(reviewed(counts))
+    strata = decode_strata(counts.strata[columns])
+    rates, rate_of = np.unique(strata.rate, return_inverse=True)
+    bands, band_of = np.unique(strata.band, return_inverse=True)
+    shape = (3, len(REVIEWED_ROUTES), len(rates), len(bands), len(counts.slices))
+    cells = np.zeros(shape)
+    values = counts.values[:, columns[:, None], list(_COLUMNS)]
+    cells[:, strata.route, rate_of, band_of] = values.transpose(2, 1, 0)
+    return _consistent(cells), rates
+
+
+def _consistent(cells: Floats) -> Floats:
+    """Counts with 0 <= ready <= labelled <= N.
+
+    Labels may be folded a moment before their decisions (their shards have cursors of their
+    own); a rate outside [0, 1] must not come of it.
+    """
+    decisions, labelled, ready = cells
+    labelled = np.maximum(labelled, 0)
+    return np.stack([np.maximum(decisions, labelled), labelled, np.clip(ready, 0, labelled)])
+
+
+def merge_bands(cells: Floats) -> Floats:
+    """Merge neighbouring bands until each has :data:`MIN_LABELS` labels.
+
+    Args:
+        cells: (N, labelled, ready) x route x rate x band x S.
+
+    Returns:
+        The same shape and the same sums over bands; a merged stratum sits in its topmost
+        band, and bands merged into another hold zeros. A route x rate with fewer labels in
+        all sits in the last band.
+    """
+    merged = np.zeros_like(cells)
+    bands = cells.shape[3]
+    open_run = np.zeros_like(cells[:, :, :, :1]).sum(axis=3)
+    last = np.full(open_run.shape[1:], max(bands - 1, 0))
+    for band in range(bands):
+        open_run = open_run + cells[:, :, :, band]
+        closes = open_run[1] >= MIN_LABELS
+        merged[:, :, :, band] = np.where(closes, open_run, 0)
+        open_run = np.where(closes, 0, open_run)
+    for band in range(bands):
+        last = np.where(merged[1, :, :, band] > 0, band, last)
+    for band in range(bands):
+        merged[:, :, :, band] += np.where(last == band, open_run, 0)
+    return merged
+
+
+def _pool_thin(merged: Floats, weights: Floats) -> Floats:
+    """Put route x rates with too few labels into one pool a route, the last slot."""
+    families = merged.sum(axis=3)
+    thin = (families[1] < MIN_LABELS) & (families[1] < families[0])
+    pool = _pool_rates(np.where(thin, families, 0), weights)
+    kept = np.where(thin[:, :, None], 0, merged)
+    _, routes, rates, bands, slices = kept.shape
+    return np.concatenate(
+        [kept.reshape(3, routes, rates * bands, slices), pool[:, :, None]], axis=2
+    )
+
+
+def _pool_rates(families: Floats, weights: Floats) -> Floats:
+    """One pool per route: N, Kish's effective labels, and ready on their scale.
+
+    A label found at audit rate r stands for 1 / r decisions, so the pooled ready rate is
+    sum(w m) / sum(w n) and rests on (sum w n)^2 / sum(w^2 n) labels (Kish 1965).
+    """
+    decisions, labelled, ready = families
+    weighted = np.einsum("r,ars->as", weights, labelled)
+    effective = divide(weighted**2, np.einsum("r,ars->as", weights**2, labelled), empty=0)
+    share = divide(np.einsum("r,ars->as", weights, ready), weighted, empty=0)
+    return np.stack([decisions.sum(axis=1), effective, effective * share])
+
+
+def _join_route(slots: Floats) -> Floats:
+    """Let the labelled strata of a route speak for its pool (the last slot) if that has none."""
+    rest = slots[0, :, :-1].sum(axis=1)
+    joins = (slots[1, :, -1] == 0) & (slots[0, :, -1] > 0) & (rest > 0)
+    growth = divide(rest + slots[0, :, -1], rest, empty=1)
+    scale = np.where(joins, growth, 1)[:, None]
+    decisions = slots[0] * scale
+    decisions[:, -1] = np.where(joins, 0, slots[0, :, -1])
+    return np.stack([decisions, slots[1], slots[2]])

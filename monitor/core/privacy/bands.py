@@ -1,0 +1,132 @@
+"""How finely numbers are shown: supports as bands, rates as finely as k allows, bounds outward.
+
+An exact rate beside an exact support gives the count away, and so do exact bounds; whatever is
+shown is therefore computed from the rounded rate and the lower edge of the support's band.
+
+A rate is rounded to a step that hides k decisions: the count behind it may then be any of k
+numbers, and so may every difference of two counts. From a support of 100 k on that is two decimals;
+the rounding is always finer than what the support says about the rate (a step of 0.05 at 220
+trials, whose 95 % interval is 0.13 wide).
+
+Example:
+    >>> edges(11)[:7]
+    (11, 14, 17, 21, 26, 32, 40)
+    >>> Precision(11).support([10.9, 11.0, 31.9]).tolist()
+    [0, 11, 26]
+    >>> Precision(1, exact=True).support([6.0]).tolist()
+    [6]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import Int64s
+from monitor.core.intervals import Floats
+
+_LARGEST = 2**53
+_DECIMALS = 100  # of bounds, gaps and ratios: two
+STEPS = (0.01, 0.02, 0.05, 0.1)
+"""What rates are rounded to. Coarser ones would say nothing: below 10 k trials the count behind a
+rate is hidden by the step and the band together, but for fewer than k numbers."""
+# An effective support is a quotient of floats: 6 may arrive as 5.999999999.
+_SLACK = 1e-9
+
+
+@cache
+def edges(k: int) -> tuple[int, ...]:
+    """Lower edges of the support bands: k, then e' = ceil(1.25 e - 0.5), growing by at least 1."""
+    found = [k]
+    while found[-1] < _LARGEST:
+        found.append(max(found[-1] + 1, ceil(1.25 * found[-1] - 0.5)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The resolution of everything shown under one contract.
+
+    Attributes:
+        k: smallest cell that may be shown.
+        exact: True for a synthetic contract with k = 1, which shows exact numbers.
+    """
+
+    k: int
+    exact: bool = False
+
+    def support(self, trials: npt.ArrayLike) -> Int64s:
+        """Lower edge of the band that holds each support; 0 below k and for NaN."""
+        n = np.nan_to_num(np.floor(np.asarray(trials, np.float64) + _SLACK), nan=0)
+        if self.exact:
+            return n.astype(np.int64)
+        table = np.asarray((0, *edges(self.k)), np.int64)
+        return table[np.searchsorted(table[1:], n, side="right")]
+
+    @property
+    def smallest(self) -> int:
+        """Smallest support a rate is shown at: 2 k - 1, or 1 where numbers are exact.
+
+        Below it not both the hits and the misses can be k, so the rate could only be shown as a
+        code that says nearly nothing (at k = 11 and 11 trials: "at least 0.09"), while the side
+        that is coded would tell where the few are.
+        """
+        return 1 if self.exact else 2 * self.k - 1
+
+    def trials(self, support: npt.ArrayLike) -> Floats:
+        """What intervals are computed from: the band's lower edge, or the support itself."""
+        if self.exact:
+            return np.nan_to_num(np.asarray(support, np.float64), nan=0)
+        return self.support(support).astype(np.float64)
+
+    def step(self, support: npt.ArrayLike) -> Floats:
+        """What a rate with this support is rounded to: the finest step that hides k of it.
+
+        Example:
+            >>> Precision(11).step([21, 300, 600, 1200]).tolist()
+            [0.1, 0.05, 0.02, 0.01]
+        """
+        n = np.asarray(support, np.float64)
+        if self.exact:
+            return np.zeros(n.shape)
+        # Bands are known to the reader, and the lower edge is what is certain.
+        fine_enough = np.multiply.outer(self.support(n), STEPS) >= self.k - _SLACK
+        first = np.where(fine_enough.any(axis=-1), fine_enough.argmax(axis=-1), len(STEPS) - 1)
+        return np.asarray(STEPS, np.float64)[first]
+
+    def rate(self, values: npt.ArrayLike, support: npt.ArrayLike) -> Floats:
+        """Rates rounded as finely as their support allows; NaN stays NaN."""
+        x = np.asarray(values, np.float64)
+        if self.exact:
+            return x
+        step = self.step(support)
+        return np.round(np.round(x / step) * step, 2) + 0.0  # never -0.0
+
+    def at_most(self, part: int, total: int) -> float:
+        """A share that may be below k, or nothing: rounded up to a step that hides k, never 0.
+
+        Example:
+            >>> Precision(11).at_most(0, 500), Precision(11).at_most(30, 5_000)
+            (0.05, 0.01)
+        """
+        step = float(self.step(total))
+        return round(step * max(1, ceil(part / max(total, 1) / step - _SLACK)), 2)
+
+    def nearest(self, numbers: npt.ArrayLike) -> Floats:
+        """Rounded to two decimals; NaN stays NaN."""
+        x = np.asarray(numbers, np.float64)
+        return x if self.exact else np.round(x, 2) + 0.0  # never -0.0
+
+    def down(self, numbers: npt.ArrayLike) -> Floats:
+        """Rounded down to two decimals: for lower bounds."""
+        x = np.asarray(numbers, np.float64)
+        return x if self.exact else np.floor(x * _DECIMALS + _SLACK) / _DECIMALS
+
+    def up(self, numbers: npt.ArrayLike) -> Floats:
+        """Rounded up to two decimals: for upper bounds."""
+        x = np.asarray(numbers, np.float64)
+        return x if self.exact else np.ceil(x * _DECIMALS - _SLACK) / _DECIMALS + 0.0

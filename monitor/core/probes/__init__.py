@@ -1,0 +1,1 @@
+"""Matched pairs and probe decisions: which flip, and at which stage of the router."""

@@ -1,0 +1,110 @@
+"""Matched variants that took different routes: which way, and at which stage they part.
+
+A flip is a case to investigate, not a population disparity: one pair says what the router did with
+one request put in two ways, and nothing of how often that happens to anybody.
+
+Example:
+    >>> formal = Observed(Route.AUTO_SERVE, 0.78, 0.70)
+    >>> conversational = Observed(Route.HUMAN_REVIEW, 0.67, 0.70)
+    >>> is_flip(formal, conversational), direction(formal, conversational).value
+    (True, 'held_back')
+    >>> stage(formal, conversational).value, cause(formal, conversational).value
+    ('judge_or_route', 'judge_score')
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from monitor.core.counts.cells import Route
+
+
+class Direction(enum.StrEnum):
+    """Which of two variants fared worse, seen from the one that is compared with the reference."""
+
+    HELD_BACK = "held_back"  # the reference came further: it was served, the variant was not
+    SERVED = "served"  # the variant came further than the reference
+
+
+class FlipStage(enum.StrEnum):
+    """The stage of the router at which two variants part."""
+
+    EVIDENCE_GATE = "evidence_gate"  # one passed the gate, the other did not
+    JUDGE_OR_ROUTE = "judge_or_route"  # both passed it; or both were stopped, yet went apart
+    NO_OBSERVED_FLIP = "no_observed_flip"
+
+
+class Cause(enum.StrEnum):
+    """What made the routes differ, where the evidence gate did not."""
+
+    JUDGE_SCORE = "judge_score"  # the scores lie on two sides of either threshold
+    THRESHOLD = "threshold"  # under one common threshold there would be no flip
+    SCORE_AND_THRESHOLD = "judge_score_and_threshold"  # under one of the two there would be none
+    ROUTE = "route"  # neither score nor threshold explains it: something overrode them
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the router did with one variant.
+
+    Attributes:
+        route: where it went.
+        score: of the judge; None when there was none.
+        threshold: at or above it the score is auto_serve.
+        evidence_passed: whether the evidence gate let it through.
+    """
+
+    route: Route
+    score: float | None
+    threshold: float
+    evidence_passed: bool = True
+
+
+def is_flip(reference: Observed, variant: Observed) -> bool:
+    """Whether the two took different routes."""
+    return reference.route is not variant.route
+
+
+def direction(reference: Observed, variant: Observed) -> Direction:
+    """Which way a flip goes; routes are in order: served, reviewed, blocked."""
+    return Direction.HELD_BACK if variant.route > reference.route else Direction.SERVED
+
+
+def stage(reference: Observed, variant: Observed) -> FlipStage:
+    """Where the two part; the evidence gate comes first, and hides what is behind it."""
+    if not is_flip(reference, variant):
+        return FlipStage.NO_OBSERVED_FLIP
+    if reference.evidence_passed is not variant.evidence_passed:
+        return FlipStage.EVIDENCE_GATE
+    return FlipStage.JUDGE_OR_ROUTE
+
+
+def cause(reference: Observed, variant: Observed) -> Cause:
+    """What made a flip that is not the gate's: each threshold is tried on both scores."""
+    if not (explained(reference) and explained(variant)):
+        return Cause.ROUTE
+    thresholds = (reference.threshold, variant.threshold)
+    parted = [_served(reference.score, t) is not _served(variant.score, t) for t in thresholds]
+    if all(parted):
+        return Cause.JUDGE_SCORE
+    return Cause.SCORE_AND_THRESHOLD if any(parted) else Cause.THRESHOLD
+
+
+def in_rates(seen: Observed) -> bool:
+    """Whether TPR and FPR are over it: it passed the gate, and was not blocked all the same."""
+    return seen.evidence_passed and seen.route is not Route.BLOCKED_BY_EVIDENCE
+
+
+def explained(seen: Observed) -> bool:
+    """Whether score and threshold led to the route; nothing stopped or overrode them.
+
+    Without a score nothing is served.
+    """
+    if not in_rates(seen):
+        return False
+    return _served(seen.score, seen.threshold) is (seen.route is Route.AUTO_SERVE)
+
+
+def _served(score: float | None, threshold: float) -> bool:
+    return score is not None and score >= threshold

@@ -1,0 +1,117 @@
+"""How far two reviewers of one decision agree: Cohen's kappa.
+
+With p_o the share of pairs that agree and p_e the share that would agree by chance, from each
+reviewer's own share of ``ready``:
+
+    kappa = (p_o - p_e) / (1 - p_e)
+
+1 is agreement, 0 what chance gives. Slices whose kappas differ much cannot be compared by the
+rates that rest on these reviews.
+
+Example:
+    >>> found = shown_agreement(Pairs(both=120, neither=60, apart=20), Precision(11))
+    >>> found.at_least, found.kappa, found.lower, found.upper
+    (None, 0.79, 0.69, 0.89)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.core.counts.cells import Counter
+from monitor.core.counts.rollup import SliceCounts
+from monitor.core.counts.strata import reviewed
+from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.privacy.bands import Precision
+from monitor.core.publish.snapshot import ShownAgreement
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Decisions with two independent labels. Who labelled first means nothing.
+
+    Attributes:
+        both: both say ready.
+        neither: both say not ready.
+        apart: they disagree.
+    """
+
+    both: int
+    neither: int
+    apart: int
+
+    @property
+    def table(self) -> Floats:
+        """As first x second reviewer, the disagreements in equal halves."""
+        return np.array([[self.both, self.apart / 2], [self.apart / 2, self.neither]])
+
+
+def pairs_of(counts: SliceCounts) -> list[Pairs]:
+    """The pairs of every slice, over what labelled rates are about."""
+    columns = (Counter.PAIRS_READY, Counter.PAIRS_NOT_READY, Counter.PAIRS_APART)
+    totals = counts.values[:, reviewed(counts)].sum(axis=1)[:, columns]
+    # Of two deltas the one that takes back may be counted first.
+    return [Pairs(*row) for row in np.maximum(totals, 0).tolist()]
+
+
+def cohens_kappa(tables: Floats) -> tuple[Floats, Floats]:
+    """Kappa and its standard error, of tables of pairs.
+
+    NaN without pairs, and where both reviewers put everything in one and the same class: chance
+    agrees fully there, and nothing is left to be explained.
+
+    Args:
+        tables: shape (..., C, C): pairs by the class each reviewer chose.
+
+    Source: Cohen (1960), Educational and Psychological Measurement 20; Fleiss, Cohen and Everitt
+    (1969), Psychological Bulletin 72 (large-sample variance).
+    """
+    n = tables.sum(axis=(-2, -1))
+    p = divide(tables, n[..., None, None])
+    rows, columns = p.sum(axis=-1), p.sum(axis=-2)
+    diagonal = np.diagonal(p, axis1=-2, axis2=-1)
+    agree, chance = diagonal.sum(axis=-1), (rows * columns).sum(axis=-1)
+    rest = np.where(chance < 1, 1 - chance, np.nan)
+    kappa = (agree - chance) / rest
+    other = 1 - kappa
+    # Cell (i, j) is weighed by the margins of class i as second and of class j as first choice.
+    margins = columns[..., :, None] + rows[..., None, :]
+    on = (diagonal * (1 - (rows + columns) * other[..., None]) ** 2).sum(axis=-1)
+    squares = p * margins**2
+    off = other**2 * (
+        squares.sum(axis=(-2, -1)) - np.diagonal(squares, axis1=-2, axis2=-1).sum(axis=-1)
+    )
+    spread = on + off - (kappa - chance * other) ** 2
+    error = np.sqrt(divide(np.maximum(spread, 0), n * rest**2))
+    return kappa, error
+
+
+def shown_agreement(pairs: Pairs, precision: Precision) -> ShownAgreement | None:
+    """Kappa with its 95 % interval as it may be shown; None where it is hidden.
+
+    Hidden where fewer than k pairs have a reviewer who said ready, or one who said not ready (0 is
+    treated like 1 to k - 1). Everything is computed from counts taken down to their bands; with
+    x = apart / 2, kappa = 1 - x / (both + x) - x / (neither + x) rises with the pairs that agree
+    and falls with the others, so ``at_least`` is true.
+    """
+    k = precision.k
+    if min(pairs.both, pairs.neither) + pairs.apart < k:
+        return None
+    both, neither, apart = precision.support([pairs.both, pairs.neither, pairs.apart]).tolist()
+    coded = pairs.apart < k and not precision.exact
+    kappa, lower, upper = _interval(Pairs(both, neither, k - 1 if coded else apart))
+    if np.isnan(kappa):
+        return None
+    lower = max(float(precision.down(lower)), -1.0)
+    if coded:
+        return ShownAgreement(None, float(precision.down(kappa)), lower, 1.0)
+    return ShownAgreement(
+        float(precision.nearest(kappa)), None, lower, min(float(precision.up(upper)), 1.0)
+    )
+
+
+def _interval(pairs: Pairs) -> tuple[float, float, float]:
+    kappa, error = (float(x) for x in cohens_kappa(pairs.table))
+    return kappa, kappa - Z95 * error, kappa + Z95 * error

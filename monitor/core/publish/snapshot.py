@@ -1,0 +1,482 @@
+"""The Snapshot: the one live value that may leave the service.
+
+Only :mod:`monitor.core.publish.suppression` makes the rows in it. An absent number (None, or a
+metric that is missing from a mapping) is withheld; nothing here is NaN or infinite. Encoded, equal
+Snapshots have equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from monitor.core.contract import Metric, State, Verdict
+from monitor.core.counts.cells import Route
+from monitor.core.probes.flips import Direction
+from monitor.core.publish.annotations import Annotation, Fault, IncidentKind, Share, Stage
+
+WITHHELD = "withheld"
+"""In place of the slice of an incident that the guards hide."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRate:
+    """One rate as it may be shown.
+
+    Attributes:
+        value: the rate, rounded; None where it is coded or not identified.
+        lower: lower 95 % bound, computed from what is shown and rounded down.
+        upper: upper 95 % bound, rounded up.
+        support: lower edge of the band that holds n_eff (exact in a synthetic contract).
+        at_least: shown instead of the value where too few were not selected.
+        at_most: shown instead of the value where too few were selected.
+    """
+
+    value: float | None
+    lower: float | None
+    upper: float | None
+    support: int
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownGap:
+    """A slice against its reference; positive means that the slice is worse off.
+
+    Attributes:
+        reference: slice text of the reference, or ``complement``.
+        value: the difference of the shown rates; None where one of them is coded.
+        lower: lower bound, simultaneous within the group-by.
+        upper: upper bound.
+        ratio: rate of the slice over rate of the reference; None over zero or where coded.
+        ratio_lower: lower bound of the ratio.
+        ratio_upper: upper bound of the ratio; None where the reference may be zero.
+        verdict: by the bounds, never by the point; None where the contract sets no limit.
+    """
+
+    reference: str
+    value: float | None
+    lower: float | None
+    upper: float | None
+    ratio: float | None = None
+    ratio_lower: float | None = None
+    ratio_upper: float | None = None
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationCell:
+    """P(ready | score band) of one slice; None where fewer than ten (or k) were labelled."""
+
+    band: str
+    rate: ShownRate | None
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What was found in a slice beside its pages, as of the end of a release block.
+
+    Attributes:
+        annotation: what.
+        metric: of which rate; None where it is of none.
+        count: how often, since monitoring began.
+        latest: the end of the release block that first showed the last of them (microseconds).
+    """
+
+    annotation: Annotation
+    metric: Metric | None
+    count: int
+    latest: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStage:
+    """The stage of the router at which a slice and its reference part.
+
+    Attributes:
+        stage: NONE where no stage surely differs.
+        share: how much of the difference it makes; None with NONE.
+    """
+
+    stage: Stage
+    share: Share | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAgreement:
+    """How far two reviewers of one decision agree (Cohen's kappa, -1 to 1), as it may be shown.
+
+    Attributes:
+        kappa: two decimals, computed from bands; None where it is coded.
+        at_least: shown instead of it where fewer than k pairs disagree.
+        lower: lower bound of the 95 % interval, rounded down.
+        upper: upper bound, rounded up; 1 where kappa is coded.
+    """
+
+    kappa: float | None
+    at_least: float | None
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRow:
+    """One slice in one window.
+
+    Attributes:
+        slice: slice text; ``""`` is the total.
+        states: always one for every metric, also when every number is withheld.
+        rates: the metrics that may be shown.
+        gaps: the gaps that may be shown.
+        as_labelled: the rate over labelled rows alone, for comparison only: it is wrong
+            where labels are a biased sample.
+        calibration: by score band.
+        completeness: labels received / labels requested, the minimum over route x audit rate,
+            two decimals; None when withheld or when nothing was requested.
+        evidence: how far the sequential tests are on the way to a page, in five steps: below 25,
+            50, 75 and 100 % of what a crossing needs (0 to 3), and 4 while a crossing stands. Of
+            the contract's window alone, and only of what is shown.
+        breach_since: of the metrics in breach, the end of the release block that first showed it
+            (microseconds).
+        detectable_gaps: the smallest gap beyond the limit that four weeks of labels would find at
+            their present rate; absent where none would be found.
+        noted: what was found in it beside its pages, sorted. Of the contract's window alone.
+        stages: where it and its reference part, for selection and TPR. Of the contract's window
+            alone, and only where that rate is shown of both.
+        versions_differ: whether the versions that answer it are surely others than its
+            reference's; None where that is not known. Of the contract's window alone.
+        agreement: of its reviewers; None where too few decisions have two labels. Of the
+            contract's window alone.
+    """
+
+    slice: str
+    states: Mapping[Metric, State]
+    rates: Mapping[Metric, ShownRate] = field(default_factory=dict)
+    gaps: Mapping[Metric, ShownGap] = field(default_factory=dict)
+    as_labelled: Mapping[Metric, float] = field(default_factory=dict)
+    calibration: tuple[CalibrationCell, ...] = ()
+    completeness: float | None = None
+    evidence: Mapping[Metric, int] = field(default_factory=dict)
+    breach_since: Mapping[Metric, int] = field(default_factory=dict)
+    detectable_gaps: Mapping[Metric, float] = field(default_factory=dict)
+    noted: tuple[Noted, ...] = ()
+    stages: Mapping[Metric, ShownStage] = field(default_factory=dict)
+    versions_differ: bool | None = None
+    agreement: ShownAgreement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Worst to best slice of a group-by: described, never tested."""
+
+    metric: Metric
+    worst: str
+    best: str
+    difference: float
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The event time of what is shown: whole release blocks.
+
+    Attributes:
+        start: first instant (microseconds).
+        end: the instant it runs to, exclusive.
+        data_lost: events of it were lost before they could be read, or may have been.
+        excluded: blocks in it are left out: somebody declared their data to be bad, or they
+            could never be completed.
+    """
+
+    start: int
+    end: int
+    data_lost: bool = False
+    excluded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTable:
+    """All slices of one group-by in one window; hidden slices are rows without numbers.
+
+    Attributes:
+        group_by: attribute names joined by ``+``.
+        rows: sorted by slice.
+        spreads: worst to best, by metric.
+        no_data_before: slices that are hidden because their attribute or value was not listed
+            throughout the window, and the instant (microseconds) from which it is: windows
+            that begin then or later have them.
+        decisions: what selection and blocked rates are about; None before the first block.
+        labelled: what labelled rates are about; None before the first block, and in windows
+            without labels.
+        left_out: at most this share of decisions is in no table, because their values are too
+            rare even together; None where nothing is left out.
+        label_needs: weeks of labels, at their present rate, until a gap of the limit + 0.05 would
+            be found in the slice that takes longest: 0 (less than one), 1 (one to four) or 4
+            (more than four). Of the contract's window alone.
+    """
+
+    group_by: str
+    rows: tuple[SliceRow, ...]
+    spreads: tuple[Spread, ...] = ()
+    no_data_before: Mapping[str, int] = field(default_factory=dict)
+    decisions: Period | None = None
+    labelled: Period | None = None
+    left_out: float | None = None
+    label_needs: Mapping[Metric, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTable:
+    """One window of one contract.
+
+    Every group-by has periods of its own: it advances when all its slices have enough that is
+    new, and shows what it showed last until then.
+
+    Attributes:
+        window: name of the window.
+        total: all decisions of the use case.
+        groups: the group-bys, in the order of the contract.
+        no_data_before: the instant from which the attribute values that define the use case
+            are listed, where that is within the window: then all of it is hidden.
+        decisions: the period of the total's selection and blocked rates.
+        labelled: the period of its labelled rates.
+    """
+
+    window: str
+    total: SliceRow
+    groups: tuple[GroupTable, ...]
+    no_data_before: int | None = None
+    decisions: Period | None = None
+    labelled: Period | None = None
+
+    @property
+    def data_lost(self) -> bool:
+        """Whether anything of it was lost before it could be read, or may have been."""
+        return any(period.data_lost for period in self._periods())
+
+    @property
+    def excluded(self) -> bool:
+        """Whether any of it is left out because its data are bad."""
+        return any(period.excluded for period in self._periods())
+
+    def _periods(self) -> Iterator[Period]:
+        tables: tuple[WindowTable | GroupTable, ...] = (self, *self.groups)
+        return (period for table in tables for period in periods(table))
+
+
+def periods(table: WindowTable | GroupTable) -> tuple[Period, ...]:
+    """The periods that a table has."""
+    return tuple(p for p in (table.decisions, table.labelled) if p is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestsAtFault:
+    """Labels of a stratum are not asked for as often as its decisions say.
+
+    Attributes:
+        route: of the stratum.
+        audit_rate: of the stratum, as in the settings.
+        fault: too few or too many.
+        count: how often it was found, since monitoring began.
+        latest: the end of the release block of the total that first showed the last of them.
+    """
+
+    route: Route
+    audit_rate: float
+    fault: Fault
+    count: int
+    latest: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedValue:
+    """A gap, or a rate that has a level to keep, as a page of some time showed it.
+
+    Attributes:
+        value: as shown; None where it is coded.
+        lower: lower bound.
+        upper: upper bound.
+        at: end of the release block that it is of (microseconds).
+    """
+
+    value: float | None
+    lower: float | None
+    upper: float | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownIncident:
+    """One cause of one or more crossings, as it may be shown.
+
+    Its identity never changes: not when its slice becomes visible or is hidden, and not when more
+    slices are found to inherit it.
+
+    Attributes:
+        id: of the incident.
+        kind: page or ticket.
+        metric: of its streams.
+        since: event time (microseconds) of the end of the cohort that first crossed; of a ticket,
+            the end of its first week.
+        group_by: of the smallest slice that explains it; empty where that is withheld.
+        slice: that slice; ``withheld`` where the guards hide it.
+        share: how much of the excess it makes, in words; None where that is not known.
+        inherited: shown slices that are only worse since they contain that slice, or lie in it.
+        acknowledged: whether somebody has said to look after it.
+        accepted_until: end of the time for which it is lived with (microseconds); None where it
+            is not. It does not page until then.
+        first: what was shown of the slice when it first crossed; None where that is withheld.
+        latest: what is shown of it now.
+        stage: the stage of the router at which the slice and its reference part.
+        versions_changed_at: when other versions began to answer the slice, within two days before
+            it crossed; None without.
+        settings_changed_at: the same of settings.
+        sampling: how its labels were sampled, in words.
+        resolvable_at: the earliest moment at which it can be resolved if it were repaired now, at
+            the present rate of labels; None where that is not known.
+        snapshot: number of the stored Snapshot that first told of it, for links; 0 in that one.
+    """
+
+    id: int
+    kind: IncidentKind
+    metric: Metric
+    since: int
+    group_by: str
+    slice: str
+    share: Share | None = None
+    inherited: tuple[str, ...] = ()
+    acknowledged: bool = False
+    accepted_until: int | None = None
+    first: PublishedValue | None = None
+    latest: PublishedValue | None = None
+    stage: ShownStage | None = None
+    versions_changed_at: int | None = None
+    settings_changed_at: int | None = None
+    sampling: str = ""
+    resolvable_at: int | None = None
+    snapshot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContractTable:
+    """One contract: its identity, its limits as exported, and its windows.
+
+    ``requests_at_fault`` is sorted by route, audit rate and fault; empty while all is well.
+    ``incidents`` are those that stand, by id. ``review_due`` is the instant (microseconds) at which
+    people are to look at the contract again; None where nobody has said so.
+    """
+
+    contract: str
+    version: str
+    owner: str
+    synthetic: bool
+    k: int
+    window: str
+    max_gaps: Mapping[Metric, float]
+    min_levels: Mapping[Metric, float]
+    max_levels: Mapping[Metric, float]
+    min_supports: Mapping[Metric, int]
+    windows: tuple[WindowTable, ...]
+    requests_at_fault: tuple[RequestsAtFault, ...] = ()
+    incidents: tuple[ShownIncident, ...] = ()
+    review_due: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFlips:
+    """Flips of one probe set.
+
+    Attributes:
+        variant: the variant that was compared with the set's reference.
+        direction: which way.
+        stage: where they part: ``evidence_gate``, or the cause behind it (``judge_score``, ...).
+        count: how many.
+    """
+
+    variant: str
+    direction: Direction
+    stage: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownProbeSet:
+    """A declared probe set in production: synthetic, signed, and in no production rate.
+
+    Attributes:
+        name: as declared.
+        digest: content hash.
+        variants: those that are compared with the reference, sorted; each has its counts from
+            the beginning, so that whoever reads them sees also the first flip.
+        compared: comparisons of a variant with the reference, since it was declared.
+        flips: sorted by variant, direction and stage; zeros are absent.
+        incomplete: rounds of a pair whose other variants did not come in time, and decisions that
+            belong to no round.
+        every: how often it is to be sent (microseconds).
+        max_flip_ratio: largest share of flips within a day.
+        covered: event time (microseconds) since which every one of its pairs was compared, taken
+            down to five minutes; before the first time, when it was declared.
+        pages: directions whose sequential test has crossed and whose excess still stands, with
+            the event time (microseconds) of the crossing.
+        standing: what flips now, over the newest comparison of each pair and variant; like
+            ``flips``, which are counted since the set was declared.
+    """
+
+    name: str
+    digest: str
+    variants: tuple[str, ...]
+    compared: int
+    flips: tuple[ShownFlips, ...]
+    incomplete: int
+    every: int
+    max_flip_ratio: float
+    covered: int
+    pages: Mapping[Direction, int] = field(default_factory=dict)
+    standing: tuple[ShownFlips, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that is published live.
+
+    Attributes:
+        watermark: event time (microseconds) up to which decisions are complete, to five
+            minutes: the very instant is that of one decision. None at first.
+        frontier: event time up to which label cohorts are mature; None at first.
+        contracts: one table a contract.
+        probes: declared probe sets, by name.
+    """
+
+    watermark: int | None
+    frontier: int | None
+    contracts: tuple[ContractTable, ...]
+    probes: tuple[ShownProbeSet, ...] = ()
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    """Canonical JSON: equal Snapshots have equal bytes."""
+    return msgspec.json.encode(snapshot, order="deterministic")
+
+
+def decode(data: bytes) -> Snapshot:
+    """The Snapshot that :func:`encode` wrote."""
+    return msgspec.json.decode(data, type=Snapshot)
+
+
+def numbered(snapshot: Snapshot, number: int) -> Snapshot:
+    """A stored Snapshot as pages show it: what it is the first to tell of links to it.
+
+    Its own bytes cannot hold its number, and the first notification has to.
+
+    Args:
+        snapshot: as it is stored.
+        number: under which.
+    """
+    return replace(snapshot, contracts=tuple(_numbered(one, number) for one in snapshot.contracts))
+
+
+def _numbered(table: ContractTable, number: int) -> ContractTable:
+    told = (one if one.snapshot else replace(one, snapshot=number) for one in table.incidents)
+    return replace(table, incidents=tuple(told))

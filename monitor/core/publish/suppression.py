@@ -1,0 +1,218 @@
+"""From exact columns to what may be shown: rounding, bands and coding of small complements.
+
+The complement of a rate is a cell too: "100 % were auto-served" discloses every one of them. A
+rate whose hits or misses are below k (0 is treated like 1 to k - 1) is coded: ``at_least`` or
+``at_most`` instead of a value. Everything computed from it is computed from the code.
+
+With complete labels the code is ``>= 1 - (k-1) / n_low`` or ``<= (k-1) / n_low``, n_low being the
+lower edge of the support's band. Where only a share of a route is labelled, a hidden label stands
+for w decisions and that would be false; there the bound is ``w (k-1) / (w (k-1) + m)``, m the lower
+edge of the band of the labels on the other side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isnan
+
+import numpy as np
+
+from monitor.core.contract import Metric, Verdict
+from monitor.core.counts.cells import Int64s
+from monitor.core.intervals import Z95, Floats, divide, wilson
+from monitor.core.privacy.bands import STEPS, Precision
+from monitor.core.privacy.guards import Bools, RouteLabels
+from monitor.core.publish.snapshot import ShownGap, ShownRate
+from monitor.core.rates.estimates import RateColumns
+from monitor.core.rates.gaps import GapColumns, gap
+
+
+@dataclass(frozen=True, slots=True)
+class ShownColumns:
+    """One metric of all rows as it may be shown, arrays of shape (S,); NaN is not shown.
+
+    Attributes:
+        metric: which rate.
+        shown: rows that are shown, coded or not; every other array is to be read under it.
+        value: the rounded rate; NaN where it is coded.
+        at_least: the code where too few missed.
+        at_most: the code where too few hit.
+        support: lower edge of the support's band.
+        trials: what every interval is computed from (the same, or exact when synthetic).
+        step: what the rate was rounded to; 0 is exact.
+    """
+
+    metric: Metric
+    shown: Bools
+    value: Floats
+    at_least: Floats
+    at_most: Floats
+    support: Int64s
+    trials: Floats
+    step: Floats
+
+    def rates(self, z: float = Z95) -> RateColumns:
+        """As a reader can compute them: points and intervals from what is shown."""
+        # Two decimals are finer than the bounds' own rounding; coarser steps widen them.
+        half = np.where(self.step > STEPS[0], self.step / 2, 0)
+        lower, _ = wilson(np.maximum(self.value - half, 0), self.trials, z)
+        _, upper = wilson(np.minimum(self.value + half, 1), self.trials, z)
+        coded_low, _ = wilson(self.at_least, self.trials, z)
+        _, coded_high = wilson(self.at_most, self.trials, z)
+        coded = np.isnan(self.value)
+        lower = np.where(coded, np.nan_to_num(coded_low, nan=0), lower)
+        upper = np.where(coded, np.nan_to_num(coded_high, nan=1), upper)
+        value, lower, upper = (np.where(self.shown, x, np.nan) for x in (self.value, lower, upper))
+        return RateColumns(
+            self.metric, value, lower, upper, self.trials, self.support, self.support, self.support
+        )
+
+    def row(self, index: int) -> ShownColumns:
+        """One row alone, to be compared with all of another table."""
+        at = slice(index, index + 1)
+        return ShownColumns(
+            self.metric,
+            self.shown[at],
+            self.value[at],
+            self.at_least[at],
+            self.at_most[at],
+            self.support[at],
+            self.trials[at],
+            self.step[at],
+        )
+
+
+def show(
+    columns: RateColumns, may: Bools, precision: Precision, routes: RouteLabels | None = None
+) -> ShownColumns:
+    """Round, band and code one metric.
+
+    Args:
+        columns: exact, every row.
+        may: rows that the guards let through; a row without a point, or whose band of n_eff
+            is below the smallest support, is not shown either.
+        precision: the resolution.
+        routes: the labels the columns rest on; None where all decisions count.
+    """
+    support = precision.support(columns.support)
+    shown = may & (support >= precision.smallest) & ~np.isnan(columns.value)
+    at_least, at_most = _codes(columns, support, precision, _weights(columns.metric, routes))
+    plain = np.isnan(at_least) & np.isnan(at_most)
+    value = np.where(shown & plain, precision.rate(columns.value, columns.support), np.nan)
+    trials, step = precision.trials(columns.support), precision.step(columns.support)
+    return ShownColumns(columns.metric, shown, value, at_least, at_most, support, trials, step)
+
+
+def code_third_route(
+    selection: ShownColumns, blocked: ShownColumns, third: Int64s, precision: Precision
+) -> ShownColumns:
+    """The blocked rate, coded where it would give away the decisions on the third route.
+
+    P(human_review) = 1 - P(auto_serve) - P(blocked): with 1 to k - 1 decisions (or none) there,
+    a blocked rate beside a selection rate shows them; it is coded as ``<= 1 - selection``.
+    """
+    both = ~np.isnan(selection.value) & ~np.isnan(blocked.value)
+    unsafe = both & (third < precision.k) & (not precision.exact)
+    rest = np.minimum(precision.up(1 - selection.value + selection.step / 2), 1)
+    return replace(
+        blocked,
+        value=np.where(unsafe, np.nan, blocked.value),
+        at_most=np.where(unsafe, rest, blocked.at_most),
+    )
+
+
+def show_gaps(
+    slices: ShownColumns, reference: ShownColumns, z: float, precision: Precision
+) -> GapColumns:
+    """Gaps and ratios of shown rates at the simultaneous z, rounded outward; NaN is not shown."""
+    rates, others = slices.rates(z), reference.rates(z)
+    raw = gap(rates, others)
+    coded = np.isnan(raw.value)
+    low = np.where(coded, divide(rates.lower, others.upper), raw.ratio_lower)
+    high = np.where(coded, divide(rates.upper, others.lower), raw.ratio_upper)
+    return GapColumns(
+        raw.metric,
+        precision.nearest(raw.value),
+        precision.down(raw.lower),
+        precision.up(raw.upper),
+        precision.nearest(raw.ratio),
+        precision.down(np.minimum(low, np.nan_to_num(raw.ratio, nan=np.inf))),
+        precision.up(high),
+    )
+
+
+def shown_rates(columns: ShownColumns, precision: Precision) -> list[ShownRate | None]:
+    """The rates as they are published; None is hidden."""
+    rates = columns.rates()
+    table = zip(
+        columns.shown.tolist(),
+        known(columns.value),
+        known(precision.down(rates.lower)),
+        known(precision.up(rates.upper)),
+        columns.support.tolist(),
+        known(columns.at_least),
+        known(columns.at_most),
+        strict=True,
+    )
+    return [ShownRate(*row[1:]) if row[0] else None for row in table]
+
+
+def shown_gaps(
+    columns: GapColumns, reference: str, verdicts: list[Verdict | None]
+) -> list[ShownGap | None]:
+    """The gaps as they are published; None where slice or reference is hidden."""
+    table = zip(
+        known(columns.value),
+        known(columns.lower),
+        known(columns.upper),
+        known(columns.ratio),
+        known(columns.ratio_lower),
+        known(columns.ratio_upper),
+        verdicts,
+        strict=True,
+    )
+    return [ShownGap(reference, *row) if row[1] is not None else None for row in table]
+
+
+def known(numbers: Floats) -> list[float | None]:
+    """The numbers as a list, None for NaN."""
+    return [None if isnan(x) else x for x in numbers.tolist()]
+
+
+def _weights(metric: Metric, routes: RouteLabels | None) -> tuple[Floats | float, Floats | float]:
+    """Decisions a hidden hit and a hidden miss may stand for."""
+    if routes is None:
+        return 1.0, 1.0
+    auto, review = routes.weights
+    if metric is Metric.READY:
+        return np.maximum(auto, review), np.maximum(auto, review)
+    return auto, review
+
+
+def _codes(
+    columns: RateColumns,
+    support: Int64s,
+    precision: Precision,
+    weights: tuple[Floats | float, Floats | float],
+) -> tuple[Floats, Floats]:
+    """``at_least`` and ``at_most``; NaN where none is needed."""
+    none = np.full(columns.value.shape, np.nan)
+    if precision.exact:
+        return none, none
+    few_hits, few_misses = columns.hits < precision.k, columns.misses < precision.k
+    most = precision.up(_small_share(support, columns.misses, weights[0], precision))
+    least = precision.down(1 - _small_share(support, columns.hits, weights[1], precision))
+    # Strata of one route may weigh more than the route does; a false code is opened to nothing.
+    most = np.where(columns.value > most, 1, most)
+    least = np.where(columns.value < least, 0, least)
+    return np.where(few_misses, least, np.nan), np.where(few_hits, most, np.nan)
+
+
+def _small_share(
+    support: Int64s, others: Int64s, weight: Floats | float, precision: Precision
+) -> Floats:
+    """The largest rate that k - 1 hidden labels can make."""
+    hidden = precision.k - 1
+    counted = divide(hidden, support, empty=1)
+    sampled = divide(weight * hidden, weight * hidden + precision.support(others), empty=1)
+    return np.minimum(np.where(np.asarray(weight) > 1, sampled, counted), 1)

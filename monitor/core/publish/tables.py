@@ -1,0 +1,277 @@
+"""From the counts of release blocks to the published tables of one contract.
+
+The way of every number: cells of the use case -> roll-up to slices -> pooling -> guards ->
+rates, gaps and verdicts -> what may be shown. There is no other way into a Snapshot.
+
+An attribute or value that came to be listed while the store went on has no data before: its rows
+are shown in windows that begin then or later. In a window that begins earlier
+
+- a late **value** is pooled into ``__other__``, as it was coded until then, and its own row is
+  hidden: rows still add up to the total, and no subtraction inside the window finds it;
+- a group-by of a late **attribute** is hidden as a whole, and with it every intersection that
+  contains it;
+- a use case that is defined by a late value is hidden as a whole.
+
+Longer windows begin earlier, so their rows are unions of the rows of shorter ones: what is shown
+of them is never finer than without this rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.counts.cells import Counts, Int64s, atom_text, parse_atom
+from monitor.core.counts.coding import Coding, Listed
+from monitor.core.counts.rollup import (
+    CellIndex,
+    SliceCounts,
+    among,
+    cells_within,
+    roll_up,
+    roll_up_versions,
+)
+from monitor.core.privacy.bands import Precision
+from monitor.core.privacy.guards import opened
+from monitor.core.privacy.pooling import MergeMap, aligned, merge_map
+from monitor.core.publish.findings import Findings, with_findings
+from monitor.core.publish.metric_rows import Policy, Rolled
+from monitor.core.publish.rows import build_rows
+from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, SliceRow, WindowTable
+from monitor.core.publish.states import hidden
+
+_TOTAL = ("",)
+
+Dates = Mapping[Listed, int]
+"""Since when names and values are listed; what is absent always was."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCounts:
+    """What was counted in the release blocks that one table shows.
+
+    Attributes:
+        has_labels: whether the window has labelled rates at all.
+        decided: the period of ``decisions``; None before the first block.
+        labelled_in: the period of ``labelled``; None before the first block.
+        decisions: counts by cell.
+        labelled: counts by cell; not looked at in windows without labels.
+        index: what every cell id of both means.
+    """
+
+    has_labels: bool
+    decided: Period | None
+    labelled_in: Period | None
+    decisions: Counts
+    labelled: Counts
+    index: CellIndex
+
+    @property
+    def begins(self) -> int | None:
+        """The first instant of anything in it; None where there is nothing."""
+        return min((p.start for p in (self.decided, self.labelled_in) if p), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """One group-by in one window, pooled: what its table is made of, and whatever explains it.
+
+    Attributes:
+        group: which.
+        counts: of the use case alone.
+        pooling: which values keep their name; late ones keep none.
+        rolled: the counts by row.
+    """
+
+    group: GroupBy
+    counts: BlockCounts
+    pooling: MergeMap
+    rolled: Rolled
+
+    def by_version(self) -> Int64s:
+        """Production decisions by row and version, shape (S, V): all versions that decided."""
+        counts, rows = self.counts, self.rolled.decisions.slices
+        slices, decided = roll_up_versions(counts.decisions, counts.index, self.group.attributes)
+        position = {text: row for row, text in enumerate(rows)}
+        table = np.zeros((len(rows), decided.shape[1]), np.int64)
+        np.add.at(table, [position[self.pooling.name(text)] for text in slices], decided)
+        return table
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """Makes the tables of one contract.
+
+    Attributes:
+        contract: the comparisons and the limits.
+        coding: of now.
+        listed_since: names and values that came to be listed while the store went on.
+    """
+
+    contract: Contract
+    coding: Coding
+    listed_since: Dates = field(default_factory=dict)
+
+    def table(self, windows: Sequence[WindowTable]) -> ContractTable:
+        """The whole contract."""
+        contract, limits = self.contract, self.contract.limits
+        return ContractTable(
+            contract=contract.name,
+            version=contract.version,
+            owner=contract.owner,
+            synthetic=contract.synthetic,
+            k=contract.k,
+            window=contract.window,
+            max_gaps=_numbers({metric: limits.max_gap(metric) for metric in Metric}),
+            min_levels=_numbers({Metric.TPR: limits.min_tpr}),
+            max_levels=_numbers({Metric.FPR: limits.max_fpr}),
+            min_supports={metric: limits.min_support(metric) for metric in Metric},
+            windows=tuple(windows),
+            review_due=contract.review_due,
+        )
+
+    def window(self, name: str, total: BlockCounts, groups: Sequence[GroupTable]) -> WindowTable:
+        """One window: its total, and its group-bys as :meth:`group` made them.
+
+        Raises:
+            ValueError: if a stratum has an audit rate that the coding does not know.
+        """
+        late = self._late(total)
+        hidden_until = _no_data_before(late, self.contract.where)
+        rolled = _rolled(self._scoped(total), (), None)
+        guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
+        guard, decides = guard.unless(hidden_until is not None), name == self.contract.window
+        (row,), _ = build_rows(self._policy, rolled, guard, decides=decides)
+        return WindowTable(
+            window=name,
+            total=row,
+            groups=tuple(groups),
+            no_data_before=hidden_until,
+            decisions=total.decided,
+            labelled=total.labelled_in,
+        )
+
+    def pooled(self, group: GroupBy, counts: BlockCounts, pooling: MergeMap | None) -> Pooled:
+        """One group-by in one window; without a merge map nothing above k = 1 keeps its name."""
+        scoped = self._scoped(counts)
+        pooling = (pooling or self._no_map(group, scoped)).without(self._late(counts))
+        return Pooled(group, scoped, pooling, _rolled(scoped, group.attributes, pooling))
+
+    def group(
+        self,
+        pooled: Pooled,
+        left_out: float | None = None,
+        findings: Findings | None = None,
+        *,
+        compared: int | None = None,
+    ) -> GroupTable:
+        """The table of one group-by in one window.
+
+        Args:
+            pooled: what :meth:`pooled` made.
+            left_out: at most this share of decisions is in no table.
+            findings: of the sequential tests; None where the window does not decide.
+            compared: comparisons whose bounds hold together, where the table is a part of another;
+                None where it is its own.
+
+        Raises:
+            ValueError: if a stratum has an audit rate that the coding does not know.
+        """
+        group, counts, rolled = pooled.group, pooled.counts, pooled.rolled
+        late = self._late(counts)
+        guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
+        names = ((name, None) in late for name in group.attributes)
+        closed = any(names) or _no_data_before(late, self.contract.where) is not None
+        guard, decides = guard.unless(closed), findings is not None
+        rows, spreads = build_rows(
+            self._policy, rolled, guard, group.reference, decides=decides, compared=compared
+        )
+        if findings is not None:
+            rows = tuple(with_findings(row, findings, pooled.pooling) for row in rows)
+        rows += self._pooled_away(group, rolled, rows)
+        since = {row.slice: _no_data_before(late, parse_atom(row.slice).items()) for row in rows}
+        return GroupTable(
+            group.name,
+            tuple(sorted(rows, key=lambda row: row.slice)),
+            spreads,
+            {text: at for text, at in since.items() if at is not None},
+            counts.decided,
+            counts.labelled_in,
+            left_out,
+        )
+
+    def _no_map(self, group: GroupBy, counts: BlockCounts) -> MergeMap:
+        """All values where nothing is hidden, else none."""
+        if self.contract.k == 1:
+            rolled = roll_up(counts.decisions, counts.index, group.attributes)
+            return merge_map(rolled, group.attributes, 1)
+        return MergeMap(dict.fromkeys(group.attributes, ()))
+
+    @property
+    def _policy(self) -> Policy:
+        contract = self.contract
+        exact = contract.synthetic and contract.k == 1
+        return Policy(contract.limits, self.coding, Precision(contract.k, exact))
+
+    def _late(self, counts: BlockCounts) -> Dates:
+        """Names and values that were not listed when the window began."""
+        begins = counts.begins
+        if begins is None:
+            return {}
+        return {pair: at for pair, at in self.listed_since.items() if at > begins}
+
+    def _scoped(self, counts: BlockCounts) -> BlockCounts:
+        """Only the cells whose atoms belong to the use case."""
+        if not self.contract.where:
+            return counts
+        inside = cells_within(counts.index, self.contract.where)
+        return replace(
+            counts,
+            decisions=among(counts.decisions, inside),
+            labelled=among(counts.labelled, inside),
+        )
+
+    def _pooled_away(
+        self, group: GroupBy, rolled: Rolled, rows: Sequence[SliceRow]
+    ) -> tuple[SliceRow, ...]:
+        """Declared slices without a row of their own: hidden, like any other small one."""
+        values = {a.name: a.values for a in self.coding.attributes}
+        declared = {
+            atom_text(dict(zip(group.attributes, combination, strict=True)))
+            for combination in product(*(values.get(name, ()) for name in group.attributes))
+        }
+        missing = sorted(declared - {row.slice for row in rows})
+        return tuple(SliceRow(text, hidden(rolled.metrics)) for text in missing)
+
+
+def _numbers(limits: Mapping[Metric, Fraction | None]) -> dict[Metric, float]:
+    """The contract's numbers as they are published; what is not limited is absent."""
+    return {metric: float(x) for metric, x in limits.items() if x is not None}
+
+
+def _no_data_before(late: Dates, pairs: Iterable[tuple[str, str]]) -> int | None:
+    """The instant from which all of these attribute values are listed, if any is late."""
+    keys = [key for name, value in pairs for key in ((name, None), (name, value))]
+    return max((late[key] for key in keys if key in late), default=None)
+
+
+def _rolled(counts: BlockCounts, attributes: Sequence[str], pooling: MergeMap | None) -> Rolled:
+    """Roll up and pool one group-by; both halves get the same rows."""
+    decisions = _rows(counts.decisions, counts.index, attributes, pooling)
+    if not counts.has_labels:
+        return Rolled(decisions, None)
+    labelled = _rows(counts.labelled, counts.index, attributes, pooling)
+    slices = tuple(sorted({*decisions.slices, *labelled.slices}))
+    return Rolled(aligned(decisions, slices), aligned(labelled, slices))
+
+
+def _rows(
+    counts: Counts, index: CellIndex, attributes: Sequence[str], pooling: MergeMap | None
+) -> SliceCounts:
+    rolled = roll_up(counts, index, attributes)
+    return pooling.apply(rolled) if pooling else aligned(rolled, _TOTAL)

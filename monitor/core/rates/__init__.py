@@ -1,0 +1,1 @@
+"""Rates and gaps with their intervals."""

@@ -1,0 +1,190 @@
+"""A slice against its reference: differences and ratios with intervals, and verdicts by bounds.
+
+A gap is oriented by harm: positive means that the slice is worse off. Bounds inside one
+group-by hold together (Bonferroni over its declared comparisons). Worst to best is described,
+never tested: of eight equal slices it would be "significant" half of the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.contract import COMPLEMENT, Metric, Verdict
+from monitor.core.counts.rollup import SliceCounts
+from monitor.core.intervals import Floats, divide, mover, ratio_interval, z_value
+from monitor.core.rates.estimates import RateColumns
+
+HARMED_BY_LESS = frozenset({Metric.SELECTION, Metric.TPR})
+"""Metrics whose lower rate is the worse one (delayed help); of the others it is the higher one
+(unclear replies served, requests blocked). For READY the orientation has no meaning."""
+
+_SLACK = 1e-12
+"""Limits are inclusive, and a bound carries rounding of about 1e-16: one that equals its limit
+but for that is not above it."""
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class GapColumns:
+    """One metric of all slices against their references, arrays of shape (S,).
+
+    Attributes:
+        metric: which rate.
+        value: TPR, SELECTION (statistical parity difference): reference - slice; FPR, BLOCKED,
+            READY: slice - reference. NaN where one of the rates has no point.
+        lower: lower bound (MOVER); NaN where one of the rates has no trials.
+        upper: upper bound.
+        ratio: slice / reference, whatever the metric (SELECTION: disparate impact); NaN over 0.
+        ratio_lower: lower bound (MOVER-R).
+        ratio_upper: upper bound; NaN where the reference may be 0.
+    """
+
+    metric: Metric
+    value: Floats
+    lower: Floats
+    upper: Floats
+    ratio: Floats
+    ratio_lower: Floats
+    ratio_upper: Floats
+
+
+def comparisons(n_slices: int, reference: str) -> int:
+    """Number of declared comparisons of a group-by with ``n_slices`` slices.
+
+    A named reference is not compared with itself; two slices and their complements are one
+    comparison seen from both sides.
+
+    Example:
+        >>> comparisons(5, "channel=chat"), comparisons(5, "complement"), comparisons(2, COMPLEMENT)
+        (4, 5, 1)
+    """
+    if reference == COMPLEMENT and n_slices > 2:  # noqa: PLR2004 - a slice and the rest
+        return n_slices
+    return max(n_slices - 1, 0)
+
+
+def simultaneous_z(comparisons: int, confidence: float = 0.95) -> float:
+    """Normal quantile at which all comparisons hold together (Bonferroni); none counts as one."""
+    return z_value(1 - (1 - confidence) / max(comparisons, 1))
+
+
+def gap(slices: RateColumns, reference: RateColumns) -> GapColumns:
+    """Each slice against its reference, oriented by harm.
+
+    Both must be estimated at the simultaneous z and be disjoint: a slice is never compared
+    with one that contains it. ``reference`` has one row for every slice, or one for all.
+
+    Raises:
+        ValueError: if the two are different metrics.
+    """
+    if slices.metric is not reference.metric:
+        raise ValueError(f"{slices.metric} is not comparable with {reference.metric}")
+    worse, better = slices, reference
+    if slices.metric in HARMED_BY_LESS:
+        worse, better = reference, slices
+    lower, upper = mover(*_interval(worse), *_interval(better))
+    ratio_lower, ratio_upper = ratio_interval(*_interval(slices), *_interval(reference))
+    return GapColumns(
+        metric=slices.metric,
+        value=worse.value - better.value,
+        lower=lower,
+        upper=upper,
+        ratio=divide(slices.value, reference.value),
+        ratio_lower=ratio_lower,
+        ratio_upper=ratio_upper,
+    )
+
+
+def references(counts: SliceCounts, reference: str) -> SliceCounts:
+    """Row i: what slice i is compared with; disjoint from it.
+
+    Estimated like the slices themselves, it gives :func:`gap` its second argument (its support
+    counts too). The row of a named reference is empty, so its rates are NaN and it has no gap;
+    all rows are empty when the reference has no decisions.
+
+    Args:
+        counts: the group-by in one window.
+        reference: a slice text of it, or ``complement``.
+    """
+    if reference == COMPLEMENT:
+        return counts.complements
+    named = np.array([text == reference for text in counts.slices], bool)
+    row = counts.values[named].sum(axis=0)
+    return SliceCounts(counts.slices, counts.strata, np.where(named[:, None, None], 0, row))
+
+
+def verdict(
+    gaps: GapColumns, limit: Fraction | None, enough_support: Bools
+) -> list[Verdict | None]:
+    """What the bounds of each gap say about its limit; never the point.
+
+    FAIL if the gap is surely above the limit in either direction, PASS if it is surely within
+    in both; INSUFFICIENT_SUPPORT otherwise, and always without support. None without a limit.
+
+    Args:
+        gaps: one metric.
+        limit: the contract's, inclusive.
+        enough_support: shape (S,): slice and reference both have the contract's minimum.
+    """
+    if limit is None:
+        return [None] * len(gaps.value)
+    edge = float(limit) + _SLACK
+    fails = (gaps.lower > edge) | (-gaps.upper > edge)
+    passes = (gaps.upper <= edge) & (-gaps.lower <= edge)
+    return _verdicts(fails & enough_support, passes & enough_support)
+
+
+def level_verdict(
+    rates: RateColumns, limit: Fraction | None, enough_support: Bools
+) -> list[Verdict | None]:
+    """What the bounds of each rate say about the level it must keep; None without a limit.
+
+    TPR (and SELECTION) must be at least the limit: FAIL if upper < limit, PASS if lower >=
+    limit. FPR (and BLOCKED, READY) at most: FAIL if lower > limit, PASS if upper <= limit.
+    """
+    if limit is None:
+        return [None] * len(rates.value)
+    edge = float(limit)
+    if rates.metric in HARMED_BY_LESS:
+        fails, passes = rates.upper < edge - _SLACK, rates.lower >= edge - _SLACK
+    else:
+        fails, passes = rates.lower > edge + _SLACK, rates.upper <= edge + _SLACK
+    return _verdicts(fails & enough_support, passes & enough_support)
+
+
+def spread(metric: Metric, values: npt.ArrayLike) -> tuple[int, int, float] | None:
+    """Worst and best slice by their points, and the difference: described, never tested.
+
+    Returns:
+        Index of the worst, index of the best (the first of equals), and their distance >= 0;
+        None when fewer than two rates have a point. For READY simply highest and lowest.
+
+    Example:
+        >>> spread(Metric.TPR, [0.5, float("nan"), 0.75])
+        (0, 2, 0.25)
+    """
+    points = np.asarray(values, np.float64)
+    if np.count_nonzero(~np.isnan(points)) < 2:  # noqa: PLR2004 - a distance has two ends
+        return None
+    harm = -points if metric in HARMED_BY_LESS else points
+    worst, best = int(np.nanargmax(harm)), int(np.nanargmin(harm))
+    return worst, best, float(abs(points[worst] - points[best]))
+
+
+def _interval(rates: RateColumns) -> tuple[Floats, Floats, Floats]:
+    return rates.value, rates.lower, rates.upper
+
+
+def _verdicts(fails: Bools, passes: Bools) -> list[Verdict | None]:
+    return [_one_verdict(*pair) for pair in zip(fails.tolist(), passes.tolist(), strict=True)]
+
+
+def _one_verdict(fails: bool, passes: bool) -> Verdict:
+    if fails:
+        return Verdict.FAIL
+    return Verdict.PASS if passes else Verdict.INSUFFICIENT_SUPPORT

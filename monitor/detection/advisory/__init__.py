@@ -1,0 +1,1 @@
+"""Detectors that advise: drift, baselines, label delays, river's alarms. None of them pages."""

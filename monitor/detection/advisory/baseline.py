@@ -1,0 +1,222 @@
+"""Drift of a slice's labelled rate from what it was when the running version began.
+
+A shift of the request mix must not look like a drift, so labels are compared mix by mix with a
+frozen reference. The same test without mixes runs beside it: where it alone has crossed, what has
+changed is the mix.
+
+Drift is a matter of tickets and annotations. Pages compare with the contract, never with a past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.contract import Metric
+from monitor.core.counts.cells import Int64s
+from monitor.core.intervals import Floats
+from monitor.core.time import DAY, HOUR, WEEK
+from monitor.detection.advisory.reference import NEVER, SHIFTS, Reference, ReferenceBets
+from monitor.detection.arrays import part, positions, prefixed
+from monitor.detection.pages.budget import crossed
+from monitor.detection.pages.mixture import Rows, SrMixture
+
+WEIGHTS = np.full(len(SHIFTS), 1 / len(SHIFTS))
+"""Of the alternatives."""
+
+REMEMBERED = WEEK
+"""How long a crossing counts. The test starts again at once, so a standing shift crosses again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriftBets:
+    """What one cohort says against the references, mix by mix.
+
+    Attributes:
+        rows: the slices that bet, shape (R,).
+        log_e: log e-values of the alternatives, shape (R, 5), not yet divided by a cluster size.
+    """
+
+    rows: Int64s
+    log_e: Floats
+
+
+@dataclass(slots=True)
+class DriftTest:
+    """A Shiryaev-Roberts test of every slice that starts again when it crosses.
+
+    Attributes:
+        mixture: its clock is in days.
+        crossed_at: event time of the last crossing, shape (S,).
+    """
+
+    mixture: SrMixture
+    crossed_at: Int64s
+
+    @classmethod
+    def empty(cls, slices: int) -> DriftTest:
+        """Without evidence."""
+        return cls(SrMixture.empty(slices, len(SHIFTS)), np.full(slices, NEVER))
+
+    def bet(self, at: int, bets: DriftBets, weights: Floats, cluster_size: float) -> None:
+        """Bet on the cohort of one hour."""
+        self.mixture.add_clock(HOUR / DAY)
+        self.mixture.bet(bets.rows, bets.log_e, WEIGHTS, cluster_size)
+        over = crossed(self.mixture.statistic(), weights)
+        self.crossed_at[over] = at
+        self.mixture.reset(over)
+
+    def crossed_lately(self, at: int) -> npt.NDArray[np.bool_]:
+        """Which slices have crossed within :data:`REMEMBERED`, shape (S,)."""
+        ever, lately = self.crossed_at != NEVER, at - self.crossed_at < REMEMBERED
+        both: npt.NDArray[np.bool_] = ever & lately
+        return both
+
+    def restart(self, rows: Rows) -> None:
+        """Forget evidence and crossings of these slices."""
+        self.mixture.reset(rows)
+        self.crossed_at[rows] = NEVER
+
+
+@dataclass(slots=True)
+class Baseline:
+    """References and drift tests of all slices of one group-by, for one metric.
+
+    Attributes:
+        metric: TPR (drift is a fall) or FPR (drift is a rise).
+        slices: slice texts: the rows.
+        mixes: joint values of the group-by's other attributes: the columns.
+        reference: what is compared with.
+        stratified: the test of drift, mix by mix.
+        marginal: the same without mixes.
+    """
+
+    metric: Metric
+    slices: tuple[str, ...]
+    mixes: tuple[str, ...]
+    reference: Reference
+    stratified: DriftTest
+    marginal: DriftTest
+    _stratified_bets: ReferenceBets = field(init=False)
+    _marginal_bets: ReferenceBets = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._renew_bets()
+
+    @classmethod
+    def empty(cls, metric: Metric, slices: Sequence[str], mixes: Sequence[str]) -> Baseline:
+        """Without any label."""
+        rows = len(slices)
+        reference = Reference.empty(rows, len(mixes))
+        tests = DriftTest.empty(rows), DriftTest.empty(rows)
+        return cls(metric, tuple(slices), tuple(mixes), reference, *tests)
+
+    def advance(
+        self, at: int, n: npt.ArrayLike, k: npt.ArrayLike, weights: Floats, cluster_size: float = 1
+    ) -> DriftBets:
+        """Bet one cohort against the finished references, and let it join the others.
+
+        Args:
+            at: event time of the cohort's hour, in microseconds; cohorts come in order.
+            n: labels thinned to one probability, shape (S, C): positives for the TPR, negatives
+                for the FPR.
+            k: auto-served ones among them.
+            weights: each slice's share of one false crossing in 90 days, shape (S,), with a sum
+                of at most 1.
+            cluster_size: the largest number of dependent decisions.
+
+        Returns:
+            The bets mix by mix, for the weekly tickets.
+        """
+        labels, hits = np.asarray(n, np.float64), np.asarray(k, np.float64)
+        bets = self._bets(self._stratified_bets, labels, hits)
+        self.stratified.bet(at, bets, weights, cluster_size)
+        self.marginal.bet(
+            at, self._bets(self._marginal_bets, _total(labels), _total(hits)), weights, cluster_size
+        )
+        finished = self.reference.collect(at, labels, hits)
+        if finished.any():
+            # The clock of a test starts with its reference.
+            self._restart_tests(finished)
+            self._renew_bets()
+        return bets
+
+    def statistic(self) -> Floats:
+        """S = ln R of the drift test, mix by mix, shape (S,)."""
+        return self.stratified.mixture.statistic()
+
+    def mix_shift(self, at: int) -> npt.NDArray[np.bool_]:
+        """Which slices' rates have moved although no mix's has, shape (S,).
+
+        The test without mixes has crossed within a week of ``at``, the one with mixes has not.
+        """
+        return self.marginal.crossed_lately(at) & ~self.stratified.crossed_lately(at)
+
+    def restart(self, rows: Rows) -> None:
+        """Begin new references without any evidence: another version answers these slices."""
+        self.reference.restart(rows)
+        self._restart_tests(rows)
+        self._renew_bets()
+
+    def aligned(self, slices: Sequence[str], mixes: Sequence[str]) -> Baseline:
+        """The same for other slices and mixes, in that order: known ones go on, others begin."""
+        rows = positions(self.slices, slices)
+        tests = (
+            DriftTest(
+                test.mixture.aligned(self.slices, slices), np.append(test.crossed_at, NEVER)[rows]
+            )
+            for test in (self.stratified, self.marginal)
+        )
+        reference = self.reference.picked(rows, positions(self.mixes, mixes))
+        return Baseline(self.metric, tuple(slices), tuple(mixes), reference, *tests)
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Copies of all that the state consists of."""
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "metric": np.array(self.metric.value),
+            "slices": np.array(self.slices, np.str_),
+            "mixes": np.array(self.mixes, np.str_),
+        }
+        arrays |= prefixed("reference", self.reference.to_arrays())
+        for name, test in (("stratified", self.stratified), ("marginal", self.marginal)):
+            arrays |= prefixed(name, test.mixture.to_arrays())
+            arrays[f"{name}.crossed_at"] = test.crossed_at.copy()
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Baseline:
+        """The state that :meth:`to_arrays` gave, bit for bit."""
+        parts = {name: part(arrays, name) for name in ("reference", "stratified", "marginal")}
+        tests = (
+            DriftTest(SrMixture.from_arrays(parts[name]), parts[name]["crossed_at"].copy())
+            for name in ("stratified", "marginal")
+        )
+        return cls(
+            Metric(str(arrays["metric"])),
+            tuple(arrays["slices"].tolist()),
+            tuple(arrays["mixes"].tolist()),
+            Reference.from_arrays(parts["reference"]),
+            *tests,
+        )
+
+    def _bets(self, against: ReferenceBets, n: Floats, k: Floats) -> DriftBets:
+        rows = np.flatnonzero(self.reference.frozen & against.compared(n))
+        return DriftBets(rows, against.log_e(n, k)[rows])
+
+    def _renew_bets(self) -> None:
+        n, k = self.reference.n, self.reference.k
+        self._stratified_bets = ReferenceBets.against(n, k, self.metric)
+        self._marginal_bets = ReferenceBets.against(_total(n), _total(k), self.metric)
+
+    def _restart_tests(self, rows: Rows) -> None:
+        self.stratified.restart(rows)
+        self.marginal.restart(rows)
+
+
+def _total(counts: Floats) -> Floats:
+    total: Floats = counts.sum(axis=1, keepdims=True)
+    return total

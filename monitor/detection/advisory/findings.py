@@ -1,0 +1,242 @@
+"""What watches beside the pages has found: each finding's subject, how often, and when last.
+
+Findings advise: they annotate and count, and nothing is ever paged because of them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from monitor.core.contract import Metric
+from monitor.core.time import Grain, pane_of, pane_start
+from monitor.detection.advisory.label_delays import Timing
+from monitor.detection.advisory.river_advisory import Tally
+from monitor.detection.advisory.river_detectors import Change, Detector
+from monitor.detection.pages.history import KEPT
+
+
+class Timeline(msgspec.Struct, array_like=True):
+    """The cohorts that found something; changed in place.
+
+    Attributes:
+        hours: pane index of each of them, increasing.
+        totals: how often it was found up to the end of each.
+    """
+
+    hours: list[int] = []
+    totals: list[int] = []
+
+    def note(self, hour: int) -> None:
+        """Count it once more, with the cohort of an hour that is not before the last one."""
+        total = self.totals[-1] + 1 if self.totals else 1
+        if self.hours and self.hours[-1] == hour:
+            self.totals[-1] = total
+        else:
+            self.hours.append(hour)
+            self.totals.append(total)
+
+    def before(self, hour: int) -> Tally | None:
+        """What the cohorts of earlier hours found; None for nothing.
+
+        Of hours that are folded away only the newest is known.
+        """
+        return self._tally(bisect_left(self.hours, hour))
+
+    @property
+    def now(self) -> Tally | None:
+        """What all cohorts so far found; None for nothing."""
+        return self._tally(len(self.hours))
+
+    def fold(self, oldest: int) -> None:
+        """Forget when it was found before an hour, but for the newest of them: it has the total."""
+        folded = max(bisect_left(self.hours, oldest) - 1, 0)
+        del self.hours[:folded], self.totals[:folded]
+
+    def _tally(self, end: int) -> Tally | None:
+        if not end:
+            return None
+        return Tally(self.totals[end - 1], pane_start(self.hours[end - 1], Grain.HOUR))
+
+
+FORM = 1
+"""Changes when what is kept cannot be read any more as it was."""
+
+
+class Subject(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """What a finding is about.
+
+    Attributes:
+        contract: name.
+        group_by: attribute names joined by ``+``.
+        slice: slice text.
+    """
+
+    contract: str
+    group_by: str
+    slice: str
+
+
+class ListedGap(Subject, frozen=True, tag=True, array_like=True):
+    """A slice on the weekly list of the page streams: its contract is broken."""
+
+    metric: Metric
+
+
+class Drift(Subject, frozen=True, tag=True, array_like=True):
+    """A slice on the weekly list: its rate is worse than its reference, mix by mix."""
+
+    metric: Metric
+
+
+class MixShift(Subject, frozen=True, tag=True, array_like=True):
+    """A slice whose rate has moved although no mix's has: other requests come."""
+
+    metric: Metric
+
+
+class RateChange(Subject, frozen=True, tag=True, array_like=True):
+    """A change that one of river's detectors found."""
+
+    metric: Metric
+    detector: Detector
+    change: Change
+
+
+class LabelDelay(Subject, frozen=True, tag=True, array_like=True):
+    """Over a week, the labels of a slice came later or earlier than its reference's.
+
+    Attributes:
+        timing: of the slice.
+        buckets: mean difference in whole buckets, at least 1 (edges: ``DELAY_EDGES_HOURS``).
+    """
+
+    timing: Timing
+    buckets: int
+
+
+class VersionChange(Subject, frozen=True, tag=True, array_like=True):
+    """Other versions answer a slice than those that its baselines were collected from."""
+
+
+AnySubject = ListedGap | Drift | MixShift | RateChange | LabelDelay | VersionChange
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What one cohort brought.
+
+    Attributes:
+        at: start of the cohort's hour (event time, microseconds).
+        listed: the weekly list of gaps and levels, with the first cohort after an ISO week.
+        drifted: the weekly list of drift, with the same cohort.
+        mix_shifted: with the same cohort; none of them is on the list of drift.
+        changed: by river's detectors; the same one twice if it was found twice.
+        delayed: with the first cohort after an ISO week.
+        versions: slices that other versions answer from this cohort on.
+    """
+
+    at: int
+    listed: tuple[ListedGap, ...] = ()
+    drifted: tuple[Drift, ...] = ()
+    mix_shifted: tuple[MixShift, ...] = ()
+    changed: tuple[RateChange, ...] = ()
+    delayed: tuple[LabelDelay, ...] = ()
+    versions: tuple[VersionChange, ...] = ()
+
+    @property
+    def subjects(self) -> tuple[AnySubject, ...]:
+        """Everything that was found."""
+        return (
+            *self.listed,
+            *self.drifted,
+            *self.mix_shifted,
+            *self.changed,
+            *self.delayed,
+            *self.versions,
+        )
+
+
+@dataclass(slots=True)
+class Ledger:
+    """When each subject was found; what never was is absent.
+
+    Of what is older than :data:`~monitor.detection.pages.history.KEPT` hours only how often is
+    kept, and when last: release blocks are kept no longer, and nothing asks for what was known
+    before them.
+
+    Attributes:
+        timelines: by contract and group-by, of each subject.
+    """
+
+    timelines: dict[tuple[str, str], dict[AnySubject, Timeline]] = field(default_factory=dict)
+
+    def note(self, findings: Findings) -> None:
+        """Take what one cohort brought, which is later than all before."""
+        hour = pane_of(findings.at, Grain.HOUR)
+        for subject in findings.subjects:
+            self._timeline(subject).note(hour)
+        for timelines in self.timelines.values():
+            for timeline in timelines.values():
+                timeline.fold(hour - KEPT)
+
+    def of(self, contract: str, group_by: str) -> Mapping[AnySubject, Timeline]:
+        """All that was found of one group-by."""
+        return self.timelines.get((contract, group_by), {})
+
+    @property
+    def tallies(self) -> dict[AnySubject, Tally]:
+        """How often each subject was found, and when last."""
+        now = ((subject, timeline.now) for subject, timeline in self._all())
+        return {subject: tally for subject, tally in now if tally is not None}
+
+    def keep(self, watched: Collection[tuple[str, str]]) -> None:
+        """Forget all but these pairs of contract and slice text."""
+        kept = [(s, timeline) for s, timeline in self._all() if (s.contract, s.slice) in watched]
+        self.timelines = {}
+        for subject, timeline in kept:
+            self._of(subject)[subject] = timeline
+
+    def to_bytes(self) -> bytes:
+        """All of it; equal ones give equal bytes."""
+        timelines = sorted(self._all(), key=lambda pair: msgspec.msgpack.encode(pair[0]))
+        return zlib.compress(msgspec.msgpack.encode(_Saved(FORM, timelines)), level=1)
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Ledger:
+        """What :meth:`to_bytes` gave.
+
+        Raises:
+            ValueError: if the bytes are damaged, or of another form.
+        """
+        try:
+            saved = msgspec.msgpack.decode(zlib.decompress(body), type=_Saved)
+        except (zlib.error, msgspec.DecodeError) as error:
+            raise ValueError("the stored findings cannot be read") from error
+        if saved.form != FORM:
+            raise ValueError("the stored findings are of another form")
+        ledger = cls()
+        for subject, timeline in saved.timelines:
+            ledger._of(subject)[subject] = timeline
+        return ledger
+
+    def _of(self, subject: AnySubject) -> dict[AnySubject, Timeline]:
+        return self.timelines.setdefault((subject.contract, subject.group_by), {})
+
+    def _timeline(self, subject: AnySubject) -> Timeline:
+        return self._of(subject).setdefault(subject, Timeline())
+
+    def _all(self) -> Iterator[tuple[AnySubject, Timeline]]:
+        for timelines in self.timelines.values():
+            yield from timelines.items()
+
+
+class _Saved(msgspec.Struct, array_like=True, frozen=True):
+    """What is written."""
+
+    form: int
+    timelines: list[tuple[AnySubject, Timeline]]

@@ -1,0 +1,269 @@
+"""River's drift detectors of one labelled rate: fed evenly spaced, stopped and revived exactly.
+
+River takes two seconds to import, so only creating a detector does.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterator
+from math import log
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from monitor.core.contract import Metric
+from monitor.core.counts.cells import Int64s
+
+if TYPE_CHECKING:
+    from river.drift import ADWIN, PageHinkley
+
+ADWIN_DELTA = 0.05
+"""Significance of ADWIN: 3 to 8 false detections per million labels. With river's default of .002
+there are next to none, and a drop of ten points takes half as many labels again."""
+
+CLOCK = 32
+"""ADWIN compares its windows once in so many labels, and only then can detect anything."""
+
+DROP = 0.05
+"""The change PageHinkley is tuned to, in rate units."""
+
+FALSE_ALARM_LABELS = 1e5
+"""Mean number of labels between two false detections of PageHinkley."""
+
+EARLY_LABELS = 500
+"""Labels that tell the stream's own rate, which PageHinkley is tuned to. They are fed to it then;
+it detects nothing before as many, so waiting for them costs no delay."""
+
+_MIN_WINDOW = 5
+_GRACE = 10
+_LEAST_RATE = 0.01
+_SUMS = ("_sum_increase", "_sum_decrease", "_min_increase", "_max_decrease")
+
+RECIPE = f"{ADWIN_DELTA} {CLOCK} {_MIN_WINDOW} {_GRACE} {DROP} {FALSE_ALARM_LABELS} {EARLY_LABELS}"
+"""All the tuning: a saved state continues only under the same."""
+
+
+class Detector(enum.StrEnum):
+    """What detected a change."""
+
+    ADWIN = "adwin"
+    PAGE_HINKLEY = "page_hinkley"
+
+
+class Change(enum.StrEnum):
+    """Where a rate went."""
+
+    DOWN = "down"
+    UP = "up"
+
+
+Found = tuple[Detector, Change]
+
+
+class CusumState(msgspec.Struct, array_like=True, frozen=True):
+    """One PageHinkley: its tuning, its mean and its sums."""
+
+    delta: float
+    threshold: float
+    labels: float
+    mean: float
+    sums: tuple[float, ...]
+
+
+class ChangeState(msgspec.Struct, array_like=True, frozen=True):
+    """Detectors of one rate; see :meth:`ChangeDetectors.state`."""
+
+    phase: int
+    adwin: bytes
+    early: bytes
+    cusum: CusumState | None
+
+
+class ChangeDetectors:
+    """ADWIN and PageHinkley on one stream of labels; each restarts when it fires.
+
+    PageHinkley is tuned to the rate of the first :data:`EARLY_LABELS` labels since its restart.
+
+    Attributes:
+        metric: TPR or FPR: the direction that PageHinkley looks in, a fall or a rise.
+    """
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+        self._phase = 0
+        self._adwin = _adwin()
+        self._early = b""
+        self._cusum: PageHinkley | None = None
+
+    def feed(self, labels: bytes) -> list[Found]:
+        """Feed labels in order, one byte each, 1 for a success; returns what was detected."""
+        return [(Detector.ADWIN, change) for change in self._feed_adwin(labels)] + [
+            (Detector.PAGE_HINKLEY, self._worse) for _ in self._feed_cusum(labels)
+        ]
+
+    def state(self) -> ChangeState:
+        """Everything needed to continue: same labels, same detections, at the same labels.
+
+        ADWIN's own serialised window is taken, not a pickle: reading one runs no code.
+        """
+        cusum = None if self._cusum is None else _save_cusum(self._cusum)
+        return ChangeState(self._phase, self._adwin._helper.__getstate__(), self._early, cusum)
+
+    @classmethod
+    def revive(cls, metric: Metric, state: ChangeState) -> ChangeDetectors:
+        """Continue a state that this very release of river wrote; it panics at any other."""
+        detectors = cls(metric)
+        detectors._phase = state.phase
+        detectors._adwin._helper.__setstate__(state.adwin)
+        detectors._early = state.early
+        if state.cusum is not None:
+            detectors._cusum = _revive_cusum(metric, state.cusum)
+        return detectors
+
+    @property
+    def _worse(self) -> Change:
+        return Change.DOWN if self.metric is Metric.TPR else Change.UP
+
+    def _feed_adwin(self, labels: bytes) -> Iterator[Change]:
+        start = 0
+        while start < len(labels):
+            stop = start + CLOCK - self._phase
+            change = self._feed_until_look(labels[start:stop])
+            self._phase = (self._phase + len(labels[start:stop])) % CLOCK
+            start = stop
+            if change:
+                yield change
+
+    def _feed_until_look(self, labels: bytes) -> Change | None:
+        """Feed labels of which only the last can make ADWIN look."""
+        _exhaust(map(self._adwin.update, labels[:-1]))
+        before = self._adwin.estimation
+        self._adwin.update(labels[-1])
+        if not self._adwin.drift_detected:
+            return None
+        after = self._adwin.estimation
+        self._adwin = _adwin()
+        return Change.UP if after > before else Change.DOWN
+
+    def _feed_cusum(self, labels: bytes) -> Iterator[None]:
+        waiting, self._early = self._early + labels, b""
+        while waiting:
+            if self._cusum is None and len(waiting) < EARLY_LABELS:
+                self._early = waiting
+                return
+            self._cusum = self._cusum or _tuned(self.metric, waiting[:EARLY_LABELS])
+            fired_at = _first_detection(self._cusum, waiting)
+            if fired_at is None:
+                return
+            waiting, self._cusum = waiting[fired_at + 1 :], None
+            yield
+
+
+def spread(n: Int64s, k: Int64s) -> bytes:
+    """The labels of all slices one after another, successes spread evenly inside each slice.
+
+    ``x_i = floor((i+1) k / n) - floor(i k / n)``: the order inside a cohort is not known, and a
+    run of equal labels that the feeding makes up looks like a drift (all successes first: a
+    thousand times more false detections).
+
+    Args:
+        n: labels of each slice, shape (S,).
+        k: successes among them.
+
+    Returns:
+        One byte a label, 1 for a success: those of slice i are the last ``n[i]`` of the first
+        ``sum(n[:i+1])``.
+
+    Example:
+        >>> list(spread(np.array([4, 3]), np.array([2, 1])))
+        [0, 1, 0, 1, 0, 0, 1]
+    """
+    i = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
+    labels, successes = np.repeat(n, n), np.repeat(k, n)
+    steps = (i + 1) * successes // labels - i * successes // labels
+    return steps.astype(np.uint8).tobytes()
+
+
+def page_hinkley_design(rate: float, metric: Metric, drop: float = DROP) -> tuple[float, float]:
+    """PageHinkley's ``delta`` and ``threshold`` for a stream with a rate of its own.
+
+    With alpha = 1 PageHinkley is Page's cusum of Bernoulli trials around an estimated mean. For a
+    change from p0 to p1, ``s = ln[p0 (1-p1) / (p1 (1-p0))]`` and
+    ``kappa = ln[(1-p1) / (1-p0)] / s``, its delta is ``|p0 - kappa|``; the threshold
+    ``ln(1 + A KL(p1 || p0)) / |s|`` lets A labels pass between two false detections on average.
+
+    Args:
+        rate: p0; taken to be at least .01 away from 0 and 1.
+        metric: TPR looks for a fall, FPR for a rise.
+        drop: how far p1 is away, but never past half of what is left.
+
+    Returns:
+        delta and threshold, in rate units.
+
+    Source: Page (1954), Biometrika 41.
+
+    Example:
+        >>> delta, threshold = page_hinkley_design(0.85, Metric.TPR)
+        >>> f"{delta:.6f} {threshold:.3f}"
+        '0.024055 19.545'
+    """
+    p0 = min(max(rate, _LEAST_RATE), 1 - _LEAST_RATE)
+    p1 = max(p0 - drop, p0 / 2) if metric is Metric.TPR else min(p0 + drop, (1 + p0) / 2)
+    lost = log((1 - p1) / (1 - p0))
+    slope = lost - log(p1 / p0)
+    divergence = p1 * log(p1 / p0) + (1 - p1) * lost
+    return abs(p0 - lost / slope), log(1 + FALSE_ALARM_LABELS * divergence) / abs(slope)
+
+
+def _adwin() -> ADWIN:
+    from river.drift import ADWIN  # noqa: PLC0415 - two seconds
+
+    return ADWIN(delta=ADWIN_DELTA, clock=CLOCK, min_window_length=_MIN_WINDOW, grace_period=_GRACE)
+
+
+def _tuned(metric: Metric, early: bytes) -> PageHinkley:
+    # Half a success more, so that an early rate is never exactly 0 or 1.
+    rate = (sum(early) + 0.5) / (len(early) + 1)
+    return _page_hinkley(metric, *page_hinkley_design(rate, metric))
+
+
+def _page_hinkley(metric: Metric, delta: float, threshold: float) -> PageHinkley:
+    from river.drift import PageHinkley  # noqa: PLC0415 - two seconds
+
+    # Any alpha below 1 makes the drift term saturate: false detections that no threshold stops.
+    return PageHinkley(
+        min_instances=EARLY_LABELS,
+        delta=delta,
+        threshold=threshold,
+        alpha=1.0,
+        mode="down" if metric is Metric.TPR else "up",
+    )
+
+
+def _first_detection(detector: PageHinkley, labels: bytes) -> int | None:
+    for i, label in enumerate(labels):
+        detector.update(label)
+        if detector.drift_detected:
+            return i
+    return None
+
+
+def _exhaust(updates: Iterator[object]) -> None:
+    deque(updates, maxlen=0)
+
+
+def _save_cusum(detector: PageHinkley) -> CusumState:
+    mean = detector._x_mean
+    sums = tuple(float(getattr(detector, name)) for name in _SUMS)
+    return CusumState(detector.delta, detector.threshold, mean.n, mean.get(), sums)
+
+
+def _revive_cusum(metric: Metric, state: CusumState) -> PageHinkley:
+    detector = _page_hinkley(metric, state.delta, state.threshold)
+    detector._x_mean.n, detector._x_mean._mean = state.labels, state.mean
+    for name, value in zip(_SUMS, state.sums, strict=True):
+        setattr(detector, name, value)
+    return detector

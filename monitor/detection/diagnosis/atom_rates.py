@@ -1,0 +1,169 @@
+"""Rates of the finest atoms of a use case, from as few labels as there are hours after a page.
+
+An atom alone has too few audits for :mod:`monitor.core.rates.estimates`. Its decisions are all
+counted, though, and what was reviewed is labelled: only how many of its auto-served requests were
+ready has to be guessed. The guess starts at what all atoms' labels say of that route and score
+band, as if :data:`BORROWED` of those labels were the atom's own, and gives way to the atom's labels
+as they come. Numbers are for comparing atoms with each other inside; none of them is ever
+published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.contract import Metric
+from monitor.core.counts.cells import Counts, Int64s, Route, merge
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import CellIndex, roll_up
+from monitor.core.counts.strata import MIN_LABELS, REVIEWED_ROUTES
+from monitor.core.intervals import Floats, divide
+from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
+
+BORROWED = float(MIN_LABELS)
+"""Labels of all atoms that count as one atom's own; with many more it speaks for itself."""
+
+Bools = npt.NDArray[np.bool_]
+
+_ROUTES = len(REVIEWED_ROUTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Expected trials of one metric, those that were harmed and those that were spared.
+
+    Arrays of one shape, the last axis by atom.
+
+    Attributes:
+        harmed: ready but not served (TPR), served but not ready (FPR), or blocked.
+        spared: the other trials of the metric.
+        harmed_variance: of ``harmed``; equal to it where all is counted.
+        spared_variance: of ``spared``.
+    """
+
+    harmed: Floats
+    spared: Floats
+    harmed_variance: Floats
+    spared_variance: Floats
+
+    @property
+    def total(self) -> Floats:
+        """All trials."""
+        return self.harmed + self.spared
+
+    @property
+    def rate(self) -> Floats:
+        """Share that was harmed; NaN without trials."""
+        return divide(self.harmed, self.total)
+
+    @property
+    def support(self) -> Floats:
+        """Counted trials that would tell the rate as well."""
+        mine = self.spared * divide(self.harmed_variance, self.harmed, empty=1)
+        other = self.harmed * divide(self.spared_variance, self.spared, empty=1)
+        return divide(self.total**2, mine + other, empty=0)
+
+    @property
+    def variance(self) -> Floats:
+        """Of the rate, from sampling; NaN without trials. Never 0: half a trial is added."""
+        share = divide(self.harmed + 0.5, self.total + 1)
+        return divide(share * (1 - share), self.support)
+
+    def within(self, atoms: Bools) -> Trials:
+        """Added up over some atoms."""
+        parts = (self.harmed, self.spared, self.harmed_variance, self.spared_variance)
+        return Trials(*(part[..., atoms].sum(axis=-1) for part in parts))
+
+    def since(self, pane: int) -> Trials:
+        """Of one row."""
+        parts = (self.harmed, self.spared, self.harmed_variance, self.spared_variance)
+        return Trials(*(part[pane] for part in parts))
+
+
+@dataclass(frozen=True, slots=True)
+class AtomRates:
+    """What recent panes say of every finest atom.
+
+    Attributes:
+        atoms: texts, sorted: values of all attributes that are looked at.
+        trials: shape (panes, atoms): row t is over the panes from t to the last.
+    """
+
+    atoms: tuple[str, ...]
+    trials: Trials
+
+    @classmethod
+    def of(
+        cls,
+        panes: Sequence[Counts],
+        index: CellIndex,
+        attributes: Sequence[str],
+        coding: Coding,
+        metric: Metric,
+    ) -> AtomRates:
+        """Count the panes.
+
+        Args:
+            panes: counts by cell id in order of time, at least one.
+            index: what the ids mean.
+            attributes: what an atom is made of.
+            coding: what the strata mean.
+            metric: TPR, FPR or BLOCKED.
+
+        Raises:
+            ValueError: if a stratum has an audit rate that the coding does not know.
+        """
+        atoms = roll_up(merge(panes), index, attributes)
+        layout = Layout.of(rates_of(atoms), coding)
+        cohorts = [
+            SliceCohort.of(roll_up(pane, index, attributes), atoms.slices, layout) for pane in panes
+        ]
+        if metric is Metric.BLOCKED:
+            trials = _counted(_since([cohort.routed for cohort in cohorts]))
+        else:
+            trials = _expected(cohorts, metric)
+        return cls(atoms.slices, trials)
+
+
+def _since(arrays: Sequence[Int64s]) -> Floats:
+    """Row t: the sum of the arrays from t on."""
+    stacked = np.stack(list(arrays))[::-1].astype(np.float64)
+    total: Floats = np.cumsum(stacked, axis=0)[::-1]
+    return total
+
+
+def _counted(routed: Floats) -> Trials:
+    blocked = routed[..., Route.BLOCKED_BY_EVIDENCE]
+    passed = routed.sum(axis=-1) - blocked
+    return Trials(blocked, passed, blocked, passed)
+
+
+def _expected(cohorts: Sequence[SliceCohort], metric: Metric) -> Trials:
+    decisions, labelled, ready = (
+        _since([getattr(cohort, name) for cohort in cohorts])
+        for name in ("decisions", "labelled", "ready")
+    )
+    hits = ready if metric is Metric.TPR else labelled - ready
+    share = _shares(labelled, hits)
+    rest = decisions - labelled
+    trials = hits + rest * share
+    unsure = share * (1 - share) * rest * (decisions + BORROWED) / (labelled + BORROWED)
+    auto, review = np.moveaxis(trials.sum(axis=(-2, -1)), -1, 0)
+    auto_variance, review_variance = np.moveaxis((trials + unsure).sum(axis=(-2, -1)), -1, 0)
+    if metric is Metric.TPR:
+        return Trials(review, auto, review_variance, auto_variance)
+    return Trials(auto, review, auto_variance, review_variance)
+
+
+def _shares(labelled: Floats, hits: Floats) -> Floats:
+    """P(hit | stratum) of every atom: its own labels and some of all atoms'."""
+    routes = [x.sum(axis=(1, 3, 4), keepdims=True) for x in (hits, labelled)]
+    of_route = (routes[0] + 0.5) / (routes[1] + 1)
+    bands = [x.sum(axis=(1, 3), keepdims=True) for x in (hits, labelled)]
+    of_band = (bands[0] + BORROWED * of_route) / (bands[1] + BORROWED)
+    share: Floats = (hits + BORROWED * of_band) / (labelled + BORROWED)
+    return share

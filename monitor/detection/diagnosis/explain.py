@@ -1,0 +1,258 @@
+"""What the crossings of one contract and metric have in common: the slices that explain them.
+
+A slice that is treated worse drags along every slice that contains it, and lies in the reference of
+every slice that does not, which then is "better off". All of them may cross; there is one incident,
+and it names the smallest slice that explains the gap. Which slices those are is found from the
+decisions since the gap arose (:mod:`monitor.detection.diagnosis.cause_search`); a crossing belongs
+to the cause that adds most to its gap, if that is at least half of what is beyond the limit. A
+crossing that no cause explains is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.core.contract import COMPLEMENT, Contract, Metric
+from monitor.core.counts.cells import Counts
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.intervals import Floats, divide
+from monitor.core.publish.annotations import Share
+from monitor.core.rates.gaps import HARMED_BY_LESS
+from monitor.detection.diagnosis.atom_rates import AtomRates, Bools, Trials
+from monitor.detection.diagnosis.cause_search import Candidates, Evidence, Search, expit
+from monitor.detection.diagnosis.stages import in_words
+from monitor.detection.pages.streams import Direction, Kind, Stream
+
+EVERYTHING = ""
+"""The slice, and the group-by, of a cause that lies in no slice: a level that all are beyond."""
+
+_NOWHERE = -1
+_WORSE = {True: Direction.SLICE_WORSE, False: Direction.REFERENCE_WORSE}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One cause of crossings.
+
+    Attributes:
+        group_by: of the slice.
+        slice: the smallest one that explains the gap; :data:`EVERYTHING` if it lies in none.
+        direction: REFERENCE_WORSE if it is the better off that part the slice from the others.
+        share: how much of the excess of the slices it explains it makes.
+        streams: the crossings it explains, sorted. Those of other slices only inherit it.
+    """
+
+    group_by: str
+    slice: str
+    direction: Direction
+    share: Share
+    streams: tuple[Stream, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All crossings of one contract and metric, by cause.
+
+    Attributes:
+        since: the pane in which the gaps arose: from there on all was counted.
+        causes: sorted by slice; every crossing is in exactly one.
+    """
+
+    since: int
+    causes: tuple[Cause, ...]
+
+
+def explain(
+    crossed: Iterable[Stream],
+    contract: Contract,
+    coding: Coding,
+    panes: Sequence[Counts],
+    index: CellIndex,
+) -> Explanation:
+    """Partition crossings by cause.
+
+    Args:
+        crossed: standing crossings of one metric of the contract, in any order.
+        contract: whose they are.
+        coding: what the strata mean.
+        panes: recent counts of the contract's cells in order of time, from before the first
+            crossing until now. When the gap arose is found to the pane: days will do, and quarters
+            of a day for the newest.
+        index: what the cell ids mean.
+
+    Raises:
+        ValueError: if the crossings are of several contracts or metrics, or if a stratum has an
+            audit rate that the coding does not know.
+    """
+    streams = sorted(set(crossed))
+    if not streams:
+        return Explanation(0, ())
+    metric = _metric(streams, contract)
+    attributes = sorted({name for group in contract.group_bys for name in group.attributes})
+    rates = AtomRates.of(panes, index, attributes, coding, metric)
+    candidates = Candidates.of(rates.atoms, [group.attributes for group in contract.group_bys])
+    gaps = [_Gap.of(stream, candidates, len(rates.atoms)) for stream in streams]
+    since = _onset(gaps, rates.trials)
+    trials = rates.trials.since(since)
+    limit = float(contract.limits.max_gap(metric) or streams[0].limit)
+    search = Search(Evidence.of(trials, limit), candidates, limit)
+    partition = _Partition(trials, candidates, search)
+    for gap in sorted(gaps, key=lambda gap: -float(_evidence(gap, trials))):
+        partition.add(gap)
+    return Explanation(since, tuple(sorted(partition.causes(), key=_name)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A crossed stream as a difference of atoms.
+
+    Attributes:
+        stream: which.
+        own: what it names if nothing explains it, and who is worse off: the side that is worse
+            off if that is one slice (a named reference, the other one of two), else its slice. A
+            row of the candidates; None if the slice has no decisions.
+        worse: which atoms are on the side that is worse off.
+        better: which are on the other side; none for a level.
+    """
+
+    stream: Stream
+    own: tuple[int, Direction] | None
+    worse: Bools
+    better: Bools
+
+    @classmethod
+    def of(cls, stream: Stream, candidates: Candidates, atoms: int) -> _Gap:
+        rows = {candidates.slices[row]: row for row in candidates.within(stream.group_by)}
+        sides = {text: candidates.atoms(row) for text, row in rows.items()}
+        nothing = np.zeros(atoms, bool)
+        mine = sides.get(stream.slice, nothing)
+        theirs = ~mine if stream.reference == COMPLEMENT else sides.get(stream.reference, nothing)
+        row = rows.get(stream.slice)
+        if stream.direction is Direction.SLICE_WORSE or row is None:
+            return cls(stream, None if row is None else (row, stream.direction), mine, theirs)
+        same = (rows[text] for text, side in sides.items() if np.array_equal(side, theirs))
+        other = next(same, None)
+        own = (row, stream.direction) if other is None else (other, Direction.SLICE_WORSE)
+        return cls(stream, own, theirs, mine)
+
+    @property
+    def limit(self) -> float:
+        """Of the difference; of a level, the largest rate of harm."""
+        limit = self.stream.limit
+        level = self.stream.kind is Kind.LEVEL and self.stream.metric in HARMED_BY_LESS
+        return float(1 - limit if level else limit)
+
+    def excess(self, trials: Trials) -> tuple[Floats, Floats]:
+        """How far the gap is beyond its limit, and its variance; NaN without trials."""
+        worse, better = trials.within(self.worse), trials.within(self.better)
+        if self.stream.kind is Kind.LEVEL:
+            return worse.rate - self.limit, worse.variance
+        return worse.rate - better.rate - self.limit, worse.variance + better.variance
+
+    def mean(self, harm: Floats, weights: Floats) -> float:
+        """The gap of what is added to every atom's rate."""
+        sides = [self.worse] if self.stream.kind is Kind.LEVEL else [self.worse, self.better]
+        means = [divide(harm[side] @ weights[side], weights[side].sum(), empty=0) for side in sides]
+        return float(means[0] - sum(means[1:]))
+
+
+class _Partition:
+    """Gives every crossing its cause.
+
+    A cause is known by its row among the candidates, and by who is worse off.
+    """
+
+    def __init__(self, trials: Trials, candidates: Candidates, search: Search) -> None:
+        self._trials = trials
+        self._candidates = candidates
+        self._search = search
+        self._fit = search.run()
+        self._explained: dict[tuple[int, Direction], list[_Gap]] = {}
+        self._alone: list[Stream] = []
+
+    def add(self, gap: _Gap) -> None:
+        """Give a crossing its cause: one that is known, or its own slice."""
+        cause = self._known(gap) or self._own(gap)
+        if cause is None:
+            self._alone.append(gap.stream)
+        else:
+            self._explained.setdefault(cause, []).append(gap)
+
+    def causes(self) -> list[Cause]:
+        """Those that explain a crossing."""
+        found = [self._cause(*known, gaps) for known, gaps in self._explained.items()]
+        return found + [
+            Cause(one.group_by, one.slice, one.direction, Share.MOST, (one,)) for one in self._alone
+        ]
+
+    def _known(self, gap: _Gap) -> tuple[int, Direction] | None:
+        """The cause that adds most to a gap; None if that is too little."""
+        added = [
+            gap.mean(self._fit.harm_of(place), self._trials.total)
+            for place in range(len(self._fit.causes))
+        ]
+        largest = max(added, default=0.0)
+        needed = float(gap.excess(self._trials)[0]) / 2
+        if largest >= max(needed, self._search.least / 2):
+            place = added.index(largest)
+            return self._fit.causes[place], _WORSE[bool(self._fit.effects[place] > 0)]
+        if gap.stream.kind is Kind.LEVEL and self._base > gap.limit:
+            return _NOWHERE, Direction.SLICE_WORSE
+        return None
+
+    def _own(self, gap: _Gap) -> tuple[int, Direction] | None:
+        """Its own slice as a cause, worth its cost or not; None if that has no decisions."""
+        if gap.own is not None and gap.own[0] not in self._fit.causes:
+            self._fit = self._search.fit((*self._fit.causes, gap.own[0]))
+        return gap.own
+
+    @property
+    def _base(self) -> float:
+        """Rate of harm outside of all causes."""
+        return float(expit(np.array(self._fit.base)))
+
+    def _cause(self, row: int, direction: Direction, gaps: Sequence[_Gap]) -> Cause:
+        streams = tuple(sorted(gap.stream for gap in gaps))
+        if row == _NOWHERE:
+            return Cause(EVERYTHING, EVERYTHING, direction, Share.MOST, streams)
+        name = self._candidates.group_bys[row], self._candidates.slices[row]
+        return Cause(*name, direction, self._share(self._fit.causes.index(row), gaps), streams)
+
+    def _share(self, place: int, gaps: Sequence[_Gap]) -> Share:
+        """Of the excess on the sides of its crossings that the cause lies in."""
+        inside = self._fit.design[place] > 0
+        sides = [side for gap in gaps for side in (gap.worse, gap.better) if (side & inside).any()]
+        around = np.any([inside, *sides], axis=0)
+        trials = self._trials.total
+        own = float(trials @ self._fit.harm_of(place))
+        excess = float((self._trials.harmed - self._base * trials)[around].sum())
+        return in_words(float(divide(abs(own), max(abs(own), excess * np.sign(own)), empty=1)))
+
+
+def _evidence(gap: _Gap, trials: Trials) -> Floats:
+    """Twice the nats by which the gap is beyond its limit; 0 where it is not."""
+    excess, variance = gap.excess(trials)
+    return np.nan_to_num(divide(np.maximum(excess, 0) ** 2, variance))
+
+
+def _onset(gaps: Sequence[_Gap], trials: Trials) -> int:
+    """The pane from which on the gaps are beyond their limits most surely; the first of equals."""
+    total = np.sum([_evidence(gap, trials) for gap in gaps], axis=0)
+    return int(np.argmax(total))
+
+
+def _metric(streams: Sequence[Stream], contract: Contract) -> Metric:
+    if {stream.contract for stream in streams} != {contract.name}:
+        raise ValueError("all crossings must be of the contract that is given")
+    metrics = {stream.metric for stream in streams}
+    if len(metrics) > 1:
+        raise ValueError("crossings of one metric are explained at a time")
+    return metrics.pop()
+
+
+def _name(cause: Cause) -> tuple[str, str, Direction]:
+    return cause.group_by, cause.slice, cause.direction

@@ -1,0 +1,1 @@
+"""Sequential tests of contracts: the only evidence that may wake somebody."""

@@ -1,0 +1,204 @@
+"""The stakes that grow fastest, about many levels of many arms at once.
+
+About a level c a stake lam turns into ``mu = lam (1 - c)`` on the decisions of auto_serve and
+``nu = lam c`` on those of human_review, and nu / mu is the odds of c. With mu, nu and the odds on
+one geometric grid, the logs of all stakes about all levels are sums of two entries of tables that
+do not depend on the level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.contract import Metric
+from monitor.core.counts.cells import Int64s
+from monitor.core.intervals import Floats, divide
+from monitor.detection.pages.comparison_arms import Arms
+from monitor.detection.pages.levels import log_factors
+from monitor.detection.pages.outcomes import SAFE, Outcomes, Reach, Side
+
+FINE = 0.0125
+"""Step of the grid, in log odds: levels are 0.003 apart at 1/2 and 0.001 at 0.9. What an interval
+is wide is lost from the excess: four times this step nearly doubles the delay of a gap 0.05 beyond
+the limit."""
+
+COARSE = 16
+"""Steps of ``FINE`` between the stakes on auto_serve: 20 %, which costs 1 % of the information."""
+
+_LOW, _HIGH = np.log(1e-4), np.log(5.0)
+_COARSE_STAKES = np.arange(_LOW, _HIGH, FINE * COARSE)
+_FINE_STAKES = np.arange(_LOW, _HIGH, FINE)
+_MU = np.append(np.exp(_COARSE_STAKES), 0.0)  # the last one: no bet
+_NU = np.append(np.exp(_FINE_STAKES), 0.0)
+
+LAST = 320
+"""Levels have log odds ``FINE * k``, k = -LAST..LAST: from 0.018 to 0.982."""
+
+
+Singles = npt.NDArray[np.float32]
+Real = TypeVar("Real", np.float32, np.float64)
+
+
+def level(k: npt.ArrayLike) -> Floats:
+    """The level with the log odds ``FINE * k``."""
+    levels: Floats = 1 / (1 + np.exp(-FINE * np.asarray(k, np.float64)))
+    return levels
+
+
+def raised(edges: Int64s, delta: float) -> Int64s:
+    """The first level at or above each edge + delta; beyond ``LAST`` where there is none."""
+    levels = level(np.arange(-LAST, LAST + 1))
+    raised: Int64s = np.searchsorted(levels, level(edges) + delta) - LAST
+    return raised
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """log(1 + mu g) of auto_serve and log(1 - nu g) of human_review, or with the signs swapped.
+
+    Attributes:
+        side: what the bets are for.
+        route: whether a column is of auto_serve, shape (J,).
+        auto: shape (columns of auto_serve, len(_MU)).
+        review: shape (columns of human_review, len(_NU)).
+    """
+
+    side: Side
+    route: npt.NDArray[np.bool_]
+    auto: Floats
+    review: Floats
+
+    @classmethod
+    def of(cls, outcomes: Outcomes, metric: Metric, side: Side) -> Table:
+        """Of the columns of a day."""
+        g = side.value * outcomes.scores(metric, side)
+        auto = outcomes.auto
+        return cls(side, auto, log_factors(g[auto], _MU), log_factors(-g[~auto], _NU))
+
+    def logs(self, counts: Floats) -> Logs:
+        """Of all stakes; counts have the shape (n, J)."""
+        return Logs(counts[:, self.route] @ self.auto, counts[:, ~self.route] @ self.review)
+
+
+Tables = Mapping[Side, Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Logs of what all stakes come to, shapes (n, len(_MU)) and (n, len(_NU))."""
+
+    auto: Floats
+    review: Floats
+
+    def of(self, stakes: Stakes, rows: Int64s) -> Floats:
+        """Of the chosen ones, shape (n, 5, levels)."""
+        shape = (len(rows), *stakes.mu.shape[1:])
+        mu, nu = (at[rows].reshape(len(rows), -1).astype(np.int64) for at in (stakes.mu, stakes.nu))
+        logs: Floats = _take(self.auto, mu) + _take(self.review, nu)
+        return logs.reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Stakes:
+    """Where in _MU and _NU the stakes are, shape (P, 5, levels)."""
+
+    mu: npt.NDArray[np.int16]
+    nu: npt.NDArray[np.int16]
+
+
+def best_stakes(arms: Arms, table: Table, rates: Floats, edges: Int64s) -> Stakes:
+    """The stakes that grow fastest about each level under each alternative.
+
+    Growth rises with the stake up to one maximum (it is concave), so that halving finds it.
+
+    Args:
+        arms: the P arms that bet.
+        table: of the side they bet for.
+        rates: of the alternatives, shape (P, 5).
+        edges: levels, shape (P, levels).
+    """
+    growth = _Growth.of(arms, table, rates)
+    least, most = (bound[:, None, :] for bound in _bounds(arms.reach, table.side, edges))
+    possible = least <= most
+    k = np.where(possible, edges[:, None, :], 0)  # any level that is on both grids
+    shape = (*rates.shape, edges.shape[1])
+    low = np.broadcast_to(np.where(possible, least, 0), shape)
+    high = np.broadcast_to(np.where(possible, most, 0), shape)
+    for _ in range(len(_COARSE_STAKES).bit_length()):
+        middle = (low + high + 1) >> 1
+        rises = growth.rise(middle, k) > 0
+        low, high = np.where(rises, middle, low), np.where(rises, high, np.maximum(middle - 1, low))
+    bets = possible & (growth.at(low, k) > 0)
+    mu, nu = np.where(bets, low, len(_MU) - 1), np.where(bets, COARSE * low + k, len(_NU) - 1)
+    return Stakes(mu.astype(np.int16), nu.astype(np.int16))
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """Mean log growth of stakes under P x 5 alternatives: the sum of what both routes bring.
+
+    Attributes:
+        auto: shape (P, 5, len(_COARSE_STAKES)).
+        review: shape (P, 5, len(_FINE_STAKES)).
+        auto_rise: from the stake before.
+        review_rise: from the stake ``COARSE`` before.
+    """
+
+    auto: Singles
+    review: Singles
+    auto_rise: Singles
+    review_rise: Singles
+
+    @classmethod
+    def of(cls, arms: Arms, table: Table, rates: Floats) -> _Growth:
+        # In single precision, which halves the time: it decides between neighbouring stakes only.
+        mass = arms.mass.transpose(0, 2, 1)[..., None, None]
+        weights = divide(arms.cells(rates), mass, empty=0).astype(np.float32)
+        with_y, without = (table.logs(traffic) for traffic in arms.traffic)
+        auto = _mixed(weights[:, 0], with_y.auto, without.auto)
+        review = _mixed(weights[:, 1], with_y.review, without.review)
+        auto_rise, review_rise = np.zeros_like(auto), np.zeros_like(review)
+        np.subtract(auto[..., 1:], auto[..., :-1], out=auto_rise[..., 1:])
+        np.subtract(review[..., COARSE:], review[..., :-COARSE], out=review_rise[..., COARSE:])
+        return cls(auto, review, auto_rise, review_rise)
+
+    def at(self, stakes: Int64s, k: Int64s) -> Singles:
+        """Growth of the stakes (indices into _MU) about the levels k; both (P, 5, levels)."""
+        return _take(self.auto, stakes) + _take(self.review, COARSE * stakes + k)
+
+    def rise(self, stakes: Int64s, k: Int64s) -> Singles:
+        """How much more it is than of the stake before; sign only is meant."""
+        return _take(self.auto_rise, stakes) + _take(self.review_rise, COARSE * stakes + k)
+
+
+def _mixed(weights: Singles, with_y: Floats, without: Floats) -> Singles:
+    """Weighted sum of two (P, stakes + 1) over (2, P, 5, 1), without the stake that is no bet."""
+    first, second = (logs[:, None, :-1].astype(np.float32) for logs in (with_y, without))
+    mixed: Singles = weights[0] * first + weights[1] * second
+    return mixed
+
+
+def _take(values: npt.NDArray[Real], at: Int64s) -> npt.NDArray[Real]:
+    """Entries along the last axis: np.take_along_axis, but faster."""
+    rows = np.arange(math.prod(values.shape[:-1])).reshape(*values.shape[:-1], 1)
+    taken: npt.NDArray[Real] = np.take(values, rows * values.shape[-1] + at)
+    return taken
+
+
+def _bounds(reach: Reach, side: Side, k: Int64s) -> tuple[Int64s, Int64s]:
+    """Least and most index into _MU that is safe, and on both grids, about each level.
+
+    The most is below the least where no bet is possible, as on levels beyond ``LAST``.
+    """
+    safe = np.log(divide(SAFE, reach.losses(side), empty=np.inf))
+    steps = np.array([FINE * COARSE, FINE])
+    sizes = np.array([len(_COARSE_STAKES), len(_FINE_STAKES)])
+    last = np.minimum(np.floor((safe - _LOW) / steps), sizes - 1).astype(np.int64)
+    most = np.minimum(last[:, :1], (last[:, 1:] - k) // COARSE)
+    return np.maximum(-(k // COARSE), 0), np.where(k > LAST, -1, most)

@@ -1,0 +1,96 @@
+"""What the settings declare: the slices of a group-by, and the streams that watch them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
+from monitor.core.counts.cells import MISSING, OTHER, atom_text, parse_atom
+from monitor.core.counts.coding import Coding
+from monitor.detection.pages.streams import Direction, Kind, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """The streams of one metric and kind of a group-by, as rows of arrays.
+
+    Attributes:
+        streams: one a row.
+        rows: position of each stream's slice among the slices of the group-by.
+        reversed: whether the reference would be worse off, a flag a row.
+    """
+
+    streams: tuple[Stream, ...]
+    rows: tuple[int, ...]
+    reversed: tuple[bool, ...]
+
+
+def declared_slices(group: GroupBy, coding: Coding) -> tuple[str, ...]:
+    """Every slice that a decision can be in, sorted: listed values, ``__other__``, ``__missing__``.
+
+    Raises:
+        KeyError: if the coding does not know an attribute.
+    """
+    values = {attribute.name: attribute.values for attribute in coding.attributes}
+    choices = [(*values[name], OTHER, MISSING) for name in group.attributes]
+    combinations = product(*choices)
+    return tuple(
+        sorted(atom_text(dict(zip(group.attributes, c, strict=True))) for c in combinations)
+    )
+
+
+def comparisons(
+    contract: Contract, group: GroupBy, metric: Metric, kind: Kind, coding: Coding
+) -> Comparisons:
+    """The streams of one metric; none where the contract sets no limit.
+
+    A decision without the attribute is in every complement, and in no stream of its own.
+    """
+    limit = _limit(contract, metric, kind)
+    slices = declared_slices(group, coding)
+    if limit is None or (kind is Kind.GAP and not _has_reference(group, slices)):
+        return Comparisons((), (), ())
+    found = [
+        (Stream(contract.name, group.name, metric, kind, text, reference, direction, limit), row)
+        for row, text in enumerate(slices)
+        if MISSING not in parse_atom(text).values()
+        for reference, direction in _looks(group, text, kind)
+    ]
+    return Comparisons(
+        tuple(stream for stream, _ in found),
+        tuple(row for _, row in found),
+        tuple(stream.direction is Direction.REFERENCE_WORSE for stream, _ in found),
+    )
+
+
+def all_streams(contracts: Sequence[Contract], coding: Coding) -> tuple[Stream, ...]:
+    """All that is declared, in a fixed order."""
+    return tuple(
+        stream
+        for contract in contracts
+        for group in contract.group_bys
+        for kind, metric in product(Kind, Metric)
+        for stream in comparisons(contract, group, metric, kind, coding).streams
+    )
+
+
+def _looks(group: GroupBy, text: str, kind: Kind) -> Iterator[tuple[str, Direction]]:
+    """A gap is looked at in each direction; a reference is not compared with itself."""
+    if kind is Kind.LEVEL:
+        yield "", Direction.SLICE_WORSE
+    elif text != group.reference:
+        yield from ((group.reference, direction) for direction in Direction)
+
+
+def _limit(contract: Contract, metric: Metric, kind: Kind) -> Fraction | None:
+    limits = contract.limits
+    if kind is Kind.GAP:
+        return limits.max_gap(metric)
+    return {Metric.TPR: limits.min_tpr, Metric.FPR: limits.max_fpr}.get(metric)
+
+
+def _has_reference(group: GroupBy, slices: Sequence[str]) -> bool:
+    return group.reference == COMPLEMENT or group.reference in slices

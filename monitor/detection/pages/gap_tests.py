@@ -1,0 +1,124 @@
+"""The gap streams of one metric of one group-by: what waits to be bet, and the bets.
+
+Streams come in pairs: a slice worse off than its reference, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.counts.cells import Int64s
+from monitor.core.intervals import Floats
+from monitor.core.rates.gaps import HARMED_BY_LESS
+from monitor.detection.arrays import Arrays
+from monitor.detection.pages.cohort import SliceCohort
+from monitor.detection.pages.declared import Comparisons
+from monitor.detection.pages.projection import EXCESSES, PairCounts, PairLevel, gap_log_e, trials
+
+USUAL = {Metric.TPR: 0.85, Metric.FPR: 0.15, Metric.BLOCKED: 0.05}
+"""Where the levels of the bets begin; a wrong start costs delay, never validity."""
+
+DIRECTIONS = 2
+ALTERNATIVES = len(EXCESSES)
+
+
+@dataclass(slots=True)
+class HourlyGaps:
+    """Two-sample evidence, hour by hour, of the P slices that are compared.
+
+    Hour by hour, because the means of both arms over a longer time may differ though their rates
+    never do, where they have their traffic at different times of the day.
+
+    Attributes:
+        metric: TPR, FPR (on thinned labels) or BLOCKED (on all decisions).
+        limit: largest gap, inclusive.
+        rows: row of each compared slice among the slices of the group-by, shape (P,).
+        reference: row of the slice that all are compared with; None for the complements.
+        level: recent common rate of each slice and its reference.
+        waiting: log e-values since the last bet, shape (P, 2, 5).
+    """
+
+    metric: Metric
+    limit: float
+    rows: Int64s
+    reference: int | None
+    level: PairLevel
+    waiting: Floats
+
+    @classmethod
+    def start(cls, metric: Metric, streams: Comparisons, slices: tuple[str, ...]) -> HourlyGaps:
+        """Without evidence."""
+        first = streams.streams[0]
+        rows = np.array(streams.rows[::DIRECTIONS], np.int64)
+        named = None if first.reference == COMPLEMENT else slices.index(first.reference)
+        level = PairLevel.start(len(rows), USUAL[metric])
+        waiting = np.zeros((len(rows), DIRECTIONS, ALTERNATIVES))
+        return cls(metric, float(first.limit), rows, named, level, waiting)
+
+    def add(self, cohort: SliceCohort) -> npt.NDArray[np.bool_]:
+        """Take in an hour; returns which slices had something to compare, shape (P,)."""
+        n, k = trials(cohort, self.metric)
+        counts = self._pairs(n, k)
+        found = counts.comparable
+        if found.any():
+            counts = _take(counts, found)
+            level = PairLevel(self.level.trials[found], self.level.hits[found])
+            both = (counts, counts.swapped)
+            log_e = [gap_log_e(pairs, level.rate, self.limit) for pairs in both]
+            self.waiting[found] += np.stack(log_e, axis=1)
+            learned = level.learned(counts)
+            self.level.trials[found], self.level.hits[found] = learned.trials, learned.hits
+        return found
+
+    def take(self, chosen: npt.NDArray[np.bool_] | Int64s) -> Floats:
+        """What waits of some slices, shape (n, 2, 5); it waits no longer."""
+        taken = self.waiting[chosen].copy()
+        self.waiting[chosen] = 0
+        return taken
+
+    def _pairs(self, n: Int64s, k: Int64s) -> PairCounts:
+        """Arm a has the higher rate where the slice is worse off."""
+        n_rest, k_rest = (self._reference(x)[self.rows] for x in (n, k))
+        pairs = PairCounts(n[self.rows], k[self.rows], n_rest, k_rest)
+        return pairs.swapped if self.metric in HARMED_BY_LESS else pairs
+
+    def _reference(self, values: Int64s) -> Int64s:
+        if self.reference is None:
+            rest: Int64s = values.sum() - values
+            return rest
+        return np.full_like(values, values[self.reference])
+
+    def to_arrays(self, prefix: str) -> Arrays:
+        """All that the state consists of."""
+        return {
+            f"{prefix}.trials": self.level.trials,
+            f"{prefix}.hits": self.level.hits,
+            f"{prefix}.waiting": self.waiting,
+        }
+
+    def restore(
+        self, prefix: str, arrays: Mapping[str, npt.NDArray[Any]], kept: tuple[Int64s, Int64s]
+    ) -> None:
+        """Take what :meth:`to_arrays` gave, for slices that were compared then too.
+
+        Args:
+            prefix: as it was given there.
+            arrays: of the whole state.
+            kept: positions now, and positions then.
+        """
+        if f"{prefix}.waiting" not in arrays:
+            return
+        new, old = kept
+        own = {"trials": self.level.trials, "hits": self.level.hits, "waiting": self.waiting}
+        for name, values in own.items():
+            values[new] = cast(Floats, arrays[f"{prefix}.{name}"])[old]
+
+
+def _take(counts: PairCounts, rows: npt.NDArray[np.bool_]) -> PairCounts:
+    return PairCounts(counts.n_a[rows], counts.k_a[rows], counts.n_b[rows], counts.k_b[rows])

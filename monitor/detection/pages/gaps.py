@@ -1,0 +1,163 @@
+"""Evidence that a rate differs between two groups of decisions by more than the contract allows.
+
+Arm a is the one that would be higher, arm b the lower; they are disjoint. Whatever the rates,
+while a - b <= delta some interval of levels [c, d] holds b, so that b >= c and a <= d + delta, and
+both factors of ``e_a(above d + delta) e_b(below c)`` have mean at most 1. Hence::
+
+    e = min over the intervals of e_a(above d + delta) e_b(below c),    E[e] <= 1
+
+The intervals cover [0, 1]. Both factors are bets as in :mod:`~monitor.detection.pages.levels`, with
+the stake that grows fastest under one alternative (Kelly 1956), or 0 where the alternative
+itself is on the innocent side of the level.
+
+Rates may change between bets as they like. Within one bet, what has to hold is a - b <= delta
+for the means over the bet, weighted by P(y): a bet should not span a day.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.core.contract import Metric
+from monitor.core.counts.cells import Int64s
+from monitor.core.intervals import Floats
+from monitor.detection.pages.bet_sizes import (
+    FINE,
+    LAST,
+    Logs,
+    Stakes,
+    Table,
+    Tables,
+    best_stakes,
+    level,
+    raised,
+)
+from monitor.detection.pages.comparison_arms import Arms
+from monitor.detection.pages.outcomes import Outcomes, Side
+from monitor.detection.pages.projection import EXCESSES
+
+
+def _offsets() -> Int64s:
+    """Levels around the one where a breach is decided: every one nearby, fewer far away."""
+    runs = ((0, 20, 1), (20, 40, 2), (40, 80, 4), (80, 176, 12), (176, 2 * LAST + 1, 40))
+    right = np.concatenate([np.arange(start, stop, step) for start, stop, step in runs])
+    return np.concatenate([-right[:0:-1], right])
+
+
+_OFFSETS = _offsets()
+
+
+@dataclass(frozen=True, slots=True)
+class GapBets:
+    """A gap limit of a contract.
+
+    Attributes:
+        metric: TPR or FPR.
+        delta: the limit, in [0, 1).
+    """
+
+    metric: Metric
+    delta: float
+
+    def plan(self, outcomes: Outcomes, reference: int | None = None) -> GapPlan:
+        """Choose levels and stakes of one day for every slice, in both directions.
+
+        Args:
+            outcomes: of the day.
+            reference: row of the slice that all are compared with (what is planned for this row
+                itself means nothing); None for each one's complement.
+        """
+        tables = {side: Table.of(outcomes, self.metric, side) for side in Side}
+        slices = Arms.slices(outcomes, self.metric)
+        others = Arms.references(outcomes, self.metric, reference)
+        return GapPlan(
+            tables,
+            self._bets(tables, slices, others),
+            self._bets(tables, others, slices),
+            self.metric is Metric.FPR,
+        )
+
+    def _bets(self, tables: Tables, higher: Arms, lower: Arms) -> _Bets:
+        """Bets that the rate of one arm is higher."""
+        rates = self._alternatives(higher, lower)
+        middle = (rates[0, :, 1] + rates[1, :, 1] - self.delta) / 2
+        middle = np.clip(middle, level(-LAST), level(LAST))
+        centre = np.rint(np.log(middle / (1 - middle)) / FINE).astype(np.int64)
+        edges = np.clip(centre[:, None] + _OFFSETS, -LAST, LAST)
+        return _Bets(
+            best_stakes(higher, tables[Side.ABOVE], rates[0], raised(edges, self.delta)),
+            best_stakes(lower, tables[Side.BELOW], rates[1], edges),
+        )
+
+    def _alternatives(self, higher: Arms, lower: Arms) -> Floats:
+        """Rates of both arms beyond the limit, where the one that is better off stays as it was.
+
+        Most gaps open because somebody's service gets worse. Alternatives around the pooled rate
+        of both need two to three times as long between slices of equal size.
+
+        Returns:
+            Shape (2, P, 5): a, then b = a - gap.
+        """
+        gap = self.delta + EXCESSES
+        better = higher.rate[:, None] if self.metric is Metric.TPR else lower.rate[:, None] + gap
+        b = np.maximum(np.minimum(better, 0.995) - gap, 0.005)
+        return np.stack([np.minimum(b + gap, 0.995), b])
+
+
+@dataclass(frozen=True, slots=True)
+class GapPlan:
+    """The bets of one day on the gaps of all slices of a group-by.
+
+    Attributes:
+        tables: logs of the factors, by the side that a bet is for.
+        slice_higher: bets that the rate of the slice is higher than that of its reference.
+        reference_higher: bets that it is lower.
+        worse_is_higher: whether a higher rate is the worse one.
+    """
+
+    tables: Tables
+    slice_higher: _Bets
+    reference_higher: _Bets
+    worse_is_higher: bool
+
+    def log_e(self, rows: Int64s, slices: Floats, references: Floats) -> Floats:
+        """Log e-values of what was counted since the last bet of some slices.
+
+        Args:
+            rows: the n slices that bet.
+            slices: their outcomes, shape (n, J).
+            references: those of what each is compared with, shape (n, J).
+
+        Returns:
+            Shape (2, n, 5): slice worse, reference worse; a column for every alternative.
+        """
+        of_slice = {side: table.logs(slices) for side, table in self.tables.items()}
+        of_reference = {side: table.logs(references) for side, table in self.tables.items()}
+        found = [
+            self.slice_higher.log_e(rows, of_slice[Side.ABOVE], of_reference[Side.BELOW]),
+            self.reference_higher.log_e(rows, of_reference[Side.ABOVE], of_slice[Side.BELOW]),
+        ]
+        return np.stack(found if self.worse_is_higher else found[::-1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Bets:
+    """Bets that a - b > delta, at every edge between two intervals.
+
+    Attributes:
+        higher: that a is above the edge + delta.
+        lower: that b is below the edge.
+    """
+
+    higher: Stakes
+    lower: Stakes
+
+    def log_e(self, rows: Int64s, a: Logs, b: Logs) -> Floats:
+        """The least over the intervals, shape (n, 5); the outermost ones end at 0 and at 1."""
+        above_upper, below_lower = a.of(self.higher, rows), b.of(self.lower, rows)
+        inner = (above_upper[:, :, 1:] + below_lower[:, :, :-1]).min(axis=2)
+        outer = np.minimum(above_upper[:, :, 0], below_lower[:, :, -1])
+        log_e: Floats = np.minimum(inner, outer)
+        return log_e

@@ -1,0 +1,310 @@
+"""All sequential tests of one group-by of one contract, advanced by one cohort after another.
+
+What the bets use is fixed once a UTC day of event time, from the days before. Gaps under sampled
+labels are bet on in batches: when slice and reference both have a thousand decisions, or when the
+day ends; levels and blocked requests with every cohort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.counts.cells import Int64s
+from monitor.core.counts.coding import Coding
+from monitor.core.intervals import Floats
+from monitor.core.time import Grain, pane_of, pane_start
+from monitor.detection.arrays import Arrays
+from monitor.detection.pages.budget import Budget
+from monitor.detection.pages.cohort import Layout, SliceCohort
+from monitor.detection.pages.declared import comparisons, declared_slices
+from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGaps
+from monitor.detection.pages.gaps import GapBets, GapPlan
+from monitor.detection.pages.levels import FRACTIONS, LevelBets, LevelPlan
+from monitor.detection.pages.outcomes import Outcomes
+from monitor.detection.pages.ready import ReadyRates
+from monitor.detection.pages.stream_group import Watch
+from monitor.detection.pages.streams import Kind, Stream
+
+BATCH = 1_000
+"""Decisions that a slice and its reference both need before a bet on their gap within a day: the
+step of the levels costs a part of every bet, so many small bets would cost more than they gain."""
+
+LABELLED = (Metric.TPR, Metric.FPR)
+
+
+@dataclass(slots=True)
+class _Gaps:
+    """The gap streams of a metric: pairs of rows, slice worse and reference worse."""
+
+    watch: Watch
+    hourly: HourlyGaps
+
+
+@dataclass(slots=True)
+class _Plans:
+    """What one day's bets use."""
+
+    outcomes: Outcomes
+    gaps: dict[Metric, GapPlan] = field(default_factory=dict)
+    levels: dict[Metric, LevelPlan] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class GroupTests:
+    """The state of all streams of one group-by.
+
+    Attributes:
+        contract: the limits.
+        group: what is compared with what.
+        slices: every slice that a decision can be in.
+        cluster_size: largest number of decisions that hang together.
+        gaps: by metric; absent where the contract sets no limit.
+        levels: the same for floors and ceilings.
+        ready: what is known of P(ready), from the days before.
+        day: index of the UTC day of the last cohort; None before the first.
+        today: what the day has brought so far, not yet learnt.
+        binned: outcomes since the last bet of each slice, and of its reference, shape (2, S, J).
+    """
+
+    contract: Contract
+    group: GroupBy
+    slices: tuple[str, ...]
+    cluster_size: int
+    gaps: dict[Metric, _Gaps]
+    levels: dict[Metric, Watch]
+    ready: ReadyRates
+    day: int | None = None
+    today: SliceCohort | None = None
+    binned: Floats = field(default_factory=lambda: np.zeros((2, 0, 0)))
+    _plans: _Plans | None = None
+
+    @classmethod
+    def start(
+        cls,
+        contract: Contract,
+        group: GroupBy,
+        coding: Coding,
+        budget: Budget,
+        cluster_size: int = 1,
+    ) -> GroupTests:
+        """Without evidence; all streams are in the budget."""
+        slices = declared_slices(group, coding)
+        gaps: dict[Metric, _Gaps] = {}
+        levels: dict[Metric, Watch] = {}
+        for metric in (*LABELLED, Metric.BLOCKED):
+            found = comparisons(contract, group, metric, Kind.GAP, coding)
+            if found.streams:
+                width = ALTERNATIVES * (2 if metric in LABELLED else 1)
+                watch = Watch.start(found.streams, budget.of(found.streams), width)
+                gaps[metric] = _Gaps(watch, HourlyGaps.start(metric, found, slices))
+            found = comparisons(contract, group, metric, Kind.LEVEL, coding)
+            if found.streams:
+                watch = Watch.start(found.streams, budget.of(found.streams), len(FRACTIONS))
+                levels[metric] = watch
+        ready = ReadyRates.start(len(slices), Layout.of((), coding))
+        return cls(contract, group, slices, cluster_size, gaps, levels, ready)
+
+    @property
+    def watches(self) -> dict[str, Watch]:
+        """All streams, by the name of their part of the state."""
+        gaps = {f"gap.{metric}": one.watch for metric, one in self.gaps.items()}
+        return gaps | {f"level.{metric}": watch for metric, watch in self.levels.items()}
+
+    def advance(
+        self, hour: int, cohort: SliceCohort, thinned: SliceCohort | None, layout: Layout
+    ) -> list[Stream]:
+        """Consume one cohort; returns the streams that cross, which then begin anew.
+
+        Args:
+            hour: pane index, later than all before.
+            cohort: with a row for every slice.
+            thinned: the same with labels thinned to one probability; None where that cannot be
+                done, because an audit rate is new: then only the other tests go on.
+            layout: the axes of both.
+        """
+        self._enter_day(pane_of(pane_start(hour, Grain.HOUR), Grain.DAY), layout)
+        for watch in self.watches.values():
+            watch.enter(hour)
+        counts = self._add(cohort, layout)
+        self._bet_levels(counts)
+        self._bet_blocked(cohort)
+        if thinned is not None:
+            for metric in set(LABELLED) & set(self.gaps):
+                self.gaps[metric].hourly.add(thinned)
+        decisions = self._decided()
+        self._bet_gaps(np.all(decisions >= BATCH, axis=0))
+        return [stream for watch in self.watches.values() for stream in watch.cross()]
+
+    # One day after the other.
+
+    def _enter_day(self, day: int, layout: Layout) -> None:
+        if self.day is not None and self.today is not None and day != self.day:
+            self._require_plans()
+            self._bet_gaps(np.all(self._decided() > 0, axis=0))
+            self.binned[:] = 0  # columns change; one arm alone is no evidence of a gap
+            self.ready.learn(self.today, days=day - self.day)
+        if day != self.day:
+            self.day, self.today, self._plans = day, None, None
+        if layout.rates != self.ready.layout.rates:
+            self.today = None if self.today is None else _moved(self.today, self.ready, layout)
+            self.ready = self.ready.moved(np.arange(len(self.slices)), layout)
+        self._require_plans()
+
+    def _require_plans(self) -> _Plans:
+        """The plans of the day, made again after a restart; what waits must fit their columns."""
+        if self._plans is None:
+            self._plans = self._plan()
+            shape = (2, len(self.slices), self._plans.outcomes.columns)
+            if self.binned.shape != shape:
+                self.binned = np.zeros(shape)
+        return self._plans
+
+    def _plan(self) -> _Plans:
+        plans = _Plans(Outcomes.of(self.ready.forecast()))
+        for metric in LABELLED:
+            if metric in self.gaps:
+                hourly = self.gaps[metric].hourly
+                bets = GapBets(metric, hourly.limit)
+                plans.gaps[metric] = bets.plan(plans.outcomes, hourly.reference)
+            if metric in self.levels:
+                limit = float(self.levels[metric].streams[0].limit)
+                plans.levels[metric] = LevelBets(metric, limit).plan(plans.outcomes)
+        return plans
+
+    # Evidence.
+
+    def _add(self, cohort: SliceCohort, layout: Layout) -> Floats:
+        """Let a cohort wait to be bet; returns its outcomes, shape (S, J)."""
+        own = self._require_plans().outcomes.bin_counts(cohort, layout)
+        named = next((one.hourly.reference for one in self.gaps.values()), None)
+        rest = own.sum(axis=0) - own if named is None else np.broadcast_to(own[named], own.shape)
+        self.binned = self.binned + np.stack([own, rest])
+        self.today = cohort if self.today is None else self.today + cohort
+        return own
+
+    def _decided(self) -> Floats:
+        """Decisions since the last bet of each slice, and of its reference, shape (2, S)."""
+        decided: Floats = self.binned.sum(axis=2)
+        return decided
+
+    def _bet_levels(self, counts: Floats) -> None:
+        position = {text: row for row, text in enumerate(self.slices)}
+        for metric, watch in self.levels.items():
+            rows = np.array([position[stream.slice] for stream in watch.streams], np.int64)
+            log_e = self._require_plans().levels[metric].log_e(counts)[rows]
+            some = np.flatnonzero(counts[rows].sum(axis=1))
+            watch.bet(some, log_e[some], self.cluster_size)
+
+    def _bet_blocked(self, cohort: SliceCohort) -> None:
+        if (gaps := self.gaps.get(Metric.BLOCKED)) is None:
+            return
+        found = np.flatnonzero(gaps.hourly.add(cohort))
+        log_e = gaps.hourly.take(found).reshape(-1, ALTERNATIVES)
+        gaps.watch.bet(_directions(found), log_e, self.cluster_size)
+
+    def _bet_gaps(self, due: npt.NDArray[np.bool_]) -> None:
+        """Bet on the gaps of some slices, shape (S,): by both tests, half and half."""
+        if not due.any():
+            return
+        plans = self._require_plans().gaps
+        for metric in plans:
+            gaps = self.gaps[metric]
+            pairs = np.flatnonzero(due[gaps.hourly.rows])
+            if not len(pairs):  # due is the reference alone, which has no gap of its own
+                continue
+            rows = gaps.hourly.rows[pairs]
+            augmented = plans[metric].log_e(rows, self.binned[0, rows], self.binned[1, rows])
+            by_pair = augmented.transpose(1, 0, 2)
+            log_e = np.concatenate([by_pair, gaps.hourly.take(pairs)], axis=2)
+            streams = _directions(pairs)
+            gaps.watch.bet(streams, log_e.reshape(len(streams), -1), self.cluster_size)
+        self.binned[:, due] = 0
+
+    # What is kept.
+
+    def to_arrays(self) -> Arrays:
+        """All that the state consists of but its names."""
+        arrays: Arrays = {f"ready.{name}": x for name, x in self.ready.to_arrays().items()}
+        for name, watch in self.watches.items():
+            arrays |= watch.to_arrays(name)
+        for metric, gaps in self.gaps.items():
+            arrays |= gaps.hourly.to_arrays(f"hourly.{metric}")
+        arrays["binned"] = self.binned.astype(np.int64)
+        if self.today is not None:
+            for name in _COUNTS:
+                arrays[f"today.{name}"] = getattr(self.today, name)
+        return arrays
+
+    def facts(self) -> dict[str, Any]:
+        """The names that the rows of :meth:`to_arrays` are of."""
+        streams = {name: [s.key for s in watch.streams] for name, watch in self.watches.items()}
+        return {"slices": self.slices, "day": self.day, "streams": streams}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Continue from what was kept; slices and streams that are new begin without evidence."""
+        self._restore_ready(arrays, facts)
+        for name, watch in self.watches.items():
+            watch.restore(name, arrays, facts["streams"].get(name, ()))
+        for metric, gaps in self.gaps.items():
+            keys = facts["streams"].get(f"gap.{metric}", ())[::DIRECTIONS]
+            kept = _shared([s.key for s in gaps.watch.streams[::DIRECTIONS]], keys)
+            gaps.hourly.restore(f"hourly.{metric}", arrays, kept)
+
+    def _restore_ready(
+        self, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]
+    ) -> None:
+        ready = ReadyRates.from_arrays(
+            {name[6:]: x for name, x in arrays.items() if name.startswith("ready.")}
+        )
+        if ready.layout.bands != self.ready.layout.bands:
+            return
+        self.day = facts["day"]
+        if tuple(facts["slices"]) == self.slices:
+            self.ready = ready
+            if self._compares_as(facts["streams"]):
+                self.binned = arrays["binned"].astype(np.float64)
+            if "today.decisions" in arrays:
+                self.today = SliceCohort(*(arrays[f"today.{name}"] for name in _COUNTS))
+            return
+        rows = np.full(len(self.slices), -1)
+        new, old = _shared(self.slices, facts["slices"])
+        rows[new] = old
+        self.ready = ready.moved(rows, ready.layout)
+
+    def _compares_as(self, streams: Mapping[str, Sequence[str]]) -> bool:
+        """Whether what waits was counted for these gaps: for others the reference may differ."""
+        now = self.facts()["streams"]
+        return all(
+            streams.get(name) == keys for name, keys in now.items() if name.startswith("gap.")
+        )
+
+
+_COUNTS = ("decisions", "labelled", "ready", "routed")
+
+
+def _directions(pairs: Int64s) -> Int64s:
+    """The streams of some pairs."""
+    both: Int64s = (DIRECTIONS * pairs[:, None] + np.arange(DIRECTIONS)).ravel()
+    return both
+
+
+def _shared(now: Sequence[str], then: Sequence[str]) -> tuple[Int64s, Int64s]:
+    """Positions now and then of the names that are in both."""
+    known = {name: position for position, name in enumerate(then)}
+    both = [(new, known[name]) for new, name in enumerate(now) if name in known]
+    new, old = np.array(both, np.int64).reshape(-1, 2).T
+    return new, old
+
+
+def _moved(cohort: SliceCohort, ready: ReadyRates, layout: Layout) -> SliceCohort:
+    """The same counts on the axes of another layout, which knows all their rates."""
+    place = [layout.rates.index(rate) for rate in ready.layout.rates]
+    moved = np.zeros((3, len(cohort.decisions), *layout.shape), np.int64)
+    moved[:, :, :, place] = np.stack([cohort.decisions, cohort.labelled, cohort.ready])
+    return SliceCohort(moved[0], moved[1], moved[2], cohort.routed)

@@ -1,0 +1,121 @@
+"""Shiryaev-Roberts mixtures: evidence that something changed at some unknown time.
+
+R = sum over alternatives m and over starting times s of mass_s w_m times the product of the
+e-values of alternative m since s. While the null holds, E[R] is at most the clock that has run,
+so R crosses A at most once in a clock of A on average, whatever the dependence between streams.
+
+Source: Pollak (1987), Annals of Statistics 15; Shin, Ramdas and Rinaldo (2023), "E-detectors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import Int64s
+from monitor.core.intervals import Floats
+
+Rows = Int64s | npt.NDArray[np.bool_]
+"""Which streams: their distinct row numbers, or one truth value for each."""
+
+
+@dataclass(slots=True)
+class SrMixture:
+    """The running statistics of J streams over K alternatives each; changed in place.
+
+    Attributes:
+        log_r: ln R of each alternative, shape (J, K); -inf is empty.
+        pending: clock that has run since the stream's last bet, shape (J,): the mass of the
+            starting times that the next bet begins with.
+    """
+
+    log_r: Floats
+    pending: Floats
+
+    @classmethod
+    def empty(cls, streams: int, alternatives: int) -> SrMixture:
+        """Mixtures without evidence: R = 0."""
+        return cls(np.full((streams, alternatives), -np.inf), np.zeros(streams))
+
+    def add_clock(self, time: float) -> None:
+        """Let time pass for all streams, in the unit that false alarms are counted in.
+
+        Raises:
+            ValueError: for negative time.
+        """
+        if time < 0:
+            raise ValueError("the clock cannot run backwards")
+        self.pending += time
+
+    def bet(
+        self, rows: Rows, log_e: Floats, weights: npt.ArrayLike, cluster_size: float = 1
+    ) -> None:
+        """Multiply the evidence of some streams by the e-values of their latest decisions.
+
+        Which streams bet may depend on how many labels there are, never on what they say.
+
+        Args:
+            rows: the streams that bet.
+            log_e: log e-values of the alternatives, shape (len(rows), K); -inf for a lost bet.
+            weights: of the alternatives, shape (K,) or (len(rows), K); they sum to at most 1.
+            cluster_size: the largest number of dependent decisions; log e is divided by it,
+                because E[prod e_i^(1/m)] <= prod E[e_i]^(1/m) <= 1 (Hoelder).
+
+        Raises:
+            ValueError: for a cluster size below 1.
+        """
+        if cluster_size < 1:
+            raise ValueError("the cluster size is at least 1")
+        mass = self.pending[rows][:, None] * np.asarray(weights, np.float64)
+        self.log_r[rows] = np.logaddexp(self.log_r[rows], _log(mass)) + log_e / cluster_size
+        self.pending[rows] = 0
+
+    def statistic(self) -> Floats:
+        """S = ln R of each stream over all alternatives, shape (J,); -inf where there is none."""
+        total: Floats = np.logaddexp.reduce(self.log_r, axis=1)
+        return total
+
+    def reset(self, rows: Rows) -> None:
+        """Forget the evidence and the clock of some streams, as after a page."""
+        self.log_r[rows] = -np.inf
+        self.pending[rows] = 0
+
+    def aligned(self, keys: Sequence[str], wanted: Sequence[str]) -> SrMixture:
+        """The mixtures of ``wanted``, in that order: known ones as they are, others empty.
+
+        Args:
+            keys: distinct names of the rows.
+            wanted: names of the rows of the result.
+        """
+        row = {key: number for number, key in enumerate(keys)}
+        kept = [(new, row[key]) for new, key in enumerate(wanted) if key in row]
+        result = SrMixture.empty(len(wanted), self.log_r.shape[1])
+        new, old = np.array(kept, np.int64).reshape(-1, 2).T
+        result.log_r[new] = self.log_r[old]
+        result.pending[new] = self.pending[old]
+        return result
+
+    def to_arrays(self) -> dict[str, Floats]:
+        """Copies of all that the state consists of."""
+        return {"log_r": self.log_r.copy(), "pending": self.pending.copy()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Floats]) -> SrMixture:
+        """The state that :meth:`to_arrays` gave, bit for bit.
+
+        Raises:
+            ValueError: if the shapes do not fit each other.
+        """
+        log_r = np.array(arrays["log_r"], np.float64)
+        pending = np.array(arrays["pending"], np.float64)
+        if log_r.ndim != 2 or pending.shape != log_r.shape[:1]:  # noqa: PLR2004 - rows, columns
+            raise ValueError("stored mixtures need one pending clock for each row")
+        return cls(log_r, pending)
+
+
+def _log(mass: Floats) -> Floats:
+    """Logarithms; no mass is -inf, without a warning."""
+    return np.log(mass, out=np.full(mass.shape, -np.inf), where=mass > 0)

@@ -1,0 +1,256 @@
+"""The outcomes that a day's decisions can have, and what each says of TPR and FPR.
+
+A decision adds ``z = (D - c) g`` to the evidence about the limit c of a rate, where D is 1 for
+auto_serve and g is an unbiased score for y (ready for the TPR, not ready for the FPR)::
+
+    g = f                  if not labelled          f = P(y | stratum), forecast earlier
+    g = f + (1 - f) / pi   if labelled y            pi = audit rate
+    g = f - f / pi         if labelled not y
+
+``E[z] = P(y) (rate - c)`` if pi or f is right (augmented inverse probability weighting; Robins,
+Rotnitzky and Zhao 1994, JASA 89). With forecasts held for a day and rounded to the middle of one
+of 20 bins, z takes few values, shared by all slices: an outcome is a column, a slice a row of
+counts, and the log of any product of bets is a matrix product.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.contract import Metric
+from monitor.core.counts.cells import Int64s, Route
+from monitor.core.counts.strata import REVIEWED_ROUTES
+from monitor.core.intervals import Floats, divide
+from monitor.detection.pages.cohort import Layout, SliceCohort
+from monitor.detection.pages.ready import Forecast
+
+BINS = 20
+"""Of the forecast: rounding it costs at most 4 % of the information, and on average nothing."""
+
+EXPECTED_SHARE = 0.001
+"""Share of a slice's decisions from which a stratum is bet on with its own scores. A rarer one
+could only shrink the largest stake; its decisions count at the worst score instead."""
+
+SAFE = 0.95
+"""Largest part of the wealth that one decision may cost."""
+
+
+class Side(enum.Enum):
+    """What a bet gives evidence of; the sign is that of z in ``1 + lam z``."""
+
+    ABOVE = 1  # that the rate is above c
+    BELOW = -1  # that the rate is below c
+
+
+class Outcome(enum.IntEnum):
+    """What became of the label of one decision. A label that never came is UNLABELLED."""
+
+    UNLABELLED = 0
+    READY = 1
+    NOT_READY = 2
+
+
+def scores(metric: Metric, ready: npt.ArrayLike, audit: npt.ArrayLike) -> Floats:
+    """The score g for each outcome.
+
+    Args:
+        metric: TPR (y is ready) or FPR (y is not ready).
+        ready: P(ready | stratum).
+        audit: audit rates in (0, 1], broadcast with ``ready``.
+
+    Returns:
+        Shape (..., 3), the last axis by :class:`Outcome`.
+
+    Example:
+        >>> scores(Metric.TPR, 0.75, 0.5).tolist()
+        [0.75, 1.25, -0.75]
+        >>> scores(Metric.FPR, 0.75, 0.5).tolist()
+        [0.25, -0.25, 1.75]
+    """
+    rate, weight = np.broadcast_arrays(np.asarray(ready, float), 1 / np.asarray(audit, float))
+    target = rate if metric is Metric.TPR else 1 - rate
+    is_y, is_not = target + (1 - target) * weight, target - target * weight
+    labelled = (is_y, is_not) if metric is Metric.TPR else (is_not, is_y)
+    return np.stack([target, *labelled], axis=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The largest scores that can occur in each arm, by route; shape (S, 2).
+
+    Attributes:
+        up: max g, at least 1.
+        down: max -g, at least 0.
+    """
+
+    up: Floats
+    down: Floats
+
+    def losses(self, side: Side) -> Floats:
+        """The scores that cost a bet for this side most, shape (S, 2): by route, at least 0."""
+        auto, review = (self.down, self.up) if side is Side.ABOVE else (self.up, self.down)
+        return np.stack([auto[:, 0], review[:, 1]], axis=1)
+
+    def largest_loss(self, side: Side, limit: float) -> Floats:
+        """Of a stake of 1 about one limit in (0, 1), above 0; shape (S,)."""
+        losses: Floats = (self.losses(side) * (1 - limit, limit)).max(axis=1)
+        return losses
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The columns of one day of one group-by; all of it is fixed before the day's decisions.
+
+    The last two columns are for decisions of strata that were not expected in their slice (of
+    auto_serve, of human_review): whatever their outcome, they get the score in [0, 1] that is
+    the worst for the bet, which keeps it valid without knowing their audit rate.
+
+    Attributes:
+        rates: indices into the grid of audit rates that the columns know.
+        first: column of the outcome UNLABELLED of every stratum, shape (S, route, rate, band);
+            the other outcomes follow it. -1 where the stratum is not expected.
+        auto: whether the column is of auto_serve, shape (J,).
+        centre: P(ready) as it is bet on, shape (J,).
+        audit: audit rate, shape (J,).
+        outcome: of the column, shape (J,).
+        traffic: ready and other decisions expected, shape (2, S, J); zeros if nothing is known.
+    """
+
+    rates: tuple[int, ...]
+    first: Int64s
+    auto: npt.NDArray[np.bool_]
+    centre: Floats
+    audit: Floats
+    outcome: Int64s
+    traffic: Floats
+
+    @classmethod
+    def of(cls, forecast: Forecast) -> Outcomes:
+        """The columns that this forecast needs."""
+        layout = forecast.layout
+        codes = _codes(forecast.ready)
+        expected = _expected(forecast.decisions)
+        used, position = np.unique(codes[expected], return_inverse=True)
+        first = np.full(codes.shape, -1, np.int64)
+        first[expected] = len(Outcome) * position
+        route, rate, bins = np.unravel_index(used, (*layout.shape[:2], BINS))
+        columns = len(Outcome) * len(used) + len(REVIEWED_ROUTES)
+        traffic = _traffic(forecast, first, columns)
+        return cls(
+            layout.rates,
+            first,
+            np.append(np.repeat(route == Route.AUTO_SERVE, len(Outcome)), (True, False)),
+            np.append(np.repeat((bins + 0.5) / BINS, len(Outcome)), (0.5, 0.5)),
+            np.append(np.repeat(layout.audit[rate], len(Outcome)), (1.0, 1.0)),
+            np.append(np.tile(np.arange(len(Outcome)), len(used)), (0, 0)),
+            traffic,
+        )
+
+    @property
+    def columns(self) -> int:
+        """Number of columns J."""
+        return len(self.auto)
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Which slices have any expected stratum; on the others nothing is bet; shape (S,)."""
+        known: npt.NDArray[np.bool_] = np.any(self.first >= 0, axis=(1, 2, 3))
+        return known
+
+    def bin_counts(self, cohort: SliceCohort, layout: Layout) -> Floats:
+        """How often each outcome came in each slice, shape (S, J).
+
+        Rows may be added up: over the cohorts of the day, and over slices (each decision keeps
+        the forecast of its own slice), so that a complement is the sum of all rows less one.
+
+        Args:
+            cohort: with a row for every slice.
+            layout: of the cohort; audit rates first seen today are not expected.
+        """
+        first = self._first_of(layout)
+        row, route, rate, band = np.nonzero(cohort.decisions)
+        at = (row, route, rate, band)
+        decisions, labelled, ready = (
+            counts[at] for counts in (cohort.decisions, cohort.labelled, cohort.ready)
+        )
+        column = np.where(first[at] >= 0, first[at], self.columns - len(REVIEWED_ROUTES) + route)
+        step = row * self.columns + column
+        further = first[at] >= 0
+        counted = np.zeros(len(first) * self.columns)
+        values = (decisions - labelled, ready, labelled - ready)
+        for outcome, value in zip(Outcome, values, strict=True):
+            counted += np.bincount(step + outcome * further, value, counted.size)
+        return counted.reshape(len(first), self.columns)
+
+    def scores(self, metric: Metric, side: Side) -> Floats:
+        """The score g of every column in a bet for this side, shape (J,)."""
+        every = scores(metric, self.centre, self.audit)[np.arange(self.columns), self.outcome]
+        worst = (0.0, 1.0) if side is Side.ABOVE else (1.0, 0.0)
+        every[-len(REVIEWED_ROUTES) :] = worst
+        return every
+
+    def z(self, metric: Metric, side: Side, limit: float) -> Floats:
+        """What every column adds to the evidence about a limit, shape (J,)."""
+        return (self.auto - limit) * self.scores(metric, side)
+
+    def possible(self) -> npt.NDArray[np.bool_]:
+        """Which outcomes a slice can have, shape (S, J)."""
+        found = np.zeros((len(self.first), self.columns), np.bool_)
+        found[:, -len(REVIEWED_ROUTES) :] = True
+        row, *_ = at = np.nonzero(self.first >= 0)
+        for outcome in Outcome:
+            found[row, self.first[tuple(at)] + outcome] = True
+        return found
+
+    def reach(self, metric: Metric, possible: npt.NDArray[np.bool_]) -> Reach:
+        """The largest scores of arms with these possible outcomes, shape (S, J)."""
+        g = self.scores(metric, Side.BELOW)
+        routes = (self.auto, ~self.auto)
+        up = [np.where(possible & route, g, 1).max(axis=1) for route in routes]
+        down = [np.where(possible & route, -g, 0).max(axis=1) for route in routes]
+        return Reach(np.stack(up, axis=1), np.stack(down, axis=1))
+
+    def _first_of(self, layout: Layout) -> Int64s:
+        """``first`` on the axes of another layout."""
+        if layout.rates == self.rates:
+            return self.first
+        first = np.full((len(self.first), *layout.shape), -1, np.int64)
+        for here, rate in enumerate(self.rates):
+            if rate in layout.rates:
+                first[:, :, layout.rates.index(rate)] = self.first[:, :, here]
+        return first
+
+
+def _codes(ready: Floats) -> Int64s:
+    """Route, rate and bin of the forecast as one number, for every stratum."""
+    bins = np.clip((ready * BINS).astype(np.int64), 0, BINS - 1)
+    _, routes, rates, _ = ready.shape
+    family = np.arange(routes * rates).reshape(routes, rates, 1)
+    codes: Int64s = family * BINS + bins
+    return codes
+
+
+def _expected(decisions: Floats) -> npt.NDArray[np.bool_]:
+    """Which strata hold a share of their slice's decisions that is worth a column."""
+    share = divide(decisions, decisions.sum(axis=(1, 2, 3), keepdims=True), empty=0)
+    expected: npt.NDArray[np.bool_] = share >= EXPECTED_SHARE
+    return expected
+
+
+def _traffic(forecast: Forecast, first: Int64s, columns: int) -> Floats:
+    """Ready and other decisions by outcome, if the forecast holds; shape (2, S, J)."""
+    row, _, rate, _ = at = np.nonzero(first >= 0)
+    step = row * columns + first[at]
+    audit, ready = forecast.layout.audit[rate], forecast.ready[at]
+    size = len(first) * columns
+    traffic = []
+    for outcome, share in ((Outcome.READY, ready), (Outcome.NOT_READY, 1 - ready)):
+        decisions = forecast.decisions[at] * share
+        unlabelled = np.bincount(step, decisions * (1 - audit), size)
+        labelled = np.bincount(step + outcome, decisions * audit, size)
+        traffic.append((unlabelled + labelled).reshape(len(first), columns))
+    return np.stack(traffic)

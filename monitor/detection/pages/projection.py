@@ -1,0 +1,302 @@
+"""Gaps from labels alone: e-values of two samples by projection, and the thinning they need.
+
+The null of an ordered pair is P(hit in a) - P(hit in b) <= limit. Of all rates inside the null,
+the pair nearest to the alternative (in the sense of Kullback and Leibler) is the denominator of
+the likelihood ratio; that makes it an e-value for the whole null, also when both rates drift.
+
+Source: Turner and Gruenwald (2023), "Exact anytime-valid confidence intervals for contingency
+tables and beyond".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.contract import Metric
+from monitor.core.counts.cells import Counter, Counts, Int64s, Route
+from monitor.core.counts.strata import REVIEWED_ROUTES
+from monitor.core.intervals import Floats, divide
+from monitor.detection.pages.cohort import SliceCohort
+
+DISTANCES = np.array([0.02, 0.035, 0.06, 0.10, 0.17, 0.30])
+"""How far alternatives lie beyond the boundary: about equal steps of information, so that no
+violation costs much more labels than if its size had been known."""
+
+_EDGE = 0.01  # alternatives stay inside (0, 1): one label must not decide alone
+
+
+def log_likelihood_ratio(
+    n: npt.ArrayLike, k: npt.ArrayLike, null: npt.ArrayLike, alternative: npt.ArrayLike
+) -> Floats:
+    """Log likelihood ratio k ln(p1 / p0) + (n - k) ln((1 - p1) / (1 - p0)), broadcast, in nats.
+
+    It is the log e-value of k hits in n trials for P(hit) = p1 against p0, both inside (0, 1):
+    E[e] stays at most 1 for every rate at least p0 if p1 < p0, at most p0 if p1 > p0.
+
+    Example:
+        >>> print(f"{log_likelihood_ratio(10, 7, 0.80, 0.70):.6f}")
+        0.281676
+    """
+    trials, hits = np.asarray(n, np.float64), np.asarray(k, np.float64)
+    p0, p1 = np.asarray(null, np.float64), np.asarray(alternative, np.float64)
+    ratio: Floats = hits * np.log(p1 / p0) + (trials - hits) * np.log1p((p0 - p1) / (1 - p0))
+    return ratio
+
+
+def level_alternatives(boundary: npt.ArrayLike, sign: int) -> Floats:
+    """Rates beyond a boundary to bet on, shape (..., 6), weighted equally.
+
+    Args:
+        boundary: rates inside (0, 1).
+        sign: -1 where lower rates violate (a floor), 1 where higher ones do (a ceiling).
+    """
+    c = np.asarray(boundary, np.float64)[..., None]
+    low, high = np.minimum(_EDGE, c / 2), np.maximum(1 - _EDGE, (1 + c) / 2)
+    alternatives: Floats = np.clip(c + sign * DISTANCES, low, high)
+    return alternatives
+
+
+EXCESSES = np.array([0.03, 0.06, 0.12, 0.25, 0.45])
+"""How far beyond the limit the gaps lie that are bet on, weighted equally."""
+
+_LOWEST, _HIGHEST = 0.005, 0.995  # alternatives stay inside (0, 1): no label decides alone
+_BISECTIONS = 52  # down to the spacing of float64 below 1
+_MEMORY = 1000.0  # trials after which an old one counts half in the level
+_START_TRIALS = 20.0  # what the starting guess of a level is worth
+_LABELS_AT_ONCE = 1 << 20  # bounds the memory of thinning, about 50 MB
+
+_Words = npt.NDArray[np.uint64]
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class PairCounts:
+    """Trials and hits of P ordered pairs of disjoint arms, each of shape (P,).
+
+    Arm a is the one whose rate would be the higher: for SLICE_WORSE the reference in a TPR gap,
+    the slice in an FPR or a blocked gap. Both arms must cover the same hours, as few as can be:
+    the means of both rates over these hours are what is compared.
+
+    Attributes:
+        n_a: trials of arm a.
+        k_a: hits among them.
+        n_b: trials of arm b.
+        k_b: hits among them.
+    """
+
+    n_a: Int64s
+    k_a: Int64s
+    n_b: Int64s
+    k_b: Int64s
+
+    @property
+    def swapped(self) -> PairCounts:
+        """The same pairs in the other direction."""
+        return PairCounts(self.n_b, self.k_b, self.n_a, self.k_a)
+
+    @property
+    def comparable(self) -> npt.NDArray[np.bool_]:
+        """Pairs with trials in both arms; the others cannot bet."""
+        return (self.n_a > 0) & (self.n_b > 0)
+
+    def __add__(self, other: PairCounts) -> PairCounts:
+        return PairCounts(
+            self.n_a + other.n_a, self.k_a + other.k_a, self.n_b + other.n_b, self.k_b + other.k_b
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PairLevel:
+    """The recent common rate of both arms of each pair, which alternatives are centred on.
+
+    It must come from earlier trials than those that are bet on; a wrong level costs delay,
+    never validity.
+
+    Attributes:
+        trials: decayed number of trials, shape (P,).
+        hits: decayed number of hits, shape (P,).
+    """
+
+    trials: Floats
+    hits: Floats
+
+    @classmethod
+    def start(cls, pairs: int, rate: float) -> PairLevel:
+        """Before any trial: a guess that is worth 20 trials."""
+        return cls(np.full(pairs, _START_TRIALS), np.full(pairs, _START_TRIALS * rate))
+
+    @property
+    def rate(self) -> Floats:
+        """Hits per trial, shape (P,)."""
+        return self.hits / self.trials
+
+    def learned(self, counts: PairCounts) -> PairLevel:
+        """With these trials too; old ones count half after 1,000 new ones."""
+        new = counts.n_a + counts.n_b
+        decay = np.exp2(-new / _MEMORY)
+        return PairLevel(decay * self.trials + new, decay * self.hits + (counts.k_a + counts.k_b))
+
+
+def trials(cohort: SliceCohort, metric: Metric) -> tuple[Int64s, Int64s]:
+    """Trials and hits of each slice, both of shape (S,).
+
+    TPR: labelled ready, and of these auto-served; FPR: labelled not ready, and of these
+    auto-served (both on thinned labels, see :func:`thin_labels`); BLOCKED: all decisions, and of
+    these blocked.
+
+    Raises:
+        ValueError: for another metric.
+    """
+    if metric is Metric.BLOCKED:
+        return cohort.routed.sum(axis=1), cohort.routed[:, Route.BLOCKED_BY_EVIDENCE]
+    if metric not in (Metric.TPR, Metric.FPR):
+        raise ValueError(f"{metric} has no two-sample test")
+    labels = cohort.ready if metric is Metric.TPR else cohort.labelled - cohort.ready
+    by_route = labels.sum(axis=(2, 3))
+    return by_route.sum(axis=1), by_route[:, REVIEWED_ROUTES.index(Route.AUTO_SERVE)]
+
+
+def gap_log_e(counts: PairCounts, level: Floats, limit: npt.ArrayLike) -> Floats:
+    """Log e-values that rate_a - rate_b is above the limit, one for each alternative.
+
+    Args:
+        counts: trials since the last bet.
+        level: common rate of both arms before these trials, shape (P,).
+        limit: largest gap of the contract, inclusive, shape () or (P,).
+
+    Returns:
+        Shape (P, 5), in nats; 0 where an arm has no trial, or where the alternative, kept inside
+        (0, 1), is no violation.
+    """
+    delta = np.broadcast_to(np.asarray(limit, np.float64), level.shape)[:, None]
+    a1, b1 = gap_alternatives(counts, level, limit)
+    n_a, k_a, n_b, k_b = (x[:, None] for x in (counts.n_a, counts.k_a, counts.n_b, counts.k_b))
+    a0, b0 = project(a1, b1, n_a, n_b, delta)
+    log_e = log_likelihood_ratio(n_a, k_a, a0, a1) + log_likelihood_ratio(n_b, k_b, b0, b1)
+    return np.where(counts.comparable[:, None], log_e, 0.0)
+
+
+def gap_alternatives(
+    counts: PairCounts, level: Floats, limit: npt.ArrayLike
+) -> tuple[Floats, Floats]:
+    """Rates of both arms, each of shape (P, 5), with gaps beyond the limit and the level between.
+
+    The mean over the trials of both arms is the level, unless that would leave [.005, .995].
+    """
+    delta = np.broadcast_to(np.asarray(limit, np.float64), level.shape)
+    gap = delta[:, None] + EXCESSES
+    share_b = divide(counts.n_b, counts.n_a + counts.n_b, empty=0.5)
+    a1 = np.minimum(level[:, None] + gap * share_b[:, None], _HIGHEST)
+    b1 = np.maximum(a1 - gap, _LOWEST)
+    return np.minimum(b1 + gap, _HIGHEST), b1
+
+
+def project(
+    a1: npt.ArrayLike,
+    b1: npt.ArrayLike,
+    n_a: npt.ArrayLike,
+    n_b: npt.ArrayLike,
+    limit: npt.ArrayLike,
+) -> tuple[Floats, Floats]:
+    """The rates of the null nearest to an alternative: a0 = b0 + limit, or the alternative itself.
+
+    They minimise n_a KL(a1 || a0) + n_b KL(b1 || b0) over a0 - b0 <= limit. At the minimum the
+    pulls of both arms, n_a (a1 - a0) / (a0 (1 - a0)) and n_b (b0 - b1) / (b0 (1 - b0)), are
+    equal; that makes E[e] <= exp(pull (mean a - mean b - limit)) for any drifting rates.
+
+    Args:
+        a1: alternative rates of arm a, inside (0, 1).
+        b1: alternative rates of arm b, inside (0, 1).
+        n_a: trials of arm a.
+        n_b: trials of arm b.
+        limit: largest gap, inclusive. All are broadcast.
+    """
+    arrays = (np.asarray(x, np.float64) for x in (a1, b1, n_a, n_b, limit))
+    a1, b1, n_a, n_b, delta = np.broadcast_arrays(*arrays)
+    low, high = b1, np.maximum(a1 - delta, b1)
+    for _ in range(_BISECTIONS):
+        b0 = (low + high) / 2
+        a0 = b0 + delta
+        # The two pulls without their denominators: those may be 0 outside the root's interval.
+        upward = n_a * (a1 - a0) * b0 * (1 - b0) > n_b * (b0 - b1) * a0 * (1 - a0)
+        low, high = np.where(upward, b0, low), np.where(upward, high, b0)
+    violates = a1 - b1 > delta
+    b0 = (low + high) / 2
+    return np.where(violates, b0 + delta, a1), np.where(violates, b0, b1)
+
+
+def thin_labels(hour: int, counts: Counts, audit: Floats, least: float) -> Counts:
+    """Keep labels so that every decision has the same probability to have one.
+
+    Labels of a cell that was audited with probability p are kept with probability least / p,
+    ready and not ready ones apart; all else stays. Among kept ready labels P(auto_serve) is the
+    TPR. Thinned before any roll-up, so slices, complements and group-bys agree.
+
+    Args:
+        hour: index of the hour the counts are of.
+        counts: one row for each cell.
+        audit: audit rate of each cell, in (0, 1], shape (len(counts.keys),).
+        least: the smallest audit rate in use; it must not depend on this hour's decisions.
+
+    Raises:
+        ValueError: if a cell with labels was audited less than that.
+    """
+    labelled = np.maximum(counts.values[:, Counter.LABELLED], 0)
+    if np.any(audit[labelled > 0] < least):
+        raise ValueError("a label was audited at less than the least rate")
+    keep = np.minimum(least / audit, 1.0)
+    ready = np.clip(counts.values[:, Counter.READY], 0, labelled)
+    kept_ready = thin(hour, counts.keys, 1, ready, keep)
+    kept = kept_ready + thin(hour, counts.keys, 0, labelled - ready, keep)
+    values = counts.values.copy()
+    values[:, [Counter.LABELLED, Counter.READY]] = np.stack([kept, kept_ready], axis=1)
+    return Counts(counts.keys, values)
+
+
+def thin(hour: int, cells: Int64s, outcome: int, counts: Int64s, keep: Floats) -> Int64s:
+    """How many of each cell's items are kept: a binomial draw that is a pure function.
+
+    The same hour, cell and outcome give the same draw on every machine and in every order, and
+    draws of different ones are independent. With more items, those kept before stay kept.
+
+    Args:
+        hour: index of the hour.
+        cells: distinct content ids.
+        outcome: tells draws of one cell apart.
+        counts: items of each cell, not negative.
+        keep: probability of each cell's items to be kept; all are at 1.
+    """
+    drawn = np.where(keep < 1, counts, 0)
+    ends = np.cumsum(drawn)
+    seeds = _mix(_mix(np.array([hour], np.int64).view(np.uint64)) + cells.view(np.uint64))
+    seeds = _mix(seeds + np.uint64(outcome))
+    kept = np.where(keep < 1, 0, counts)
+    for start in range(0, int(drawn.sum()), _LABELS_AT_ONCE):
+        item = np.arange(start, min(start + _LABELS_AT_ONCE, ends[-1]))
+        cell = np.searchsorted(ends, item, side="right")
+        within = (item - (ends - drawn)[cell]).astype(np.uint64)
+        stays = _uniform(seeds[cell], within) < keep[cell]
+        kept += np.bincount(cell[stays], minlength=len(cells))
+    return kept
+
+
+def _uniform(seeds: _Words, position: _Words) -> Floats:
+    """The numbers at these positions of seeded sequences, in [0, 1), exact multiples of 2^-53."""
+    words = _mix(seeds + position * _GOLDEN)
+    uniform: Floats = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return uniform
+
+
+def _mix(words: _Words) -> _Words:
+    """One step of SplitMix64: a bijection whose output bits depend on all input bits.
+
+    Source: Steele, Lea and Flood (2014), OOPSLA.
+    """
+    mixed: _Words = words + _GOLDEN
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed = mixed ^ (mixed >> np.uint64(31))
+    return mixed

@@ -1,0 +1,148 @@
+"""How often the decisions of a stratum are ready, known before the decisions that are bet on.
+
+The bets of :mod:`~monitor.detection.pages.levels` and :mod:`~monitor.detection.pages.gaps` are
+valid whatever these forecasts say, as long as they were fixed earlier; the better they are, the
+sooner the bets find a breach, and the less do late labels matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import Int64s
+from monitor.core.intervals import Floats, divide
+from monitor.detection.pages.cohort import Layout, SliceCohort
+
+HALF_LIFE_DAYS = 7.0
+"""Long enough to average over a week's pattern, short enough to follow a new version: where both
+arms of a gap move, alternatives from older rates need up to half as long again."""
+
+STRENGTH = 20.0
+"""Labels (or decisions) of its own at which a stratum counts as much as what it is shrunk to."""
+
+ROUTE_STRENGTH = 2.0
+"""The same for a whole route, which is shrunk to 1/2: only the very first labels feel it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the past says of the next decisions; arrays of shape (S, route, rate, band).
+
+    Attributes:
+        layout: the axes.
+        ready: P(ready | stratum), strictly between 0 and 1.
+        decisions: decisions per stratum on the scale of the past: how traffic divides. All
+            zeros if the group-by has no past.
+    """
+
+    layout: Layout
+    ready: Floats
+    decisions: Floats
+
+
+@dataclass(slots=True)
+class ReadyRates:
+    """Decayed counts of one group-by, from which the next forecast is made.
+
+    Attributes:
+        layout: the axes.
+        decisions: N_k, shape (S, route, rate, band).
+        labelled: n_k.
+        ready: m_k.
+        half_life_days: after which a count weighs half.
+    """
+
+    layout: Layout
+    decisions: Floats
+    labelled: Floats
+    ready: Floats
+    half_life_days: float = HALF_LIFE_DAYS
+
+    @classmethod
+    def start(
+        cls, slices: int, layout: Layout, half_life_days: float = HALF_LIFE_DAYS
+    ) -> ReadyRates:
+        """Nothing known yet of this many slices."""
+        counts = np.zeros((3, slices, *layout.shape))
+        return cls(layout, counts[0], counts[1], counts[2], half_life_days)
+
+    def learn(self, cohort: SliceCohort, days: float) -> None:
+        """Let ``days`` of event time pass, then add what they brought.
+
+        Args:
+            cohort: of this layout and these slices.
+            days: since what was learnt last; at least 0.
+        """
+        kept = 0.5 ** (days / self.half_life_days)
+        self.decisions = self.decisions * kept + cohort.decisions
+        self.labelled = self.labelled * kept + cohort.labelled
+        self.ready = self.ready * kept + cohort.ready
+
+    def forecast(self) -> Forecast:
+        """P(ready) shrunk from slice to group-by to route to 1/2, and the traffic per stratum."""
+        labelled, ready = self.labelled.sum(axis=0), self.ready.sum(axis=0)
+        routes = (1, 2)
+        route_rate = _shrunk(ready.sum(axis=routes), labelled.sum(axis=routes), 0.5, ROUTE_STRENGTH)
+        group_rate = _shrunk(ready, labelled, route_rate[:, None, None], STRENGTH)
+        total = self.decisions.sum(axis=0)
+        return Forecast(
+            self.layout,
+            _shrunk(self.ready, self.labelled, group_rate, STRENGTH),
+            self.decisions + STRENGTH * divide(total, total.sum(), empty=0),
+        )
+
+    def moved(self, rows: Int64s, layout: Layout) -> ReadyRates:
+        """The same knowledge for other slices or more audit rates.
+
+        Args:
+            rows: for every slice from now on its row until now, -1 for a new one.
+            layout: with the same bands; rates that it no longer has are forgotten.
+
+        Raises:
+            ValueError: if the number of score bands differs.
+        """
+        if layout.bands != self.layout.bands:
+            raise ValueError("the score bands of a running detector cannot change")
+        moved = ReadyRates.start(len(rows), layout, self.half_life_days)
+        shared = sorted(set(layout.rates) & set(self.layout.rates))
+        known = np.flatnonzero(rows >= 0)
+        for new, old in zip(moved._counts, self._counts, strict=True):
+            for rate in shared:
+                kept = old[rows[known], :, self.layout.rates.index(rate)]
+                new[known, :, layout.rates.index(rate)] = kept
+        return moved
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything, as plain arrays; see :meth:`from_arrays`."""
+        return {
+            "rates": np.array(self.layout.rates, np.int64),
+            "audit": self.layout.audit,
+            "decisions": self.decisions,
+            "labelled": self.labelled,
+            "ready": self.ready,
+            "half_life_days": np.array(self.half_life_days),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> ReadyRates:
+        """Continue from :meth:`to_arrays`, bit by bit."""
+        decisions = arrays["decisions"]
+        rates = tuple(int(rate) for rate in arrays["rates"])
+        layout = Layout(rates, arrays["audit"], decisions.shape[3])
+        labelled, ready = arrays["labelled"], arrays["ready"]
+        return cls(layout, decisions, labelled, ready, float(arrays["half_life_days"]))
+
+    @property
+    def _counts(self) -> tuple[Floats, Floats, Floats]:
+        return self.decisions, self.labelled, self.ready
+
+
+def _shrunk(successes: Floats, trials: Floats, towards: npt.ArrayLike, strength: float) -> Floats:
+    """Rates as if ``strength`` more trials had gone by the rate ``towards``."""
+    shrunk: Floats = (successes + strength * np.asarray(towards)) / (trials + strength)
+    return shrunk

@@ -1,0 +1,55 @@
+"""How soon a breach can be resolved after its cause is repaired, at the present rate of labels.
+
+A breach is resolved when the upper one-sided 95 % bound of the gap, over the cohorts since it last
+crossed, is within the limit and both sides have the contract's minimum support
+(:mod:`monitor.detection.pages.budget`). A repaired slice has its reference's rate, so the bound is
+that of two equal rates; supports grow as their published bands say. Nothing but published numbers
+goes in.
+
+Example:
+    >>> from monitor.core.contract import Metric
+    >>> arms = Arms(Metric.TPR, *(np.array([x]) for x in (0.9, 700.0, 7000.0)))
+    >>> days_to_resolve(arms, Fraction("0.10"), min_support=50)
+    [1]
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from monitor.core.intervals import mover, wilson
+from monitor.core.rates.gaps import HARMED_BY_LESS
+from monitor.detection.label_needs import Arms
+from monitor.detection.pages.budget import Z_ONE_SIDED
+
+LONGEST = 7
+"""Days of cohorts that a breach is resolved by; more are never looked at."""
+
+_WEEK = 7
+_SLACK = 1e-12
+
+
+def days_to_resolve(arms: Arms, limit: Fraction, min_support: int) -> list[int | None]:
+    """Whole days of cohorts after a repair until each slice's breach can be resolved.
+
+    None where something is hidden, or where seven days of labels are not enough: then it can
+    only be resolved by people.
+
+    Args:
+        arms: slices and references as published.
+        limit: of the contract, on the gap.
+        min_support: of the contract, that both sides need.
+    """
+    days = np.arange(1, LONGEST + 1)[:, None] / _WEEK
+    mine, other = days * arms.slice_weekly, days * arms.reference_weekly
+    rate = np.clip(arms.reference_rate, 0, 1) + np.zeros_like(days)
+    sides = [(rate, *wilson(rate, support, Z_ONE_SIDED)) for support in (mine, other)]
+    worse, better = sides if arms.metric not in HARMED_BY_LESS else sides[::-1]
+    _, upper = mover(*worse, *better)
+    over = (np.minimum(mine, other) >= min_support) & (upper <= float(limit) + _SLACK)
+    return [
+        row.index(True) + 1 if any(row) else None  # hidden rates are NaN, and never over
+        for row in over.T.tolist()
+    ]

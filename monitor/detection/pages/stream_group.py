@@ -1,0 +1,105 @@
+"""Streams that bet together: their mixtures for pages and for the weekly list, and their latch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import Int64s
+from monitor.core.intervals import Floats
+from monitor.core.time import DAY, HOUR
+from monitor.detection.arrays import Arrays
+from monitor.detection.pages import budget
+from monitor.detection.pages.mixture import Rows, SrMixture
+from monitor.detection.pages.streams import Stream
+from monitor.detection.pages.weekly_evidence import WeekBets
+
+COHORT_DAYS = HOUR / DAY
+"""What one cohort adds to the clock of pages."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """The evidence of J streams with K alternatives each, all weighted equally.
+
+    Attributes:
+        streams: one a row.
+        weights: the share of the error budget of each, shape (J,).
+        mixture: for pages, its clock in days.
+        week: for the weekly list; None before the first cohort.
+        finished: log e-values of the week that ended with the last cohort, if one did.
+    """
+
+    streams: tuple[Stream, ...]
+    weights: Floats
+    mixture: SrMixture
+    week: WeekBets | None = None
+    finished: Floats | None = None
+
+    @classmethod
+    def start(cls, streams: Sequence[Stream], weights: Floats, alternatives: int) -> Watch:
+        """Without evidence."""
+        return cls(tuple(streams), weights, SrMixture.empty(len(streams), alternatives))
+
+    def enter(self, hour: int) -> None:
+        """Let the cohort of an hour begin."""
+        if self.week is None:
+            rows, alternatives = self.mixture.log_r.shape
+            self.week = WeekBets.begin(hour, rows, alternatives)
+        self.finished = self.week.enter(hour)
+        self.mixture.add_clock(COHORT_DAYS)
+
+    def bet(self, rows: Rows, log_e: Floats, cluster_size: int) -> None:
+        """Multiply the evidence of some streams; see :meth:`SrMixture.bet`."""
+        assert self.week is not None, "a cohort begins before its bets"  # noqa: S101
+        alternatives = self.mixture.log_r.shape[1]
+        weights = np.full(alternatives, 1 / alternatives)
+        self.mixture.bet(rows, log_e, weights, cluster_size)
+        self.week.mixture.bet(rows, log_e, weights, cluster_size)
+
+    def cross(self) -> list[Stream]:
+        """The streams that page now; they begin anew, as the bound on false pages asks for."""
+        rows = budget.crossed(self.mixture.statistic(), self.weights)
+        self.mixture.reset(rows)
+        return [self.streams[row] for row in np.flatnonzero(rows).tolist()]
+
+    def evidence(self) -> Int64s:
+        """How far every stream is on the way to a page, in five steps."""
+        return budget.evidence(self.mixture.statistic(), self.weights)
+
+    def to_arrays(self, prefix: str) -> Arrays:
+        """All that the state consists of but the names of the streams."""
+        arrays = {f"{prefix}.{name}": x for name, x in self.mixture.to_arrays().items()}
+        if self.week is not None:
+            week = self.week.mixture.to_arrays()
+            arrays |= {f"{prefix}.week.{name}": x for name, x in week.items()}
+            arrays[f"{prefix}.week"] = np.array(self.week.week, np.int64)
+        return arrays
+
+    def restore(
+        self, prefix: str, arrays: Mapping[str, npt.NDArray[Any]], keys: Sequence[str]
+    ) -> None:
+        """Take what :meth:`to_arrays` gave; streams that it does not know stay without evidence.
+
+        Args:
+            prefix: as it was given there.
+            arrays: of the whole state.
+            keys: of the streams of that time, in their order.
+        """
+        if f"{prefix}.log_r" not in arrays:
+            return
+        wanted = [stream.key for stream in self.streams]
+        self.mixture = _mixture(prefix, arrays).aligned(keys, wanted)
+        if f"{prefix}.week" in arrays:
+            week = _mixture(f"{prefix}.week", arrays).aligned(keys, wanted)
+            self.week = WeekBets(int(arrays[f"{prefix}.week"]), week)
+
+
+def _mixture(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> SrMixture:
+    return SrMixture.from_arrays(
+        {name: arrays[f"{prefix}.{name}"] for name in ("log_r", "pending")}
+    )

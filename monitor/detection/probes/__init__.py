@@ -1,0 +1,1 @@
+"""The sequential test of flips between the variants of matched pairs."""

@@ -1,0 +1,240 @@
+"""One family as it is released: its merge map, the edges of its blocks, and what is still open."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from monitor.core.counts.cells import Counts, Int64s, parse_atom
+from monitor.core.counts.rollup import CellIndex, slice_text
+from monitor.core.privacy.families import Family
+from monitor.core.privacy.pooling import MergeMap
+from monitor.core.privacy.release_blocks import Condition, Edge, Pane, Span, Tally, advance
+from monitor.evaluate.blocks.units import RowUnits
+from monitor.ports import PaneUnits
+from monitor.store.evaluator.release_blocks import StoredMap
+
+POOLING = 1
+"""Changes when maps are made by another rule: blocks made by the old one are then made anew."""
+
+
+class Rows:
+    """The row of a family that each cell belongs to."""
+
+    def __init__(self, family: Family, pooling: MergeMap) -> None:
+        self.slices = pooling.slices
+        self._family = family
+        self._pooling = pooling
+        self._position = {text: row for row, text in enumerate(self.slices)}
+        self._index: CellIndex | None = None
+        self._rows: Int64s = np.empty(0, np.int64)
+
+    def of(self, index: CellIndex) -> Int64s:
+        """Row of every cell of the index; -1 is outside the use case."""
+        if index is not self._index:
+            self._rows, self._index = self.of_atoms(index.atoms, index), index
+        return self._rows
+
+    def units(self, units: PaneUnits, index: CellIndex) -> RowUnits:
+        """Decisions by unit of these rows."""
+        rows = self.of_atoms(units.atoms, index)
+        return RowUnits(units.grain, units.panes, rows, units.counts, len(self.slices))
+
+    def of_atoms(self, atoms: Int64s, index: CellIndex) -> Int64s:
+        """Row of each atom; -1 is outside the use case."""
+        known, atom_of = np.unique(atoms, return_inverse=True)
+        rows = [self._row(index.atom_texts[atom]) for atom in known.tolist()]
+        return np.array(rows, np.int64)[atom_of]
+
+    def _row(self, atom: str) -> int:
+        if not set(self._family.where) <= parse_atom(atom).items():
+            return -1
+        name = self._pooling.name(slice_text(atom, self._family.attributes))
+        return self._position[name]
+
+
+@dataclass(slots=True)
+class FamilyState:
+    """What is known of one family; equal to what the store holds after every commit.
+
+    Attributes:
+        family: which.
+        pooling: merge map; None before the first one, then nothing is published.
+        unlabelled: rows and routes whose labels are taken as not given.
+        left_out: rows that are in no table of any family.
+        left_out_share: at most this share of the decisions of the last weeks; None without.
+        edges: increasing, in event time; blocks of decisions lie between them, the first edge
+            is where the first block begins. Off the hour only within the last day.
+        label_edges: the same for labels; a subset on the hour.
+        burned: edges whose block is never published, and instants that were such edges: once
+            burned, whatever block holds it.
+        label_burned: the same of labels.
+        tail: what the open block of decisions holds.
+        label_tail: what the open block of labels holds.
+    """
+
+    family: Family
+    pooling: MergeMap | None = None
+    unlabelled: frozenset[tuple[str, int]] = frozenset()
+    left_out: frozenset[str] = frozenset()
+    left_out_share: float | None = None
+    edges: list[int] = field(default_factory=list)
+    label_edges: list[int] = field(default_factory=list)
+    burned: set[int] = field(default_factory=set)
+    label_burned: set[int] = field(default_factory=set)
+    tail: Tally = field(default_factory=lambda: Tally.empty(0))
+    label_tail: Tally = field(default_factory=lambda: Tally.empty(0))
+    rows: Rows | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether blocks can be made at all."""
+        return self.pooling is not None or self.family.k == 1
+
+    def use(self, pooling: MergeMap | None) -> None:
+        """Take a merge map; what the open blocks hold is then to be counted anew."""
+        self.pooling = pooling
+        guarded = pooling is not None and self.family.k > 1
+        self.rows = Rows(self.family, pooling) if pooling is not None and guarded else None
+        size = len(self.rows.slices) if self.rows else 0
+        self.tail, self.label_tail = Tally.empty(size), Tally.empty(size)
+
+    def begin(self, at: int) -> None:
+        """Forget all blocks but which were burned; the first one begins here."""
+        self.edges, self.label_edges = [at], [at]
+        self.use(self.pooling)
+
+    def forget(self, before: int) -> None:
+        """Drop blocks that begin earlier: their counts are deleted."""
+        for edges in (self.edges, self.label_edges):
+            edges[:] = [edge for edge in edges if edge >= before] or edges[-1:]
+        self.burned = {edge for edge in self.burned if edge >= before}
+        self.label_burned = {edge for edge in self.label_burned if edge >= before}
+
+    def take(self, run: Run, allowed: Collection[int], *, labels: bool) -> list[Edge]:
+        """Add successive closed panes; returns the edges that were made."""
+        edges, burned = self.of(labels)
+        if self.rows is None:  # nothing is hidden here
+            made = [Edge(end) for end in run.ends if end in allowed]
+        else:
+            condition = Condition(self.family.k, labels, allowed, frozenset(burned))
+            tail = self.label_tail if labels else self.tail
+            made, tail = advance(edges[-1], tail, run.panes(self.rows), condition)
+            self.leave_open(tail, labels)
+        burned |= {edge.at for edge in made if edge.burned}
+        edges.extend(edge.at for edge in made)
+        return made
+
+    def burn(self, at: int, *, labels: bool) -> None:
+        """End the open block here, never to be published; what comes after is to be counted."""
+        edges, burned = self.of(labels)
+        edges.append(at)
+        burned.add(at)
+
+    def of(self, labels: bool) -> tuple[list[int], set[int]]:
+        """Edges of decisions or of labels, and those of them that are burned."""
+        return (self.label_edges, self.label_burned) if labels else (self.edges, self.burned)
+
+    def leave_open(self, tail: Tally, labels: bool) -> None:
+        """Say what the open block holds."""
+        if labels:
+            self.label_tail = tail
+        else:
+            self.tail = tail
+
+    def tally(self, counts: Counts, units: PaneUnits, index: CellIndex) -> Tally:
+        """Counts by row of this family."""
+        assert self.rows is not None, "only families that hide something count"  # noqa: S101
+        at = np.searchsorted(index.cells, counts.keys)
+        rows = self.rows
+        tally = Tally.of(len(rows.slices), rows.of(index)[at], index.strata[at], counts.values)
+        return replace(tally, units=rows.units(units, index).summed())
+
+    def shown_edges(self, *, labels: bool) -> list[int]:
+        """All edges but those of burned blocks at the end: what came before them stands."""
+        edges, burned = self.of(labels)
+        last = len(edges)
+        while last > 1 and edges[last - 1] in burned:
+            last -= 1
+        return edges[:last]
+
+    def burned_spans(self, *, labels: bool) -> list[Span]:
+        """The blocks that are never published."""
+        edges, burned = self.of(labels)
+        ends = {bisect_left(edges, at) for at in burned}
+        return [Span(edges[i - 1], edges[i]) for i in sorted(ends) if 0 < i < len(edges)]
+
+    @property
+    def condition(self) -> str:
+        """What its blocks were made under: other settings need other blocks."""
+        family = self.family
+        return json.dumps([POOLING, family.k, family.attributes, family.where])
+
+    def stored(self) -> StoredMap | None:
+        """The merge map as it is kept; None before there is one."""
+        if self.pooling is None:
+            return None
+        body = {
+            "kept": self.pooling.kept,
+            "unlabelled": sorted(self.unlabelled),
+            "left_out": sorted(self.left_out),
+            "left_out_share": self.left_out_share,
+            # Those that are no edges any more.
+            "burned": sorted(self.burned.difference(self.edges)),
+            "label_burned": sorted(self.label_burned.difference(self.label_edges)),
+        }
+        return StoredMap(self.condition, json.dumps(body, sort_keys=True))
+
+    def restore(self, stored: StoredMap | None) -> bool:
+        """Take the map that is kept; False where there is none made under these settings."""
+        if stored is None:
+            return False
+        body = json.loads(stored.body)
+        self.burned.update(body["burned"])
+        self.label_burned.update(body["label_burned"])
+        if stored.condition != self.condition:
+            return False
+        self.unlabelled = frozenset((row, route) for row, route in body["unlabelled"])
+        self.left_out = frozenset(body["left_out"])
+        self.left_out_share = body["left_out_share"]
+        self.use(MergeMap({name: tuple(values) for name, values in body["kept"].items()}))
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Successive closed panes: where each ends, and the rows of counts they hold.
+
+    Attributes:
+        ends: increasing, microseconds.
+        pane: for every row the position in ``ends``.
+        cells: cell id of every row.
+        values: its counters.
+        index: what the cells mean.
+        units: whose the decisions are; rows of the same panes.
+        first: number of the first pane.
+    """
+
+    ends: Sequence[int]
+    pane: Int64s
+    cells: Int64s
+    values: Int64s
+    index: CellIndex
+    units: PaneUnits
+    first: int
+
+    def panes(self, rows: Rows) -> Iterable[Pane]:
+        """The panes by row of a family."""
+        at, size = np.searchsorted(self.index.cells, self.cells), len(rows.slices)
+        row = rows.of(self.index)[at]
+        place = np.where(row < 0, -1, self.pane * size + row)
+        whole = Tally.of(len(self.ends) * size, place, self.index.strata[at], self.values)
+        units = rows.units(self.units, self.index)
+        for i, end in enumerate(self.ends):
+            part = slice(i * size, (i + 1) * size)
+            shares = units.of_pane(self.first + i)
+            yield Pane(end, Tally(whole.decisions[part], whole.labels[part], shares))

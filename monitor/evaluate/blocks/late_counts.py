@@ -1,0 +1,143 @@
+"""When late counts join what is published: once enough of them have come for every reader.
+
+A late label or decision changes a published block; whoever kept the old one can subtract. So the
+counts that are held back for a region of event time are let go together, and only if in every
+block of every family each row has none of them, or at least k (labels: in each route). A region
+lies between two instants at which all families have an edge.
+
+Changes are counted by the fewest decisions that can be behind them: within a cell the largest
+change of any counter. What nets to nothing there is not seen by any reader either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import COUNTERS, Counter, Int64s
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.privacy.release_blocks import Tally, on_the_hour
+from monitor.core.time import HOUR, Grain
+from monitor.evaluate.blocks.family_state import FamilyState
+from monitor.evaluate.blocks.release_blocks import Release
+from monitor.evaluate.blocks.windows import split_panes
+from monitor.ports import PaneCounts, PaneUnits
+
+_LABELS = ~np.isin(np.arange(COUNTERS), (Counter.N, Counter.Q))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is held back: hour, cell and counters of every row."""
+
+    hours: Int64s
+    cells: Int64s
+    values: Int64s
+
+    def take(self, rows: npt.NDArray[np.bool_]) -> Held:
+        """The chosen rows."""
+        return Held(self.hours[rows], self.cells[rows], self.values[rows])
+
+
+def let_go(
+    release: Release, index: CellIndex, held: Held, units: PaneUnits
+) -> tuple[list[PaneCounts], PaneUnits]:
+    """What may join what is published now, by hour; often nothing.
+
+    Args:
+        release: what is published.
+        index: what all cells mean.
+        held: what is held back.
+        units: whose the decisions of it are.
+
+    Returns:
+        Counts, and whose their decisions are.
+    """
+    freed = np.zeros(len(units.panes), bool)
+    if not len(held.hours):
+        return [], units.take(freed)
+    left_out, unlabelled = (
+        mask[np.searchsorted(index.cells, held.cells)] for mask in release.kept_out(index)
+    )
+    found: list[Held] = []
+    for labels in (False, True):
+        values = np.where(labels == _LABELS, held.values, 0)
+        values[unlabelled | left_out if labels else left_out] = 0
+        late = Held(held.hours, held.cells, values).take(np.asarray(values.any(axis=1)))
+        guarded = [s for s in release.families.values() if s.rows and len(s.of(labels)[0]) > 1]
+        whose = None if labels else units
+        for part in _regions(guarded, index, late, whose):
+            found.append(part)
+            if whose is not None:
+                freed |= _of(part, index, whose)
+    counts = [
+        pane
+        for part in found
+        for pane in split_panes(Grain.HOUR, part.hours, part.cells, part.values)
+    ]
+    return counts, units.take(freed)
+
+
+def _of(part: Held, index: CellIndex, units: PaneUnits) -> npt.NDArray[np.bool_]:
+    """Which units are of decisions of a part."""
+    atoms = index.atoms[np.searchsorted(index.cells, part.cells)]
+    places = set(zip(part.hours.tolist(), atoms.tolist(), strict=True))
+    pairs = zip(units.panes.tolist(), units.atoms.tolist(), strict=True)
+    return np.fromiter((pair in places for pair in pairs), bool, len(units.panes))
+
+
+def _regions(
+    families: Sequence[FamilyState], index: CellIndex, late: Held, units: PaneUnits | None
+) -> Iterator[Held]:
+    """The late counts of every region in which no family shows a small change.
+
+    They are decisions where ``units`` says whose, else labels.
+    """
+    if not families or not len(late.hours):
+        return
+    labels = units is None
+    hours = {state.family.name: on_the_hour(state.of(labels)[0]) for state in families}
+    common = sorted(set.intersection(*map(set, hours.values())))
+    starts = late.hours * HOUR
+    for start, end in pairwise(common):
+        inside = (starts >= start) & (starts < end)
+        if inside.any():
+            part = late.take(inside)
+            whose = None if units is None else units.take(_of(part, index, units))
+            # Late decisions change the blocks of labelled rates too, and those end elsewhere.
+            if all(
+                _all_enough(state, edges, index, part, whose)
+                for state in families
+                for edges in (hours[state.family.name], state.label_edges)
+            ):
+                yield part
+
+
+def _all_enough(
+    state: FamilyState,
+    edges: Sequence[int],
+    index: CellIndex,
+    part: Held,
+    units: PaneUnits | None,
+) -> bool:
+    """Whether no block of a family has a row with 1 to k - 1 changes, or mostly of one unit."""
+    assert state.rows is not None, "only families that hide something"  # noqa: S101
+    at = np.searchsorted(index.cells, part.cells)
+    size = len(state.rows.slices)
+    rows = state.rows.of(index)[at]
+    block = np.searchsorted(edges, part.hours * HOUR, side="right")
+    first, blocks = block.min(), int(np.ptp(block)) + 1
+    changes = np.abs(part.values).max(axis=1)
+    counted = np.zeros_like(part.values)
+    counted[:, Counter.LABELLED if units is None else Counter.N] = changes
+    place = np.where(rows < 0, -1, (block - first) * size + rows)
+    tally = Tally.of(size * blocks, place, index.strata[at], counted)
+    if units is None:
+        return tally.labelled(state.family.k)
+    block = np.searchsorted(edges, units.panes * HOUR, side="right") - first
+    shares = state.rows.units(units, index).in_blocks(block, blocks).summed()
+    return replace(tally, units=shares).decided(state.family.k)

@@ -1,0 +1,1 @@
+"""Cohorts of labelled decisions go through detection, in order and once."""

@@ -1,0 +1,31 @@
+"""What the detectors are fed from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.privacy.release_blocks import Span
+from monitor.core.time import HOUR, Grain, pane_start
+from monitor.store.evaluator.store import EvaluatorStore
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What cohorts are made of.
+
+    Attributes:
+        store: holds the counts.
+        index: what all cells mean.
+        excluded: event time whose data are known to be bad: it moves no detector.
+    """
+
+    store: EvaluatorStore
+    index: CellIndex
+    excluded: Sequence[Span] = ()
+
+    def excludes(self, hour: int) -> bool:
+        """Whether any of an hour is known to be bad."""
+        start = pane_start(hour, Grain.HOUR)
+        return any(span.start < start + HOUR and start < span.end for span in self.excluded)

@@ -1,0 +1,1 @@
+"""Incidents: how they begin, are acknowledged and end."""

@@ -1,0 +1,200 @@
+"""Incidents beside the detectors: what they are opened from, and what pages show of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Self
+
+from monitor.core.contract import Contract
+from monitor.core.counts.cells import Counts, merge
+from monitor.core.counts.coding import Eras
+from monitor.core.publish.incidents import Incident
+from monitor.core.publish.snapshot import ContractTable, ShownIncident
+from monitor.core.time import DAY, Grain, pane_of, pane_start
+from monitor.detection.diagnosis.explain import Cause, explain
+from monitor.detection.pages.fleet import scoped
+from monitor.detection.pages.streams import Stream
+from monitor.evaluate.detect.cohorts_in_order import Detection
+from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.incidents.book import Around, IncidentBook, Step
+from monitor.evaluate.incidents.shown import Beside, IncidentPages, Known
+from monitor.store.evaluator.detection import DetectionChange, FrozenCohort
+from monitor.store.evaluator.incidents import IncidentChange
+from monitor.store.evaluator.store import EvaluatorStore
+
+BEFORE = 7 * DAY
+"""How long before a crossing its causes are looked for: a gap that takes longer to be found is so
+small that its onset tells little."""
+
+WEEK = 7 * DAY
+
+_DAY, _QUARTER = 24, 6  # hours
+
+LONGEST = 28 * DAY
+"""What is older than this says nothing of an incident that still stands."""
+
+
+@dataclass(slots=True)
+class Incidents:
+    """The incidents of all contracts, for the evaluator and for whoever makes tables.
+
+    Attributes:
+        detection: the detectors.
+        eras: how decisions were coded, by event time.
+        book: the incidents.
+        now: wall clock of this cycle.
+    """
+
+    detection: Detection
+    eras: Eras
+    book: IncidentBook
+    now: int = 0
+    _first_shown: dict[int, Incident] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, store: EvaluatorStore, detection: Detection, eras: Eras) -> Self:
+        """As it was committed last."""
+        return cls(detection, eras, IncidentBook.load(store, detection.standing.values()))
+
+    def heed(self) -> tuple[IncidentChange, DetectionChange] | None:
+        """Do what people say; None where nothing ends by it."""
+        until = self.detection.until or 0
+        change, gone = self.book.close(until, self.now)
+        return (change, self.detection.close(gone, until)) if change.changed else None
+
+    def follow(self, change: DetectionChange, inputs: Inputs, before: int | None) -> IncidentChange:
+        """Let them open, grow and end after the detectors.
+
+        Args:
+            change: what the detectors have come to, before it is committed.
+            inputs: what cohorts are made of.
+            before: the newest hour that had had its turn before; None at first.
+        """
+        if not change.cohorts:
+            return IncidentChange()
+        first = change.cohorts[0].hour
+        begin = pane_start(first, Grain.HOUR)
+        step = Step(
+            opened=[one for one in change.opened if one.resolved_at is None],
+            resolved=change.resolved,
+            listed=change.listed,
+            repaired=self._repaired(begin - WEEK, begin),
+            begin=begin,
+            new_day=before is not None and _day(first) != _day(before),
+        )
+        return self.book.follow(step, self._around(inputs, change.cohorts))
+
+    def shown(self, table: ContractTable, contract: Contract) -> tuple[ShownIncident, ...]:
+        """Those of one contract, as they may be shown with its table."""
+        standing = [one for one in self.book.standing.values() if one.contract == contract.name]
+        if not standing:
+            return ()
+        frontier, now = (_end(table, labels=labels) for labels in (True, False))
+        beside = Beside(contract, self._sampling(contract), now or 0, frontier)
+        pages = IncidentPages(table, beside)
+        known = [
+            Known(one, self.book.how(one, self.now), self.book.streams(one)) for one in standing
+        ]
+        return pages.shown(self._seen(one, pages) for one in known)
+
+    def taken(self) -> IncidentChange:
+        """What has been shown of incidents for the first time since it was asked last."""
+        changed, self._first_shown = self._first_shown, {}
+        return IncidentChange(changed=[changed[number] for number in sorted(changed)])
+
+    def stored(self, number: int) -> None:
+        """A Snapshot with all that stand was stored under a number."""
+        for one in list(self.book.standing.values()):
+            if one.snapshot is None:
+                self.book.put(replace(one, snapshot=number))
+
+    @property
+    def stands(self) -> tuple[tuple[int, str], ...]:
+        """How each of them stands: what pages change with when nobody counts anything."""
+        standing = self.book.standing.values()
+        return tuple((one.id, self.book.how(one, self.now).state.value) for one in standing)
+
+    def _repaired(self, since: int, until: int) -> set[str]:
+        """Keys of the streams whose breach was resolved in a span of time."""
+        ended = self.detection.ended
+        return {x.stream for x in ended if x.resolved_at and since < x.resolved_at <= until}
+
+    def _seen(self, known: Known, pages: IncidentPages) -> Known:
+        """Keep what is shown of a slice for the first time."""
+        if known.incident.first is not None or (value := pages.value(known)) is None:
+            return known
+        seen = replace(known.incident, first=value)
+        self.book.put(seen)
+        self._first_shown[seen.id] = seen
+        return replace(known, incident=seen)
+
+    def _around(self, inputs: Inputs, fresh: Sequence[FrozenCohort]) -> Around:
+        changes = [era.start for era in self.eras.eras[1:]]
+        changes += [c.effective for c in self.detection.policy.contracts if c.effective is not None]
+        return Around(
+            explain=_Recent(self.detection, inputs, fresh).explain,
+            versions_changed_at=self._versions_changed_at,
+            settings_changed_at=changes,
+            now=self.now,
+        )
+
+    def _versions_changed_at(self, cause: Cause) -> int | None:
+        contract = cause.streams[0].contract
+        return self.detection.advice.changed_at(contract, cause.group_by, cause.slice)
+
+    def _sampling(self, contract: Contract) -> str:
+        """How labels were sampled, in words."""
+        rates = self.detection.policy.coding.audit_rates
+        seen = sorted({rates[row] for row in self.detection.fleet.rates.get(contract.name, ())})
+        return "labels asked for with probability " + ", ".join(f"{x:.3g}" for x in seen)
+
+
+@dataclass(slots=True)
+class _Recent:
+    """Finds the causes of crossings in the cohorts of the last days."""
+
+    detection: Detection
+    inputs: Inputs
+    fresh: Sequence[FrozenCohort]
+    _cohorts: list[FrozenCohort] = field(default_factory=list)
+
+    def explain(self, crossed: Collection[Stream], first: int, until: int) -> tuple[Cause, ...]:
+        policy = self.detection.policy
+        (name,) = {stream.contract for stream in crossed}
+        contract = next(one for one in policy.contracts if one.name == name)
+        index, since = self.inputs.index, max(first - BEFORE, until - LONGEST)
+        hours = range(pane_of(since, Grain.HOUR), pane_of(until, Grain.HOUR))
+        recent = [one for one in self._read(hours.start) if one.hour in hours]
+        panes = [scoped(contract, pane, index) for pane in _panes(recent, hours.stop)]
+        return explain(crossed, contract, policy.coding, panes, index).causes
+
+    def _read(self, first: int) -> list[FrozenCohort]:
+        """Cohorts from an hour on, those of this step too; what was read once is kept."""
+        if not self._cohorts or self._cohorts[0].hour > first:
+            stored = self.inputs.store.frozen_cohorts(first, self.fresh[0].hour)
+            good = [x for x in (*stored, *self.fresh) if not self.inputs.excludes(x.hour)]
+            self._cohorts = good
+        return self._cohorts
+
+
+def _panes(cohorts: Sequence[FrozenCohort], end: int) -> Iterator[Counts]:
+    """Days back from an hour, the last of them in quarters: a large gap is found within hours."""
+    newest = end - _DAY
+
+    def pane(one: FrozenCohort) -> int:
+        return (one.hour - newest) // (_DAY if one.hour < newest else _QUARTER)
+
+    for _, cohort in groupby(cohorts, key=pane):
+        yield merge(one.counts for one in cohort)
+
+
+def _day(hour: int) -> int:
+    return pane_of(pane_start(hour, Grain.HOUR), Grain.DAY)
+
+
+def _end(table: ContractTable, *, labels: bool) -> int | None:
+    """Where the periods of the total end."""
+    periods = [one.labelled if labels else one.decisions for one in table.windows]
+    return max((one.end for one in periods if one is not None), default=None)

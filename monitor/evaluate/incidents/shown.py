@@ -1,0 +1,213 @@
+"""What may be shown of incidents: everything of a slice that is shown, and nothing of another.
+
+An incident itself waits for no release block: it is told with the cohort that crosses. Its slice
+and its numbers are those of the page of that moment, or withheld.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from monitor.core.contract import Contract, Metric, State
+from monitor.core.counts.cells import OTHER, parse_atom
+from monitor.core.publish.annotations import Annotation
+from monitor.core.publish.incidents import Incident, Stand, Standing
+from monitor.core.publish.snapshot import (
+    WITHHELD,
+    ContractTable,
+    GroupTable,
+    PublishedValue,
+    ShownGap,
+    ShownIncident,
+    ShownRate,
+    ShownStage,
+    SliceRow,
+    WindowTable,
+)
+from monitor.core.time import DAY
+from monitor.detection.pages.recovery import days_to_resolve
+from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.evaluate.label_needs import arms_of
+
+_STAGE_OF = {Metric.TPR: Metric.TPR, Metric.FPR: Metric.SELECTION, Metric.BLOCKED: Metric.SELECTION}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An incident, and what is known of it beside the pages.
+
+    Attributes:
+        incident: as it is kept.
+        how: it stands.
+        streams: that crossed, or are on the weekly list.
+    """
+
+    incident: Incident
+    how: Standing
+    streams: Sequence[Stream]
+
+    @property
+    def kind(self) -> Kind:
+        """A gap, unless nothing but a level is broken."""
+        return Kind.GAP if any(one.kind is Kind.GAP for one in self.streams) else Kind.LEVEL
+
+    @property
+    def slices(self) -> Collection[tuple[str, str]]:
+        """Group-by and slice of all streams whose slice is worse off."""
+        worse = [one for one in self.streams if one.direction is Direction.SLICE_WORSE]
+        return {(one.group_by, one.slice) for one in worse}
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What pages of a contract say beside its numbers.
+
+    Attributes:
+        contract: limits.
+        sampling: how labels were sampled, in words.
+        now: event time that decisions are complete to (microseconds).
+        frontier: event time that labels are mature to; None before the first.
+    """
+
+    contract: Contract
+    sampling: str
+    now: int
+    frontier: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A row of the pages: of a group-by, or the total."""
+
+    table: GroupTable | WindowTable
+    group_by: str
+    row: SliceRow
+    at: int
+
+    @classmethod
+    def all_of(cls, window: WindowTable) -> Iterator[Self]:
+        """Every row of a window."""
+        yield cls(window, "", window.total, 0)
+        for group in window.groups:
+            for at, row in enumerate(group.rows):
+                yield cls(group, group.group_by, row, at)
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentPages:
+    """Shows the incidents of one contract.
+
+    Attributes:
+        table: of the contract, as published.
+        beside: what is told beside it.
+    """
+
+    table: ContractTable
+    beside: Beside
+    _places: dict[tuple[str, str], _Place] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for window in self.table.windows:
+            if window.window == self.table.window:
+                for place in _Place.all_of(window):
+                    self._places[place.group_by, place.row.slice] = place
+
+    def shown(self, known: Iterable[Known]) -> tuple[ShownIncident, ...]:
+        """Those that stand, by id."""
+        ordered = sorted(known, key=lambda one: one.incident.id)
+        return tuple(self._shown(one) for one in ordered)
+
+    def value(self, known: Known) -> PublishedValue | None:
+        """What the pages show of an incident's slice now; None where that is withheld."""
+        place = self._place(known.incident)
+        if place is None:
+            return None
+        row, metric = place.row, known.incident.metric
+        shown: ShownGap | ShownRate | None
+        shown = row.gaps.get(metric) if known.kind is Kind.GAP else row.rates.get(metric)
+        period = place.table.labelled if metric.labelled else place.table.decisions
+        if shown is None or period is None:
+            return None
+        return PublishedValue(shown.value, shown.lower, shown.upper, period.end)
+
+    def _shown(self, known: Known) -> ShownIncident:
+        incident, how = known.incident, known.how
+        told = ShownIncident(
+            incident.id,
+            incident.kind,
+            incident.metric,
+            incident.opened_at,
+            group_by="",
+            slice=WITHHELD,
+            acknowledged=how.state is Stand.ACKNOWLEDGED,
+            accepted_until=how.until if how.state is Stand.ACCEPTED else None,
+            settings_changed_at=incident.settings_changed_at,
+            sampling=self.beside.sampling,
+            snapshot=incident.snapshot or 0,
+        )
+        place = self._place(incident)
+        if place is None:
+            return told
+        return replace(
+            told,
+            group_by=place.group_by,
+            slice=place.row.slice,
+            share=incident.share,
+            inherited=self._inherited(known),
+            first=incident.first,
+            latest=self.value(known),
+            stage=_stage(place.row, incident.metric),
+            versions_changed_at=_version_change(place.row, incident),
+            resolvable_at=self._resolvable_at(known, place),
+        )
+
+    def _place(self, incident: Incident) -> _Place | None:
+        """The row of the incident's slice, where that is shown."""
+        if incident.group_by is None or incident.slice is None:
+            return None
+        return self._shown_place((incident.group_by, incident.slice), incident.metric)
+
+    def _shown_place(self, where: tuple[str, str], metric: Metric) -> _Place | None:
+        place = self._places.get(where)
+        if place is None or OTHER in parse_atom(where[1]).values():
+            return None  # a row in which others are pooled is another set than the stream's
+        hidden = place.row.states.get(metric, State.SUPPRESSED) is State.SUPPRESSED
+        return None if hidden else place
+
+    def _inherited(self, known: Known) -> tuple[str, ...]:
+        cause = (known.incident.group_by, known.incident.slice)
+        others = (where for where in known.slices if where != cause)
+        metric = known.incident.metric
+        return tuple(sorted(text for g, text in others if self._shown_place((g, text), metric)))
+
+    def _resolvable_at(self, known: Known, place: _Place) -> int | None:
+        """In whole days: the repair, as many days of labels as are needed, and their delay."""
+        group = place.table
+        metric, contract = known.incident.metric, self.beside.contract
+        frontier = self.beside.frontier
+        limit = contract.limits.max_gap(metric)
+        if known.kind is not Kind.GAP or not metric.labelled or limit is None or frontier is None:
+            return None
+        if not isinstance(group, GroupTable):
+            return None
+        reference = next(g.reference for g in contract.group_bys if g.name == group.group_by)
+        arms = arms_of(metric, group, reference)
+        days = days_to_resolve(arms, limit, contract.limits.min_support(metric))[place.at]
+        if days is None:
+            return None
+        done = self.beside.now + days * DAY + max(self.beside.now - frontier, 0)
+        return -(-done // DAY) * DAY
+
+
+def _stage(row: SliceRow, metric: Metric) -> ShownStage | None:
+    """Of the metric itself, or of selection, which every decision goes through."""
+    return row.stages.get(_STAGE_OF[metric])
+
+
+def _version_change(row: SliceRow, incident: Incident) -> int | None:
+    """As the pages tell it: the end of a release block."""
+    if incident.versions_changed_at is None:
+        return None
+    return next((x.latest for x in row.noted if x.annotation is Annotation.VERSION_CHANGE), None)

@@ -1,0 +1,1 @@
+"""The Snapshot is put together from rates, findings, diagnosis and incidents."""

@@ -1,0 +1,102 @@
+"""At which stage slices part from their reference, and whether other versions answer them.
+
+All of it is of the very rows and blocks that the table shows, and only of what it shows: it moves
+when the table does, and a hidden slice says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.counts.cells import Int64s
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import SliceCounts
+from monitor.core.publish.snapshot import GroupTable, ShownStage, SliceRow
+from monitor.core.publish.tables import Pooled
+from monitor.core.rates.gaps import references
+from monitor.detection.advisory.versions import versions_differ
+from monitor.detection.diagnosis.stages import Passage, diverging_stages, ready_counts, stage_counts
+
+STAGED = (Metric.SELECTION, Metric.TPR)
+"""The rates that are the product of the stages: shares of served ones, in all and in the ready."""
+
+_Stages = Mapping[str, Mapping[Metric, ShownStage]]
+
+
+def with_diagnosis(pooled: Pooled, table: GroupTable, coding: Coding) -> GroupTable:
+    """The table with the stages of its rows, and whether their versions differ.
+
+    A stage is told where the gap of its metric is a number. Where a rate is hidden there is no
+    gap; where it is coded, its bound stands for 0 to k - 1 decisions alike, and a stage, which is
+    made of just those, could tell some of them apart.
+
+    The versions are told where both slices are shown, coded or not: they do not know the routes.
+    Never of a group-by by a version, whose slices are versions.
+
+    Args:
+        pooled: what the table was made of.
+        table: one group-by in the contract's window.
+        coding: of its counts.
+    """
+    stages = _stages(pooled, table, coding.bands)
+    differ = _versions(pooled, table, coding)
+    rows = (
+        replace(row, stages=stages[row.slice], versions_differ=differ.get(row.slice))
+        for row in table.rows
+    )
+    return replace(table, rows=tuple(rows))
+
+
+def _stages(pooled: Pooled, table: GroupTable, bands: int) -> _Stages:
+    """Of every row, by metric."""
+    found: dict[str, dict[Metric, ShownStage]] = {row.slice: {} for row in table.rows}
+    for metric in STAGED:
+        told = [row.slice for row in table.rows if _is_number(row, metric)]
+        if told:
+            known = _stages_of(pooled, metric, bands)
+            for text in told:
+                found[text][metric] = known[text]
+    return found
+
+
+def _is_number(row: SliceRow, metric: Metric) -> bool:
+    gap = row.gaps.get(metric)
+    return gap is not None and gap.value is not None
+
+
+def _stages_of(pooled: Pooled, metric: Metric, bands: int) -> dict[str, ShownStage]:
+    counts = pooled.rolled.counts(metric)
+    sides = (counts, references(counts, pooled.group.reference))
+    found = diverging_stages(*(_passage(side, metric, bands) for side in sides))
+    shown = (ShownStage(one.stage, one.share) for one in found)
+    return dict(zip(counts.slices, shown, strict=True))
+
+
+def _passage(counts: SliceCounts, metric: Metric, bands: int) -> Passage:
+    if metric is Metric.TPR:
+        return Passage.of_ready(*ready_counts(counts))
+    return Passage.of_decisions(*stage_counts(counts, bands))
+
+
+def _versions(pooled: Pooled, table: GroupTable, coding: Coding) -> dict[str, bool]:
+    """Of the rows that are shown beside their reference."""
+    by_version = {attribute.name for attribute in coding.attributes if attribute.version_of}
+    told = [row.slice for row in table.rows if Metric.SELECTION in row.gaps]
+    if not told or by_version & {*pooled.group.attributes}:
+        return {}
+    slices, decided = pooled.rolled.decisions.slices, pooled.by_version()
+    others = _others(decided, slices, pooled.group.reference)
+    known = dict(zip(slices, versions_differ(decided, others).tolist(), strict=True))
+    return {text: known[text] for text in told}
+
+
+def _others(decided: Int64s, slices: tuple[str, ...], reference: str) -> Int64s:
+    """What each row is compared with."""
+    if reference == COMPLEMENT:
+        rest: Int64s = decided.sum(axis=0) - decided
+        return rest
+    return np.broadcast_to(decided[slices.index(reference)], decided.shape)

@@ -1,0 +1,208 @@
+"""What detection knows, as of the ends of release blocks: what may be published of it.
+
+A finding is that of the newest published block whose cohorts have all been consumed: of labels, for
+metrics that rest on labels, else of decisions. So it moves from the end of one block to the end of
+another and never between them, and is the same after a restart and however often one looks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.counts.cells import Int64s
+from monitor.core.publish.annotations import Annotation
+from monitor.core.publish.findings import CROSSED, Finding, Findings
+from monitor.core.publish.snapshot import GroupTable, Noted, Snapshot
+from monitor.core.time import Grain, pane_of
+from monitor.detection.advisory.findings import (
+    AnySubject,
+    Drift,
+    LabelDelay,
+    ListedGap,
+    MixShift,
+    RateChange,
+    Timeline,
+    VersionChange,
+)
+from monitor.detection.advisory.label_delays import Timing
+from monitor.detection.advisory.river_advisory import Tally
+from monitor.detection.advisory.river_detectors import Detector
+from monitor.detection.pages.streams import Stream
+from monitor.evaluate.blocks.family_state import FamilyState
+from monitor.evaluate.blocks.published_blocks import Blocks
+from monitor.evaluate.detect.cohorts_in_order import Detection
+
+Mark = tuple[str, Annotation, Metric | None]
+"""A slice, what is noted in it, and of which rate."""
+
+_WEEKLY: Mapping[type[AnySubject], Annotation] = {
+    ListedGap: Annotation.GAP,
+    Drift: Annotation.DRIFT,
+    MixShift: Annotation.MIX_SHIFT,
+}
+_DETECTORS = {
+    Detector.ADWIN: Annotation.ADWIN,
+    Detector.PAGE_HINKLEY: Annotation.PAGE_HINKLEY,
+}
+_TIMINGS = {
+    Timing.LATER: Annotation.LABELS_LATER,
+    Timing.EARLIER: Annotation.LABELS_EARLIER,
+}
+
+
+def noted(
+    timelines: Mapping[AnySubject, Timeline],
+    blocks: Mapping[bool, Blocks],
+    told: Mapping[Mark, int],
+) -> dict[str, tuple[Noted, ...]]:
+    """What is noted in every slice of a group-by, sorted by annotation and metric.
+
+    Args:
+        timelines: when each subject was found.
+        blocks: of decisions and of labels, those that there are.
+        told: since which block the last Snapshot said it.
+    """
+    found: defaultdict[str, list[Noted]] = defaultdict(list)
+    for mark, tally in _tallies(timelines, blocks).items():
+        latest = blocks[_on_labels(mark)].latest(tally.last, told.get(mark))
+        if latest is not None:
+            text, annotation, metric = mark
+            found[text].append(Noted(annotation, metric, tally.count, latest))
+    return {text: tuple(sorted(many, key=_order)) for text, many in found.items()}
+
+
+def marks(table: GroupTable) -> dict[Mark, int]:
+    """Since which block a table says what is noted in it."""
+    return {
+        (row.slice, one.annotation, one.metric): one.latest
+        for row in table.rows
+        for one in row.noted
+    }
+
+
+def _tallies(
+    timelines: Mapping[AnySubject, Timeline], blocks: Mapping[bool, Blocks]
+) -> dict[Mark, Tally]:
+    """How often everything was found before the end of its newest block, and when last."""
+    tallies: dict[Mark, Tally] = {}
+    for subject, timeline in timelines.items():
+        mark = _mark(subject)
+        known = blocks.get(_on_labels(mark))
+        tally = timeline.before(pane_of(known.end, Grain.HOUR)) if known else None
+        if tally is not None:
+            other = tallies.get(mark, Tally(0, tally.last))
+            tallies[mark] = Tally(tally.count + other.count, max(tally.last, other.last))
+    return tallies
+
+
+def _mark(subject: AnySubject) -> Mark:
+    match subject:
+        case ListedGap(metric=metric) | Drift(metric=metric) | MixShift(metric=metric):
+            return subject.slice, _WEEKLY[type(subject)], metric
+        case RateChange(metric=metric, detector=detector):
+            return subject.slice, _DETECTORS[detector], metric
+        case LabelDelay(timing=timing):
+            return subject.slice, _TIMINGS[timing], None
+        case VersionChange():
+            return subject.slice, Annotation.VERSION_CHANGE, None
+
+
+def _on_labels(mark: Mark) -> bool:
+    """Whether it goes by blocks of labels; so does what is of no rate: label cohorts show it."""
+    metric = mark[2]
+    return metric is None or metric.labelled
+
+
+def _order(one: Noted) -> tuple[str, str]:
+    return one.annotation.value, one.metric.value if one.metric else ""
+
+
+_Where = tuple[str, str]  # contract and group-by
+_Since = Mapping[tuple[str, Metric], int]
+
+
+@dataclass(slots=True)
+class Found:
+    """Reads the detectors for whoever makes tables.
+
+    Attributes:
+        detection: the detectors.
+    """
+
+    detection: Detection
+    _since: dict[_Where, _Since] = field(default_factory=dict)
+    _marks: dict[_Where, Mapping[Mark, int]] = field(default_factory=dict)
+    _watched: dict[_Where, list[tuple[int, Stream]]] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, detection: Detection, before: Snapshot | None) -> Found:
+        """After the last Snapshot: since when it has shown what it shows stays as it was said."""
+        made = cls(detection)
+        for row, stream in enumerate(detection.fleet.streams):
+            made._watched.setdefault((stream.contract, stream.group_by), []).append((row, stream))
+        for contract, table in _deciding(before):
+            made.told(contract, table)
+        return made
+
+    def told(self, contract: str, table: GroupTable) -> None:
+        """Take note of what is published."""
+        self._since[contract, table.group_by] = {
+            (row.slice, metric): at for row in table.rows for metric, at in row.breach_since.items()
+        }
+        self._marks[contract, table.group_by] = marks(table)
+
+    def of(self, contract: Contract, group: GroupBy, state: FamilyState) -> Findings:
+        """The findings of a group-by, where a block has ended for them."""
+        where = contract.name, group.name
+        until = self.detection.until
+        known = {labels: Blocks.of(state, until, labels=labels) for labels in (False, True)}
+        blocks = {labels: one for labels, one in known.items() if one is not None}
+        timelines = self.detection.advice.ledger.of(*where)
+        return Findings(
+            self._tests(where, blocks), noted(timelines, blocks, self._marks.get(where, {}))
+        )
+
+    def _tests(
+        self, where: _Where, blocks: Mapping[bool, Blocks]
+    ) -> dict[tuple[str, Metric], Finding]:
+        """What the sequential tests found, by slice and metric."""
+        steps = {labels: self._steps(one.end) for labels, one in blocks.items()}
+        evidence: dict[tuple[str, Metric], int] = {}
+        for row, stream in self._watched.get(where, ()):
+            if (found := steps.get(stream.metric.labelled)) is not None:
+                key = stream.slice, stream.metric
+                evidence[key] = max(evidence.get(key, 0), int(found[row]))
+        since = self._crossed(where, blocks)
+        return {
+            key: Finding(CROSSED, since[key]) if key in since else Finding(step)
+            for key, step in evidence.items()
+        }
+
+    def _steps(self, end: int) -> Int64s:
+        return self.detection.fleet.history.before(pane_of(end, Grain.HOUR))
+
+    def _crossed(self, where: _Where, blocks: Mapping[bool, Blocks]) -> _Since:
+        """Since when crossings are shown, of those that stood at the end of the newest block."""
+        declared = {stream.key for _, stream in self._watched.get(where, ())}
+        told, since = self._since.get(where, {}), dict[tuple[str, Metric], int]()
+        for labels, known in blocks.items():
+            for one in self.detection.stood(known.end):
+                if one.stream not in declared:
+                    continue
+                stream = Stream.parse(one.stream)
+                if stream.metric.labelled is labels:
+                    key = stream.slice, stream.metric
+                    first = told.get(key, known.first_with(one.crossed_at))
+                    since[key] = min(since.get(key, first), first)
+        return since
+
+
+def _deciding(snapshot: Snapshot | None) -> Iterator[tuple[str, GroupTable]]:
+    """The group-bys of the windows that decide, each with its contract's name."""
+    for table in snapshot.contracts if snapshot else ():
+        for window in table.windows:
+            if window.window == table.window:
+                yield from ((table.contract, group) for group in window.groups)

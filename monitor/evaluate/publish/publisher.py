@@ -1,0 +1,233 @@
+"""From released blocks to a Snapshot: only what has changed is computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
+
+from monitor.core.contract import Contract, GroupBy
+from monitor.core.counts.cells import Counts
+from monitor.core.counts.coding import Eras
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.privacy.families import Family
+from monitor.core.privacy.release_blocks import Span, newest_span, on_the_hour, without
+from monitor.core.publish.findings import Findings
+from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
+from monitor.core.publish.tables import BlockCounts, Builder
+from monitor.core.time import DAY, HOUR, Grain, WindowKind
+from monitor.evaluate.blocks.family_state import FamilyState
+from monitor.evaluate.blocks.losses import LostSpans
+from monitor.evaluate.blocks.release_blocks import Release
+from monitor.evaluate.blocks.windows import Sums
+from monitor.evaluate.incidents.incidents import Incidents
+from monitor.evaluate.label_needs import with_label_needs
+from monitor.evaluate.publish.annotate import with_diagnosis
+from monitor.evaluate.publish.label_requests import RequestFaults
+from monitor.evaluate.publish.published_findings import Found
+from monitor.store.evaluator.store import EvaluatorStore
+
+_Table = TypeVar("_Table", GroupTable, WindowTable)
+Contracts = Sequence[tuple[Contract, Sequence[WindowKind]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Which blocks one table is made of, and what the tests found; equal ones give equal tables."""
+
+    decided: Period | None
+    decided_in: tuple[Span, ...]
+    labelled: Period | None
+    labelled_in: tuple[Span, ...]
+    pooling: str | None
+    revision: int
+    findings: Findings | None = None
+
+
+@dataclass(slots=True)
+class Publisher:
+    """Makes the Snapshot, and keeps the tables of the last one.
+
+    Attributes:
+        contracts: with the windows of each.
+        eras: how decisions were coded, by event time.
+        found: what the sequential tests have found.
+        requests: what the checks of label requests have found.
+        incidents: those that stand.
+        lost: what was lost before it could be read.
+        excluded: event time whose data are known to be bad.
+        revision: changes whenever closed panes do.
+        labelled: counts of the total in the longest labelled window.
+        tables: those of the last Snapshot, by contract, group-by and window; the total's without
+            its groups.
+    """
+
+    contracts: Contracts
+    eras: Eras
+    found: Found
+    requests: RequestFaults
+    incidents: Incidents
+    lost: LostSpans = field(default_factory=LostSpans)
+    excluded: tuple[Span, ...] = ()
+    revision: int = 0
+    labelled: Counts = field(default_factory=Counts.empty)
+    tables: dict[tuple[str, str, str], tuple[Shown, GroupTable | WindowTable]] = field(
+        default_factory=dict
+    )
+    # Apart: labels of hours that are closed to decisions may still come.
+    _decided: Sums = field(default_factory=Sums)
+    _labelled: Sums = field(default_factory=Sums)
+
+    def revise(self) -> None:
+        """Closed panes have changed: every sum is to be made anew."""
+        self.revision += 1
+        self._decided.forget()
+        self._labelled.forget()
+
+    def snapshot(self, store: EvaluatorStore, release: Release, index: CellIndex) -> Snapshot:
+        """What is published now."""
+        tables = [
+            self._contract(store, release, index, contract, kinds)
+            for contract, kinds in self.contracts
+        ]
+        self._decided.settle()
+        self._labelled.settle()
+        return Snapshot(release.decisions, release.labels, tuple(tables))
+
+    def _contract(
+        self,
+        store: EvaluatorStore,
+        release: Release,
+        index: CellIndex,
+        contract: Contract,
+        kinds: Sequence[WindowKind],
+    ) -> ContractTable:
+        builder = Builder(contract, self.eras.newest, self.eras.listed_since)
+        maker = _Maker(self, store, index, builder)
+        windows = []
+        for kind in kinds if release.decisions is not None else ():
+            groups = [maker.group(release, kind, group) for group in contract.group_bys]
+            windows.append(maker.window(release, kind, groups))
+        table = builder.table(windows)
+        total = release.families[Family(contract.name).name]
+        return replace(
+            table,
+            requests_at_fault=self.requests.of(table, total),
+            incidents=self.incidents.shown(table, contract),
+        )
+
+    def shown(self, state: FamilyState, kind: WindowKind, release: Release) -> Shown:
+        """The newest blocks that cover a window."""
+        edges = state.shown_edges(labels=False)
+        hours = on_the_hour(edges)
+        fine = kind.grain is Grain.MINUTES5
+        decided = newest_span(edges if fine else hours, kind.length)
+        if fine and decided and decided.start < (release.decisions or 0) - DAY:
+            decided = newest_span(hours, kind.length)  # 5-minute panes are gone by then
+        edges = hours if decided is None or _on_the_hour(decided) else edges
+        out = (*self.excluded, *state.burned_spans(labels=False))
+        decided_in = without(decided, edges, out) if decided else ()
+        edges = state.shown_edges(labels=True)
+        labelled = newest_span(edges, kind.length) if kind.labelled else None
+        out = (*self.excluded, *state.burned_spans(labels=True))
+        labelled_in = without(labelled, edges, out) if labelled else ()
+        stored = state.stored()
+        return Shown(
+            decided=self._period(decided, decided_in, labels=False),
+            decided_in=decided_in,
+            labelled=self._period(labelled, labelled_in, labels=True),
+            labelled_in=labelled_in,
+            pooling=stored.body if stored else None,
+            revision=self.revision,
+        )
+
+    def _period(self, span: Span | None, spans: tuple[Span, ...], *, labels: bool) -> Period | None:
+        if span is None:
+            return None
+        bad = any(out.start < span.end and span.start < out.end for out in self.excluded)
+        if spans:
+            span = Span(spans[0].start, spans[-1].end)
+        lost = self.lost.touch_labelled if labels else self.lost.touch_decisions
+        excluded = bad or len(spans) != 1
+        return Period(span.start, span.end, lost(span.start, span.end), excluded)
+
+    def counts(
+        self, store: EvaluatorStore, index: CellIndex, kind: WindowKind, shown: Shown
+    ) -> BlockCounts:
+        """What was counted in the blocks of one table."""
+        whole_hours = all(map(_on_the_hour, shown.decided_in))
+        grain = Grain.HOUR if whole_hours else Grain.MINUTES5
+        labelled = Counts.empty()
+        if shown.labelled_in:
+            labelled = self._labelled.of(store, Grain.HOUR, shown.labelled_in)
+        return BlockCounts(
+            has_labels=kind.labelled,
+            decided=shown.decided,
+            labelled_in=shown.labelled,
+            decisions=self._decided.of(store, grain, shown.decided_in),
+            labelled=labelled,
+            index=index,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the tables of one contract, or takes those that are still right."""
+
+    publisher: Publisher
+    store: EvaluatorStore
+    index: CellIndex
+    builder: Builder
+
+    def group(self, release: Release, kind: WindowKind, group: GroupBy) -> GroupTable:
+        contract = self.builder.contract
+        state, shown, counts = self._counted(release, kind, group.attributes)
+        decides = kind.name == contract.window
+        if decides:
+            shown = replace(shown, findings=self.publisher.found.of(contract, group, state))
+
+        def make() -> GroupTable:
+            pooled = self.builder.pooled(group, counts, state.pooling)
+            table = self.builder.group(pooled, state.left_out_share, shown.findings)
+            if not decides:
+                return table
+            table = with_diagnosis(pooled, table, self.builder.coding)
+            return with_label_needs(contract, group, table)
+
+        table = self._kept((contract.name, group.name, kind.name), shown, make)
+        if decides:
+            self.publisher.found.told(contract.name, table)
+        return table
+
+    def window(
+        self, release: Release, kind: WindowKind, groups: Sequence[GroupTable]
+    ) -> WindowTable:
+        _, shown, counts = self._counted(release, kind, ())
+        if kind.labelled:
+            self.publisher.labelled = counts.labelled
+
+        def make() -> WindowTable:
+            return self.builder.window(kind.name, counts, ())
+
+        table = self._kept((self.builder.contract.name, "", kind.name), shown, make)
+        return replace(table, groups=tuple(groups))
+
+    def _counted(
+        self, release: Release, kind: WindowKind, attributes: tuple[str, ...]
+    ) -> tuple[FamilyState, Shown, BlockCounts]:
+        state = release.families[Family(self.builder.contract.name, attributes).name]
+        shown = self.publisher.shown(state, kind, release)
+        return state, shown, self.publisher.counts(self.store, self.index, kind, shown)
+
+    def _kept(self, key: tuple[str, str, str], shown: Shown, make: Callable[[], _Table]) -> _Table:
+        """The last Snapshot's table where it is of the same blocks."""
+        known = self.publisher.tables.get(key)
+        if known is not None and known[0] == shown:
+            return cast(_Table, known[1])
+        table = make()
+        self.publisher.tables[key] = (shown, table)
+        return table
+
+
+def _on_the_hour(span: Span) -> bool:
+    return span.start % HOUR == 0 and span.end % HOUR == 0

@@ -1,0 +1,369 @@
+"""The running service: ingest, evaluate and serve, each in a thread of its own.
+
+``slicewatch run`` has all three, ``ingest`` the first and ``serve`` the other two; every one of
+them answers health probes and serves its own metrics.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from alerts.exporter import Exporter
+from alerts.routes import Health
+from alerts.service import ServiceMetrics
+from consumers.dead_letters import REASONS
+from monitor import composition
+from monitor.clock import SystemClock
+from monitor.commands import certificates, logs
+from monitor.commands.options import load_settings, on_stop
+from monitor.commands.starting import Stop, leave
+from monitor.core.blindness import Reason
+from monitor.core.publish.snapshot import Snapshot, decode, numbered
+from monitor.core.time import MINUTE, SECOND, Grain
+from monitor.errors import RetentionRefusedError, SlicewatchError, StoreError
+from monitor.ports import Clock, RecordSource
+from monitor.settings import Settings
+from monitor.store.evaluator.records import Records
+from monitor.store.shards import read_statuses
+from monitor.store.upkeep import retention
+from monitor.store.upkeep.service_health import read_blindness
+from monitor.watchdog import Watchdog
+
+log = logging.getLogger("slicewatch.service")
+
+STOP_SECONDS = 8.0
+"""A thread that has not stopped by then is abandoned: a stop signal ends us within ten seconds."""
+CATCH_UP_SECONDS = 1.0
+"""How long a cycle goes on with label cohorts that wait; a day of them at least is consumed."""
+WATCH_SECONDS = 1.0
+RETENTION_EVERY = 10 * MINUTE
+JUDGE_SECONDS = 15.0
+"""How often the whole service is judged."""
+JOIN_SECONDS = 60.0
+"""How long a worker may take after its start until its absence is told."""
+STALE_CYCLES = 60
+"""Evaluator cycles without success after which the process is not ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Which halves of the service run."""
+
+    ingest: bool = True
+    serve: bool = True
+
+
+class Service:
+    """Start, watch and stop the threads. Use :meth:`run`, or :meth:`start` and :meth:`stop`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        parts: Parts = Parts(),
+        *,
+        clock: Clock | None = None,
+        source: Callable[[Settings], RecordSource] = composition.kafka_source,
+    ) -> None:
+        self.settings = settings
+        self._clock = clock or SystemClock()
+        self.metrics = ServiceMetrics(
+            REASONS,
+            k=max(use_case.k or settings.privacy.k for use_case in settings.use_case),
+            decisions_topic=settings.stream.decisions_topic,
+            monotonic=self._clock.monotonic,
+        )
+        self.failure: BaseException | None = None
+        for attribute in settings.attribute:
+            # A series that appears with its first event would tell of it.
+            self.metrics.add_unknown_values(attribute.name, 0)
+        self._parts = parts
+        self._ending = threading.Event()
+        self._ingested = threading.Event()
+        self._engine = composition.open_store(settings, self._clock)
+        self._begin()
+        self._records = Records(self._engine)
+        self._snapshot: Snapshot | None = None
+        self._seen = 0
+        self._began = self._evaluated = self._clock.monotonic()
+        self._cleaned = 0
+        self._refused: str | None = None
+        self._blind: list[Reason] = []
+        # A worker of ours is given its time to join the group.
+        self._next_judged = self._began + (JOIN_SECONDS if parts.ingest else JUDGE_SECONDS)
+        self._pending_told: list[int] = []
+        self._evaluating = True
+        self._evaluator = composition.build_evaluator(settings, self._engine, self._clock)
+        self._evaluator.hurried = self._in_a_hurry
+        self._source = source(settings) if parts.ingest else None
+        self._ingest = (
+            composition.build_ingest(
+                settings, self._engine, self._source, self.metrics, self._clock
+            )
+            if self._source is not None
+            else None
+        )
+        self._watchdog = (
+            Watchdog(settings, self._ingest, self.metrics, self._clock) if self._ingest else None
+        )
+        self._exporter = Exporter(
+            self.metrics,
+            max_series=settings.server.max_series,
+            clock=self._clock,
+            started=self._started,
+        )
+        self._servers = composition.build_servers(
+            settings,
+            self._exporter,
+            self._health(),
+            self._clock,
+            snapshots=self._records.snapshot_at if parts.serve else None,
+        )
+        self.metrics.set_certificates(certificates.expiries(settings))
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def port(self) -> int:
+        """Port the slices are served on."""
+        return self._servers.port
+
+    @property
+    def operations_port(self) -> int | None:
+        """Port of the service's own metrics, where they have one of their own."""
+        return self._servers.operations_port
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The newest published Snapshot."""
+        return self._snapshot
+
+    def start(self) -> None:
+        """Start all threads; returns when the ports answer."""
+        self._servers.start()
+        if self._ingest is not None:
+            self._threads.append(self._spawn("ingest", self._ingest.run))
+        if self._parts.serve:
+            self._threads.append(self._spawn("evaluate", self._evaluate_forever))
+
+    def stop(self) -> None:
+        """Flush, leave the group, give the lease back, close the ports; safe to call twice."""
+        self._ending.set()
+        if self._ingest is not None:
+            self._ingest.stop()
+        else:
+            self._ingested.set()
+        # In this order, so that the last evaluation sees the last flush.
+        deadline = self._clock.monotonic() + STOP_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - self._clock.monotonic()))
+            if thread.is_alive():
+                log.error("did not stop in time and is abandoned", extra={"part": thread.name})
+            self._ingested.set()
+        self._threads.clear()
+        self._servers.stop()
+        self._engine.dispose()
+
+    def run(self) -> None:
+        """Start, wait for :meth:`ask_to_stop` or a failure, and stop.
+
+        Raises:
+            SlicewatchError: why the service cannot go on.
+        """
+        self.start()
+        log.info("serving", extra={"port": self.port, "operations_port": self.operations_port})
+        if self._watchdog is not None:
+            # Nobody waits for its end: a look may take long, and leaves nothing to be finished.
+            self._spawn("watch", partial(self._watch, self._watchdog))
+        try:
+            self._ending.wait()
+        finally:
+            self.stop()
+        if self.failure is not None:
+            raise self.failure
+
+    def ask_to_stop(self, *_: object) -> None:
+        """Make :meth:`run` return; fit for a signal handler."""
+        if self._ingest is not None:
+            self._ingest.stop()
+        self._ending.set()
+
+    def _spawn(self, name: str, target: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=self._guarded, args=(target,), name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _guarded(self, target: Callable[[], None]) -> None:
+        try:
+            target()
+        except BaseException as error:
+            self.failure = error
+            if not isinstance(error, SlicewatchError):
+                log.exception("a part of the service has failed")
+        finally:
+            self._ending.set()
+
+    def _watch(self, watchdog: Watchdog) -> None:
+        while not self._ending.wait(WATCH_SECONDS):
+            watchdog.look()
+
+    def _begin(self) -> None:
+        try:
+            changes = composition.begin_service(self.settings, self._engine, self._clock)
+        except BaseException:
+            self._engine.dispose()
+            raise
+        for change in changes:
+            log.warning("since the last start: %s", change)
+
+    # Evaluate and publish
+
+    def _evaluate_forever(self) -> None:
+        interval = self.settings.evaluate.cycle / SECOND
+        try:
+            self._evaluate_once()
+            while not self._ingested.wait(interval):
+                self._evaluate_once()
+            self._evaluate_once()
+        finally:
+            self._release()
+
+    def _in_a_hurry(self) -> bool:
+        """Whether cohorts that wait are left for the next cycle: no page waits for them."""
+        took = self._clock.monotonic() - self._began
+        return self._ending.is_set() or took > CATCH_UP_SECONDS
+
+    def _evaluate_once(self) -> None:
+        began = self._began = self._clock.monotonic()
+        try:
+            working = self._evaluator.cycle()
+            self._publish(0.0 if working else self._evaluator.age)
+            self._tell_health()
+            self._judge()
+            if working:
+                self._clean()
+        except StoreError as error:
+            self.metrics.store_failed()
+            self._seen = 0  # another Snapshot may have the number when the database is back
+            if self._evaluating:
+                log.error("evaluation failed, it is tried again every cycle: %s", error)
+            self._evaluating = False
+            return
+        if not self._evaluating:
+            log.info("evaluation goes on")
+        self._evaluating = True
+        self._evaluated = self._clock.monotonic()
+        self.metrics.evaluated(self._clock.now(), self._evaluated - began)
+
+    def _publish(self, age: float) -> None:
+        newest = self._records.newest_snapshot(self._seen)
+        if newest is not None:
+            self._seen, body = newest
+            self._snapshot = numbered(decode(body), self._seen)
+        if self._snapshot is not None:
+            self._exporter.publish(self._snapshot, age=age)
+
+    def _tell_health(self) -> None:
+        """Label health and watermark lag of the whole stream, whoever reads it."""
+        if self._snapshot is None:
+            return
+        tables = self._snapshot.contracts
+        totals = [w.total for t in tables for w in t.windows if w.window == t.window]
+        complete = [row.completeness for row in totals if row.completeness is not None]
+        self.metrics.set_label_health(self._evaluator.coverage, min(complete, default=None))
+        topic, watermark = self.settings.stream.decisions_topic, self._snapshot.watermark
+        statuses = [s for s in read_statuses(self._engine) if s.shard.topic == topic]
+        # To five minutes, as the watermark: the very instant is that of one decision.
+        newest = max((s.max_decided_at or 0 for s in statuses), default=0)
+        newest -= newest % Grain.MINUTES5
+        lag = (newest - watermark) / SECOND if watermark is not None else None
+        self.metrics.set_watermark_lag(lag)
+
+    def _judge(self) -> None:
+        """Look whether the whole service sees, whoever reads and whoever evaluates."""
+        now = self._clock.monotonic()
+        if now < self._next_judged:
+            return
+        self._next_judged = now + JUDGE_SECONDS
+        policy = composition.health_policy(self.settings)
+        found = read_blindness(self._engine, policy, self._clock.now())
+        for reason in found:
+            if reason not in self._blind:
+                log.error("the service is blind: %s", reason.text)
+        self._blind = found
+        self.metrics.set_blind({reason.why for reason in found})
+
+    def _clean(self) -> None:
+        now = self._clock.now()
+        if now - self._cleaned >= RETENTION_EVERY:
+            self._cleaned = now
+            self._retain(now)
+            self._tell_pending()
+
+    def _retain(self, now: int) -> None:
+        """Delete what is past its time, unless that is so much that a clock may be wrong."""
+        slowest, refused = self._records.slowest_event_time(), None
+        try:
+            retention.apply(self._engine, composition.retention_policy(self.settings), slowest, now)
+        except RetentionRefusedError as error:
+            refused = str(error)
+        if refused is not None and refused != self._refused:
+            log.error("retention is refused: %s", refused)
+        self._refused = refused
+        self.metrics.set_retention_refused(refused is not None)
+
+    def _tell_pending(self) -> None:
+        """Only when the total has a new block: with fewer new decisions it would tell of one."""
+        tables = self._snapshot.contracts if self._snapshot else ()
+        ends = [w.decisions.end for t in tables for w in t.windows if w.decisions is not None]
+        if ends and ends != self._pending_told:
+            self._pending_told = ends
+            self.metrics.set_pending(self._records.pending_rows())
+
+    def _release(self) -> None:
+        try:
+            self._evaluator.release()
+        except StoreError as error:
+            log.warning("the lease was not given back: %s", error)
+
+    def _health(self) -> Health:
+        return Health(live=self._live, ready=self._ready, started=self._started)
+
+    def _live(self) -> bool:
+        return self._ingest is None or self._ingest.health.live(self._clock.monotonic())
+
+    def _ready(self) -> tuple[bool, str]:
+        now = self._clock.monotonic()
+        limit = STALE_CYCLES * self.settings.evaluate.cycle / SECOND
+        if self._parts.serve and now - self._evaluated > limit:
+            return False, "the evaluator has not finished a cycle"
+        if self._blind:
+            return False, "; ".join(reason.text for reason in self._blind)
+        return (True, "ok") if self._ingest is None else self._ingest.health.ready(now)
+
+    def _started(self) -> bool:
+        return self._ingest is None or self._ingest.health.started
+
+
+def run_until_stopped(path: Path, parts: Parts, stop: Stop | None = None) -> None:
+    """Run parts of the service until SIGTERM, Ctrl-C or a failure, which is raised.
+
+    Args:
+        path: settings file.
+        parts: which.
+        stop: listens to the signals already.
+    """
+    logs.configure()
+    stop = stop or Stop()
+    stop.listen()
+    service = stop.unless_asked(lambda: Service(load_settings(path), parts))
+    if service is None:
+        log.info("stopped before it had started")
+        leave()
+    on_stop(service.ask_to_stop)
+    if stop.asked:
+        service.ask_to_stop()
+    service.run()

@@ -1,0 +1,258 @@
+"""Contradictions inside the sections of the settings file, and between them."""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from monitor.core.counts.cells import MAX_BANDS, MAX_RATES
+from monitor.core.time import DAY, WINDOWS
+from monitor.settings.check_server import check_pair, check_server
+from monitor.settings.kinds import Duration, Url, duration_text
+from monitor.settings.model import Settings
+from monitor.settings.problems import join, problem, shown
+from monitor.settings.sections import Alerting, Probes, ProbeSetSettings, Security, Stream
+from monitor.settings.use_case import AttributeSettings
+
+
+def check_alerting(alerting: Alerting) -> None:
+    """Raise SettingsError for the first contradiction."""
+    _check_office(alerting)
+    for name, receiver in alerting.receivers.items():
+        key = join("alerting", name)
+        if receiver.webhook_token_file is not None and receiver.webhook_url is None:
+            raise problem(f"{key}.webhook_url", "is missing; it goes with webhook_token_file")
+
+
+def _check_office(alerting: Alerting) -> None:
+    known = zoneinfo.available_timezones()
+    # A machine without the tables of time zones cannot say: Alertmanager will.
+    if known and alerting.timezone not in known:
+        fix = 'use a name such as "Europe/Berlin"'
+        raise problem("alerting.timezone", f"{shown(alerting.timezone)} is not known here; {fix}")
+    if not alerting.office_days:
+        raise problem("alerting.office_days", "is empty; tickets would be sent on no day")
+    if alerting.office_from >= alerting.office_until:
+        fix = "make it later, or swap the two"
+        raise problem("alerting.office_until", f"is not after alerting.office_from; {fix}")
+
+
+# A band index per edge, one more above the last edge and one for decisions without a score.
+MAX_EDGES = MAX_BANDS - 2
+MIN_SECRET = 16
+MAX_DEDUPE = Duration(DAY)
+"""Every key of the window is in the worker's memory: a day of a large site is a gigabyte."""
+# Host, port and what follows, as the database's library takes them: all after the first @.
+_DATABASE_ADDRESS = re.compile(r"(\[[^]@/?]+\]|[^]\[:@/?]*)(:[0-9]*)?([/?][^@]*)?\Z", re.DOTALL)
+
+
+def check_sections(settings: Settings) -> None:
+    """Raise SettingsError for the first contradiction."""
+    _check_topics(settings.stream)
+    _check_database(settings.store.url)
+    _check_start(settings.stream)
+    _check_bands(settings.stream.score_bands)
+    _check_rates(settings.stream.audit_rates)
+    _check_durations(settings)
+    _check_security(settings.stream.security)
+    check_server(settings.server)
+    check_alerting(settings.alerting)
+
+
+def _check_topics(stream: Stream) -> None:
+    if not stream.bootstrap_servers:
+        raise problem("stream.bootstrap_servers", "is empty; name at least one broker")
+    if stream.decisions_topic == stream.labels_topic:
+        raise problem("stream.labels_topic", "is the decisions topic too; use two topics")
+
+
+def _check_database(url: Url) -> None:
+    """A part of a password that is taken for the host would be told in errors of the network."""
+    scheme, _, rest = url.partition("://")
+    address = rest.partition("@")[2] or rest
+    if not scheme.startswith("sqlite") and not _DATABASE_ADDRESS.match(address):
+        fix = "write @ in a password as %40, and several hosts as ?host=A:5432&host=B:5432"
+        raise problem("store.url", f"has no HOST or HOST:PORT where it belongs; {fix}")
+
+
+def _check_start(stream: Stream) -> None:
+    if stream.start == "time" and stream.start_at is None:
+        raise problem("stream.start_at", 'is missing; start = "time" needs a time with a zone')
+    if stream.start != "time" and stream.start_at is not None:
+        fix = 'set start = "time" or remove start_at'
+        raise problem("stream.start_at", f'has no effect with start = "{stream.start}"; {fix}')
+
+
+def _check_bands(edges: Sequence[float]) -> None:
+    key = "stream.score_bands"
+    if len(edges) > MAX_EDGES:
+        raise problem(key, f"has {len(edges)} edges, at most {MAX_EDGES} are possible; remove some")
+    if any(low >= high for low, high in pairwise(edges)):
+        raise problem(key, "must increase from edge to edge; sort it and remove repeats")
+    if any(f"{low:.2f}" == f"{high:.2f}" for low, high in pairwise(edges)):
+        raise problem(key, "has edges that are equal at two decimals; bands are named by them")
+
+
+def _check_rates(rates: Sequence[float]) -> None:
+    key = "stream.audit_rates"
+    if not rates:
+        raise problem(key, "is empty; list at least one probability, such as 1.0")
+    if len(rates) > MAX_RATES:
+        raise problem(key, f"has {len(rates)} rates, at most {MAX_RATES} are possible; remove some")
+    if any(high <= low for high, low in pairwise(rates)):
+        raise problem(key, "must decrease from rate to rate; sort it, largest first")
+
+
+def _check_durations(settings: Settings) -> None:
+    for small_key, small, large_key, large in _ordered(settings):
+        if small > large:
+            few, many = duration_text(small), duration_text(large)
+            fix = f"lower it or raise {large_key}"
+            raise problem(small_key, f"{few} is longer than {large_key} ({many}); {fix}")
+    if settings.dedupe.window > MAX_DEDUPE:
+        fix = f"at most {duration_text(MAX_DEDUPE)} are possible, since all of it is in memory"
+        raise problem("dedupe.window", f"is {duration_text(settings.dedupe.window)}; {fix}")
+    evaluate = settings.evaluate
+    if evaluate.lease <= evaluate.cycle:
+        fix = f"make it longer than evaluate.cycle ({duration_text(evaluate.cycle)})"
+        raise problem("evaluate.lease", f"would run out between two cycles; {fix}")
+
+
+def _ordered(settings: Settings) -> Iterator[tuple[str, Duration, str, Duration]]:
+    """Pairs of durations of which the first may not be the longer one."""
+    stream, keep = settings.stream, settings.retention
+    longest = Duration(max(window.length for window in WINDOWS.values()))
+    yield "stream.lateness", stream.lateness, "stream.horizon", stream.horizon
+    yield "stream.max_early", stream.max_early, "stream.horizon", stream.horizon
+    yield "dedupe.window", settings.dedupe.window, "stream.horizon", stream.horizon
+    yield "the longest window", longest, "retention.aggregates", keep.aggregates
+    # A label of a row that is gone already could not be folded into it.
+    yield "stream.horizon", stream.horizon, "retention.aggregates", keep.aggregates
+    flush = settings.ingest.flush_interval
+    yield "ingest.flush_interval", flush, "stream.session_timeout", stream.session_timeout
+
+
+def _check_security(security: Security) -> None:
+    key = "stream.security"
+    login = {
+        "sasl_mechanism": security.sasl_mechanism,
+        "username": security.username,
+        "password": security.password,
+    }
+    for name, value in login.items():
+        if security.sasl and value is None:
+            raise problem(f"{key}.{name}", f"is missing; {security.protocol} needs it")
+        if not security.sasl and value is not None:
+            fix = "use SASL_SSL or remove it"
+            raise problem(f"{key}.{name}", f"has no effect with {security.protocol}; {fix}")
+    if security.username is not None and str(security.sasl_mechanism).startswith("SCRAM"):
+        _check_scram_name(f"{key}.username", security.username)
+    for name in ("ca_file", "cert_file", "key_file"):
+        if not security.tls and getattr(security, name) is not None:
+            fix = "use SSL or SASL_SSL, or remove it"
+            raise problem(f"{key}.{name}", f"has no effect with {security.protocol}; {fix}")
+    check_pair(key, "cert_file", security.cert_file, "key_file", security.key_file)
+
+
+def _check_scram_name(key: str, name: str) -> None:
+    """Brokers take ASCII only, and the client does not escape what separates SCRAM's fields."""
+    if not name.isascii() or set(name) & set(",="):
+        raise problem(key, 'cannot log in by SCRAM; use ASCII characters other than "," and "="')
+
+
+MAX_SETS = 64
+MAX_VARIANTS = 32
+"""Declared probe sets, and variants of each, at most: every variant has ten series."""
+_LIST = "probes.sets"
+
+
+def check_probes(probes: Probes) -> None:
+    """Raise SettingsError for the first contradiction."""
+    if probes.key is not None and len(probes.key.reveal().encode()) < MIN_SECRET:
+        raise problem("probes.key", f"must have at least {MIN_SECRET} bytes; make a longer one")
+    if probes.sets and probes.key is None:
+        fix = "make one with: slicewatch db new-key FILE, and set key_file = FILE"
+        raise problem("probes.key", f"is missing; decisions of {_LIST} must be signed; {fix}")
+    if len(probes.sets) > MAX_SETS:
+        raise problem(_LIST, f"has {len(probes.sets)} sets; declare at most {MAX_SETS}")
+    for i, one in enumerate(probes.sets):
+        _check_set(one, f"{_LIST}[{i}]")
+    _check_repeats(probes.sets)
+
+
+def _check_set(one: ProbeSetSettings, key: str) -> None:
+    if len(set(one.variants)) < len(one.variants):
+        raise problem(f"{key}.variants", "repeats a variant; name each once")
+    if len(one.variants) < 2:  # noqa: PLR2004 - a pair
+        raise problem(f"{key}.variants", "needs two variants at least; a single one matches none")
+    if len(one.variants) > MAX_VARIANTS:
+        fix = f"name at most {MAX_VARIANTS}, and make several sets of more"
+        raise problem(f"{key}.variants", f"has {len(one.variants)} variants; {fix}")
+    if one.reference not in one.variants:
+        raise problem(f"{key}.reference", f"{shown(one.reference)} is not one of its variants")
+
+
+def _check_repeats(sets: Sequence[ProbeSetSettings]) -> None:
+    for field in ("name", "digest"):
+        seen = set()
+        for i, one in enumerate(sets):
+            value = getattr(one, field)
+            if value in seen:
+                raise problem(f"{_LIST}[{i}].{field}", f"repeats {shown(value)}; sets must differ")
+            seen.add(value)
+
+
+HOURS_KEPT_AFTER_HORIZON = 8 * DAY
+"""How long the store keeps hourly counts beyond the horizon, whatever the settings say."""
+_NEEDED = {
+    "purpose": "what it may be used for",
+    "owner": "who answers for its use",
+    "legal_basis": "what allows its use",
+    "retention": "how long its counts may be kept",
+}
+
+
+def check_special(settings: Settings) -> None:
+    """Raise SettingsError for the first attribute that lacks something; synthetic ones as well."""
+    for i, attribute in enumerate(settings.attribute):
+        key = join("attribute", i)
+        if attribute.special_category:
+            _check_documented(attribute, key)
+        if attribute.retention is not None:
+            _check_retention(attribute.name, attribute.retention, f"{key}.retention", settings)
+    _check_readers(settings)
+
+
+def _check_documented(attribute: AttributeSettings, key: str) -> None:
+    for name, meaning in _NEEDED.items():
+        if not str(getattr(attribute, name) or "").strip():
+            why = f"{shown(attribute.name)} is of a special category"
+            raise problem(f"{key}.{name}", f"is missing, but {why}; say {meaning}")
+
+
+def _check_retention(name: str, longest: Duration, key: str, settings: Settings) -> None:
+    for kept_by, kept, fix in _kept(settings):
+        if longest < kept:
+            few, many = duration_text(longest), duration_text(kept)
+            text = f"counts of {shown(name)} may be kept {few} only, {kept_by} keeps them {many}"
+            raise problem(key, f"{text}; lower {fix} or raise it")
+
+
+def _kept(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
+    """By which setting, and for how long, what an attribute was counted in is kept."""
+    yield "retention.aggregates", settings.retention.aggregates, "retention.aggregates"
+    yield "retention.snapshots", settings.retention.snapshots, "retention.snapshots"
+    hours = Duration(settings.stream.horizon + HOURS_KEPT_AFTER_HORIZON)
+    yield "stream.horizon plus 8d", hours, "stream.horizon"
+
+
+def _check_readers(settings: Settings) -> None:
+    """Counts of test conditions are of nobody; all others are for those who are known."""
+    special = [one.name for one in settings.attribute if one.special_category]
+    synthetic = all(use_case.synthetic for use_case in settings.use_case)
+    if special and not synthetic and not settings.server.knows_readers:
+        why = f"{shown(special[0])} is of a special category, so readers must be known everywhere"
+        fix = "set token_file, tokens or client_ca_file"
+        raise problem("server.token_file", f"is missing; {why}; {fix}")

@@ -1,0 +1,1 @@
+"""Tables that the evaluator alone writes, behind its lease."""

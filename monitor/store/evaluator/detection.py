@@ -1,0 +1,263 @@
+"""What is kept of detection: frozen cohorts, the state of the detectors, limits that were crossed.
+
+Only the evaluator writes it, in the transaction of a cycle: a cohort is stored with the state that
+it moved the detectors to, so whoever goes on from there comes to the same decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s
+from monitor.core.counts.completeness import CohortState
+from monitor.core.time import Grain
+from monitor.detection.pages.streams import Stream
+from monitor.store import bulk, deltas
+from monitor.store.deltas import Payload
+from monitor.store.evaluator.published_values import Forgotten
+from monitor.store.schema import COUNTER_COLUMNS, cohort, crossing, detector
+
+FROZEN = (
+    Counter.N,
+    Counter.Q,
+    Counter.LABELLED,
+    Counter.READY,
+    Counter.UNDECIDABLE,
+    *range(Counter.DELAY_0, Counter.DELAY_7 + 1),
+)
+"""The counters of a cell that detectors look at."""
+
+_NO_KEYS = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenCohort:
+    """The cohort of one hour as the detectors consumed it: labels that come later change nothing.
+
+    Attributes:
+        hour: pane index.
+        state: what became of it.
+        live: whether it may page; what was loaded in bulk never does.
+        counts: by cell id; empty where it was not consumed.
+    """
+
+    hour: int
+    state: CohortState
+    live: bool
+    counts: Counts = field(default_factory=Counts.empty)
+
+    @classmethod
+    def of(cls, hour: int, counts: Counts, *, live: bool) -> FrozenCohort:
+        """A cohort to be consumed, with what is kept of its counts: detectors see no more."""
+        values = np.zeros_like(counts.values)
+        values[:, FROZEN] = counts.values[:, FROZEN]
+        rows = values.any(axis=1)
+        frozen = Counts(counts.keys[rows], values[rows])
+        return cls(hour, CohortState.CONSUMED, live, frozen)
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A stream that crossed its limit, from then until it is resolved (event time).
+
+    Attributes:
+        id: gap-free, from 1 on; never given twice.
+        stream: key of the stream; empty once what it named was removed.
+        hour: the cohort that crossed.
+        live: whether that cohort might page.
+        crossed_at: end of that hour.
+        latest: the last crossing while it stands.
+        resolved_at: None while it stands.
+    """
+
+    id: int
+    stream: str
+    hour: int
+    live: bool
+    crossed_at: int
+    latest: int
+    resolved_at: int | None = None
+
+    def stood(self, at: int) -> bool:
+        """Whether it stood after the cohorts up to an instant; only a later one could end it."""
+        resolved = self.resolved_at is not None and self.resolved_at < at
+        return self.live and self.crossed_at <= at and not resolved
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDetection:
+    """Where the detectors stand, as it was committed last.
+
+    Attributes:
+        parts: their state by name.
+        consumed: the newest hour whose turn has come; None before the first.
+        crossings: all that are kept, by id.
+    """
+
+    parts: Mapping[str, bytes] = field(default_factory=dict)
+    consumed: int | None = None
+    crossings: tuple[Crossing, ...] = ()
+
+    @property
+    def standing(self) -> dict[str, Crossing]:
+        """Crossings that are not resolved, by stream."""
+        return {one.stream: one for one in self.crossings if one.resolved_at is None}
+
+    @property
+    def next_id(self) -> int:
+        """The id of the next crossing."""
+        return self.crossings[-1].id + 1 if self.crossings else 1
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionChange:
+    """What one cycle changes.
+
+    Attributes:
+        parts: to be set.
+        dropped: names of parts that go.
+        cohorts: whose turn has come.
+        resolved: when crossings that stood were resolved, by id.
+        refreshed: the last crossing of those that stand, by id.
+        opened: new crossings.
+        listed: the weekly list of breaches; None where no week has ended. Incidents are made of it;
+            it is not stored by itself.
+    """
+
+    parts: Mapping[str, bytes] = field(default_factory=dict)
+    dropped: Collection[str] = ()
+    cohorts: Sequence[FrozenCohort] = ()
+    resolved: Mapping[int, int] = field(default_factory=dict)
+    refreshed: Mapping[int, int] = field(default_factory=dict)
+    opened: Sequence[Crossing] = ()
+    listed: tuple[Stream, ...] | None = None
+
+
+def read_detection(connection: sa.Connection) -> StoredDetection:
+    """Everything but the cohorts."""
+    parts = connection.execute(sa.select(detector)).all()
+    consumed = connection.execute(sa.select(sa.func.max(cohort.c.hour))).scalar()
+    crossings = connection.execute(sa.select(crossing).order_by(crossing.c.id)).mappings()
+    return StoredDetection(
+        {row.name: row.body for row in parts},
+        consumed,
+        tuple(Crossing(**row) for row in crossings),
+    )
+
+
+def read_cohorts(connection: sa.Connection, first: int, end: int) -> Iterator[FrozenCohort]:
+    """The cohorts of the hours ``first`` to ``end`` (exclusive), in their order."""
+    hours = sa.select(cohort).where(cohort.c.hour >= first, cohort.c.hour < end)
+    for row in connection.execute(hours.order_by(cohort.c.hour)):
+        body = deltas.decode(row.payload)
+        counts = Counts(body.cells, body.values)
+        yield FrozenCohort(row.hour, CohortState(row.state), row.live, counts)
+
+
+def counted_cohort(connection: sa.Connection, hour: int, *, live: bool) -> FrozenCohort:
+    """The cohort of an hour as it is counted now, to be consumed."""
+    query = (
+        f"SELECT cell, {', '.join(COUNTER_COLUMNS)} FROM counts"
+        " WHERE grain = :grain AND pane = :hour ORDER BY cell"
+    )
+    rows = connection.execute(sa.text(query), {"grain": int(Grain.HOUR), "hour": hour}).all()
+    table = np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), COUNTERS + 1)
+    return FrozenCohort.of(hour, Counts(table[:, 0], table[:, 1:]), live=live)
+
+
+def first_counted(connection: sa.Connection) -> int | None:
+    """The oldest hour that anything is counted of; None for an empty store."""
+    query = "SELECT MIN(pane) FROM counts WHERE grain = :grain"
+    hour: int | None = connection.execute(sa.text(query), {"grain": int(Grain.HOUR)}).scalar()
+    return hour
+
+
+def counted_requests(
+    connection: sa.Connection, first: int, end: int
+) -> tuple[Int64s, Int64s, Int64s]:
+    """What the hours ``first`` to ``end`` (exclusive) hold of decisions, in their order.
+
+    Returns:
+        Hour, cell, and decisions and requests (shape (rows, 2)) of every row that has decisions.
+    """
+    query = (
+        "SELECT pane, cell, n, q FROM counts"
+        " WHERE grain = :grain AND pane >= :first AND pane < :end AND n <> 0 ORDER BY pane, cell"
+    )
+    hours = {"grain": int(Grain.HOUR), "first": first, "end": end}
+    rows = connection.execute(sa.text(query), hours).all()
+    table = np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), 4)
+    return table[:, 0], table[:, 1], table[:, 2:]
+
+
+def write_detection(connection: sa.Connection, change: DetectionChange, consumed_at: int) -> None:
+    """Write what a cycle changes.
+
+    Args:
+        connection: the transaction of the cycle.
+        change: what to write. An hour that had its turn before, or a second crossing of a stream
+            whose first one stands, is an error of the database.
+        consumed_at: wall clock.
+    """
+    _write_cohorts(connection, change.cohorts, consumed_at)
+    bulk.delete(connection, detector, {"name": sorted(change.dropped)})
+    names = sorted(change.parts)
+    parts: bulk.Columns = {"name": names, "body": [change.parts[name] for name in names]}
+    bulk.insert(connection, detector, parts, "(name) DO UPDATE SET body = excluded.body")
+    _write_crossings(connection, change)
+
+
+def _write_cohorts(
+    connection: sa.Connection, cohorts: Sequence[FrozenCohort], consumed_at: int
+) -> None:
+    rows = [
+        {
+            "hour": one.hour,
+            "state": one.state.value,
+            "live": one.live,
+            "consumed_at": consumed_at,
+            "payload": deltas.encode(_packed(one)),
+        }
+        for one in cohorts
+    ]
+    if rows:
+        connection.execute(sa.insert(cohort), rows)
+
+
+def _packed(one: FrozenCohort) -> Payload:
+    cells, values = one.counts.keys, one.counts.values
+    return Payload(np.full(len(cells), one.hour), cells, values, _NO_KEYS, _NO_KEYS)
+
+
+def _write_crossings(connection: sa.Connection, change: DetectionChange) -> None:
+    """Those that are resolved first: the same streams may cross again in the same cycle."""
+    for column, instants in (("latest", change.refreshed), ("resolved_at", change.resolved)):
+        for number, instant in sorted(instants.items()):
+            one = sa.update(crossing).where(crossing.c.id == number)
+            connection.execute(one.values({column: instant}))
+    rows = [_row(one) for one in change.opened]
+    if rows:
+        connection.execute(sa.insert(crossing), rows)
+
+
+def _row(one: Crossing) -> dict[str, Any]:
+    return {column.name: getattr(one, column.name) for column in crossing.columns}
+
+
+def forget_detection(connection: sa.Connection, gone: Forgotten) -> None:
+    """Forget what the detectors have learned, and which streams crossed of what is gone.
+
+    Their state names values, and what was counted under a removed value is counted under another
+    one now: they begin anew with the next cohort. That some limit was crossed stays known.
+    """
+    connection.execute(sa.delete(detector))
+    ended = sa.func.coalesce(crossing.c.resolved_at, crossing.c.latest)
+    for number, key in connection.execute(sa.select(crossing.c.id, crossing.c.stream)).all():
+        if key and gone.stream(Stream.parse(key)):
+            one = sa.update(crossing).where(crossing.c.id == number)
+            connection.execute(one.values(stream="", resolved_at=ended))

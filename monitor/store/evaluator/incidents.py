@@ -1,0 +1,246 @@
+"""Incidents as they are stored: only the evaluator writes them, in the transaction of a cycle.
+
+What people say of them is in :mod:`monitor.store.evaluator.incident_acts`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from monitor.core.contract import Metric
+from monitor.core.publish.annotations import IncidentKind, Share
+from monitor.core.publish.incidents import Incident
+from monitor.core.publish.snapshot import PublishedValue, Snapshot
+from monitor.detection.pages.streams import Stream
+from monitor.store.evaluator.published_values import Forgotten
+from monitor.store.schema import crossing, incident, incident_crossing, incident_stream
+
+_KEPT = frozenset({"id", "kind", "contract", "metric", "opened_at", "opened_wall", "snapshot"})
+"""Columns that stay as they were written; the last one is the store's own."""
+_OF_SLICE = (
+    *("group_by", "slice", "share"),
+    *("first_value", "first_lower", "first_upper", "first_at"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredIncidents:
+    """What the evaluator goes on from.
+
+    Attributes:
+        standing: those that are not resolved, by id.
+        next_id: of the next one.
+    """
+
+    standing: tuple[Incident, ...] = ()
+    next_id: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentChange:
+    """What one cycle changes.
+
+    Attributes:
+        opened: new ones.
+        changed: known ones as they are now, resolved ones too. Identity, opening and Snapshot
+            cannot be changed; crossings are only added.
+    """
+
+    opened: Sequence[Incident] = ()
+    changed: Sequence[Incident] = ()
+
+
+def read_standing(connection: sa.Connection) -> StoredIncidents:
+    """Those that are not resolved, with their crossings and streams."""
+    newest = connection.execute(sa.select(sa.func.max(incident.c.id))).scalar()
+    standing = _read(connection, incident.c.resolved_at.is_(None))
+    return StoredIncidents(tuple(standing), (newest or 0) + 1)
+
+
+def read_incidents(connection: sa.Connection, *, resolved: bool) -> list[Incident]:
+    """Those that stand, or ``resolved`` ones too, by id."""
+    return _read(connection, sa.true() if resolved else incident.c.resolved_at.is_(None))
+
+
+def find_incident(connection: sa.Connection, number: int, *, lock: bool = False) -> Incident | None:
+    """One incident; None where there is none.
+
+    Args:
+        connection: a transaction.
+        number: id.
+        lock: let nobody else change it, or add to it, until the transaction ends.
+    """
+    if lock:  # SQLite has no such lock: there all writers take turns anyway
+        one = sa.select(incident.c.id).where(incident.c.id == number).with_for_update()
+        connection.execute(one)
+    return next(iter(_read(connection, incident.c.id == number)), None)
+
+
+def _read(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Incident]:
+    crossings = _links(connection, incident_crossing.c.crossing, incident_crossing, where)
+    streams = _links(connection, incident_stream.c.stream, incident_stream, where)
+    rows = connection.execute(sa.select(incident).where(where).order_by(incident.c.id))
+    return [_incident(row, crossings[row.id], streams[row.id]) for row in rows]
+
+
+def _links(
+    connection: sa.Connection,
+    column: sa.Column[Any],
+    table: sa.Table,
+    where: sa.ColumnElement[bool],
+) -> defaultdict[int, list[Any]]:
+    """What incidents are made of, sorted."""
+    query = sa.select(table.c.incident, column).join(incident, incident.c.id == table.c.incident)
+    found: defaultdict[int, list[Any]] = defaultdict(list)
+    for number, value in connection.execute(query.where(where)).all():
+        found[number].append(value)
+    for values in found.values():
+        values.sort()  # here, since databases sort texts each in a way of its own
+    return found
+
+
+def _incident(row: sa.Row[Any], crossings: Sequence[int], streams: Sequence[str]) -> Incident:
+    shown = row.first_at is not None
+    return Incident(
+        id=row.id,
+        kind=IncidentKind(row.kind),
+        contract=row.contract,
+        metric=Metric(row.metric),
+        opened_at=row.opened_at,
+        opened_wall=row.opened_wall,
+        group_by=row.group_by,
+        slice=row.slice,
+        share=None if row.share is None else Share(row.share),
+        first=_first(row) if shown else None,
+        versions_changed_at=row.versions_changed_at,
+        settings_changed_at=row.settings_changed_at,
+        snapshot=row.snapshot,
+        resolved_at=row.resolved_at,
+        crossings=tuple(crossings),
+        streams=tuple(streams),
+    )
+
+
+def _first(row: sa.Row[Any]) -> PublishedValue:
+    return PublishedValue(row.first_value, row.first_lower, row.first_upper, row.first_at)
+
+
+def write_incidents(connection: sa.Connection, change: IncidentChange) -> None:
+    """Write what a cycle changes.
+
+    Args:
+        connection: the transaction of the cycle, after its crossings were written.
+        change: what to write. An id that was given before, or a crossing that belongs to another
+            incident, is an error of the database.
+    """
+    opened = [_row(one) for one in change.opened]
+    if opened:
+        connection.execute(sa.insert(incident), opened)
+    for one in change.changed:
+        values = {name: value for name, value in _row(one).items() if name not in _KEPT}
+        connection.execute(sa.update(incident).where(incident.c.id == one.id).values(values))
+    written = (*change.opened, *change.changed)
+    _write_streams(connection, written)
+    _write_crossings(connection, written)
+
+
+def _row(one: Incident) -> dict[str, Any]:
+    first = one.first
+    return {
+        "id": one.id,
+        "kind": one.kind.value,
+        "contract": one.contract,
+        "metric": one.metric.value,
+        "opened_at": one.opened_at,
+        "opened_wall": one.opened_wall,
+        "group_by": one.group_by,
+        "slice": one.slice,
+        "share": None if one.share is None else one.share.value,
+        "first_value": None if first is None else first.value,
+        "first_lower": None if first is None else first.lower,
+        "first_upper": None if first is None else first.upper,
+        "first_at": None if first is None else first.at,
+        "versions_changed_at": one.versions_changed_at,
+        "settings_changed_at": one.settings_changed_at,
+        "snapshot": one.snapshot,
+        "resolved_at": one.resolved_at,
+    }
+
+
+def _write_streams(connection: sa.Connection, written: Collection[Incident]) -> None:
+    numbers = [one.id for one in written]
+    connection.execute(sa.delete(incident_stream).where(incident_stream.c.incident.in_(numbers)))
+    rows = [{"incident": one.id, "stream": key} for one in written for key in one.streams]
+    if rows:
+        connection.execute(sa.insert(incident_stream), rows)
+
+
+def _write_crossings(connection: sa.Connection, written: Collection[Incident]) -> None:
+    known = _members(connection, [one.id for one in written])
+    rows = [
+        {"crossing": number, "incident": one.id}
+        for one in written
+        for number in one.crossings
+        if (number, one.id) not in known
+    ]
+    if rows:
+        connection.execute(sa.insert(incident_crossing), rows)
+
+
+def _members(connection: sa.Connection, numbers: Collection[int]) -> set[tuple[int, int]]:
+    belongs = incident_crossing.c
+    query = sa.select(belongs.crossing, belongs.incident).where(belongs.incident.in_(numbers))
+    return {(row.crossing, row.incident) for row in connection.execute(query)}
+
+
+def note_snapshot(connection: sa.Connection, snapshot: Snapshot, number: int) -> None:
+    """Let incidents that this Snapshot is the first to tell of lead to it.
+
+    Args:
+        connection: the transaction in which the Snapshot is stored.
+        snapshot: what is told.
+        number: its own.
+    """
+    told = [one.id for table in snapshot.contracts for one in table.incidents]
+    if told:
+        first = sa.update(incident).where(incident.c.id.in_(told), incident.c.snapshot.is_(None))
+        connection.execute(first.values(snapshot=number))
+
+
+def forget_incidents(connection: sa.Connection, gone: Forgotten) -> None:
+    """Forget which slices incidents were of, where what these name is removed.
+
+    That there was one stays known. One of which nothing stands any more is resolved. To be called
+    after the crossings were forgotten.
+    """
+    for one in read_incidents(connection, resolved=True):
+        left = [key for key in one.streams if not gone.stream(Stream.parse(key))]
+        values: dict[str, int | None] = dict(_forgotten(one, gone))
+        if len(left) < len(one.streams):
+            removed = sa.delete(incident_stream).where(incident_stream.c.incident == one.id)
+            connection.execute(removed.where(incident_stream.c.stream.not_in(left)))
+        if one.resolved_at is None and not left:
+            values.update(_resolved(connection, one))
+        if values:
+            connection.execute(sa.update(incident).where(incident.c.id == one.id).values(values))
+
+
+def _forgotten(one: Incident, gone: Forgotten) -> Iterator[tuple[str, None]]:
+    if one.group_by is None or one.slice is None:
+        return
+    if gone.group(one.group_by.split("+")) or gone.slice(one.slice):
+        yield from ((name, None) for name in _OF_SLICE)
+
+
+def _resolved(connection: sa.Connection, one: Incident) -> Mapping[str, int]:
+    """When the last crossing of an incident was resolved; nothing while one stands."""
+    query = sa.select(crossing.c.resolved_at).where(crossing.c.id.in_(one.crossings))
+    ends = connection.execute(query).scalars().all()
+    if None in ends:
+        return {}
+    return {"resolved_at": max((one.opened_at, *(end for end in ends if end is not None)))}

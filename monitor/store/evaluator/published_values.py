@@ -1,0 +1,136 @@
+"""What was published and declared of an attribute or value that is to be forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from monitor.core.contract import COMPLEMENT
+from monitor.core.counts.cells import parse_atom
+from monitor.core.counts.coding import Listed
+from monitor.core.publish.snapshot import (
+    WITHHELD,
+    ContractTable,
+    GroupTable,
+    ShownIncident,
+    SliceRow,
+    Snapshot,
+    decode,
+    encode,
+)
+from monitor.detection.pages.streams import Stream
+from monitor.store.evaluator import published_tables
+from monitor.store.schema import contract, snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Names (value None) and values that are to be found no more."""
+
+    listed: Collection[Listed]
+
+    def names(self, attribute: str) -> bool:
+        """Whether an attribute is forgotten."""
+        return (attribute, None) in self.listed
+
+    def slice(self, text: str) -> bool:
+        """Whether a slice, or a reference, is of what is forgotten."""
+        pairs = {} if text == COMPLEMENT else parse_atom(text)
+        return any(self.names(n) or (n, value) in self.listed for n, value in pairs.items())
+
+    def group(self, attributes: Collection[str], reference: str = COMPLEMENT) -> bool:
+        """Whether a group-by compares what is forgotten."""
+        return any(map(self.names, attributes)) or self.slice(reference)
+
+    def stream(self, stream: Stream) -> bool:
+        """Whether a stream watches what is forgotten."""
+        return self.group(stream.group_by.split("+"), stream.reference) or self.slice(stream.slice)
+
+
+def forget_published(connection: sa.Connection, listed: Collection[Listed]) -> None:
+    """Take it out of all Snapshots, the published tables and the records of the contracts.
+
+    A group-by of a forgotten attribute goes as a whole; a forgotten value loses its row, and what
+    was compared with it. A contract version whose use case it defined goes.
+    """
+    gone = Forgotten(listed)
+    for key in connection.execute(sa.select(snapshot.c.id)).scalars().all():
+        one = snapshot.c.id == key
+        body = connection.execute(sa.select(snapshot.c.body).where(one)).scalar()
+        if body is None:
+            continue  # retention has deleted it meanwhile
+        published = decode(body)
+        left = _of_snapshot(published, gone)
+        if left != published:
+            connection.execute(sa.update(snapshot).where(one).values(body=encode(left)))
+    published_tables.forget(connection, lambda name: gone.group(name.split("+")), gone.slice)
+    for row in connection.execute(sa.select(contract)).all():
+        _forget_in_contract(connection, row, gone)
+
+
+def _of_snapshot(published: Snapshot, gone: Forgotten) -> Snapshot:
+    return replace(published, contracts=tuple(_of_table(t, gone) for t in published.contracts))
+
+
+def _of_table(table: ContractTable, gone: Forgotten) -> ContractTable:
+    windows = tuple(
+        replace(
+            window,
+            groups=tuple(
+                _of_group(group, gone)
+                for group in window.groups
+                if not gone.group(group.group_by.split("+"))
+            ),
+        )
+        for window in table.windows
+    )
+    incidents = tuple(_of_incident(one, gone) for one in table.incidents)
+    return replace(table, windows=windows, incidents=incidents)
+
+
+def _of_incident(one: ShownIncident, gone: Forgotten) -> ShownIncident:
+    inherited = tuple(text for text in one.inherited if not gone.slice(text))
+    kept = replace(one, inherited=inherited)
+    if one.slice == WITHHELD or not (gone.group(one.group_by.split("+")) or gone.slice(one.slice)):
+        return kept
+    hidden = replace(kept, group_by="", slice=WITHHELD, share=None, stage=None)
+    return replace(hidden, first=None, latest=None)
+
+
+def _of_group(group: GroupTable, gone: Forgotten) -> GroupTable:
+    return replace(
+        group,
+        rows=tuple(_of_row(row, gone) for row in group.rows if not gone.slice(row.slice)),
+        spreads=tuple(s for s in group.spreads if not gone.slice(s.worst) | gone.slice(s.best)),
+        no_data_before={
+            text: at for text, at in group.no_data_before.items() if not gone.slice(text)
+        },
+    )
+
+
+def _of_row(row: SliceRow, gone: Forgotten) -> SliceRow:
+    gaps = {metric: gap for metric, gap in row.gaps.items() if not gone.slice(gap.reference)}
+    return replace(row, gaps=gaps)
+
+
+def _forget_in_contract(connection: sa.Connection, row: sa.Row[Any], gone: Forgotten) -> None:
+    one = sa.and_(contract.c.name == row.name, contract.c.version == row.version)
+    numbers, record = json.loads(row.numbers), json.loads(row.record)
+    if any(gone.slice(f"{name}={value}") for name, value in numbers["where"].items()):
+        connection.execute(sa.delete(contract).where(one))
+        return
+    numbers["group_bys"] = [g for g in numbers["group_bys"] if not gone.group(*g)]
+    record["group_bys"] = [
+        g for g in record["group_bys"] if not gone.group(g["attributes"], g["reference"])
+    ]
+    values = {"numbers": _canonical(numbers), "record": _canonical(record)}
+    if values != {"numbers": row.numbers, "record": row.record}:
+        connection.execute(sa.update(contract).where(one).values(values))
+
+
+def _canonical(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,195 @@
+"""What is kept of the release: closed panes, edges of blocks, merge maps, what was held back.
+
+Only the evaluator writes it, in the transaction of a cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.counts.cells import COUNTERS, Counts, Int64s
+from monitor.core.time import Grain
+from monitor.ports import PaneCounts, PaneUnits
+from monitor.store import bulk
+from monitor.store.evaluator.counts import SUMS, add_counts
+from monitor.store.evaluator.unit_share import add_units
+from monitor.store.schema import (
+    COUNTER_COLUMNS,
+    held_back,
+    release_edge,
+    release_map,
+    release_mark,
+    released,
+)
+
+_COUNTERS = ", ".join(COUNTER_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEdge:
+    """Where a block of a family ends (microseconds); a burned block is never published."""
+
+    family: str
+    labels: bool
+    at: int
+    burned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMap:
+    """The merge map of a family as text, and the condition it was made under."""
+
+    condition: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRelease:
+    """All that is kept, as it was committed last."""
+
+    marks: Mapping[str, int] = field(default_factory=dict)
+    edges: Sequence[StoredEdge] = ()
+    maps: Mapping[str, StoredMap] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseChange:
+    """What one cycle changes.
+
+    Attributes:
+        marks: to be set.
+        anew: families whose edges are all replaced (or dropped).
+        edges: to be added.
+        maps: merge maps to be set; those of families in ``anew`` that are absent are dropped.
+        released: counts to add to closed panes.
+        held_back: counts by hour to hold back; negative ones were let go.
+        units: decisions by unit to add to closed panes.
+    """
+
+    marks: Mapping[str, int] = field(default_factory=dict)
+    anew: Collection[str] = ()
+    edges: Sequence[StoredEdge] = ()
+    maps: Mapping[str, StoredMap] = field(default_factory=dict)
+    released: Sequence[PaneCounts] = ()
+    held_back: Sequence[PaneCounts] = ()
+    units: Sequence[PaneUnits] = ()
+
+
+def read_release(connection: sa.Connection) -> StoredRelease:
+    """Everything but the counts."""
+    marks = connection.execute(sa.select(release_mark)).all()
+    edges = connection.execute(sa.select(release_edge).order_by(release_edge.c.at)).all()
+    maps = connection.execute(sa.select(release_map)).all()
+    return StoredRelease(
+        {row.name: row.at for row in marks},
+        [StoredEdge(row.family, row.labels, row.at, row.burned) for row in edges],
+        {row.family: StoredMap(row.condition, row.body) for row in maps},
+    )
+
+
+def write_release(connection: sa.Connection, change: ReleaseChange) -> None:
+    """Write what a cycle changes."""
+    add_counts(connection, change.released, released)
+    _hold_back(connection, change.held_back)
+    add_units(connection, change.units)
+    for family in sorted(change.anew):
+        connection.execute(sa.delete(release_edge).where(release_edge.c.family == family))
+        connection.execute(sa.delete(release_map).where(release_map.c.family == family))
+    columns: bulk.Columns = {
+        "family": [edge.family for edge in change.edges],
+        "labels": [edge.labels for edge in change.edges],
+        "at": [edge.at for edge in change.edges],
+        "burned": [edge.burned for edge in change.edges],
+    }
+    bulk.insert(connection, release_edge, columns)
+    columns = {
+        "family": list(change.maps),
+        "condition": [stored.condition for stored in change.maps.values()],
+        "body": [stored.body for stored in change.maps.values()],
+    }
+    bulk.insert(connection, release_map, columns)
+    columns = {"name": list(change.marks), "at": list(change.marks.values())}
+    bulk.insert(connection, release_mark, columns, "(name) DO UPDATE SET at = excluded.at")
+
+
+def forget_release(connection: sa.Connection, attributes: Collection[str]) -> None:
+    """Forget the families of these attributes, and all merge maps: they name values.
+
+    Without maps the evaluator makes all blocks anew, as unions of those that are left.
+    """
+    connection.execute(sa.delete(release_map))
+    names = connection.execute(sa.select(release_edge.c.family).distinct()).scalars().all()
+    for name in names:
+        if set(name.rpartition("/")[2].split("+")) & set(attributes):
+            connection.execute(sa.delete(release_edge).where(release_edge.c.family == name))
+
+
+def _hold_back(connection: sa.Connection, panes: Sequence[PaneCounts]) -> None:
+    add_counts(connection, panes, held_back)
+    if panes:
+        empty = " AND ".join(f"{name} = 0" for name in COUNTER_COLUMNS)
+        connection.execute(sa.text(f"DELETE FROM held_back WHERE {empty}"))
+
+
+def sum_released(connection: sa.Connection, grain: Grain, first: int, end: int) -> Counts:
+    """Closed counts of the panes ``first`` to ``end`` (exclusive), added up by cell."""
+    query = (
+        f"SELECT cell, {SUMS} FROM released"
+        " WHERE grain = :grain AND pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
+    )
+    rows = connection.execute(
+        sa.text(query), {"grain": int(grain), "first": first, "end": end}
+    ).all()
+    table = _table(rows, COUNTERS + 1)
+    return Counts(table[:, 0], table[:, 1:])
+
+
+def sum_held_back(connection: sa.Connection, first: int, end: int) -> Counts:
+    """What is held back of the hours ``first`` to ``end`` (exclusive), added up by cell."""
+    query = (
+        f"SELECT cell, {SUMS} FROM held_back"
+        " WHERE pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
+    )
+    rows = connection.execute(sa.text(query), {"first": first, "end": end}).all()
+    table = _table(rows, COUNTERS + 1)
+    return Counts(table[:, 0], table[:, 1:])
+
+
+def released_panes(
+    connection: sa.Connection, grain: Grain, first: int, end: int
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Pane, cell and counters of every row of the panes ``first`` to ``end`` (exclusive)."""
+    query = (
+        f"SELECT pane, cell, {_COUNTERS} FROM released"
+        " WHERE grain = :grain AND pane >= :first AND pane < :end ORDER BY pane"
+    )
+    rows = connection.execute(
+        sa.text(query), {"grain": int(grain), "first": first, "end": end}
+    ).all()
+    table = _table(rows, COUNTERS + 2)
+    return table[:, 0], table[:, 1], table[:, 2:]
+
+
+def held_back_panes(connection: sa.Connection) -> tuple[Int64s, Int64s, Int64s]:
+    """Hour, cell and counters of everything that is held back."""
+    rows = connection.execute(
+        sa.text(f"SELECT pane, cell, {_COUNTERS} FROM held_back ORDER BY pane, cell")
+    ).all()
+    table = _table(rows, COUNTERS + 2)
+    return table[:, 0], table[:, 1], table[:, 2:]
+
+
+def first_released(connection: sa.Connection) -> int | None:
+    """The oldest closed hour that is kept."""
+    first: int | None = connection.execute(
+        sa.text("SELECT MIN(pane) FROM released WHERE grain = :grain"), {"grain": int(Grain.HOUR)}
+    ).scalar()
+    return first
+
+
+def _table(rows: Sequence[sa.Row[tuple[int, ...]]], width: int) -> Int64s:
+    return np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), width)

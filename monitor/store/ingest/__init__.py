@@ -1,0 +1,1 @@
+"""Tables that a flush of an ingest worker writes in one transaction: deltas, join, dead letters."""

@@ -1,0 +1,116 @@
+"""Decisions that got another label: what two reviewers said by themselves, and what it counts.
+
+Nearly all decisions get one label, and all that is known of them is in ``label_state``. That keeps
+the label which counts and forgets the others, so when a second one comes, a row is made here of
+what the reviewers said themselves. It is read and written under the lock of that decision's row
+of ``label_state`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.counts.cells import COUNTERS, Int64s
+from monitor.core.counts.labels import RETRACTED, LabelColumns, Review, compared, first_two
+from monitor.store import bulk
+from monitor.store.schema import double_label
+
+Key = tuple[int, int]
+"""Hour and id of a decision."""
+
+_KEY = ("hour", "id")
+_FIELDS = tuple(column.name for column in double_label.c if not column.primary_key)
+_NOBODY = Review(0, 0, 0, 0)
+
+
+@dataclass(slots=True)
+class Said:
+    """What labels of one decision say.
+
+    Attributes:
+        reviews: the reviewers' own words.
+        retracted: whether a label takes back all that is said.
+    """
+
+    reviews: list[Review] = field(default_factory=list)
+    retracted: bool = False
+
+
+def said(labels: LabelColumns, keys: Sequence[Key]) -> dict[Key, Said]:
+    """What labels say, by the decision of each."""
+    found: dict[Key, Said] = {}
+    columns = (keys, labels.reviews(), (labels.rank == RETRACTED).tolist())
+    for key, review, retracted in zip(*columns, strict=True):
+        decision = found.setdefault(key, Said())
+        decision.retracted |= retracted
+        if review is not None:
+            decision.reviews.append(review)
+    return found
+
+
+def count_pairs(
+    connection: sa.Connection, stood: Mapping[Key, Said], came: Mapping[Key, Said]
+) -> Int64s:
+    """Write what the reviewers said, and tell what it adds to the cell of each decision.
+
+    A retraction takes the pair back along with the label that counts.
+
+    Args:
+        connection: the flush's transaction, which has locked ``label_state``.
+        stood: by the labels that counted before, where there were any.
+        came: by the labels that came.
+
+    Returns:
+        int64 of shape (len(came), COUNTERS).
+    """
+    values = np.zeros((len(came), COUNTERS), np.int64)
+    stored = _read(connection, came)
+    changed: dict[Key, tuple[Review, ...]] = {}
+    for row, (key, new) in enumerate(came.items()):
+        old, kept = stood.get(key, Said()), stored.get(key, ())
+        before = first_two([*kept, *old.reviews])
+        after = first_two([*before, *new.reviews])
+        if after != kept:
+            changed[key] = after
+        _add(values[row], before, -1, old.retracted)
+        _add(values[row], after, 1, old.retracted or new.retracted)
+    _write(connection, changed)
+    return values
+
+
+def _add(row: Int64s, pair: tuple[Review, ...], sign: int, retracted: bool) -> None:
+    counter = compared(pair)
+    if counter is not None and not retracted:
+        row[counter] += sign
+
+
+def _read(connection: sa.Connection, decisions: Collection[Key]) -> dict[Key, tuple[Review, ...]]:
+    found: dict[Key, tuple[Review, ...]] = {}
+    for head, more in bulk.with_keys(connection, double_label, _KEY, sorted(decisions)):
+        query = (
+            f"{head} SELECT d.hour, d.id, {', '.join(_FIELDS)} FROM w, double_label d"
+            " WHERE d.hour = w.hour AND d.id = w.id"
+        )
+        for hour, key, *said in connection.exec_driver_sql(query, more):
+            pair = Review(*said[:4]), Review(*said[4:])
+            found[hour, key] = tuple(review for review in pair if review != _NOBODY)
+    return found
+
+
+def _write(connection: sa.Connection, changed: Mapping[Key, tuple[Review, ...]]) -> None:
+    if not changed:
+        return
+    keys = sorted(changed)
+    pairs = [(*changed[key], _NOBODY)[:2] for key in keys]
+    said = zip(*((*first, *second) for first, second in pairs), strict=True)
+    hours, ids = zip(*keys, strict=True)
+    bulk.insert(
+        connection,
+        double_label,
+        {"hour": hours, "id": ids, **dict(zip(_FIELDS, said, strict=True))},
+        "(hour, id) DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in _FIELDS),
+    )

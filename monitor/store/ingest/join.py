@@ -1,0 +1,404 @@
+"""The label's side of the join, inside the label owner's flush.
+
+The owner of the label partition alone joins: it looks its new labels, and those still waiting,
+up among the decisions stored so far. A decision's flush never looks at labels, so two flushes
+that run at once cannot miss each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from monitor.core.counts.cells import COUNTERS, Int64s
+from monitor.core.counts.labels import LabelColumns
+from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
+from monitor.ports import NEAR, OtherIds, Request, Shard, Tallies
+from monitor.store import bulk
+from monitor.store.erasure import NO_DECISION
+from monitor.store.ingest.double_labels import count_pairs, said
+from monitor.store.schema import label_state, pending, waiting_label
+
+WAIT = DAY
+"""A label waits for its decision until the watermark has passed decided_at by this long."""
+
+_NOBODY = -1  # rank of a row that was made only to be locked
+_NEVER = -(2**62)
+_MISS = (-1, -1, -1, -1, -1)  # in place of a row of pending
+_ORDER = "rank, revision, labelled_at, label"
+_KEY = ("hour", "id", "complaint")
+_SAME_KEY = "s.hour = w.hour AND s.id = w.id AND s.complaint = w.complaint"
+_Key = tuple[int, int, int]
+_Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Joined:
+    """What a flush's labels added, and where each of them ended."""
+
+    panes: Int64s
+    cells: Int64s
+    values: Int64s
+    delays: np.ndarray[tuple[int], np.dtype[np.float64]]
+    counted: int = 0
+    stale: int = 0
+    duplicates: int = 0
+    thinned: int = 0
+    waiting: int = 0  # net change
+    unmatched: dict[str, int] = field(default_factory=dict)
+
+    def add(self, decided_at: Int64s, cells: Int64s, values: Int64s) -> None:
+        """Add increments of the cells of decisions."""
+        panes = pane_of(decided_at, Grain.MINUTES5)
+        self.panes = np.concatenate([self.panes, panes])
+        self.cells = np.concatenate([self.cells, cells])
+        self.values = np.concatenate([self.values, values])
+
+    def settle(self, tallies: Tallies) -> None:
+        """Add the outcomes to a shard's totals."""
+        tallies.counted += self.counted
+        tallies.stale += self.stale
+        tallies.duplicates += self.duplicates
+        tallies.thinned += self.thinned
+        tallies.waiting += self.waiting
+        for reason, number in self.unmatched.items():
+            tallies.unmatched[reason] = tallies.unmatched.get(reason, 0) + number
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Pending rows of labels, -1 in ``hour`` where there is none."""
+
+    hour: Int64s
+    id: Int64s
+    ts: Int64s
+    cell: Int64s
+    request: Int64s
+
+    def put(self, rows: Int64s, other: _Found) -> None:
+        """Fill rows in."""
+        for one in fields(_Found):
+            getattr(self, one.name)[rows] = getattr(other, one.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Labels of one shard beside the decisions that were found for them.
+
+    Attributes:
+        shard: the label shard.
+        labels: those that waited, then fresh ones.
+        other_ids: as in a flush, of all of them.
+        waited: how many waited.
+        found: the decision of each.
+        due: labels that have waited long enough without a decision.
+    """
+
+    shard: Shard
+    labels: LabelColumns
+    other_ids: OtherIds
+    waited: int
+    found: _Found
+    due: _Bools
+
+    @property
+    def hit(self) -> _Bools:
+        """Labels whose decision was found."""
+        return np.asarray(self.found.hour >= 0)
+
+    @property
+    def counts(self) -> _Bools:
+        """Labels that are one of a sample, or a complaint nobody asked for."""
+        unasked = self.hit & (self.found.request == Request.NONE)
+        sampled = self.found.request == Request.KEPT
+        return np.asarray(sampled | (unasked & (self.labels.complaint == 1)))
+
+    @property
+    def keys(self) -> list[_Key]:
+        """Keys of ``label_state`` that the labels compete for."""
+        rows = self.counts
+        columns = (self.found.hour[rows], self.found.id[rows], self.labels.complaint[rows])
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def match(
+    connection: sa.Connection,
+    shard: Shard,
+    fresh: LabelColumns,
+    watermark: int | None,
+    other_ids: OtherIds,
+) -> Matched:
+    """Look labels up among the decisions stored so far.
+
+    Args:
+        connection: the flush's transaction, its fence already passed.
+        shard: the label shard that owns ``fresh``.
+        fresh: labels of this flush; may be empty.
+        watermark: event time the decisions are complete to, read before; None when unknown.
+        other_ids: of ``fresh``, as in a flush.
+    """
+    waited, others = _read_waiting(connection, shard, watermark)
+    labels, others = LabelColumns.concat([waited, fresh]), {**others, **other_ids}
+    found = _find(connection, labels, others)
+    late = labels.ts < (_NEVER if watermark is None else watermark - WAIT)
+    return Matched(shard, labels, others, len(waited), found, late & (found.hour < 0))
+
+
+def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) -> None:
+    """Let no other worker change the rows that the labels of a flush compete for.
+
+    All at once and in the order of their keys: two flushes with labels of the same decisions
+    would otherwise wait for each other. A decision's first label has no row yet to lock: one is
+    made that loses against every label. SQLite has one writer at a time and needs none of this.
+    """
+    keys = sorted({key for one in matched if one is not None for key in one.keys})
+    if connection.dialect.name == "sqlite" or not keys:
+        return
+    hours, ids, complaints = (list(column) for column in zip(*keys, strict=True))
+    names = ("revision", "labelled_at", "label", "ready", "reviewer")
+    nobody = {name: [0] * len(keys) for name in names}
+    columns = {"hour": hours, "id": ids, "complaint": complaints, "rank": [_NOBODY] * len(keys)}
+    blind = {"blind": [False] * len(keys)}
+    bulk.insert(connection, label_state, {**columns, **nobody, **blind})
+    for head, more in bulk.with_keys(connection, label_state, _KEY, keys):
+        query = (
+            f"{head} SELECT COUNT(*) FROM (SELECT 1 FROM w, label_state s WHERE {_SAME_KEY}"
+            " ORDER BY s.hour, s.id, s.complaint FOR UPDATE OF s) AS locked"
+        )
+        connection.exec_driver_sql(query, more)
+
+
+def join(connection: sa.Connection, matched: Matched) -> Joined:
+    """Join labels to their decisions; write label_state, double_label and waiting_label."""
+    labels, found, hit, counts = matched.labels, matched.found, matched.hit, matched.counts
+    joined = _apply(connection, labels.take(counts), _pick(found, counts))
+    joined.thinned = int((hit & (found.request == Request.THINNED)).sum())
+    if (stray := hit & (found.request == Request.NONE) & ~counts).any():
+        joined.unmatched["not_requested"] = int(stray.sum())
+    if matched.due.any():
+        joined.unmatched[NO_DECISION] = int(matched.due.sum())
+    is_fresh = np.arange(len(labels)) >= matched.waited
+    settled = (hit | matched.due) & ~is_fresh
+    removed = _stop_waiting(connection, matched.shard, labels.take(settled))
+    parked = labels.take(~hit & ~matched.due & is_fresh)
+    inserted = _start_waiting(connection, matched.shard, parked, matched.other_ids)
+    joined.duplicates += len(parked) - inserted
+    joined.waiting = inserted - removed
+    return joined
+
+
+def _pick(found: _Found, rows: _Bools) -> _Found:
+    return _Found(*(getattr(found, one.name)[rows] for one in fields(_Found)))
+
+
+def _hours(labels: LabelColumns) -> Int64s:
+    return pane_of(labels.ts, Grain.HOUR)
+
+
+def _read_waiting(
+    connection: sa.Connection, shard: Shard, watermark: int | None
+) -> tuple[LabelColumns, OtherIds]:
+    """Waiting labels whose decision may have come, or which waited long enough; other ids."""
+    hours = f"(w.hour, (w.ts - {NEAR}) / {HOUR}, (w.ts + {NEAR}) / {HOUR})"
+    rows = connection.execute(
+        sa.text(
+            "SELECT id, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer,"
+            " other_id FROM waiting_label w"
+            " WHERE topic = :topic AND part = :part AND (ts < :due OR EXISTS"
+            f" (SELECT 1 FROM pending p WHERE p.id = w.id AND p.hour IN {hours})"
+            " OR other_id <> 0 AND EXISTS"
+            f" (SELECT 1 FROM pending p WHERE p.id = w.other_id AND p.hour IN {hours}))"
+        ),
+        {
+            "topic": shard.topic,
+            "part": shard.partition,
+            "due": _NEVER if watermark is None else watermark - WAIT,
+        },
+    ).all()
+    others = {(row.id, row.ts): row.other_id for row in rows if row.other_id}
+    return LabelColumns.of_rows([tuple(row)[:-1] for row in rows]), others
+
+
+def _find(connection: sa.Connection, labels: LabelColumns, other_ids: OtherIds) -> _Found:
+    """Look labels up by (hour, id); a miss close to an edge also tries the hour beyond it.
+
+    Where the id key changes at that edge, the decision has its other id beyond it.
+    """
+    n = len(labels)
+    found = _Found(*(np.full(n, -1, np.int64) for _ in fields(_Found)))
+    hours, into = _hours(labels), labels.ts % HOUR
+    others = _others(labels, other_ids)
+    beyond = np.where(others == 0, labels.ids, others)
+    for shift, may in ((0, into >= 0), (-1, into < NEAR), (1, into > HOUR - NEAR)):
+        rows = np.flatnonzero((found.hour < 0) & may)
+        ids = beyond if shift else labels.ids
+        there = _read_pending(connection, hours[rows] + shift, ids[rows])
+        if there is not None:
+            # In its own hour the id alone decides; beyond an edge it may be another decision.
+            near = np.abs(there.ts - labels.ts[rows]) <= NEAR
+            same = (there.hour >= 0) & (near if shift else True)
+            found.put(rows[same], _pick(there, same))
+    return found
+
+
+def _others(labels: LabelColumns, other_ids: OtherIds) -> Int64s:
+    """The other id of each label, 0 where there is none."""
+    if not other_ids:
+        return np.zeros(len(labels), np.int64)
+    keys = zip(labels.ids.tolist(), labels.ts.tolist(), strict=True)
+    return np.array([other_ids.get(key, 0) for key in keys], np.int64)
+
+
+def _read_pending(connection: sa.Connection, hours: Int64s, ids: Int64s) -> _Found | None:
+    """The rows with these keys; None when there is none at all."""
+    keys = list(zip(hours.tolist(), ids.tolist(), strict=True))
+    hits: dict[tuple[int, int], tuple[int, ...]] = {}
+    for head, more in bulk.with_keys(connection, pending, ("hour", "id"), sorted(set(keys))):
+        query = (
+            f"{head} SELECT p.hour, p.id, p.ts, p.cell, p.request"
+            " FROM w, pending p WHERE p.hour = w.hour AND p.id = w.id"
+        )
+        hits |= {(row[0], row[1]): tuple(row) for row in connection.exec_driver_sql(query, more)}
+    if not hits:
+        return None
+    return _Found(*np.array([hits.get(key, _MISS) for key in keys], np.int64).T)
+
+
+def _apply(connection: sa.Connection, labels: LabelColumns, found: _Found) -> Joined:
+    """Let each label compete with the one that stands; write the winners."""
+    keys = list(zip(found.hour.tolist(), found.id.tolist(), labels.complaint.tolist(), strict=True))
+    before = _read_states(connection, keys)
+    joined, winners, contested = _compete(labels, keys, before)
+    rows = np.array(list(winners.values()), np.int64)
+    won = labels.take(rows)
+    ts = found.ts[rows]
+    values = won.contributions(ts)
+    beaten = [i for i, key in enumerate(winners) if key in before]
+    if beaten:
+        old = LabelColumns.of_rows([before[key] for i, key in enumerate(winners) if key in before])
+        values[beaten] -= old.contributions(ts[beaten])
+    _write_states(connection, list(winners), won)
+    joined.add(ts, found.cell[rows], values)
+    joined.delays = np.maximum(won.labelled_at - ts, 0) / (MINUTE / 60)
+    if contested:
+        rows, values = _pairs(connection, labels, keys, before, contested)
+        joined.add(found.ts[rows], found.cell[rows], values)
+    return joined
+
+
+def _pairs(
+    connection: sa.Connection,
+    labels: LabelColumns,
+    keys: Sequence[_Key],
+    before: Mapping[_Key, tuple[int, ...]],
+    contested: Set[_Key],
+) -> tuple[Int64s, Int64s]:
+    """A row of ``labels`` for every decision that got another one, and what that adds."""
+    rows = np.flatnonzero([key in contested for key in keys])
+    places = {keys[row][:2]: row for row in rows.tolist()}
+    came = said(labels.take(rows), [keys[row][:2] for row in rows.tolist()])
+    standing = [key for key in contested if key in before]
+    old = LabelColumns.of_rows([before[key] for key in standing])
+    stood = said(old, [key[:2] for key in standing])
+    return np.array([places[key] for key in came], np.int64), count_pairs(connection, stood, came)
+
+
+def _compete(
+    labels: LabelColumns, keys: Sequence[_Key], before: dict[_Key, tuple[int, ...]]
+) -> tuple[Joined, dict[_Key, int], set[_Key]]:
+    """Walk the labels in arrival order; the result by key does not depend on that order.
+
+    Returns:
+        The totals, the row that won by key, and the keys of the sample for which there is another
+        label than the first.
+    """
+    none = np.empty(0, np.int64)
+    joined = Joined(none, none, np.empty((0, COUNTERS), np.int64), np.empty(0, np.float64))
+    # Rows are (id, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer).
+    standing = {key: row[3:7] for key, row in before.items()}
+    winners: dict[_Key, int] = {}
+    contested: set[_Key] = set()
+    orders = zip(
+        labels.rank.tolist(),
+        labels.revision.tolist(),
+        labels.labelled_at.tolist(),
+        labels.label.tolist(),
+        strict=True,
+    )
+    for row, (key, order) in enumerate(zip(keys, orders, strict=True)):
+        current = standing.get(key)
+        if current == order:
+            joined.duplicates += 1
+            continue
+        if current is not None and not key[2]:
+            contested.add(key)
+        if current is None or order > current:
+            standing[key], winners[key] = order, row
+            joined.counted += 1
+        else:
+            joined.stale += 1
+    return joined, winners, contested
+
+
+def _read_states(connection: sa.Connection, keys: Sequence[_Key]) -> dict[_Key, tuple[int, ...]]:
+    states: dict[_Key, tuple[int, ...]] = {}
+    for head, more in bulk.with_keys(connection, label_state, _KEY, sorted(set(keys))):
+        query = (
+            f"{head} SELECT s.hour, s.id, s.complaint, {_ORDER}, ready, blind, reviewer"
+            f" FROM w, label_state s WHERE {_SAME_KEY} AND rank > {_NOBODY}"
+        )
+        for hour, key, complaint, *rest in connection.exec_driver_sql(query, more):
+            states[hour, key, complaint] = (key, 0, complaint, *rest)
+    return states
+
+
+def _write_states(connection: sa.Connection, keys: Sequence[_Key], won: LabelColumns) -> None:
+    if not keys:
+        return
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    hours, ids, complaints = zip(*(keys[row] for row in order), strict=True)
+    standing = _columns(won.take(np.array(order, np.int64)))
+    bulk.insert(
+        connection,
+        label_state,
+        {"hour": hours, "id": ids, "complaint": complaints, **standing},
+        "(hour, id, complaint) DO UPDATE SET "
+        + ", ".join(f"{name} = excluded.{name}" for name in standing),
+    )
+
+
+def _columns(labels: LabelColumns) -> dict[str, list[int]]:
+    names = ("rank", "revision", "labelled_at", "label", "ready", "blind", "reviewer")
+    return {name: getattr(labels, name).tolist() for name in names}
+
+
+def _start_waiting(
+    connection: sa.Connection, shard: Shard, labels: LabelColumns, other_ids: OtherIds
+) -> int:
+    """Keep labels until their decision comes; returns how many were not kept already."""
+    columns = {
+        "topic": [shard.topic] * len(labels),
+        "part": [shard.partition] * len(labels),
+        "hour": _hours(labels).tolist(),
+        "id": labels.ids.tolist(),
+        "ts": labels.ts.tolist(),
+        "complaint": labels.complaint.tolist(),
+        "other_id": _others(labels, other_ids).tolist(),
+        **_columns(labels),
+    }
+    return bulk.insert(connection, waiting_label, columns)
+
+
+def _stop_waiting(connection: sa.Connection, shard: Shard, labels: LabelColumns) -> int:
+    columns: bulk.Columns = {
+        "topic": [shard.topic] * len(labels),
+        "part": [shard.partition] * len(labels),
+        "hour": _hours(labels).tolist(),
+        "id": labels.ids.tolist(),
+        "label": labels.label.tolist(),
+    }
+    return bulk.delete(connection, waiting_label, columns)

@@ -1,0 +1,127 @@
+"""Decisions that labels can find: one bulk insert a flush, sorted by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.counts.cells import Int64s, Route
+from monitor.core.time import Grain, pane_of
+from monitor.ports import DecisionColumns, Request, ShardFlush, Tallies
+from monitor.store import bulk
+from monitor.store.schema import pending
+
+_KEY = ("hour", "id")
+_UNKNOWN = -1  # of rows written before partitions were kept
+_FRESH = -2  # instead of a partition: nobody had the id before
+_PARTS = 1 << 15  # partitions of files have numbers of 31 bits, the column has 15
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows to insert, sorted by key.
+
+    Attributes:
+        columns: values by column name.
+        owner: which flush each row is from.
+        route: its route if a label was requested, else -1.
+    """
+
+    columns: dict[str, Int64s]
+    owner: Int64s
+    route: Int64s
+
+
+def write_pending(connection: sa.Connection, flushes: Sequence[ShardFlush]) -> None:
+    """Insert only, never changed; a row that is there already is a repeated id.
+
+    Repeated ids of decisions whose label was requested are counted by route in the tallies. All
+    repeated ids are counted by why they were not recognised before: the decision was read from
+    another partition, or from this one (or nobody knows where).
+    """
+    decided = [
+        (f.shard.partition % _PARTS, f.decisions, f.tallies)
+        for f in flushes
+        if f.decisions is not None
+    ]
+    if not decided:
+        return
+    rows = _sorted_rows([(part, decisions) for part, decisions, _ in decided])
+    first = _insert(connection, rows.columns)
+    if first is None:
+        return
+    for number, (part, _, tallies) in enumerate(decided):
+        own = (first != _FRESH) & (rows.owner == number)
+        _count_repeated(tallies, rows.route[own])
+        elsewhere = own & (first != _UNKNOWN) & (first != part)
+        tallies.cross_partition += int(elsewhere.sum())
+        tallies.late += int(own.sum() - elsewhere.sum())
+
+
+def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _Rows:
+    parts, columns_of = zip(*decided, strict=True)
+    decisions = DecisionColumns.concat(columns_of)
+    chosen = decisions.pending
+    owner = np.repeat(np.arange(len(parts)), [len(one.ts) for one in columns_of])[chosen]
+    route = np.where(decisions.request != Request.NONE, decisions.routes, -1)[chosen]
+    columns = {
+        "hour": pane_of(decisions.ts[chosen], Grain.HOUR),
+        "id": decisions.ids[chosen],
+        "ts": decisions.ts[chosen],
+        "cell": decisions.cells[chosen],
+        "request": decisions.request[chosen],
+        "part": np.array(parts, np.int64)[owner],
+    }
+    order = np.lexsort((columns["id"], columns["hour"]))
+    return _Rows({name: one[order] for name, one in columns.items()}, owner[order], route[order])
+
+
+def _insert(connection: sa.Connection, columns: dict[str, Int64s]) -> Int64s | None:
+    """Insert rows; None when none of them was there already, which is nearly always so.
+
+    Else the partition that each row's id was read from before: -1 where that is not known, -2
+    where there was none.
+    """
+    savepoint = connection.begin_nested()
+    if _insert_all(connection, columns):
+        savepoint.commit()
+        return None
+    savepoint.rollback()
+    first = _first_parts(connection, columns)
+    fresh = {name: one[first == _FRESH].tolist() for name, one in columns.items()}
+    bulk.insert(connection, pending, fresh)
+    return first
+
+
+def _insert_all(connection: sa.Connection, columns: dict[str, Int64s]) -> bool:
+    """Insert by the fastest way there is; False when a key was there already."""
+    if connection.dialect.name == "sqlite":
+        rows = {name: one.tolist() for name, one in columns.items()}
+        return bulk.insert(connection, pending, rows) == len(columns["id"])
+    return bulk.copy_integers(connection, pending, columns)
+
+
+def _first_parts(connection: sa.Connection, columns: dict[str, Int64s]) -> Int64s:
+    keys = list(zip(columns["hour"].tolist(), columns["id"].tolist(), strict=True))
+    stored: dict[tuple[int, int], int] = {}
+    for head, more in bulk.with_keys(connection, pending, _KEY, keys):
+        query = (
+            f"{head} SELECT p.hour, p.id, p.part FROM w, pending p"
+            " WHERE p.hour = w.hour AND p.id = w.id"
+        )
+        for hour, id_, part in connection.exec_driver_sql(query, more):
+            stored[hour, id_] = part
+    first = np.empty(len(keys), np.int64)
+    for row, (key, part) in enumerate(zip(keys, columns["part"].tolist(), strict=True)):
+        first[row] = stored.get(key, _FRESH)
+        stored.setdefault(key, part)  # copies within one flush
+    return first
+
+
+def _count_repeated(tallies: Tallies, routes: Int64s) -> None:
+    for route in routes[routes >= 0].tolist():
+        name = Route(route).name.lower()
+        tallies.repeated[name] = tallies.repeated.get(name, 0) + 1

@@ -1,0 +1,358 @@
+"""The store as ingest workers use it: claim shards, flush exactly once.
+
+Offsets live in the same transaction as their effects. A flush begins with the fence: the row of
+``ownership`` must still have our epoch, the offset we started from, and as many flushes. Kafka's
+own committed offsets decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.counts.cells import Int64s
+from monitor.core.counts.coding import Eras
+from monitor.core.time import DAY
+from monitor.errors import FencedError
+from monitor.ports import (
+    Claim,
+    Clock,
+    Dictionary,
+    FlushResult,
+    IdKey,
+    Shard,
+    ShardFlush,
+    ShardStatus,
+    Tallies,
+)
+from monitor.store import bulk, deltas
+from monitor.store.codings import lock_eras, require_eras
+from monitor.store.database import database_now, reading, writing
+from monitor.store.deltas import decision_payload, summed, write_delta
+from monitor.store.dictionary import live_versions, write_dictionary
+from monitor.store.exclusions import close_loss, open_losses
+from monitor.store.id_keys import require_keys
+from monitor.store.ingest.join import Matched, join, lock_states, match
+from monitor.store.ingest.pending import write_pending
+from monitor.store.retired import require_in_use
+from monitor.store.schema import dead_letter, delta, ownership
+from monitor.store.shards import is_shard, park, read_statuses, read_watermark
+
+MAX_DEAD_LETTERS = 10_000
+"""Dead letters kept of one shard and day (UTC); beyond it they are counted only."""
+
+
+def write_dead_letters(connection: sa.Connection, flush: ShardFlush, now: int) -> None:
+    """Keep what there is room for; the rest is added to the tally of what was not kept.
+
+    The shard must be fenced by this transaction: nobody else may add to it.
+    """
+    if not flush.dead_letters:
+        return
+    letters = flush.dead_letters[: _room(connection, flush.shard, now)]
+    flush.tallies.unkept += len(flush.dead_letters) - len(letters)
+    columns: bulk.Columns = {
+        "topic": [flush.shard.topic] * len(letters),
+        "part": [flush.shard.partition] * len(letters),
+        "msg_offset": [letter.offset for letter in letters],
+        "item": [letter.index for letter in letters],
+        "reason": [letter.reason for letter in letters],
+        "field": [letter.field for letter in letters],
+        "payload_hash": [letter.payload_hash for letter in letters],
+        "seen_at": [now] * len(letters),
+    }
+    bulk.insert(connection, dead_letter, columns)
+
+
+def _room(connection: sa.Connection, shard: Shard, now: int) -> int:
+    """How many more dead letters of a shard may be kept today."""
+    kept = sa.select(sa.literal(1)).where(
+        dead_letter.c.topic == shard.topic,
+        dead_letter.c.part == shard.partition,
+        dead_letter.c.seen_at >= now - now % DAY,
+    )
+    count = sa.select(sa.func.count()).select_from(kept.limit(MAX_DEAD_LETTERS).subquery())
+    return MAX_DEAD_LETTERS - int(connection.execute(count).scalar_one())
+
+
+MAX_KNOWN = 1 << 18
+"""Dictionary rows that a worker remembers to have written: some 20 MB, then it begins anew."""
+
+_NONE = np.empty(0, np.int64)
+
+
+class IngestStore:
+    """Claims and flushes; one per worker process, used from one thread."""
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        decisions_topic: str,
+        clock: Clock,
+        eras: Eras | None = None,
+        keys: Sequence[IdKey] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._eras = eras  # what decisions are coded by; None where none are coded
+        self._keys = keys  # what ids are hashed with; None where none are hashed
+        self._decisions_topic = decisions_topic
+        self._clock = clock
+        self._known: set[int] = set()
+        # Moved over a gap by a person, and no event read since; known from the claim.
+        self._after_gap: set[Shard] = set()
+
+    def register(self, shards: Sequence[Shard]) -> None:
+        """Make a row for every partition, so that one nobody owns holds the watermark back.
+
+        A partition that was added to a topic we know begins at its first offset.
+
+        Raises:
+            OutdatedError: the store was started with other topics since.
+        """
+        with writing(self._engine) as connection:
+            _make_rows(connection, shards)
+
+    def claim(
+        self, shards: Sequence[Shard], owner: str, topic_ids: Mapping[str, str | None] = {}
+    ) -> list[Claim]:
+        """Take shards over: whoever had them can flush no more.
+
+        Args:
+            shards: which.
+            owner: the new owner's name.
+            topic_ids: what the topics are now; kept with a shard that has no position yet, or
+                was given a new one. A claim tells what was kept, for the owner to compare.
+
+        Raises:
+            OutdatedError: the store was started with newer settings; nothing was claimed.
+        """
+        # A database that went back in time has lost dictionary rows along with our position.
+        self._known.clear()
+        claims = []
+        with writing(self._engine) as connection:
+            now = database_now(connection)
+            lock_eras(connection, shared=True)
+            if self._eras is not None:
+                require_eras(connection, self._eras)
+            if self._keys is not None:
+                require_keys(connection, self._keys)
+            _make_rows(connection, shards)  # a partition may have been added since
+            for shard in sorted(shards):
+                row = connection.execute(
+                    sa.update(ownership)
+                    .where(is_shard(shard))
+                    .values(
+                        epoch=ownership.c.epoch + 1,
+                        owner=owner,
+                        holds_back=True,
+                        seen_at=now,
+                        unstored_since=None,
+                        topic_id=_kept_topic_id(topic_ids.get(shard.topic)),
+                    )
+                    .returning(*ownership.c)
+                ).one()
+                claims.append(
+                    Claim(
+                        shard=shard,
+                        epoch=row.epoch,
+                        next_offset=row.next_offset,
+                        start_offset=row.start_offset,
+                        max_decided_at=row.max_decided_at,
+                        watermark=row.watermark,
+                        tallies=msgspec.json.decode(row.tallies, type=Tallies),
+                        topic_id=row.topic_id,
+                        parked=row.parked,
+                        flushes=row.flushes,
+                    )
+                )
+            after_gap = open_losses(connection, shards)
+        self._after_gap = (self._after_gap - set(shards)) | after_gap
+        return claims
+
+    def beat(self, epochs: Mapping[Shard, int], *, storing: bool = True) -> None:
+        """Keep, by the database's clock, that the owner of these shards is there.
+
+        A shard that somebody else has claimed since is passed over.
+
+        Args:
+            epochs: the owner's claims.
+            storing: whether it can store what it reads.
+        """
+        with writing(self._engine) as connection:
+            now = database_now(connection)
+            since = sa.func.coalesce(ownership.c.unstored_since, now)
+            for shard, epoch in sorted(epochs.items()):
+                connection.execute(
+                    sa.update(ownership)
+                    .where(is_shard(shard), ownership.c.epoch == epoch)
+                    .values(seen_at=now, unstored_since=None if storing else since)
+                )
+
+    def park(self, shard: Shard, epoch: int, reason: str) -> None:
+        """Keep why a shard of ours is not read."""
+        park(self._engine, shard, epoch, reason)
+
+    def start(self, claim: Claim, offset: int) -> None:
+        """Store the first position of a shard that was never read."""
+        with writing(self._engine) as connection:
+            result = connection.execute(
+                sa.update(ownership)
+                .where(is_shard(claim.shard), ownership.c.epoch == claim.epoch)
+                .values(start_offset=offset, next_offset=offset)
+            )
+            if result.rowcount != 1:
+                raise FencedError(claim.shard)
+
+    def duplicate_keys(self, shard: Shard, since_minute: int) -> tuple[Int64s, Int64s]:
+        """Keys (and arrival minutes) of the decisions that arrived since a minute."""
+        with reading(self._engine) as connection:
+            rows = connection.execute(
+                sa.select(delta.c.payload).where(
+                    delta.c.topic == shard.topic,
+                    delta.c.part == shard.partition,
+                    delta.c.arrived >= since_minute,
+                )
+            ).scalars()
+            parts = [deltas.decode(row) for row in rows]
+        keys = np.concatenate([_NONE, *(part.keys for part in parts)])
+        arrivals = np.concatenate([_NONE, *(part.arrivals for part in parts)])
+        fresh = arrivals >= since_minute
+        return keys[fresh], arrivals[fresh]
+
+    def statuses(self) -> list[ShardStatus]:
+        """All shards, whoever owns them."""
+        return read_statuses(self._engine)
+
+    def live_versions(self) -> list[str]:
+        """Texts of the version tuples that decisions of the kept hours have."""
+        return live_versions(self._engine)
+
+    def flush(self, flushes: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
+        """Write everything of one flush in one transaction.
+
+        Raises:
+            FencedError: a shard is not ours any more; nothing was written.
+            StoreError: the database cannot be written; nothing is known, claim again.
+        """
+        ordered = sorted(flushes, key=lambda f: f.shard)
+        delays: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = [np.empty(0)]
+        with writing(self._engine) as connection:
+            for flush in ordered:
+                _pass_fence(connection, flush)
+            fresh = self._unknown(dictionary)
+            write_dictionary(connection, fresh)
+            write_pending(connection, ordered)
+            watermark = read_watermark(connection, self._decisions_topic)
+            matched = [_match(connection, flush, watermark) for flush in ordered]
+            lock_states(connection, matched)
+            for flush, labels in zip(ordered, matched, strict=True):
+                delays.append(self._write_effects(connection, flush, labels))
+            gaps = [f for f in ordered if f.shard in self._after_gap]
+            closed = {f.shard for f in gaps if close_loss(connection, f, self._clock.now())}
+        self._after_gap -= closed
+        if len(self._known) > MAX_KNOWN:
+            self._known.clear()
+        self._known.update(fresh.atoms, fresh.versions, fresh.cells)
+        return FlushResult({f.shard: f.tallies for f in ordered}, np.concatenate(delays))
+
+    def _write_effects(
+        self, connection: sa.Connection, flush: ShardFlush, labels: Matched | None
+    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        delays, now = np.empty(0), self._clock.now()
+        if labels is not None:
+            joined = join(connection, labels)
+            joined.settle(flush.tallies)
+            delays = joined.delays
+            body = deltas.Payload(joined.panes, joined.cells, joined.values, _NONE, _NONE)
+            write_delta(connection, flush, summed(body))
+        elif flush.decisions is not None:
+            write_delta(connection, flush, decision_payload(flush.decisions, flush.probes))
+        write_dead_letters(connection, flush, now)
+        _write_tallies(connection, flush, now)
+        return delays
+
+    def _unknown(self, dictionary: Dictionary) -> Dictionary:
+        return Dictionary(
+            {k: v for k, v in dictionary.atoms.items() if k not in self._known},
+            {k: v for k, v in dictionary.versions.items() if k not in self._known},
+            {k: v for k, v in dictionary.cells.items() if k not in self._known},
+        )
+
+
+def _kept_topic_id(present: str | None) -> sa.ColumnElement[str | None]:
+    """The identity the offsets belong to: the present one where there are no offsets yet."""
+    known = sa.func.coalesce(ownership.c.topic_id, present)
+    return sa.case((ownership.c.next_offset.is_(None), present), else_=known)
+
+
+def _make_rows(connection: sa.Connection, shards: Sequence[Shard]) -> None:
+    """New ones of a topic that is known were added to it: nobody has read them, so from 0 on.
+
+    Raises OutdatedError where a topic is retired.
+    """
+    require_in_use(connection, shards)
+    topics = {shard.topic for shard in shards}
+    known = connection.execute(
+        sa.select(ownership.c.topic).where(ownership.c.topic.in_(topics)).distinct()
+    )
+    first = dict.fromkeys(known.scalars(), 0)
+    rows = [
+        {
+            "topic": shard.topic,
+            "part": shard.partition,
+            "holds_back": True,
+            "first": first.get(shard.topic),
+        }
+        for shard in shards
+    ]
+    query = (
+        "INSERT INTO ownership"
+        " (topic, part, epoch, seq, start_offset, next_offset, holds_back, tallies)"
+        " VALUES (:topic, :part, 0, 0, :first, :first, :holds_back, '{}') ON CONFLICT DO NOTHING"
+    )
+    if rows:
+        connection.execute(sa.text(query), rows)
+
+
+def _match(connection: sa.Connection, flush: ShardFlush, watermark: int | None) -> Matched | None:
+    if flush.labels is None:
+        return None
+    return match(connection, flush.shard, flush.labels, watermark, flush.other_ids)
+
+
+def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
+    """The first statement of a shard: nobody else has claimed it, nothing was skipped or stored."""
+    result = connection.execute(
+        sa.text(
+            "UPDATE ownership SET next_offset = :next, flushes = flushes + 1"
+            " WHERE topic = :topic AND part = :part AND epoch = :epoch AND next_offset = :expected"
+            " AND flushes = COALESCE(CAST(:flushes AS BIGINT), flushes)"
+        ),
+        {
+            "next": flush.next_offset,
+            "topic": flush.shard.topic,
+            "part": flush.shard.partition,
+            "epoch": flush.epoch,
+            "expected": flush.expected_offset,
+            "flushes": flush.flushes,
+        },
+    )
+    if result.rowcount != 1:
+        raise FencedError(flush.shard)
+
+
+def _write_tallies(connection: sa.Connection, flush: ShardFlush, now: int) -> None:
+    connection.execute(
+        sa.update(ownership)
+        .where(is_shard(flush.shard))
+        .values(
+            max_decided_at=flush.max_decided_at,
+            watermark=flush.watermark,
+            holds_back=flush.holds_back,
+            tallies=msgspec.json.encode(flush.tallies).decode(),
+            flushed_at=now,
+        )
+    )

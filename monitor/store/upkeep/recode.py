@@ -1,0 +1,219 @@
+"""An attribute or value is listed no more: what is stored of it goes, and the counts stay right.
+
+One transaction, at a person's command. A removed value is counted as ``__other__``, decisions lose
+a removed attribute, and cells that become one are added up: the store is then as if it had never
+been listed. Whoever works is fenced, and has to be started with the new settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.counts.cells import MISSING, OTHER, Int64s, atom_text, content_id, parse_atom
+from monitor.core.counts.coding import Coding, Era, Eras
+from monitor.ports import Dictionary
+from monitor.store import bulk
+from monitor.store import deltas as payload
+from monitor.store.codings import fence_all, lock_eras, read_eras, refuse_fixed, write_eras
+from monitor.store.database import writing
+from monitor.store.deltas import summed
+from monitor.store.dictionary import write_dictionary
+from monitor.store.evaluator import unit_share
+from monitor.store.evaluator.counts import SUMS, adding_to
+from monitor.store.evaluator.detection import forget_detection
+from monitor.store.evaluator.incidents import forget_incidents
+from monitor.store.evaluator.published_values import Forgotten, forget_published
+from monitor.store.evaluator.release_blocks import forget_release
+from monitor.store.schema import (
+    COUNTER_COLUMNS,
+    atom,
+    cell,
+    cohort,
+    counts,
+    delta,
+    held_back,
+    released,
+)
+
+_NAMES = ", ".join(COUNTER_COLUMNS)
+
+Recoded = Mapping[int, int]
+"""Cell ids (or atom ids) that go, and the one each of them becomes a part of."""
+
+
+def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
+    """Remove whatever the store holds and ``coding`` does not list; returns what that was.
+
+    Raises:
+        StoreError: the settings changed in more than what is listed.
+    """
+    with writing(engine) as connection:
+        lock_eras(connection)
+        stored = read_eras(connection)
+        gone = coding.lacks(stored.newest) if stored is not None else ()
+        if stored is None or not gone:
+            return ()
+        refuse_fixed(stored.newest, coding)
+        fence_all(connection)
+        write_eras(connection, _within(stored, coding))
+        recoded, atoms = _recode_cells(connection, stored.newest.within(coding))
+        _recode_counts(connection, recoded)
+        _recode_units(connection, atoms)
+        _recode_pending(connection, recoded)
+        _recode_deltas(connection, recoded)
+        _recode_cohorts(connection, recoded)
+        listed = stored.newest.listed - coding.listed
+        forget_published(connection, listed)
+        forget_detection(connection, Forgotten(listed))
+        forget_incidents(connection, Forgotten(listed))
+        forget_release(connection, {name for name, value in listed if value is None})
+    return gone
+
+
+def _within(eras: Eras, coding: Coding) -> Eras:
+    """Eras of what is still listed; one that lists what the era before it lists is none."""
+    kept: list[Era] = []
+    for era in eras.eras:
+        left = replace(era, coding=era.coding.within(coding))
+        if not kept or kept[-1].coding.hash != left.coding.hash:
+            kept.append(left)
+    return Eras(tuple(kept))
+
+
+def _recode_cells(connection: sa.Connection, kept: Coding) -> tuple[Recoded, Recoded]:
+    """Write the atoms and cells of what is still listed, and delete the others.
+
+    Returns:
+        The cells that go, and the atoms.
+    """
+    texts = {
+        row.id: new
+        for row in connection.execute(sa.select(atom)).all()
+        if (new := _atom_within(row.text, kept)) != row.text
+    }
+    recoded: dict[int, int] = {}
+    cells: dict[int, tuple[int, int, int]] = {}
+    for row in connection.execute(sa.select(cell)).all():
+        if row.atom in texts:
+            own = content_id(texts[row.atom])
+            recoded[row.id] = content_id(f"{own}/{row.version}/{row.stratum}")
+            cells[recoded[row.id]] = (own, row.version, row.stratum)
+    atoms = {content_id(text): text for text in texts.values()}
+    write_dictionary(connection, Dictionary(atoms, {}, cells))
+    bulk.delete(connection, cell, {"id": sorted(recoded)})
+    bulk.delete(connection, atom, {"id": sorted(texts)})
+    return recoded, {old: content_id(text) for old, text in texts.items()}
+
+
+def _atom_within(text: str, kept: Coding) -> str:
+    listed = {a.name: {*a.values, OTHER, MISSING} for a in kept.attributes}
+    return atom_text(
+        {
+            name: value if value in listed[name] else OTHER
+            for name, value in parse_atom(text).items()
+            if name in listed
+        }
+    )
+
+
+def _recode_counts(connection: sa.Connection, recoded: Recoded) -> None:
+    for table in (counts, released, held_back):
+        name, keys = table.name, [c.name for c in table.primary_key if c.name != "cell"]
+        panes = ", ".join(keys)
+        _for_each(
+            connection,
+            recoded,
+            f"INSERT INTO {name} ({panes}, cell, {_NAMES}) SELECT {panes}, w.atom, {SUMS}"
+            f" FROM {name} JOIN w ON w.id = {name}.cell WHERE true GROUP BY {panes}, w.atom"
+            f" ON CONFLICT {adding_to(table)}",
+        )
+        _for_each(connection, recoded, f"DELETE FROM {name} WHERE cell IN (SELECT id FROM w)")
+
+
+def _recode_units(connection: sa.Connection, atoms: Recoded) -> None:
+    _for_each(
+        connection,
+        atoms,
+        f"INSERT INTO unit_share (late, grain, pane, atom, {unit_share.NAMES})"
+        f" SELECT late, grain, pane, w.atom, {unit_share.SUMS}"
+        " FROM unit_share JOIN w ON w.id = unit_share.atom WHERE true"
+        " GROUP BY late, grain, pane, w.atom"
+        f" ON CONFLICT {unit_share.ADDING}",
+    )
+    _for_each(connection, atoms, "DELETE FROM unit_share WHERE atom IN (SELECT id FROM w)")
+
+
+def _recode_pending(connection: sa.Connection, recoded: Recoded) -> None:
+    _for_each(
+        connection, recoded, "UPDATE pending SET cell = w.atom FROM w WHERE w.id = pending.cell"
+    )
+
+
+def _for_each(connection: sa.Connection, recoded: Recoded, statement: str) -> None:
+    """Run a statement that knows what is recoded as ``w(id, atom)``: old, new."""
+    for head, parameters in bulk.with_keys(
+        connection, cell, ("id", "atom"), sorted(recoded.items())
+    ):
+        connection.exec_driver_sql(head + statement, parameters)
+
+
+def _recode_deltas(connection: sa.Connection, recoded: Recoded) -> None:
+    columns = _columns(recoded)
+    for row in _payloads(connection):
+        if (body := _recode_payload(row.payload, *columns)) is not None:
+            connection.execute(
+                sa.update(delta)
+                .where(delta.c.topic == row.topic, delta.c.part == row.part, delta.c.seq == row.seq)
+                .values(payload=body)
+            )
+
+
+def _recode_cohorts(connection: sa.Connection, recoded: Recoded) -> None:
+    columns = _columns(recoded)
+    for hour in connection.execute(sa.select(cohort.c.hour)).scalars().all():
+        one = cohort.c.hour == hour
+        found = connection.execute(sa.select(cohort.c.payload).where(one)).scalar()
+        if found is None:
+            continue  # retention has deleted it meanwhile
+        if (body := _recode_payload(found, *columns)) is not None:
+            connection.execute(sa.update(cohort).where(one).values(payload=body))
+
+
+def _columns(recoded: Recoded) -> tuple[Int64s, Int64s]:
+    """Old ids, increasing, and the new one of each."""
+    old = sorted(recoded)
+    return np.array(old, np.int64), np.array([recoded[key] for key in old], np.int64)
+
+
+def _recode_payload(data: bytes, old: Int64s, new: Int64s) -> bytes | None:
+    """The payload with the new cells; None where nothing changes."""
+    body = payload.decode(data)
+    if not np.isin(body.cells, old).any():
+        return None
+    return payload.encode(summed(replace(body, cells=_mapped(body.cells, old, new))))
+
+
+def _mapped(cells: Int64s, old: Int64s, new: Int64s) -> Int64s:
+    places = np.minimum(np.searchsorted(old, cells), len(old) - 1)
+    return np.where(old[places] == cells, new[places], cells)
+
+
+def _payloads(connection: sa.Connection) -> Iterator[Any]:
+    """All deltas, one at a time: together they may be larger than memory.
+
+    One that retention deletes meanwhile is left out.
+    """
+    keys = connection.execute(sa.select(delta.c.topic, delta.c.part, delta.c.seq)).all()
+    for topic, part, seq in keys:
+        row = connection.execute(
+            sa.select(delta.c.topic, delta.c.part, delta.c.seq, delta.c.payload).where(
+                delta.c.topic == topic, delta.c.part == part, delta.c.seq == seq
+            )
+        ).one_or_none()
+        if row is not None:
+            yield row

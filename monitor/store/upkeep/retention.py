@@ -1,0 +1,228 @@
+"""Deletes what is past its horizon: by event time for events, by wall clock for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+
+from monitor.core.privacy.release_blocks import blocks_kept
+from monitor.core.time import HOUR, Grain, pane_of
+from monitor.store.database import reading, writing
+from monitor.store.erasure import expire_waiting
+from monitor.store.evaluator import published_tables
+from monitor.store.id_keys import expire_own_key
+from monitor.store.schema import (
+    cohort,
+    counts,
+    crossing,
+    dead_letter,
+    double_label,
+    held_back,
+    incident,
+    incident_act,
+    incident_crossing,
+    incident_stream,
+    label_state,
+    pending,
+    release_edge,
+    released,
+    unit_share,
+)
+from monitor.store.upkeep.retention_guard import require_moderate
+from monitor.store.upkeep.retention_policy import (
+    HOURS_KEPT_AFTER_HORIZON,
+    MINUTES5_KEPT,
+    RetentionPolicy,
+)
+
+_FIRST = -(1 << 62)
+_PORTION = 1_000
+"""Deltas deleted in one transaction: each may be as large as all rows of a small hour."""
+
+
+def apply(
+    engine: sa.Engine,
+    policy: RetentionPolicy,
+    slowest: int | None,
+    now: int,
+    *,
+    confirmed: bool = False,
+) -> None:
+    """Delete whole hours, panes and rows that are past their time.
+
+    In many short transactions: after a long outage there is much to delete, and on SQLite nobody
+    else can write meanwhile.
+
+    Args:
+        engine: the store.
+        policy: how long.
+        slowest: event time of the slowest shard of either topic; None while it is not known, and
+            nothing is deleted by event time. What lies beyond the wall clock counts as now.
+        now: wall clock.
+        confirmed: a person wants it, however much it is.
+
+    Raises:
+        RetentionRefusedError: it would delete most of what is kept; nothing was deleted.
+    """
+    if not confirmed:
+        require_moderate(engine, policy, slowest, now)
+    if slowest is not None:
+        slowest = min(slowest, now)
+        past = pane_of(slowest - policy.horizon, Grain.HOUR)
+        _drop_decisions(engine, past)
+        expire_waiting(engine, past)
+        expire_own_key(engine, policy.horizon)
+        _drop_counts(engine, policy, slowest)
+        _drop_closed(engine, policy, slowest)
+        _drop_detection(engine, policy, slowest)
+        published_tables.delete_before(engine, slowest - policy.snapshots)
+    while _drop_deltas(engine, policy, slowest) == _PORTION:
+        pass
+    _drop_before(engine, dead_letter.c.seen_at, now - policy.dead_letters, HOUR)
+    _thin_snapshots(engine, now - policy.snapshots)
+
+
+def _drop_decisions(engine: sa.Engine, end: int) -> None:
+    """Delete the hours before ``end`` of what labels are joined by.
+
+    A flush may have found a decision already and be about to let its label compete: the label
+    that stands goes only with the next run after the decision's, or the new one would count as
+    the first.
+    """
+    for table in (label_state, double_label):
+        for hour in _starts(engine, table.c.hour, end, 1):
+            found = sa.exists().where(pending.c.hour == hour)
+            _drop(engine, table, table.c.hour == hour, ~found)
+    _drop_before(engine, pending.c.hour, end, 1)
+
+
+def _drop_counts(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
+    for grain, kept in (
+        (Grain.HOUR, policy.horizon + HOURS_KEPT_AFTER_HORIZON),
+        (Grain.DAY, policy.aggregates),
+        (Grain.WEEK, policy.aggregates),
+    ):
+        _drop_panes(engine, counts, grain, slowest - kept)
+
+
+def _drop_closed(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
+    """Delete closed panes that no window can reach, and no open block holds."""
+    with reading(engine) as connection:
+        newest = sa.select(sa.func.max(release_edge.c.at).label("at")).where(
+            sa.not_(release_edge.c.labels)
+        )
+        edges = newest.group_by(release_edge.c.family).subquery()
+        opened = connection.execute(sa.select(sa.func.min(edges.c.at))).scalar()
+    oldest = slowest - blocks_kept(policy.horizon)
+    fine = slowest - MINUTES5_KEPT
+    for table in (released, unit_share):
+        _drop_panes(engine, table, Grain.HOUR, oldest)
+    # A block that is open begins at an hour, or in the hour of its first 5-minute panes.
+    fine = fine if opened is None else max(oldest, min(fine, opened - HOUR))
+    for table in (released, unit_share):
+        _drop_panes(engine, table, Grain.MINUTES5, fine)
+    _drop_before(engine, held_back.c.pane, pane_of(oldest, Grain.HOUR), 1)
+    _drop_edges(engine, oldest)
+
+
+def _drop_edges(engine: sa.Engine, oldest: int) -> None:
+    """Delete edges of blocks whose counts are gone; the newest stays, where the next begins."""
+    edge, later = release_edge.c, release_edge.alias().c
+    same = (later.family == edge.family, later.labels == edge.labels)
+    _drop(engine, release_edge, edge.at < oldest, sa.exists().where(*same, later.at > edge.at))
+
+
+def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
+    """Delete cohorts with the counts of their hour; crossings and incidents long after their end.
+
+    The newest of each stay: after them the next cohort, and the next id, come. What people said
+    of an incident does not stay with it.
+    """
+    oldest = slowest - policy.horizon - HOURS_KEPT_AFTER_HORIZON
+    _drop_before(engine, cohort.c.hour, pane_of(oldest, Grain.HOUR), 1, _has_later(cohort.c.hour))
+    before = slowest - policy.aggregates
+    _drop_before(engine, crossing.c.resolved_at, before, HOUR, _has_later(crossing.c.id))
+    _drop_before(engine, incident.c.resolved_at, before, HOUR, _has_later(incident.c.id))
+    for table in (incident_act, incident_crossing, incident_stream):
+        kept = sa.or_(incident.c.resolved_at.is_(None), incident.c.resolved_at >= before)
+        _drop(engine, table, ~sa.exists().where(incident.c.id == table.c.incident, kept))
+
+
+def _has_later(column: sa.Column[int]) -> sa.ColumnElement[bool]:
+    later = column.table.alias()
+    return sa.exists().where(later.c[column.name] > column)
+
+
+def _drop_panes(engine: sa.Engine, table: sa.Table, grain: Grain, before: int) -> None:
+    end, an_hour = pane_of(before, grain), max(1, HOUR // grain)
+    _drop_before(engine, table.c.pane, end, an_hour, table.c.grain == int(grain))
+
+
+def _drop_before(
+    engine: sa.Engine, column: sa.Column[int], end: int, step: int, *also: sa.ColumnElement[bool]
+) -> None:
+    """Delete the rows below ``end``, ``step`` of the column's units a transaction."""
+    for first in _starts(engine, column, end, step, *also):
+        last = min(first + step, end) - 1
+        _drop(engine, column.table, column.between(first, last), *also)
+
+
+def _starts(
+    engine: sa.Engine, column: sa.Column[int], end: int, step: int, *also: sa.ColumnElement[bool]
+) -> Iterator[int]:
+    """Where each run of ``step`` units begins that has rows below ``end``."""
+    first_of = sa.select(sa.func.min(column)).where(column < end, *also)
+    at = _FIRST
+    while True:
+        with reading(engine) as connection:
+            first = connection.execute(first_of.where(column >= at)).scalar()
+        if first is None:
+            return
+        yield first
+        at = first + step
+
+
+def _drop(engine: sa.Engine, table: sa.Table, *where: sa.ColumnElement[bool]) -> None:
+    with writing(engine) as connection:
+        connection.execute(sa.delete(table).where(*where))
+
+
+def _drop_deltas(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None) -> int:
+    """A delta goes once it is folded and no duplicate can be recognised by it any more.
+
+    It has the keyed ids of its decisions, so it goes at the horizon also where its own shard has
+    been silent since.
+
+    Returns how many went: a portion, or what was left.
+    """
+    window = policy.dedupe_window
+    past = _FIRST if slowest is None else slowest - max(policy.horizon, window)
+    with writing(engine) as connection:
+        return connection.execute(
+            sa.text(
+                "DELETE FROM delta WHERE (topic, part, seq) IN (SELECT d.topic, d.part, d.seq"
+                " FROM delta d, fold_cursor f, ownership o"
+                " WHERE f.topic = d.topic AND f.part = d.part AND f.seq >= d.seq"
+                " AND o.topic = d.topic AND o.part = d.part"
+                " AND (d.arrived IS NULL"
+                " OR d.arrived * 60000000 < o.max_decided_at - :window - 60000000"
+                " OR d.arrived * 60000000 < :past)"
+                " LIMIT :portion)"
+            ),
+            {"window": window, "past": past, "portion": _PORTION},
+        ).rowcount
+
+
+def _thin_snapshots(engine: sa.Engine, before: int) -> None:
+    """Keep the newest, the last of every hour until it is too old, and those incidents lead to."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.text(
+                "DELETE FROM snapshot WHERE id < (SELECT MAX(id) FROM snapshot) AND id NOT IN"
+                " (SELECT snapshot FROM incident WHERE snapshot IS NOT NULL)"
+                " AND (stored_at < :before OR id NOT IN"
+                f" (SELECT MAX(id) FROM snapshot GROUP BY stored_at / {HOUR}))"
+            ),
+            {"before": before},
+        )

@@ -1,0 +1,152 @@
+"""What a run of retention would delete, and whether that is more than a clock may ask for.
+
+Retention follows event time and the wall clock. Where one of them is wrong, everything is past its
+time at once: so a run that would leave little is refused until a person confirms it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import sqlalchemy as sa
+
+from monitor.core.time import HOUR, Grain, pane_of, pane_start, to_datetime
+from monitor.errors import RetentionRefusedError
+from monitor.store.database import reading
+from monitor.store.schema import counts, pending, snapshot
+from monitor.store.upkeep.retention_policy import HOURS_KEPT_AFTER_HORIZON, RetentionPolicy
+
+MOST_SHARE = 0.5
+"""A run may delete this share of what is kept. Every ten minutes it is far below one per cent."""
+FEW = 24
+"""So many panes go without a question: a store of one day, or an outage of as long."""
+
+_FIRST, _LAST = -(1 << 62), 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What a run would delete of one table, in panes (hours or days) that hold anything.
+
+    Attributes:
+        what: the rows, for people.
+        unit: hours or days.
+        before: what is older goes (microseconds).
+        deleted: panes that would go.
+        left: panes that would stay.
+        whole: how many panes the table holds when nothing is missing.
+    """
+
+    what: str
+    unit: str
+    before: int
+    deleted: int
+    left: int
+    whole: int
+
+    @property
+    def refused(self) -> bool:
+        """Whether too much would go.
+
+        A back-fill of years is cleaned as ever: what it leaves behind is most of what is kept.
+        """
+        too_much = self.deleted > max(FEW, MOST_SHARE * (self.deleted + self.left))
+        return too_much and 2 * self.left < self.whole
+
+    def __str__(self) -> str:
+        total = self.deleted + self.left
+        before = f"{to_datetime(self.before):%Y-%m-%d %H:%M}Z"
+        return f"{self.deleted:,} of {total:,} {self.unit} of {self.what}, all before {before}"
+
+
+def require_moderate(
+    engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: int
+) -> None:
+    """Go on only if a run leaves enough.
+
+    Raises:
+        RetentionRefusedError: it would delete more than :data:`MOST_SHARE` of a table.
+    """
+    refused = [one for one in portions(engine, policy, slowest, now, exact=False) if one.refused]
+    if refused:
+        raise RetentionRefusedError(
+            f"retention would delete {refused[0]}, more than {MOST_SHARE:.0%} of what is kept, and"
+            " has deleted nothing. If a clock is wrong: slicewatch db repair-clock. If this is"
+            " right: slicewatch db prune --confirm"
+        )
+
+
+def portions(
+    engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: int, *, exact: bool = True
+) -> list[Portion]:
+    """What a run would delete of the tables that matter.
+
+    Args:
+        engine: the store.
+        policy: how long.
+        slowest: event time of the slowest shard; None while it is not known.
+        now: wall clock.
+        exact: count all; else only where more than a few would go.
+    """
+    found = [_of_snapshots(engine, now - policy.snapshots, policy.snapshots)]
+    if slowest is not None:
+        at = min(slowest, now)
+        hours = policy.horizon + HOURS_KEPT_AFTER_HORIZON
+        for panes, kept in (
+            (_Panes("hourly counts", counts.c.pane, Grain.HOUR), hours),
+            (_Panes("daily counts", counts.c.pane, Grain.DAY), policy.aggregates),
+            (_Panes("decisions that wait for labels", pending.c.hour, Grain.HOUR), policy.horizon),
+        ):
+            found.append(_of_panes(engine, panes, at - kept, kept, exact=exact))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Panes:
+    """The panes of one grain that a table has rows of."""
+
+    what: str
+    column: sa.Column[int]
+    grain: Grain
+
+    def number(self, engine: sa.Engine, first: int, end: int, most: int | None = None) -> int:
+        """How many of ``first`` to ``end`` (exclusive) have rows, at most ``most``."""
+        return sum(1 for _ in islice(self._walk(engine, first, end), most))
+
+    def _walk(self, engine: sa.Engine, first: int, end: int) -> Iterator[int]:
+        """One look into the index for each, however many rows it has."""
+        table = self.column.table
+        where = [self.column < end]
+        if table is counts:
+            where.append(counts.c.grain == int(self.grain))
+        with reading(engine) as connection:
+            while True:
+                query = sa.select(sa.func.min(self.column)).where(self.column >= first, *where)
+                found = connection.execute(query).scalar()
+                if found is None:
+                    return
+                yield found
+                first = found + 1
+
+
+def _of_panes(engine: sa.Engine, panes: _Panes, before: int, kept: int, *, exact: bool) -> Portion:
+    end, grain = pane_of(before, panes.grain), panes.grain
+    deleted = panes.number(engine, _FIRST, end, None if exact else FEW + 1)
+    left = 0
+    if exact or deleted > FEW:
+        deleted = panes.number(engine, _FIRST, end)
+        left = panes.number(engine, end, _LAST)
+    unit = "hours" if grain is Grain.HOUR else "days"
+    return Portion(panes.what, unit, pane_start(end, grain), deleted, left, kept // grain)
+
+
+def _of_snapshots(engine: sa.Engine, before: int, kept: int) -> Portion:
+    """Hours that stored Snapshots are of: one an hour is kept."""
+    hour = snapshot.c.stored_at // HOUR
+    with reading(engine) as connection:
+        hours = sa.select(sa.func.count(sa.distinct(hour)))
+        deleted = connection.execute(hours.where(snapshot.c.stored_at < before)).scalar_one()
+        left = connection.execute(hours.where(snapshot.c.stored_at >= before)).scalar_one()
+    return Portion("published Snapshots", "hours", before, deleted, left, kept // HOUR)

@@ -1,0 +1,70 @@
+"""Watches the consumer from outside: asks the broker what its client does not say, and tells.
+
+A client whose broker is gone, or refuses it, polls on in silence, and one that cannot receive a
+message looks as if there was none.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from alerts.service import ServiceMetrics
+from consumers.ingest import Ingest
+from monitor import composition
+from monitor.errors import AccessError, SourceError
+from monitor.ports import Clock, Shard
+from monitor.settings import Settings
+
+log = logging.getLogger("slicewatch.service")
+
+KNOCK_SECONDS = 10.0
+"""How often to look whether a broker lets us in and read."""
+ENDS_SECONDS = 15.0
+"""How often, at most, to ask where partitions end whose client does not say."""
+
+
+class Watchdog:
+    """Call :meth:`look` once a second or so, from a thread of its own: it may take a while."""
+
+    def __init__(
+        self, settings: Settings, ingest: Ingest, metrics: ServiceMetrics, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._ingest = ingest
+        self._metrics = metrics
+        self._clock = clock
+        self._told: tuple[str, str | None] | None = None
+        self._next_knock = clock.monotonic() + KNOCK_SECONDS
+        self._next_ends = clock.monotonic()
+
+    def look(self) -> None:
+        """Say once when the consumer's state or its reason changes; metrics say it all the time."""
+        now, health = self._clock.monotonic(), self._ingest.health
+        if now >= self._next_knock:
+            health.shut_out = self._knock()
+            self._next_knock = self._clock.monotonic() + KNOCK_SECONDS
+        if health.unknown and not health.shut_out and now >= self._next_ends:
+            self._ask_ends()
+            self._next_ends = self._clock.monotonic() + ENDS_SECONDS
+        state, stuck = health.state(now).value, health.stuck(now)
+        self._metrics.set_consumer_state(state)
+        if (state, stuck) != self._told:
+            level = logging.ERROR if stuck else logging.INFO
+            log.log(level, "consumer is %s", state, extra={"why": stuck} if stuck else {})
+        self._told = state, stuck
+
+    def _knock(self) -> str | None:
+        try:
+            composition.knock(self._settings)
+        except AccessError as error:
+            return str(error)
+        return None
+
+    def _ask_ends(self) -> None:
+        asked = self._ingest.health.unknown
+        ends: dict[Shard, int | None] = dict.fromkeys(asked)
+        try:
+            ends |= composition.ask_ends(self._settings, asked)
+        except SourceError as error:
+            log.warning("nobody says where partitions end: %s", error)
+        self._ingest.tell_ends(ends)
