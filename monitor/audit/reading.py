@@ -154,8 +154,8 @@ def _set(path: Path, rows: Sequence[tuple[int, SetFields]]) -> ProbeSet:
     for line, fields in rows:
         for name in _OF_THE_SET:
             if _compared(fields, name) != _compared(first, name):
-                text = f"differs from line {first_line}; all rows of a file are of one set"
-                raise problem(path, text, line=line, field=name)
+                difference = f"differs from line {first_line}; all rows of a file are of one set"
+                raise problem(path, difference, line=line, field=name)
     items = (_item(fields) for _, fields in rows)
     return ProbeSet(
         name=first.dataset,
@@ -176,8 +176,8 @@ def _check_doubles(path: Path, rows: Iterable[tuple[int, SetFields]]) -> None:
     for line, fields in rows:
         first = seen.setdefault((fields.pair_id, fields.variant), line)
         if first != line:
-            text = f"the variant of this pair stands in line {first} already; remove one"
-            raise problem(path, text, line=line, field="variant")
+            repeated = f"line {first} already has this variant of the pair; remove one"
+            raise problem(path, repeated, line=line, field="variant")
 
 
 def _item(fields: SetFields) -> Item:

@@ -253,11 +253,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "name",
             "text",
         ),
-        Argument.PLACE: (
-            "line",
-            "path",
-            "text",
-        ),
+        Argument.PLACE: ("difference", "line", "path", "repeated"),
     },
     "monitor.audit.run": {
         Argument.FILE: ("what",),

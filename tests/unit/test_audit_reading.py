@@ -254,7 +254,7 @@ def test_all_rows_are_of_one_set(tmp_path: Path, name: str, value: object) -> No
 
 def test_a_set_has_no_variant_twice(tmp_path: Path) -> None:
     rows: Sequence[dict[str, Any]] = [set_row(), set_row(variant="b"), set_row()]
-    said = ", line 3, field variant: the variant of this pair stands in line 1 already; remove one"
+    said = ", line 3, field variant: line 1 already has this variant of the pair; remove one"
     assert refused(write_json(tmp_path / "set.jsonl", rows), read_set) == said
 
 
