@@ -7,9 +7,9 @@ import sys
 
 import click
 
-from monitor.commands.logs import trace_of
 from monitor.commands.starting import Stop
 from monitor.errors import SlicewatchError
+from monitor.logs import trace_of
 
 _COMMANDS = {
     "audit": "Compare what a router made of matched pairs, before it is released.",

@@ -11,17 +11,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from alerts.exporter import Exporter
 from alerts.routes import Health
 from alerts.service import ServiceMetrics
 from consumers.dead_letters import REASONS
-from monitor import composition
+from monitor import certificates, composition
 from monitor.clock import SystemClock
-from monitor.commands import certificates, logs
-from monitor.commands.options import load_settings, on_stop
-from monitor.commands.starting import Stop, leave
 from monitor.core.blindness import Reason
 from monitor.core.publish.snapshot import Snapshot, decode, numbered
 from monitor.core.time import MINUTE, SECOND, Grain
@@ -346,24 +342,3 @@ class Service:
 
     def _started(self) -> bool:
         return self._ingest is None or self._ingest.health.started
-
-
-def run_until_stopped(path: Path, parts: Parts, stop: Stop | None = None) -> None:
-    """Run parts of the service until SIGTERM, Ctrl-C or a failure, which is raised.
-
-    Args:
-        path: settings file.
-        parts: which.
-        stop: listens to the signals already.
-    """
-    logs.configure()
-    stop = stop or Stop()
-    stop.listen()
-    service = stop.unless_asked(lambda: Service(load_settings(path), parts))
-    if service is None:
-        log.info("stopped before it had started")
-        leave()
-    on_stop(service.ask_to_stop)
-    if stop.asked:
-        service.ask_to_stop()
-    service.run()

@@ -11,9 +11,8 @@ import sqlalchemy as sa
 
 from consumers.key_runs import BYTES_PER_KEY
 from consumers.sources.kafka_admin import KafkaTopics
-from monitor import composition
+from monitor import certificates, composition
 from monitor.clock import SystemClock
-from monitor.commands import certificates
 from monitor.commands.options import load_settings, settings_option
 from monitor.core.publish.displayable import RATES, displayable
 from monitor.core.time import DAY, SECOND, to_datetime

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from monitor.commands import logs
+from monitor import logs
 from monitor.demo.document import document
 from monitor.demo.run import Demo, Options
 from monitor.demo.table import screen_for, svg

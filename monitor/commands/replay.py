@@ -15,9 +15,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from alerts.service import ServiceMetrics
 from consumers.sources.file_source import STDIN, FileSource, LineFile
-from monitor import composition
+from monitor import composition, logs
 from monitor.clock import SystemClock
-from monitor.commands import logs
 from monitor.commands.options import load_settings, on_stop, settings_option
 from monitor.commands.snapshot_table import summary_table
 from monitor.core.publish.snapshot import Snapshot, decode

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import click
 
-from monitor.commands.options import settings_option
-from monitor.commands.starting import Stop
-from monitor.service import Parts, run_until_stopped
+from monitor import logs
+from monitor.commands.options import load_settings, on_stop, settings_option
+from monitor.commands.starting import Stop, leave
+from monitor.service import Parts, Service
 
 
 @click.command("run")
@@ -48,3 +50,27 @@ def serve(stop: Stop | None, path: Path) -> None:
     Example: slicewatch serve --settings slicewatch.toml
     """
     run_until_stopped(path, Parts(ingest=False), stop)
+
+
+log = logging.getLogger("slicewatch.service")
+
+
+def run_until_stopped(path: Path, parts: Parts, stop: Stop | None = None) -> None:
+    """Run parts of the service until SIGTERM, Ctrl-C or a failure, which is raised.
+
+    Args:
+        path: settings file.
+        parts: which.
+        stop: listens to the signals already.
+    """
+    logs.configure()
+    stop = stop or Stop()
+    stop.listen()
+    service = stop.unless_asked(lambda: Service(load_settings(path), parts))
+    if service is None:
+        log.info("stopped before it had started")
+        leave()
+    on_stop(service.ask_to_stop)
+    if stop.asked:
+        service.ask_to_stop()
+    service.run()

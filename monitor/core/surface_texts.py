@@ -308,7 +308,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.WORD: ("fault",),
     },
-    "monitor.commands.certificates": {
+    "monitor.certificates": {
         Argument.CAUSE: ("reason",),
         Argument.SETTING: (
             "self.file",

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from prometheus_client import generate_latest
 
 from alerts.service import ServiceMetrics
+from monitor import certificates as reading
 from monitor.cli import cli
-from monitor.commands import certificates as reading
 from monitor.core.time import DAY, to_micros
 from monitor.errors import SlicewatchError
 from monitor.service import Parts, Service

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from monitor import logs
 from monitor.cli import main
-from monitor.commands import logs
 from monitor.errors import StoreError
 
 

@@ -13,9 +13,10 @@ from click.testing import CliRunner
 
 from monitor.cli import cli
 from monitor.commands import check
+from monitor.commands.run import run_until_stopped
 from monitor.commands.starting import Stop
 from monitor.errors import StoreError
-from monitor.service import Parts, run_until_stopped
+from monitor.service import Parts
 from monitor.store import database
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ import pytest
 
 from alerts import catalogue
 from alerts.access import AccessLog
-from monitor.commands.logs import JsonFormatter
 from monitor.core.time import SECOND
+from monitor.logs import JsonFormatter
 from monitor.settings.build import build
 from monitor.settings.sections import Server
 from monitor.settings.use_case import AttributeSettings

@@ -13,7 +13,7 @@ from consumers.cardinality import STANDARD_ERROR, DistinctSketch, UnlistedValues
 def sketch_of(texts: range, key: bytes = b"key") -> DistinctSketch:
     sketch = DistinctSketch(key)
     for number in texts:
-        cardinality.add(f"value {number}")
+        sketch.add(f"value {number}")
     return sketch
 
 

@@ -12,8 +12,9 @@ import sqlalchemy as sa
 from monitor.clock import SystemClock
 from monitor.commands.db.access import opened
 from monitor.commands.incident.report import IncidentReport, report
+from monitor.commands.incident.tables import acts_table, details, table_of
 from monitor.commands.options import incident_argument, settings_option
-from monitor.commands.tables import acts_table, console, details, table_of
+from monitor.commands.tables import console
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import ShownIncident, decode
 from monitor.errors import StoreError

@@ -16,8 +16,8 @@ from monitor.audit.reading import read_set
 from monitor.audit.writing import write_rows
 from monitor.clock import SystemClock
 from monitor.commands.probe.keys import probe_key
+from monitor.commands.probe.progress import ProgressBar
 from monitor.commands.probe.router_options import Asking, Stopper, asking
-from monitor.commands.probe.status import ProgressBar
 from monitor.core.time import SECOND
 from monitor.errors import SlicewatchError
 from monitor.probing.events import ProbeEvents, check_items, declared

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from monitor.commands import logs
+from monitor import logs
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.probe.publisher import Plan, send_set
 from monitor.commands.probe.router_options import Asking

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.clock import SystemClock
+from monitor.commands.probe.progress import ProgressBar
 from monitor.commands.probe.publisher import exit_code, shortfalls
 from monitor.commands.probe.router_options import Asking, asking
-from monitor.commands.probe.status import ProgressBar
 from monitor.commands.tables import console
 from monitor.core.probes.flips import Observed
 from monitor.errors import SlicewatchError
