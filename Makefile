@@ -1,11 +1,5 @@
-# Two commands do all the set-up on a machine with Python 3.11 and nothing else:
-#   make demo [FOR=seconds]   a synthetic router on an embedded broker, watched live
-#   make test [WORKERS=2]     lint, types, layers, tests, and the built wheel's own test
-# Also: make lint | fuzz [FOR=seconds] | chaos [SEEDS=20] | soak | bench [FOR=ingest] | clean
-#       make bench-detection      false pages and delays, against other rules (ten minutes at most)
-#       make bench-incidents      whether planted causes are named (an hour; ARGS="--seeds 20")
-#       make adversary [CUBES=300] [RULE=routes]   an attacker who reads all that is published
-# Another Python: make PYTHON=/path/to/python3.12 test
+# `make help` lists what there is; two commands do all the set-up on a machine with Python 3.11
+# and nothing else: `make demo` and `make test`. Another Python: make PYTHON=/path/to/python3.12 test
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -25,17 +19,20 @@ CUBES ?=
 RULE ?=
 ARGS ?=
 
-.PHONY: demo test lint fuzz chaos soak adversary bench bench-detection bench-incidents clean
+.PHONY: help demo test lint fuzz chaos soak adversary bench bench-detection bench-incidents clean
 
-demo: $(VENV)/.installed-demo
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed-demo  ## a synthetic router on an embedded broker, watched live [FOR=seconds]
 	@exec $(BIN)/slicewatch demo $(if $(FOR),--for $(FOR)) $(ARGS)
 
-test: lint
+test: lint  ## lint, types, layers, all tests, coverage of the unit tests [WORKERS=2 ARGS=...]
 	@echo "== tests, the built wheel's own among them"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		--durations=25 $(ARGS)
 
-lint: $(VENV)/.installed-test
+lint: $(VENV)/.installed-test  ## ruff, mypy --strict, layers
 	@echo "== ruff"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
@@ -44,30 +41,30 @@ lint: $(VENV)/.installed-test
 	@echo "== layers"
 	@$(BIN)/lint-imports --no-logo || { echo "the layers are in pyproject.toml, [tool.importlinter]"; exit 1; }
 
-fuzz: $(VENV)/.installed-test
+fuzz: $(VENV)/.installed-test  ## events, settings and files that nobody would send [FOR=seconds]
 	@$(BIN)/python tests/fuzz/fuzz.py $(if $(FOR),--for $(FOR)) $(ARGS)
 
-chaos: $(VENV)/.installed-test
+chaos: $(VENV)/.installed-test  ## storms of failures on Apache Kafka; counts must stay exact [SEEDS=20 SEED=n ARGS=--steps]
 	@$(BIN)/python tests/chaos/storms.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-soak: $(VENV)/.installed-test
+soak: $(VENV)/.installed-test  ## a long run under load: memory, series, lag
 	@$(BIN)/python tests/support/soak.py $(ARGS)
 
-adversary: $(VENV)/.installed-test
+adversary: $(VENV)/.installed-test  ## an attacker who reads all that is published [CUBES=300 RULE=routes]
 	@cd tests/support && exec $(abspath $(BIN))/python -m adversary.campaign $(if $(CUBES),--cubes $(CUBES)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(RULE),--rule $(RULE)) $(ARGS)
 
-bench: $(VENV)/.installed-test
+bench: $(VENV)/.installed-test  ## how fast, as ratios measured in one run [FOR=ingest]
 	@for one in $(or $(FOR),replay flush evaluate ingest scale guard cohort); do \
 	  echo "== $$one"; $(BIN)/python "tests/bench/bench_$$one.py" $(ARGS); done
 
-bench-detection: $(VENV)/.installed-test
+bench-detection: $(VENV)/.installed-test  ## false pages and delays, against other rules (ten minutes)
 	@$(BIN)/python tests/bench/bench_detection.py $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-bench-incidents: $(VENV)/.installed-test
+bench-incidents: $(VENV)/.installed-test  ## whether planted causes are named (an hour) [ARGS="--seeds 20"]
 	@$(BIN)/python tests/bench/bench_incidents.py $(ARGS)
 
-clean:
+clean:  ## remove the environment and all caches
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

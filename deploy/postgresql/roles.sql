@@ -8,7 +8,7 @@
 --   slicewatch_writer    changes rows, never tables:       slicewatch ingest, serve, run, db
 --   slicewatch_reporter  reads what was published:         the tables published_*, nothing else
 --
--- Nobody logs in as one of them: logins are made as members (docs/operations.md).
+-- Nobody logs in as one of them: logins are made as members (deploy/docs/operations.md).
 
 \set ON_ERROR_STOP on
 SET client_min_messages = warning;

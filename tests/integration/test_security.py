@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 SETTINGS = ROOT / "deploy" / "examples" / "ten_pairs.toml"
 CLIENTS = ["kafka-python", "librdkafka"]
 START_SECONDS, LOSS_SECONDS = 10.0, 20.0
-"""What docs/security.md promises."""
+"""What deploy/docs/security.md promises."""
 ONCE = pytest.mark.parametrize("site", CLIENTS[:1], indirect=True)
 """A refusal at the start is found before any client exists: not every step needs both."""
 PASSWORD = "correct-horse-battery"
@@ -39,7 +39,7 @@ SECURITY = "SLICEWATCH__STREAM__SECURITY__"
 
 
 def documented_acls() -> list[str]:
-    return re.findall(r"^kafka-acls\.sh .*$", (ROOT / "docs/security.md").read_text(), re.MULTILINE)
+    return re.findall(r"^kafka-acls\.sh .*$", (ROOT / "deploy/docs/security.md").read_text(), re.MULTILINE)
 
 
 @dataclass

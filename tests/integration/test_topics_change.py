@@ -18,7 +18,7 @@ from monitor.cli import cli
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 RUN = ["run", "--settings", str(SETTINGS)]
 FOUND_WITHIN = 30.0
-"""An added partition is read by then, as docs/operations.md promises."""
+"""An added partition is read by then, as deploy/docs/operations.md promises."""
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from postgres import SUPERUSER, PostgresServer
 
 ROOT = Path(__file__).parents[2]
-MANUAL = ROOT / "docs" / "operations.md"
+MANUAL = ROOT / "deploy" / "docs" / "operations.md"
 PASSWORD = "a password of the tests"
 DATABASE = "slicewatch"
 

@@ -1,6 +1,6 @@
 """The chapter of the manual on what leaves the service, as the surface table has it.
 
-Run as a program, it puts the chapter into ``docs/security.md``.
+Run as a program, it puts the chapter into ``deploy/docs/security.md``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from monitor.core.surface_rules import Row, Rule, Surface
 from monitor.core.surface_texts import Argument
 from monitor.core.surfaces import TABLE
 
-MANUAL = Path(__file__).parents[2] / "docs" / "security.md"
+MANUAL = Path(__file__).parents[2] / "deploy" / "docs" / "security.md"
 BEGIN, END = "<!-- surfaces: begin -->\n", "<!-- surfaces: end -->\n"
 WHERE = {
     Surface.METRIC: "Metrics, on both ports",

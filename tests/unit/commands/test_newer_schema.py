@@ -1,0 +1,93 @@
+"""An older program on a newer database: one line that says so, whatever the command."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from monitor.cli import cli
+from monitor.commands import check
+from monitor.commands.run import run_until_stopped
+from monitor.commands.starting import Stop
+from monitor.errors import StoreError
+from monitor.service import Parts
+from monitor.store import database
+
+ROOT = Path(__file__).parents[3]
+SETTINGS = ROOT / "deploy" / "examples" / "ten_pairs.toml"
+TOLD = (
+    f"the database has schema 9999, which this program (schema {database.head_revision()}) does"
+    " not know: use the newer slicewatch that made it"
+)
+COMMANDS = (
+    "db status", "db migrate", "db forget x", "db dead-letters", "db drop-key 1", "db prune",
+    "db repair-clock", "db resume-from t 0 1 --reason r", "db exclude --list", "incident list",
+    "incident show 1", "probe status",
+)  # fmt: skip
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    file = tmp_path / "store.db"
+    engine = database.create_engine(f"sqlite:///{file}")
+    database.migrate(engine)
+    engine.dispose()
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    return {
+        "SLICEWATCH__STORE__URL": f"sqlite:///{file}",
+        "SLICEWATCH__PRIVACY__ID_KEY": "a-key-of-a-test-that-is-long-enough",
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_so_and_never_advises_to_migrate(
+    environment: dict[str, str], command: str
+) -> None:
+    runner = CliRunner(env=environment)
+    done = runner.invoke(cli, [*command.split(), "-s", str(SETTINGS)], standalone_mode=False)
+    assert isinstance(done.exception, StoreError)
+    assert str(done.exception) == TOLD
+
+
+def test_the_service_and_replay_say_so(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(Stop, "listen", lambda _: None)  # the signals are pytest's
+    for parts in (Parts(), Parts(serve=False), Parts(ingest=False)):
+        with pytest.raises(StoreError, match="use the newer slicewatch"):
+            run_until_stopped(SETTINGS, parts)
+    lines = tmp_path / "decisions.jsonl"
+    lines.touch()
+    done = CliRunner().invoke(
+        cli, ["replay", f"decisions={lines}", "-s", str(SETTINGS)], standalone_mode=False
+    )
+    assert str(done.exception) == TOLD
+
+
+def test_check_says_so(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "_topics", lambda _: iter(()))
+    arguments = ["check", "--connect", "-s", str(SETTINGS)]
+    done = CliRunner(env=environment).invoke(cli, arguments, standalone_mode=False)
+    assert str(done.exception) == f"1 of the checks failed: {TOLD}"
+
+
+def test_as_a_process_it_is_one_line_and_exit_code_2(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "monitor", "db", "migrate", "-s", str(SETTINGS)],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"slicewatch: {TOLD}\n")

@@ -1,0 +1,139 @@
+"""A stop signal while the service is still starting: a clean end, whatever it waits for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from monitor.commands.starting import Stop
+
+ROOT = Path(__file__).parents[3]
+SETTINGS = ROOT / "deploy" / "examples" / "ten_pairs.toml"
+SECONDS = 10.0
+
+
+@contextmanager
+def starting(
+    folder: Path, *, settings: Path = SETTINGS, command: str = "run", broker: str = "127.0.0.1:1"
+) -> Iterator[subprocess.Popen[str]]:
+    environment = {
+        **os.environ,
+        "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": broker,
+        "SLICEWATCH__STORE__URL": f"sqlite:///{folder / 'store.db'}",
+        "SLICEWATCH__PRIVACY__ID_KEY": "a-key-of-a-test-that-is-long-enough",
+        "SLICEWATCH__SERVER__PORT": "0",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "monitor", command, "-s", str(settings)],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def stopped(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> None:
+    """Stop it; it must end well, soon and with one line at most."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=SECONDS)
+    assert (process.returncode, out) == (0, ""), err
+    assert len(err.splitlines()) <= 1, err
+    assert "Traceback" not in err
+
+
+def until(seen: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not seen():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def listens_to_signals(process: subprocess.Popen[str]) -> bool:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("delay", [0.0, 0.3, 1.0])
+def test_while_a_broker_does_not_answer(tmp_path: Path, delay: float, number: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as broker:
+        address = f"127.0.0.1:{broker.getsockname()[1]}"
+        with starting(tmp_path, broker=address) as process:
+            broker.settimeout(30)
+            with broker.accept()[0]:
+                time.sleep(delay)
+                stopped(process, number)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="sees signal handlers in /proc")
+@pytest.mark.parametrize("delay", [0.0, 0.2, 0.4, 0.8])
+def test_at_any_moment_from_the_imports_on(tmp_path: Path, delay: float) -> None:
+    with starting(tmp_path, command="ingest") as process:
+        until(lambda: listens_to_signals(process))
+        time.sleep(delay)
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=SECONDS)
+    assert "Traceback" not in err
+    assert len(err.splitlines()) <= 1
+    # It may have found meanwhile that nobody is at the broker's address.
+    assert process.returncode == 0 or "no Kafka broker can be reached" in err
+
+
+def test_while_settings_load(tmp_path: Path) -> None:
+    settings = tmp_path / "slicewatch.toml"
+    os.mkfifo(settings)
+    with starting(tmp_path, settings=settings) as process:
+        writer = os.open(settings, os.O_WRONLY)  # returns when it reads
+        try:
+            stopped(process)
+        finally:
+            os.close(writer)
+
+
+@pytest.mark.parametrize("command", ["run", "serve"])
+def test_while_the_database_is_locked(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "store.db"
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode = WAL")
+        other.execute("BEGIN EXCLUSIVE")
+        with starting(tmp_path, command=command) as process:
+            until(lambda: holds_open(process, file))
+            time.sleep(0.3)
+            stopped(process)
+        other.execute("ROLLBACK")
+
+
+def holds_open(process: subprocess.Popen[str], file: Path) -> bool:
+    handles = Path(f"/proc/{process.pid}/fd")
+    if not handles.exists():
+        return True
+    with suppress(FileNotFoundError):  # closed since they were listed
+        return any(os.readlink(one) == str(file) for one in handles.iterdir())
+    return False
+
+
+def test_what_fails_at_the_start_is_raised_and_what_is_made_is_given() -> None:
+    def fail() -> None:
+        raise ValueError("as it was")
+
+    assert Stop().unless_asked(lambda: 7) == 7
+    with pytest.raises(ValueError, match="as it was"):
+        Stop().unless_asked(fail)

@@ -1,0 +1,135 @@
+"""The page on privacy: its numbers, settings, metrics, commands and links are the program's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import monitor
+from alerts.catalogue import CATALOGUE
+from monitor.cli import cli
+from monitor.commands.db import command as db
+from monitor.core.contract import State
+from monitor.core.privacy.bands import STEPS, Precision, edges
+from monitor.core.privacy.release_blocks import blocks_kept
+from monitor.core.time import DAY, HOUR, WINDOWS
+from monitor.evaluate.blocks import release_blocks as release
+from monitor.settings.sections import Privacy, Retention, Stream
+from monitor.settings.use_case import AttributeSettings, UseCase
+from monitor.store.upkeep.retention import HOURS_KEPT_AFTER_HORIZON
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "deploy" / "docs" / "privacy.md").read_text()
+K = 11
+SECTIONS = {"privacy": Privacy, "stream": Stream, "retention": Retention}
+
+
+def row(name: str) -> str:
+    """The row of a table, by its first cell."""
+    (found,) = re.findall(rf"^\| {re.escape(name)} \| (.*) \|$", PAGE, re.MULTILINE)
+    return str(found)
+
+
+def defaults(section: type[msgspec.Struct]) -> dict[str, object]:
+    return {field.name: field.default for field in msgspec.structs.fields(section)}
+
+
+def days(length: object) -> str:
+    return f"{int(str(int(length))) // DAY} days"  # type: ignore[call-overload]
+
+
+def test_k_and_what_follows_from_it() -> None:
+    assert defaults(Privacy)["k"] == K
+    assert f"`privacy.k`, {K} by default" in PAGE
+    assert f"2 k - 1 = {Precision(K).smallest}" in row("rounding")
+    assert ", ".join(map(str, edges(K)[:7])) in row("bands")
+    for step in STEPS:
+        assert f"{step:g}".removeprefix("0") in row("rounding")
+
+
+def test_the_periods_are_those_of_the_release() -> None:
+    assert f"slower than k in {release.POOL_PERIOD // HOUR} hours" in row("pooling")
+    assert f"slower than k in {release.CELL_PERIOD // HOUR} hours" in row("pooling")
+    assert f"the last {release.MAP_SPAN // DAY} days" in row("pooling")
+    assert f"slower than k in {release.OTHER_PERIOD // HOUR} hours" in row("leaving out")
+    taken = row("labels taken as not given")
+    assert f"of a route in {release.LABEL_PERIOD // DAY} days" in taken
+    assert f"(`__other__`: in {release.OTHER_LABEL_PERIOD // DAY})" in taken
+
+
+def test_how_long_things_are_kept() -> None:
+    horizon = int(defaults(Stream)["horizon"])  # type: ignore[call-overload]
+    kept = re.findall(r"^\| [^|]+ \| `(\w+)\.(\w+)` \| (\d+ days) \|$", PAGE, re.MULTILINE)
+
+    assert len(kept) == 5
+    for section, name, told in kept:
+        assert told == days(defaults(SECTIONS[section])[name])
+    assert days(horizon + HOURS_KEPT_AFTER_HORIZON) in row("counts by the hour")
+    (released,) = re.findall(r"^\| released counts.*\| (\d+ days) \|$", PAGE, re.MULTILINE)
+    assert released == days(blocks_kept(horizon))
+
+
+def test_the_settings_named_are_settings() -> None:
+    named = set(re.findall(r"`(privacy|stream|retention)\.(\w+)`", PAGE))
+    words = set(re.findall(r"`(\w+)(?: = [^`]+)?`", PAGE))
+    of_attribute = {"special_category", "approved_by", "retention", "owner"}
+
+    assert named
+    for section, name in named:
+        assert name in defaults(SECTIONS[section]), f"{section}.{name}"
+    assert of_attribute <= words & {*defaults(AttributeSettings)}
+    assert {"synthetic", "k", "owner"} <= words & {*defaults(UseCase)}
+
+
+def test_windows_states_and_metrics_exist() -> None:
+    metrics = {family.name for family in CATALOGUE}
+    named = set(re.findall(r"`(slicewatch_[a-z_]+)`", PAGE)) - {"slicewatch_reporter"}
+    (heading,) = re.findall(r"^\| decisions a day of each (.*)$", PAGE, re.MULTILINE)
+
+    assert named
+    assert named <= metrics
+    assert re.findall(r"\b(\d+[hd])\b", heading) == [*WINDOWS]
+    assert f"`{State.SUPPRESSED}`" in row("one hidden state")
+
+
+def test_the_commands_exist() -> None:
+    named = re.findall(r"`slicewatch (\w+)(?: ([a-z-]+))?`", PAGE)
+
+    assert named
+    for group, name in named:
+        assert group in cli.list_commands(None)  # type: ignore[arg-type]
+        assert group != "db" or name in db.commands
+    for target, what in re.findall(r"`make (\w+) FOR=(\w+)`", PAGE):
+        assert (ROOT / "tests" / target / f"{target}_{what}.py").exists()
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\((?!http)([^)]+)\)", PAGE))))
+def test_every_link_leads_somewhere(link: str) -> None:
+    name, _, heading = link.partition("#")
+    text = (ROOT / "deploy" / "docs" / name).read_text() if name else PAGE
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+
+    assert not heading or heading in {anchor(one) for one in headings}
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def test_files_named_exist() -> None:
+    """Where they are imported from: the tree, or an installed wheel."""
+    for path in re.findall(r"`(monitor/[\w/]+\.py)`", PAGE):
+        assert (Path(*monitor.__path__).parent / path).exists()
+
+
+@pytest.mark.parametrize("name", ["README.md", "deploy/docs/security.md"])
+def test_it_can_be_found(name: str) -> None:
+    assert "privacy.md)" in (ROOT / name).read_text()
+
+
+def test_it_says_that_it_is_no_legal_advice() -> None:
+    assert "not legal advice" in PAGE.lower()
+    assert "verify the current text" in PAGE

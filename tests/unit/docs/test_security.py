@@ -1,0 +1,84 @@
+"""The chapter on serving: its settings load, its metrics are where it says, its line is logged."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import tomllib
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from alerts import catalogue
+from alerts.access import AccessLog
+from monitor.core.time import SECOND
+from monitor.logs import JsonFormatter
+from monitor.settings.build import build
+from monitor.settings.sections import Server
+from monitor.settings.use_case import AttributeSettings
+
+MANUAL = (Path(__file__).parents[3] / "deploy" / "docs" / "security.md").read_text()
+TITLE = "\n# Serving: ports, readers, the access log\n"
+CHAPTER = MANUAL.partition(TITLE)[2].partition("\n# ")[0]
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", CHAPTER, re.DOTALL | re.MULTILINE)
+
+
+def test_the_ports_shown_are_settings() -> None:
+    ports, _ = blocks("toml")
+    server = build(Server, tomllib.loads(ports)["server"], "server")
+
+    assert [one.name for one in server.tokens] == ["prometheus", "privacy-office"]
+    assert (server.port, server.operations.port) == (9095, 9096)
+
+
+def test_the_attribute_shown_has_all_that_is_needed() -> None:
+    _, text = blocks("toml")
+    (table,) = tomllib.loads(text)["attribute"]
+    attribute = build(AttributeSettings, table, "attribute[0]")
+
+    assert attribute.special_category
+    assert attribute.purpose
+    assert attribute.owner
+    assert attribute.legal_basis
+    assert attribute.retention
+
+
+def test_the_metrics_that_tell_of_decisions_are_all_listed() -> None:
+    rows = re.findall(r"^\| `slicewatch_.*$", CHAPTER, re.MULTILINE)
+    named = re.findall(r"`(slicewatch_\w+)`", "\n".join(rows))
+
+    assert sorted(named) == sorted(family.name for family in catalogue.OF_DECISIONS)
+    assert "Eight of" in CHAPTER
+    assert len(named) == 8
+
+
+class HourLater:
+    """The clock of the line shown: it begins at nine, and an hour passes when told."""
+
+    seconds = 1_780_304_400.0  # 2026-06-01T09:00:00Z
+
+    def now(self) -> int:
+        return int(self.seconds * SECOND)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+def test_the_line_shown_is_what_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    (shown,) = blocks("json")
+    caplog.set_level(logging.INFO)
+    clock = HourLater()
+    access = AccessLog(clock)
+    for _ in range(241):
+        access.record("prometheus", "/metrics", HTTPStatus.OK)
+    clock.seconds += 3_600
+    access.sweep()
+
+    line = json.loads(JsonFormatter().format(caplog.records[-1]))
+    assert line | {"at": ""} == json.loads(shown) | {"at": ""}
+    assert list(line) == list(json.loads(shown))

@@ -1,0 +1,132 @@
+"""The reference file lists every option with its default and a sentence, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_origin
+
+import msgspec
+import pytest
+
+from monitor import settings as api
+from monitor.settings.build import build, is_section, required
+from monitor.settings.environment import exact
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+REFERENCE = DEPLOY / "slicewatch.reference.toml"
+
+
+class Option(NamedTuple):
+    live: bool
+    text: str
+    sentence: str
+    table_live: bool
+
+
+def declared(section: Any, path: str = "") -> Iterator[tuple[str, msgspec.structs.FieldInfo]]:
+    """Every option of the Structs by its full key without indices."""
+    for field in msgspec.structs.fields(section):
+        key = f"{path}.{field.name}".lstrip(".")
+        kind = required(field.type)
+        inner = get_args(kind)[0] if get_origin(kind) is tuple else kind
+        if is_section(inner):
+            yield from declared(inner, key)
+        else:
+            yield key, field
+
+
+def written() -> Iterator[tuple[str, Option]]:
+    """Every option of the reference file."""
+    section, table_live, sentence = "", True, ""
+    for line in REFERENCE.read_text().splitlines():
+        if header := re.fullmatch(r"(#?)\[+([a-z_.]+)\]+", line):
+            section, table_live = header[2], not header[1]
+        elif option := re.fullmatch(r"(#?)([a-z_0-9]+) = (.+)", line):
+            key = f"{section}.{option[2]}"
+            yield key, Option(not option[1], option[3], sentence, table_live)
+        sentence = line[2:] if line.startswith("# ") else ""
+
+
+FIELDS = dict(declared(api.Settings))
+OPTIONS = dict(written())
+
+
+def test_both_ways() -> None:
+    assert sorted(FIELDS) == sorted(OPTIONS)
+    assert len(OPTIONS) == len(list(written()))
+
+
+@pytest.mark.parametrize("key", sorted(FIELDS))
+def test_every_option_has_a_sentence_and_its_default(key: str) -> None:
+    field, option = FIELDS[key], OPTIONS[key]
+    assert re.match(r"[A-Z].{10,}\.$", option.sentence), "a sentence stands above the option"
+    value = build(field.type, tomllib.loads(f"x = {option.text}", parse_float=exact)["x"], key)
+    if field.required:
+        assert option.live == option.table_live
+        assert option.sentence.endswith("Required.")
+    elif field.default is None:
+        assert not option.live
+        assert "not set" in option.sentence
+    else:
+        factory = field.default_factory
+        default = field.default if factory is msgspec.NODEFAULT else factory()
+        assert option.live == option.table_live
+        assert value == default
+
+
+KEY = "0123456789abcdef"
+WITH_KEY = {"SLICEWATCH__PRIVACY__ID_KEY": KEY}
+
+
+def test_the_reference_loads_to_the_defaults() -> None:
+    settings = api.load(REFERENCE, WITH_KEY)
+    for name in (
+        "stream",
+        "store",
+        "dedupe",
+        "pending",
+        "ingest",
+        "evaluate",
+        "retention",
+        "alerting",
+    ):
+        section = getattr(settings, name)
+        assert section == type(section)()
+    assert settings.server == api.Server()
+    assert settings.privacy == api.Privacy(id_key=api.Secret(KEY))
+
+
+def test_the_numbers_are_called_product_decisions() -> None:
+    text = " ".join(REFERENCE.read_text().replace("#", " ").split())
+    assert "product decisions that somebody has to own, not definitions of fairness" in text
+
+
+def test_quickstart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = DEPLOY / "examples" / "quickstart.toml"
+    assert path.read_text().startswith("# EXAMPLE")
+    monkeypatch.chdir(tmp_path)
+    Path("slicewatch.key").write_text(KEY)
+    settings = api.load(path, {})
+    assert settings.contracts[0].k == 11
+    assert api.warnings(settings) == []
+
+
+def test_the_ten_pairs_are_synthetic() -> None:
+    path = DEPLOY / "examples" / "ten_pairs.toml"
+    assert "not groups" in path.read_text()
+    settings = api.load(path, {})
+    (contract,) = settings.contracts
+    assert contract.synthetic
+    assert (contract.k, contract.limits.min_positives, contract.limits.min_negatives) == (1, 1, 1)
+    assert contract.group_bys[0].reference == "language_variety=formal"
+    assert contract.limits.max_tpr_gap == Fraction(1, 10)
+    strict = {
+        "SLICEWATCH__USE_CASE__0__K": "11",
+        "SLICEWATCH__USE_CASE__0__CONTRACT__MIN_POSITIVES": "50",
+        "SLICEWATCH__USE_CASE__0__CONTRACT__MIN_NEGATIVES": "30",
+    }
+    assert api.load(path, strict).contracts[0].k == 11
