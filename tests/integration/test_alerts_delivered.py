@@ -13,8 +13,7 @@ import pytest
 from monitoring import eventually, run
 from notified import Chain, chain, untold
 
-from alerts.rules import alerts
-from alerts.runbooks import runbook
+from alerts.rules import alerts, runbook
 from monitor.core.annotations import IncidentKind, Share, Stage
 from monitor.core.contract import Metric, State
 from monitor.core.flips import Cause, Direction

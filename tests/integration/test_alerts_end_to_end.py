@@ -21,13 +21,14 @@ from regressing import BEGINS, CONVERSATIONAL, FREQUENT, TABLET, VOICE, Router, 
 from running import Running
 
 from alerts.exposition import Renderer
-from alerts.notifications import BREACHES, GROUP_BY
+from alerts.rules import GROUP_BY
 from monitor.core.snapshot import decode, numbered
 from monitor.store.database import create_engine
 
 pytestmark = pytest.mark.slow
 
 PAGE, EVIDENCE_LOST, DOWN = "SlicewatchTprBreach", "SlicewatchEvidenceLost", "SlicewatchDown"
+BREACHES = (PAGE, "SlicewatchFprBreach", "SlicewatchBlockedBreach")
 Body = dict[str, Any]
 
 
