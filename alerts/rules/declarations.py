@@ -14,7 +14,7 @@ Duration = Annotated[str, Meta(pattern=r"^[1-9]\d*[mhd]$", description="As Prome
 AlertName = Annotated[str, Meta(pattern=r"^Slicewatch([A-Z][a-z]+)+$")]
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z_]*$")]
 Text = Annotated[str, Meta(min_length=1)]
-Placeholder = Annotated[str, Meta(pattern=r"^[A-Z]+$", description="To be filled in by people.")]
+Placeholder = Annotated[str, Meta(pattern=r"^[A-Z_]+$", description="To be filled in by people.")]
 
 
 class Severity(enum.StrEnum):
@@ -40,7 +40,7 @@ class Dashboard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A link to the dashboard, or to Prometheus's own graph where the settings name no dashboard.
 
     Attributes:
-        key: the selector whose labels choose what is shown.
+        key: the selector whose labels select what it displays.
         graph: the metric that Prometheus draws.
     """
 
@@ -68,7 +68,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         snapshot: whether it links to the stored Snapshot of its incident.
         dashboard: what it links to.
         runbook: name of the runbook's template; by default that of the alert.
-        silence: matchers of the ready-made silence in the runbook, beside the alert's name.
+        silence: matchers of the ready-made silence in the runbook, in addition to the alert's name.
     """
 
     name: AlertName
@@ -127,7 +127,7 @@ class Declarations(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         selectors: the labels by which the queries of a text select, by the name of their variable.
-        texts: pieces of texts, put in where ``<< name >>`` stands or where ``details`` name them.
+        texts: pieces of texts: inserted for ``<< name >>``, or appended where in ``details``.
         groups: the alerts, by the group of rules that evaluates them; the most urgent come first.
         inhibitions: which alerts mute which.
     """

@@ -1,4 +1,4 @@
-"""Runbooks: one Markdown page for each alert, from the templates beside this file."""
+"""Runbooks: one Markdown page for each alert, from the templates in ``runbooks``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from alerts.rules.declarations import Alert, Severity
 REACTIONS = {
     Severity.PAGE: "somebody is woken",
     Severity.TICKET: "somebody looks at it in office hours",
-    Severity.INFO: "said, and nobody must act",
-    Severity.NONE: "a sign of life",
+    Severity.INFO: "shown for information, nobody must act",
+    Severity.NONE: "a dead man's switch",
 }
 
 

@@ -110,7 +110,7 @@ def test_nothing_else_is_beside_the_rendered_files() -> None:
 def test_an_alert_links_to_its_runbook(alert: Alert) -> None:
     assert f"deploy/runbooks/{alert.name}.md" in texts(alert)
     page = FILES[f"runbooks/{alert.name}.md"]
-    for heading in ("The first five minutes", "Who owns it", "Safe moves", "Wrong moves"):
+    for heading in ("The first five minutes", "Who owns it", "Safe actions", "What not to do"):
         assert f"\n## {heading}\n" in page
     assert alert.expr in page
 
