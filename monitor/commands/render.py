@@ -50,4 +50,4 @@ def command(out: Path, settings: Path | None) -> None:
         click.echo(f"wrote {target}")
     for name, receiver in given.alerting.receivers.items():
         if not receiver.told:
-            click.echo(f"note: alerting.{name} names nobody: Alertmanager keeps it to itself")
+            click.echo(f"note: alerting.{name} has no receiver: Alertmanager notifies nobody")
