@@ -1,1 +1,1 @@
-"""Egress: the metric catalogue, the exporter and its HTTP server."""
+"""Egress: the metric catalogue, the exporter with its HTTP server, and the rules of alerts."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from alerts import rendering
+from alerts import rules
 from consumers.events import schemas
 from monitor.audit.render import as_json
 from monitor.commands.options import load_settings
@@ -21,7 +21,7 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
         f"schemas/{name}.schema.json": json.dumps(schema, indent=2, sort_keys=True) + "\n"
         for name, schema in documents.items()
     }
-    return files | rendering.rendered(settings or Settings())
+    return files | rules.rendered(settings or Settings())
 
 
 @click.command("render")
@@ -50,4 +50,4 @@ def command(out: Path, settings: Path | None) -> None:
         click.echo(f"wrote {target}")
     for name, receiver in given.alerting.receivers.items():
         if not receiver.told:
-            click.echo(f"note: alerting.{name} names nobody: Alertmanager keeps it to itself")
+            click.echo(f"note: alerting.{name} has no receiver: Alertmanager notifies nobody")

@@ -13,8 +13,7 @@ import pytest
 from monitoring import eventually, run
 from notified import Chain, chain, untold
 
-from alerts.rules import alerts
-from alerts.runbooks import runbook
+from alerts.rules import alerts, runbook
 from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import Cause, Direction
 from monitor.core.publish.annotations import IncidentKind, Share, Stage
@@ -125,18 +124,18 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     assert named["annotations"] == {
         "summary": "Disparity in routing: TPR in contract replies, slice channel=chat",
         "description": (
-            "The TPR is beyond what contract replies allows (incident 7): slice channel=chat.\n"
-            "Beyond the limit since the cohort of 2026-06-01 10:00 UTC.\n"
-            "This slice makes most of the excess.\n"
-            "Only worse because of it: channel=chat,variety=a.\n"
-            "First shown: 30%, 95 % interval 24% to 36%.\n"
-            "Latest shown: 31%, 95 % interval 25% to 37%.\n"
+            "The TPR is outside the limits of contract replies (incident 7): slice channel=chat.\n"
+            "Outside the limit since the cohort of 2026-06-01 10:00 UTC.\n"
+            "This slice accounts for most of the excess.\n"
+            "Worse only because of this slice: channel=chat,variety=a.\n"
+            "First published: 30%, 95 % interval 24% to 36%.\n"
+            "Latest published: 31%, 95 % interval 25% to 37%.\n"
             "The contract allows a gap of at most 10%.\n"
-            "It parts from its reference at the router's stage: threshold.\n"
-            "Within two days before, versions changed: 2026-06-01 09:00 UTC.\n"
-            "Labels: audited at 0.05.\n"
-            "Repaired now, it can be resolved on 2026-06-13 at the earliest, at the present rate of"
-            " labels.\n"
+            "It differs from its reference at this stage of the router: threshold.\n"
+            "In the two days before, versions changed at 2026-06-01 09:00 UTC.\n"
+            "Label sampling: audited at 0.05.\n"
+            "If the cause is fixed now, the incident can be resolved on 2026-06-13 at the earliest,"
+            " at the present rate of labels.\n"
             "Owner of the contract: triage team.\n"
             "This is a disparity in routing, not a statement about people."
         ),
@@ -220,7 +219,7 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     assert len(told) > 10
     for text in told:
         assert untold(text, delivered.monitored.pages) == set(), text
-    (example,) = {one for one in told if "First shown: 30%" in one and "*" not in one}
+    (example,) = {one for one in told if "First published: 30%" in one and "*" not in one}
     assert untold(example, []) > {"30%", "channel=chat", "2026-06-13"}
 
 
@@ -240,19 +239,19 @@ def test_a_probe_page_is_delivered_beside_a_breach_and_ends_by_what_the_next_rou
         **{"direction": "held_back", "severity": "page", "about": "probes"},
     }
     assert told["annotations"] == {
-        "summary": "Matched pairs part: probe set tone, variants are held back more often than"
-        " their reference",
+        "summary": "Matched pairs are routed differently: probe set tone, variants are held back"
+        " more often than their reference",
         "description": (
-            "A sequential test has found that variants of one synthetic request take another route"
-            " than their reference does: in probe set tone they are held back more often, by more"
-            " pairs than chance explains.\n"
-            "The test crossed with the probe of 2026-06-01 09:00 UTC.\n"
-            "Flips at the newest comparison of each pair, by direction: held_back 12.\n"
-            "This way by variant: conversational 12.\n"
-            "This way by stage of the router: judge_score 12.\n"
-            f"Content hash of the set: {'5f' * 32}.\n"
+            "A sequential test has found that variants of a synthetic request are routed"
+            " differently from their reference: in probe set tone they are held back more often, in"
+            " more pairs than chance explains.\n"
+            "The test crossed its threshold with the probe of 2026-06-01 09:00 UTC.\n"
+            "Flips at the latest comparison of each pair, by direction: held_back 12.\n"
+            "Flips in this direction, by variant: conversational 12.\n"
+            "Flips in this direction, by stage of the router: judge_score 12.\n"
+            f"Content hash of the probe set: {'5f' * 32}.\n"
             "A flip is a case to investigate, not a population disparity.\n"
-            "Synthetic test conditions, nobody's requests."
+            "Synthetic test conditions, not real requests."
         ),
         "dashboard_url": told["annotations"]["dashboard_url"],
         "runbook_url": f"deploy/runbooks/{FLIPS}.md",

@@ -21,13 +21,14 @@ from regressing import BEGINS, CONVERSATIONAL, FREQUENT, TABLET, VOICE, Router, 
 from running import Running
 
 from alerts.exposition import Renderer
-from alerts.notifications import BREACHES, GROUP_BY
+from alerts.rules import GROUP_BY
 from monitor.core.publish.snapshot import decode, numbered
 from monitor.store.database import create_engine
 
 pytestmark = pytest.mark.slow
 
 PAGE, EVIDENCE_LOST, DOWN = "SlicewatchTprBreach", "SlicewatchEvidenceLost", "SlicewatchDown"
+BREACHES = (PAGE, "SlicewatchFprBreach", "SlicewatchBlockedBreach")
 Body = dict[str, Any]
 
 
@@ -182,7 +183,7 @@ def test_two_regressions_are_one_page_that_only_a_repair_ends(site: Site, tmp_pa
     eventually(lambda: len(site.pages()[-1]["alerts"]) == 3, "it is told with the others")
     (hidden,) = (one for one in site.pages()[-1]["alerts"] if one["fingerprint"] == tablet)
     assert "tablet" not in json.dumps(hidden)
-    assert "First shown" not in hidden["annotations"]["description"]
+    assert "First published" not in hidden["annotations"]["description"]
 
     # Once the pages show it, the same alert names it. One of the others is repaired.
     site.live_until(day(5, 4))
@@ -236,19 +237,21 @@ def assert_says(alert: Body, text: str) -> None:
     interval = r"\d+%, 95 % interval \d+% to \d+%\."
     since = re.escape(day(3, 1).strftime("%Y-%m-%d %H:%M UTC"))
     expected = [
-        r"The TPR is beyond what contract replies allows \(incident \d+\): slice " + text + r"\.",
-        rf"Beyond the limit since the cohort of {since}\.",
-        r"This slice makes (most|about half) of the excess\.",
-        rf"First shown: {interval}",
-        rf"Latest shown: {interval}",
+        r"The TPR is outside the limits of contract replies \(incident \d+\): slice "
+        + text
+        + r"\.",
+        rf"Outside the limit since the cohort of {since}\.",
+        r"This slice accounts for (most|about half) of the excess\.",
+        rf"First published: {interval}",
+        rf"Latest published: {interval}",
         r"The contract allows a gap of at most 10%\.",
-        r"It parts from its reference at the router's stage: score\.",
-        r"No versions or settings changed within two days before\.",
-        r"Labels: labels asked for with probability 1\.",
-        r"Repaired now, it can be resolved on 2026-01-1\d at the earliest, at the present rate of"
-        r" labels\.",
+        r"It differs from its reference at this stage of the router: score\.",
+        r"In the two days before, no versions or settings changed\.",
+        r"Label sampling: labels asked for with probability 1\.",
+        r"If the cause is fixed now, the incident can be resolved on 2026-01-1\d at the earliest,"
+        r" at the present rate of labels\.",
         r"Owner of the contract: triage team\.",
-        r"Synthetic test conditions, nobody's requests\.",
+        r"Synthetic test conditions, not real requests\.",
         r"This is a disparity in routing, not a statement about people\.",
     ]
     assert re.fullmatch("\n".join(expected), said["description"]), said["description"]

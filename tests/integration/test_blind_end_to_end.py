@@ -189,10 +189,8 @@ def test_both_workers_are_killed_on_a_weekend(make: Make, postgres_url: str) -> 
 
     eventually(lambda: bool(told(watch, "no_worker", "firing")), "somebody is woken")
     (page,) = told(watch, "no_worker", "firing")[:1]
-    assert page["annotations"]["summary"] == (
-        "slicewatch does not see what the router does: no_worker"
-    )
-    assert "no worker has read for over a minute" in page["annotations"]["description"]
+    assert page["annotations"]["summary"] == ("slicewatch cannot observe the router: no_worker")
+    assert "no worker has read some partitions" in page["annotations"]["description"]
     nobody_else_was_told(watch)
 
     workers[0].restart()
@@ -253,8 +251,10 @@ def test_the_router_falls_silent_on_a_weekend(make: Make, tmp_path: Path) -> Non
     assert any(problem in said for problem in found["problems"])
     eventually(lambda: bool(told(watch, "decisions_silent", "firing")), "somebody is woken")
     (page,) = told(watch, "decisions_silent", "firing")[:1]
-    assert page["annotations"]["summary"].endswith("the router does: decisions_silent")
-    assert "No decision comes, although many usually do" in page["annotations"]["description"]
+    assert page["annotations"]["summary"].endswith("observe the router: decisions_silent")
+    assert (
+        "No decisions are arriving, although many usually do" in page["annotations"]["description"]
+    )
     nobody_else_was_told(watch)
 
     site.decide(datetime.now(UTC))

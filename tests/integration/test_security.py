@@ -39,7 +39,9 @@ SECURITY = "SLICEWATCH__STREAM__SECURITY__"
 
 
 def documented_acls() -> list[str]:
-    return re.findall(r"^kafka-acls\.sh .*$", (ROOT / "deploy/docs/security.md").read_text(), re.MULTILINE)
+    return re.findall(
+        r"^kafka-acls\.sh .*$", (ROOT / "deploy/docs/security.md").read_text(), re.MULTILINE
+    )
 
 
 @dataclass

@@ -22,7 +22,7 @@ from id_keys import WITH_KEY
 from monitoring import alertmanager, eventually, get, prometheus, query
 
 from alerts.exposition import Renderer
-from alerts.rendering import rendered
+from alerts.rules import rendered
 from monitor import settings as api
 from monitor.core.publish.snapshot import Snapshot
 from monitor.demo.child import free_port

@@ -8,26 +8,32 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 import yaml
 from monitoring import run
 
-from alerts.alert import About, Alert, Severity
 from alerts.catalogue import CATALOGUE
-from alerts.notifications import INHIBITIONS, MESSAGE
-from alerts.promql import CONTRACT, PROBE_SET, held_name
-from alerts.rendering import rendered
-from alerts.rules import alerts
+from alerts.rules import (
+    About,
+    Alert,
+    Inhibition,
+    Severity,
+    Shown,
+    alerts,
+    declarations,
+    held_name,
+    rendered,
+)
 from monitor.cli import cli
 from monitor.settings import Settings
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 FILES = rendered(Settings())
-SHOWN = {CONTRACT.record, PROBE_SET.record}
+SHOWN = {shown.record for shown in Shown}
 ALERTS = {alert.name: alert for alert in alerts(Settings())}
+INHIBITIONS = declarations().inhibitions
 RULES = yaml.safe_load(FILES["prometheus/rules.yml"])
 EVERY_RULE = [rule for group in RULES["groups"] for rule in group["rules"]]
 TESTS = sorted(DEPLOY.glob("prometheus/*_test.yml"))
@@ -63,22 +69,23 @@ def test_every_metric_that_is_named_is_in_the_catalogue() -> None:
 
 def test_every_record_that_is_read_is_recorded() -> None:
     recorded = {rule["record"] for rule in EVERY_RULE if "record" in rule}
-    assert recorded == SHOWN | {held_name(a.name) for a in ALERTS.values() if a.held}
+    assert recorded == SHOWN | {held_name(a.name) for a in ALERTS.values() if a.hold_while_absent}
     read = {n for r in EVERY_RULE for n in re.findall(r"\w+:\w+:\w+", r["expr"])}
     assert read == recorded
 
 
 def test_what_is_held_asks_for_states_that_are_shown_in_its_own_query() -> None:
     """A record of them may be of another moment: series can end between two rules."""
-    assert {alert.held for alert in ALERTS.values()} == {CONTRACT, PROBE_SET, None}
+    assert {alert.hold_while_absent for alert in ALERTS.values()} == {*Shown, None}
     for alert in ALERTS.values():
-        if alert.held is None:
+        shown = alert.hold_while_absent
+        if shown is None:
             continue
         (rule,) = [r for r in EVERY_RULE if r.get("record") == held_name(alert.name)]
-        own = alert.held.record
+        own = shown.record
         assert rule["expr"].count(own) == rule["expr"].count(f"last_over_time({own}[") == 1
-        assert f"unless on (job, {alert.held.label}) {alert.held.family.name})" in rule["expr"]
-        assert {"job", alert.held.label} <= identity(alert)
+        assert f"unless on (job, {shown}) {shown.family})" in rule["expr"]
+        assert {"job", shown} <= identity(alert)
         assert [one for one in SHOWN if one in rule["expr"]] == [own]
 
 
@@ -103,7 +110,7 @@ def test_nothing_else_is_beside_the_rendered_files() -> None:
 def test_an_alert_links_to_its_runbook(alert: Alert) -> None:
     assert f"deploy/runbooks/{alert.name}.md" in texts(alert)
     page = FILES[f"runbooks/{alert.name}.md"]
-    for heading in ("The first five minutes", "Who owns it", "Safe moves", "Wrong moves"):
+    for heading in ("The first five minutes", "Who owns it", "Safe actions", "What not to do"):
         assert f"\n## {heading}\n" in page
     assert alert.expr in page
 
@@ -124,8 +131,7 @@ def test_commands_in_a_runbook_exist(alert: Alert) -> None:
 
 @named
 def test_the_ready_silence_names_labels_that_the_alert_has(alert: Alert) -> None:
-    names = {matcher.partition("=")[0] for matcher in alert.runbook.silence}
-    assert names <= identity(alert)
+    assert set(alert.silence) <= identity(alert)
 
 
 # Traps
@@ -180,27 +186,32 @@ def test_pages_look_at_latches_and_exported_limits_alone() -> None:
             assert alert.severity is Severity.PAGE
             assert alert.expr.endswith("== 1")
             assert not re.search(r"[<>]", alert.expr)
-            assert alert.held
+            assert alert.hold_while_absent
 
 
-@pytest.mark.parametrize("one", INHIBITIONS, ids=lambda one: "|".join(one.sources))
-def test_what_is_muted_waits_longer_than_what_mutes_it(one: Any) -> None:
+@pytest.mark.parametrize("one", INHIBITIONS, ids=lambda one: "|".join(one.while_))
+def test_what_is_muted_waits_longer_than_what_mutes_it(one: Inhibition) -> None:
     """Or it is sent before. What only an evaluation can begin cannot begin while none is made."""
-    slowest = max(ALERTS[name].wait for name in one.sources)
-    muted = [alert for alert in ALERTS.values() if matches(alert, one.muted)]
+    slowest = max(minutes(ALERTS[name]) for name in one.while_)
+    muted = [alert for alert in ALERTS.values() if matches(alert, one)]
     assert muted
     for alert in muted:
-        assert alert.wait > slowest or alert.latched, alert.name
-        assert alert.name not in one.sources
+        assert minutes(alert) > slowest or alert.latched, alert.name
+        assert alert.name not in one.while_
         assert set(one.equal) <= identity(alert) | {"job"}
 
 
-def matches(alert: Alert, matchers: tuple[str, ...]) -> bool:
-    labels = {"alertname": alert.name, "severity": alert.severity, "about": alert.about}
-    return all(
-        re.fullmatch(value, labels[name])
-        for name, value in (re.fullmatch(r'(\w+)=~?"(.*)"', m).groups() for m in matchers)  # type: ignore[union-attr]
-    )
+def minutes(alert: Alert) -> int:
+    """How long an alert waits before it fires."""
+    number, unit = re.fullmatch(r"(\d+)([mhd])", alert.for_ or "0m").groups()  # type: ignore[union-attr]
+    return int(number) * {"m": 1, "h": 60, "d": 24 * 60}[unit]
+
+
+def matches(alert: Alert, inhibition: Inhibition) -> bool:
+    """Whether the matcher that is rendered takes an alert."""
+    labels = {"alertname": alert.name, "about": alert.about}
+    (name, value) = re.fullmatch(r'(\w+)=~"(.*)"', inhibition.mute.matcher).groups()  # type: ignore[union-attr]
+    return re.fullmatch(value, labels[name]) is not None
 
 
 def test_a_disparity_is_never_said_of_people() -> None:
@@ -212,7 +223,7 @@ def test_a_disparity_is_never_said_of_people() -> None:
         said = text.replace("about: fairness", "").replace('about="fairness"', "")
         said = said.replace("fairness|probes", "").replace("slicewatch-fairness", "")
         assert not words.search(said), path
-    assert "Slicewatch" not in MESSAGE
+    assert "Slicewatch" not in FILES["alertmanager/templates/slicewatch.tmpl"]
 
 
 def test_flips_are_said_to_be_cases_of_synthetic_requests() -> None:
@@ -228,17 +239,17 @@ def test_probes_and_production_mute_each_other_in_nothing() -> None:
     of_slices = {alert.name for alert in ALERTS.values() if alert.about is About.FAIRNESS}
     assert "SlicewatchProbeFlips" in of_probes
     for one in INHIBITIONS:
-        muted = {alert.name for alert in ALERTS.values() if matches(alert, one.muted)}
-        assert not of_probes & {*one.sources}
-        assert not (of_slices & {*one.sources} and of_probes & muted)
+        muted = {alert.name for alert in ALERTS.values() if matches(alert, one)}
+        assert not of_probes & {*one.while_}
+        assert not (of_slices & {*one.while_} and of_probes & muted)
     blind = {"SlicewatchDown", "SlicewatchAbsent", "SlicewatchEvaluationStale"}
     for source in blind:
         muted = {
             alert.name
             for one in INHIBITIONS
-            if source in one.sources
+            if source in one.while_
             for alert in ALERTS.values()
-            if matches(alert, one.muted)
+            if matches(alert, one)
         }
         assert of_probes <= muted
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from alerts.catalogue import CATALOGUE
-from alerts.rules import alerts, duration
+from alerts.rules import alerts
 from monitor.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -23,7 +23,7 @@ def test_the_table_has_every_alert_in_the_order_of_the_rules() -> None:
             alert.name,
             f"../runbooks/{alert.name}.md",
             alert.severity.value,
-            duration(alert.wait) if alert.wait else "at once",
+            alert.for_ or "at once",
         )
         for alert in alerts(Settings())
     ]

@@ -1,0 +1,28 @@
+"""Rules, routes and runbooks, rendered for Prometheus, Alertmanager and people.
+
+``alerts.yaml`` declares every alert, ``runbooks/`` has a page for each and ``notifications/`` the
+messages; all of it is data, and the modules only put in the settings of an installation.
+"""
+
+from alerts.rules.alertmanager import GROUP_BY
+from alerts.rules.declarations import About, Alert, Inhibition, Severity
+from alerts.rules.files import rendered
+from alerts.rules.load import alerts, declarations
+from alerts.rules.prometheus import rules
+from alerts.rules.promql import Shown, held_name
+from alerts.rules.runbooks import runbook
+
+__all__ = [
+    "GROUP_BY",
+    "About",
+    "Alert",
+    "Inhibition",
+    "Severity",
+    "Shown",
+    "alerts",
+    "declarations",
+    "held_name",
+    "rendered",
+    "rules",
+    "runbook",
+]

@@ -1,0 +1,125 @@
+"""Alertmanager's configuration: who is notified of what, and which alerts mute which."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+from alerts.rules.declarations import Inhibition, Severity
+from alerts.rules.load import declarations
+from monitor.settings import Alerting, Receiver, Settings
+
+Document = dict[str, Any]
+
+GROUP_BY = ("alertname", "job", "contract", "metric")
+OFFICE_HOURS = "office-hours"
+TEMPLATES = "templates/*.tmpl"
+"""Below the folder of the configuration, where Alertmanager looks for it."""
+
+
+def notifications() -> str:
+    """Go templates of the messages that Alertmanager itself writes: chat, or mail."""
+    file = resources.files(__package__) / "notifications" / "slicewatch.tmpl"
+    return file.read_text(encoding="utf-8")
+
+
+def configuration(settings: Settings) -> Document:
+    """The whole file."""
+    return {
+        "templates": [TEMPLATES],
+        "route": _route(settings),
+        "inhibit_rules": [_inhibit_rule(one) for one in declarations().inhibitions],
+        "time_intervals": [_office(settings.alerting)],
+        "receivers": [
+            _receiver(name, receiver) for name, receiver in settings.alerting.receivers.items()
+        ],
+    }
+
+
+def _inhibit_rule(inhibition: Inhibition) -> Document:
+    return {
+        "source_matchers": [f'alertname=~"{"|".join(inhibition.while_)}"'],
+        "target_matchers": [inhibition.mute.matcher],
+        "equal": list(inhibition.equal),
+    }
+
+
+def _route(settings: Settings) -> Document:
+    awaits_day = [one.name for one in settings.use_case if not one.page_at_night]
+    return {
+        # What has no severity of ours: nobody is woken by it, and it is not lost.
+        "receiver": "ticket",
+        "group_by": list(GROUP_BY),
+        "group_wait": "30s",
+        "group_interval": "5m",
+        "repeat_interval": "4h",
+        "routes": [
+            _to("deadman", Severity.NONE, ("0s", "1m", "1m")),
+            *(_by_day(contract) for contract in awaits_day),
+            _to("page", Severity.PAGE, ("30s", "5m", "4h")),
+            _in_office_hours(_to("ticket", Severity.TICKET, ("5m", "15m", "24h"))),
+            _to("visible", Severity.INFO, ("5m", "1h", "168h")),
+        ],
+    }
+
+
+def _to(receiver: str, severity: Severity, pace: tuple[str, str, str]) -> Document:
+    wait, interval, repeat = pace
+    return {
+        "receiver": receiver,
+        "matchers": [f'severity="{severity.value}"'],
+        "group_wait": wait,
+        "group_interval": interval,
+        "repeat_interval": repeat,
+    }
+
+
+def _by_day(contract: str) -> Document:
+    """Breaches of a contract whose owner does not want to be woken."""
+    route = _in_office_hours(_to("page", Severity.PAGE, ("30s", "5m", "4h")))
+    route["matchers"].append(f'contract="{contract}"')
+    return route
+
+
+def _in_office_hours(route: Document) -> Document:
+    return {**route, "active_time_intervals": [OFFICE_HOURS]}
+
+
+def _office(alerting: Alerting) -> Document:
+    hours = {"start_time": alerting.office_from, "end_time": alerting.office_until}
+    interval = {
+        "weekdays": list(alerting.office_days),
+        "times": [hours],
+        "location": alerting.timezone,
+    }
+    return {"name": OFFICE_HOURS, "time_intervals": [interval]}
+
+
+def _receiver(name: str, receiver: Receiver) -> Document:
+    resolved = name in ("page", "ticket")
+    found: Document = {"name": name}
+    if receiver.webhook_url is not None:
+        found["webhook_configs"] = [_webhook(receiver, resolved)]
+    if receiver.chat_url_file is not None:
+        found["slack_configs"] = [_chat(receiver.chat_url_file, resolved)]
+    return found
+
+
+def _webhook(receiver: Receiver, resolved: bool) -> Document:
+    webhook: Document = {"url": receiver.webhook_url, "send_resolved": resolved}
+    if receiver.webhook_token_file is not None:
+        login = {"credentials_file": receiver.webhook_token_file}
+        webhook["http_config"] = {"authorization": login}
+    return webhook
+
+
+def _chat(url_file: str, resolved: bool) -> Document:
+    return {
+        "api_url_file": url_file,
+        "send_resolved": resolved,
+        "title": '{{ template "slicewatch.title" . }}',
+        "title_link": '{{ template "slicewatch.link" . }}',
+        "text": '{{ template "slicewatch.text" . }}',
+        "fallback": '{{ template "slicewatch.title" . }}',
+        "color": '{{ template "slicewatch.color" . }}',
+    }

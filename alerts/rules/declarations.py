@@ -1,0 +1,144 @@
+"""The types of ``alerts.yaml``; ``alerts.schema.json`` is generated from them."""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from alerts.rules.promql import Shown, held_name
+
+Duration = Annotated[str, Meta(pattern=r"^[1-9]\d*[mhd]$", description="As Prometheus: 15m.")]
+AlertName = Annotated[str, Meta(pattern=r"^Slicewatch([A-Z][a-z]+)+$")]
+Name = Annotated[str, Meta(pattern=r"^[a-z][a-z_]*$")]
+Text = Annotated[str, Meta(min_length=1)]
+Placeholder = Annotated[str, Meta(pattern=r"^[A-Z_]+$", description="To be filled in by people.")]
+
+
+class Severity(enum.StrEnum):
+    """How urgent an alert is; Alertmanager routes by it."""
+
+    PAGE = "page"  # somebody is woken
+    TICKET = "ticket"  # somebody looks at it in office hours
+    INFO = "info"  # shown, nobody must act; its end is not sent
+    NONE = "none"  # the dead man's switch
+
+
+class About(enum.StrEnum):
+    """What an alert is about; inhibition goes by it."""
+
+    FAIRNESS = "fairness"  # contracts, by the published Snapshot
+    LABELS = "labels"  # what the rates rest on
+    PROBES = "probes"  # matched pairs of synthetic requests, by the published Snapshot
+    PIPELINE = "pipeline"  # from the topics to the store
+    MONITOR = "monitor"  # the service itself, and the duties of those who run it
+
+
+class Dashboard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A link to the dashboard, or to Prometheus's own graph where the settings name no dashboard.
+
+    Attributes:
+        key: the selector whose labels select what it displays.
+        graph: the metric that Prometheus draws.
+    """
+
+    key: Name
+    graph: Name
+
+
+class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One alert.
+
+    Attributes:
+        name: CamelCase, with the common prefix.
+        with_: values for the placeholders of this alert alone.
+        severity: how urgent.
+        about: subject.
+        expr: PromQL. Its labels identify the alert: never a slice, a number or a version.
+        for_: how long it must be true before the alert fires.
+        keep_firing_for: how long the alert goes on firing after it has ceased to be true.
+        hold_while_absent: the published series without which the alert keeps its last verdict:
+            what cannot be observed has not been repaired.
+        latched: whether only an evaluation can start it, never missing data.
+        summary: one line; a Go template that sees the labels of ``expr`` alone.
+        description: the same in sentences.
+        details: names of texts that follow the description, each on its own line if it applies.
+        snapshot: whether it links to the stored Snapshot of its incident.
+        dashboard: what it links to.
+        runbook: name of the runbook's template; by default that of the alert.
+        silence: matchers of the ready-made silence in the runbook, in addition to the alert's name.
+    """
+
+    name: AlertName
+    with_: dict[Name, Text] = field(default_factory=dict, name="with")
+    severity: Severity
+    about: About
+    expr: Text
+    for_: Duration | None = field(default=None, name="for")
+    keep_firing_for: Duration | None = None
+    hold_while_absent: Shown | None = None
+    latched: bool = False
+    summary: Text
+    description: Text
+    details: tuple[Name, ...] = ()
+    snapshot: bool = False
+    dashboard: Dashboard | None = None
+    runbook: AlertName | None = None
+    silence: dict[Name, Placeholder] = field(default_factory=dict)
+
+    @property
+    def rule_expr(self) -> str:
+        """What its rule evaluates: the expression, or the record that holds its last verdict."""
+        return held_name(self.name) if self.hold_while_absent else self.expr
+
+
+class Muted(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which alerts are not sent: those about some subjects, or those of some names."""
+
+    about: tuple[About, ...] = ()
+    alerts: tuple[AlertName, ...] = ()
+
+    @property
+    def matcher(self) -> str:
+        """In the syntax of Alertmanager."""
+        if self.about:
+            return f'about=~"{"|".join(self.about)}"'
+        return f'alertname=~"{"|".join(self.alerts)}"'
+
+
+class Inhibition(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is not sent while something else fires.
+
+    Attributes:
+        while_: the alerts that mute.
+        mute: what they mute. It must wait longer than them, or it is sent before.
+        equal: labels that must have the same values.
+    """
+
+    while_: tuple[AlertName, ...] = field(name="while")
+    mute: Muted
+    equal: tuple[Name, ...]
+
+
+class Declarations(Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file.
+
+    Attributes:
+        selectors: the labels by which the queries of a text select, by the name of their variable.
+        texts: pieces of texts: inserted for ``<< name >>``, or appended where in ``details``.
+        groups: the alerts, by the group of rules that evaluates them; the most urgent come first.
+        inhibitions: which alerts mute which.
+    """
+
+    selectors: dict[Name, tuple[Name, ...]]
+    texts: dict[Name, Text]
+    groups: dict[str, tuple[Alert, ...]]
+    inhibitions: tuple[Inhibition, ...]
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of the file, for editors and for other tools."""
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return dialect | msgspec.json.schema(Declarations)
