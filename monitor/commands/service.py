@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from alerts.exporter import Exporter
-from alerts.routes import Health
+from alerts.http import Health
 from alerts.service import ServiceMetrics
 from consumers.letters import REASONS
 from monitor.commands import certificates, logs, wiring

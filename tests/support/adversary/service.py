@@ -23,9 +23,7 @@ from adversary.worlds import (
 )
 
 from alerts.exporter import Exporter
-from alerts.http import HttpConfig
-from alerts.routes import Health
-from alerts.servers import Servers
+from alerts.http import Health, HttpConfig, Servers
 from alerts.service import ServiceMetrics
 from monitor.commands import wiring
 from monitor.core.atoms import atom_text, content_id
