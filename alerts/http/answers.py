@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import queue
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -19,7 +20,7 @@ from starlette.types import Message, Send
 View = Callable[[Request], Response]
 """Makes the answer to a request for one path; what it raises becomes a 500 that says nothing."""
 
-PIECE = 64 * 1024  # bytes; what a client takes slower than this a second is worth a remark
+PIECE = 256 * 1024  # bytes; most pages are one
 
 _log = logging.getLogger(__name__)
 
@@ -45,36 +46,16 @@ async def safely(path: str, view: Callable[[], Awaitable[Response]]) -> Response
         return just(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-async def on_a_thread(view: View, request: Request) -> Response:
-    """The answer of a view that may take its time, on a thread that nobody waits for at the end.
-
-    The pools of asyncio and anyio are waited for when the interpreter ends: a database that does
-    not answer would keep a stopped service alive.
-    """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Response] = loop.create_future()
-
-    def tell(settle: Callable[[Any], None], result: object) -> None:
-        if not answer.done():  # the server has stopped meanwhile
-            settle(result)
-
-    def make() -> None:
-        try:
-            told = partial(tell, answer.set_result, view(request))
-        except Exception as error:
-            told = partial(tell, answer.set_exception, error)
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(told)
-
-    threading.Thread(target=make, name="view", daemon=True).start()
-    return await answer
-
-
 class Turns:
-    """How many answers are made and sent at a time, since each may hold a page in memory."""
+    """Answers are made and sent a few at a time, since each may hold a page in memory.
+
+    Their views run on threads that nobody waits for at the end. Those of asyncio and anyio are
+    waited for when the interpreter ends: a database that does not answer would keep a stopped
+    service alive.
+    """
 
     def __init__(self, number: int, patience: float) -> None:
-        """All are free.
+        """All are free; threads are started when they are needed, and kept.
 
         Args:
             number: of answers at a time.
@@ -82,7 +63,8 @@ class Turns:
         """
         self._free = asyncio.Semaphore(number)
         self._patience = patience
-        self._waiting = 0
+        self._waiting = self._busy = self._threads = 0
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
     @property
     def wanted(self) -> bool:
@@ -103,6 +85,45 @@ class Turns:
     def give_back(self) -> None:
         """End a turn."""
         self._free.release()
+
+    async def made(self, view: View, request: Request) -> Response:
+        """The answer of a view, which may take its time."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Response] = loop.create_future()
+
+        def make() -> None:
+            try:
+                told = partial(_settle, answer, answer.set_result, view(request))
+            except Exception as error:
+                told = partial(_settle, answer, answer.set_exception, error)
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(told)
+
+        self._busy += 1
+        try:
+            if self._busy > self._threads:
+                self._threads += 1
+                threading.Thread(target=self._run, name="view", daemon=True).start()
+            self._work.put(make)
+            return await answer
+        finally:
+            self._busy -= 1
+
+    def _run(self) -> None:
+        while make := self._work.get():
+            make()
+
+    def close(self) -> None:
+        """Let the threads end, each when it has made its answer."""
+        for _ in range(self._threads):
+            self._work.put(None)
+
+
+def _settle(
+    answer: asyncio.Future[Response], settle: Callable[[Any], None], result: object
+) -> None:
+    if not answer.done():  # given up when the server stopped
+        settle(result)
 
 
 def in_pieces(send: Send) -> Send:

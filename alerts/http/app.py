@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alerts.http.access import AccessLog
-from alerts.http.answers import Turns, View, in_pieces, just, on_a_thread, safely
+from alerts.http.answers import Turns, View, in_pieces, just, safely
 from alerts.http.guard import Guard
 from alerts.http.health import Probes
 from alerts.http.views import header
@@ -156,7 +156,7 @@ class _Guarded:
             await answer(just(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
         else:
             try:
-                made = partial(on_a_thread, self._view, request)
+                made = partial(self._turns.made, self._view, request)
                 await answer(await safely(self._path, made))
             except asyncio.CancelledError:
                 return  # the server stops, and the client has gone

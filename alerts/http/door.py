@@ -64,6 +64,9 @@ class Door:
                 _log.warning("accept failed: %s", error)
                 await asyncio.sleep(_ACCEPT_WAIT)
                 continue
+            # asyncio does so for its own listeners: the end of an answer must not wait for an
+            # acknowledgement of its beginning.
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             visit = self._visit(self._forget)
             self._tasks[visit] = loop.create_task(self._let_in(client, visit))
 

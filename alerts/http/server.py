@@ -128,6 +128,7 @@ class _Uvicorn(uvicorn.Server):
         for listener in sockets or ():
             listener.close()
         await self._door.close()
+        self._turns.close()
 
 
 def _settings(config: HttpConfig, app: ASGIApp) -> uvicorn.Config:
