@@ -92,6 +92,14 @@ class Visit(H11Protocol):
         self.since = time.monotonic()
         self.deadline = self.since + seconds
 
+    def _work(self) -> None:
+        """Answer, or wait until the client has taken enough of this answer or of the one before."""
+        if not self.flow.write_paused:
+            self._begin(Phase.WORKING, math.inf)
+            return
+        self._begin(Phase.WRITING, self._timeouts.write)
+        self.deadline = self._write_by = min(self._write_by, self.deadline)
+
     # Called by the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -113,7 +121,7 @@ class Visit(H11Protocol):
                 self.deadline = time.monotonic() + self._timeouts.head
             super().data_received(data[start : start + MAX_HEAD])
             if self._phase is Phase.READING and self.answering:
-                self._begin(Phase.WORKING, math.inf)
+                self._work()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Answer what has been asked for, to a client that asks for nothing more."""
@@ -123,14 +131,13 @@ class Visit(H11Protocol):
     def pause_writing(self) -> None:
         """Wait until the client has taken what was sent; the whole response has one deadline."""
         super().pause_writing()
-        self._begin(Phase.WRITING, self._timeouts.write)
-        self.deadline = self._write_by = min(self._write_by, self.deadline)
+        self._work()
 
     def resume_writing(self) -> None:
         """Go on: the client has taken most of it."""
         super().resume_writing()
-        if self._phase is Phase.WRITING:
-            self._begin(Phase.WORKING, math.inf)
+        if self.answering:
+            self._work()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the place free."""
@@ -147,7 +154,7 @@ class Visit(H11Protocol):
         if self._refused:
             return
         if self.answering:
-            self._begin(Phase.WORKING, math.inf)
+            self._work()
             return
         if self._half_closed:
             self.transport.close()

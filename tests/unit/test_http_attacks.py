@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import socket
 import ssl
 import threading
 import time
@@ -471,3 +472,39 @@ def test_a_view_that_hangs_does_not_hold_up_the_stop(
         assert read_all(client) == b""
     assert took < FAR / 2
     assert caplog.text == ""
+
+
+def test_whoever_asks_on_and_takes_nothing_keeps_no_turn(start: Start, exporter: Exporter) -> None:
+    """Each page is small enough to be made and sent before it is seen that nobody takes it."""
+    exporter.body = lambda accept, gzip: (bytes(200_000), TEXT)  # type: ignore[method-assign]
+    server = start(answers=2)
+    greedy = [connect(server) for _ in range(3)]
+    for client in greedy:
+        client.sendall(SCRAPE.replace(b"Connection: close\r\n", b"") * 150)
+    time.sleep(0.3)
+
+    assert whole(ask(server, SCRAPE))
+    for client in greedy:
+        client.close()
+
+
+def test_garbage_in_place_of_tls_is_not_worth_a_line(
+    start: Start, certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    server = start(tls_config(certificates), timeouts=QUICK)
+    assert statuses(ask(server, GET)) == []
+    assert statuses(ask(server, os.urandom(100_000))) == []
+    context = ssl.create_default_context(cafile=certificates.ca)
+    with connect(server) as plain:
+        tls = context.wrap_socket(plain, server_hostname="localhost")
+        descriptor = socket.socket(fileno=os.dup(tls.fileno()))
+        with contextlib.closing(tls), descriptor:
+            descriptor.sendall(b"not encrypted" * 100)
+            with contextlib.suppress(OSError):
+                while tls.recv(65_536):
+                    pass
+
+    assert scrape_tls(server, certificates)
+    told = [record for record in caplog.records if record.name != "slicewatch.access"]
+    assert told == []
