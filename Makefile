@@ -58,7 +58,7 @@ adversary: $(VENV)/.installed-test
 	  $(if $(SEED),--seed $(SEED)) $(if $(RULE),--rule $(RULE)) $(ARGS)
 
 bench: $(VENV)/.installed-test
-	@for one in $(or $(FOR),replay flush evaluate ingest scale guard cohort); do \
+	@for one in $(or $(FOR),replay flush evaluate ingest scale guard cohort scrape); do \
 	  echo "== $$one"; $(BIN)/python "tests/bench/bench_$$one.py" $(ARGS); done
 
 bench-detection: $(VENV)/.installed-test
