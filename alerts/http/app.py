@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from functools import partial
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -16,16 +14,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alerts.http.access import AccessLog
-from alerts.http.answers import Turns, View, in_pieces, just, safely
+from alerts.http.answers import Turns, View, just
+from alerts.http.endpoints import Guarded, Open
 from alerts.http.guard import Guard
 from alerts.http.health import Probes
-from alerts.http.views import header
-from alerts.http.visit import CERTIFICATE, MAX_HEAD
+from alerts.http.visit import MAX_HEAD
 
-_CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _CLOSE = (b"Connection", b"close")
 _METHODS = ("GET", "HEAD")
-_RETRY = {"Retry-After": "5"}
 _UNLISTED = ("/healthz",)  # another name of /livez
 
 
@@ -51,11 +47,14 @@ def make_app(
     open_views: dict[str, View] = {"/": lambda _: PlainTextResponse(index), **health}
     app = Starlette(
         routes=[
-            *(_route(path, _Open(path, view)) for path, view in open_views.items()),
-            *(_route(path, _Guarded(path, v, guard, turns, access)) for path, v in views.items()),
+            *(_route(path, Open(path, view)) for path, view in open_views.items()),
+            *(
+                _route(path, Guarded(_shown(path), view, guard, turns, access))
+                for path, view in views.items()
+            ),
         ],
         middleware=[Middleware(_Strict)],
-        exception_handlers={HTTPException: _refused},
+        exception_handlers={HTTPException: _refused, Exception: _failed},
     )
     app.router.redirect_slashes = False  # a path has one spelling
     return app
@@ -68,6 +67,20 @@ def _route(path: str, endpoint: ASGIApp) -> Route:
 def _shown(path: str) -> str:
     """A path without the place of its parameter: whatever stands there is nobody's business."""
     return path.partition("{")[0]
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    """What no route answers."""
+    if not isinstance(error, HTTPException):
+        raise error
+    # The router's own list has no order.
+    not_allowed = error.status_code == HTTPStatus.METHOD_NOT_ALLOWED
+    return just(error.status_code, {"Allow": ", ".join(_METHODS)} if not_allowed else error.headers)
+
+
+async def _failed(_: Request, __: Exception) -> Response:
+    """A bug outside the views; uvicorn logs it."""
+    return just(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 class _Strict:
@@ -101,64 +114,3 @@ def _closing(send: Send) -> Send:
         await send(message)
 
     return send_last
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    """What no route answers."""
-    if not isinstance(error, HTTPException):
-        raise error
-    # The router's own list has no order.
-    not_allowed = error.status_code == HTTPStatus.METHOD_NOT_ALLOWED
-    return just(error.status_code, {"Allow": ", ".join(_METHODS)} if not_allowed else error.headers)
-
-
-class _Open:
-    """A view for anyone, which only reads memory: it is answered at once, whoever else waits."""
-
-    def __init__(self, path: str, view: View) -> None:
-        self._path = path
-        self._view = view
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def made() -> Response:
-            return self._view(Request(scope, receive))
-
-        response = await safely(self._path, made)
-        await response(scope, receive, send)
-
-
-class _Guarded:
-    """A view for admitted readers, on a thread, in its turn; every access is logged."""
-
-    def __init__(
-        self, path: str, view: View, guard: Guard, turns: Turns, access: AccessLog | None
-    ) -> None:
-        self._path = _shown(path)
-        self._view = view
-        self._guard = guard
-        self._turns = turns
-        self._access = access
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        certificate = scope["state"].get(CERTIFICATE)
-        admission = self._guard.admit(header(request, "authorization"), certificate)
-
-        async def answer(response: Response) -> None:
-            if self._access is not None:
-                self._access.record(admission.reader, self._path, HTTPStatus(response.status_code))
-            await response(scope, receive, in_pieces(send))
-
-        if not admission.granted:
-            challenge = _CHALLENGE if admission.status is HTTPStatus.UNAUTHORIZED else None
-            await answer(just(admission.status, challenge))
-        elif not await self._turns.take():
-            await answer(just(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
-        else:
-            try:
-                made = partial(self._turns.made, self._view, request)
-                await answer(await safely(self._path, made))
-            except asyncio.CancelledError:
-                return  # the server stops, and the client has gone
-            finally:
-                self._turns.give_back()

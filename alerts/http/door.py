@@ -64,9 +64,6 @@ class Door:
                 _log.warning("accept failed: %s", error)
                 await asyncio.sleep(_ACCEPT_WAIT)
                 continue
-            # asyncio does so for its own listeners: the end of an answer must not wait for an
-            # acknowledgement of its beginning.
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             visit = self._visit(self._forget)
             self._tasks[visit] = loop.create_task(self._let_in(client, visit))
 
@@ -81,16 +78,22 @@ class Door:
     async def _let_in(self, client: socket.socket, visit: Visit) -> None:
         """Shake hands, where there is TLS, and leave the connection to its protocol."""
         loop = asyncio.get_running_loop()
-        times = self._times
-        limits = (
-            {"ssl_handshake_timeout": times.head, "ssl_shutdown_timeout": times.drain}
-            if self._tls
-            else {}
-        )
+        limits = {
+            "ssl_handshake_timeout": self._times.head,
+            "ssl_shutdown_timeout": self._times.drain,
+        }
         try:
-            await loop.connect_accepted_socket(lambda: visit, client, ssl=self._tls, **limits)
-        except OSError:  # failed handshakes are the client's
-            self._forget(visit)
+            # As asyncio does for listeners of its own: the end of an answer must not wait until
+            # its beginning is acknowledged.
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await loop.connect_accepted_socket(
+                lambda: visit, client, ssl=self._tls, **(limits if self._tls else {})
+            )
+        except OSError:  # a reset or a failed handshake is the client's
+            client.close()
+        finally:
+            if not visit.connected:
+                self._forget(visit)
 
     def put_out(self, *phases: Phase) -> bool:
         """End who has kept others waiting longest in these phases; whether there was anybody."""

@@ -114,6 +114,8 @@ class _Uvicorn(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second; whether it is time to stop."""
+        if self._opened and self._opened.done():
+            self._opened.result()  # a port that lets nobody in must not look alive
         self._door.end_overdue()
         if self._turns.wanted:  # whoever does not take his answer loses his turn
             self._door.put_out(Phase.WRITING)
@@ -125,6 +127,7 @@ class _Uvicorn(uvicorn.Server):
         """Close the door, first for those who come, then for those who are there."""
         if self._opened:
             self._opened.cancel()
+            await asyncio.wait([self._opened])
         for listener in sockets or ():
             listener.close()
         await self._door.close()

@@ -8,6 +8,7 @@ import http.client
 import json
 import logging
 import os
+import signal
 import socket
 import ssl
 import threading
@@ -38,6 +39,8 @@ from served import (
 
 from alerts.exporter import OPENMETRICS, TEXT, Exporter
 from alerts.http import HttpConfig, Servers, Timeouts
+from alerts.http.access import AccessLog
+from monitor.commands.logs import JsonFormatter
 from monitor.errors import SlicewatchError
 
 
@@ -408,6 +411,41 @@ def test_client_certificates_guard_metrics_and_leave_probes_open(
     assert fetch_tls(server, certificates, "/metrics", with_client=True) == 200
     assert fetch_tls(server, certificates, "/metrics") == 403
     assert fetch_tls(server, certificates, "/livez") == 200
+
+
+def test_an_error_outside_the_views_is_told_in_our_log_alone(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("private detail")
+
+    monkeypatch.setattr(AccessLog, "record", fail)
+    server = start()
+    status, _, body = fetch(server, "/metrics?private=question")
+    server.stop()
+
+    assert (status, body) == (500, b"500 Internal Server Error\n")
+    (told,) = caplog.records
+    line = json.loads(JsonFormatter().format(told))
+    assert (line["level"], line["logger"]) == ("error", "uvicorn.error")
+    assert "RuntimeError" in line["error"]
+    assert "private" not in json.dumps(line)
+
+
+def test_the_server_leaves_signals_and_the_log_as_they_are(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in signals]
+    server = start()
+    assert whole(ask(server, SCRAPE))
+    assert fetch(server, "/nowhere")[0] == 404
+
+    assert [signal.getsignal(number) for number in signals] == before
+    server.stop()
+    assert {record.name for record in caplog.records} <= {"slicewatch.access", "asyncio"}
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 def test_the_index_and_the_catalogue_agree_on_plain_words(start: Start) -> None:
