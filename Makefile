@@ -55,7 +55,7 @@ adversary: $(VENV)/.installed-test  ## an attacker who reads all that is publish
 	  $(if $(SEED),--seed $(SEED)) $(if $(RULE),--rule $(RULE)) $(ARGS)
 
 bench: $(VENV)/.installed-test  ## how fast, as ratios measured in one run [FOR=ingest]
-	@for one in $(or $(FOR),replay flush evaluate ingest scale guard cohort); do \
+	@for one in $(or $(FOR),replay flush evaluate ingest scale guard cohort scrape); do \
 	  echo "== $$one"; $(BIN)/python "tests/bench/bench_$$one.py" $(ARGS); done
 
 bench-detection: $(VENV)/.installed-test  ## false pages and delays, against other rules (ten minutes)

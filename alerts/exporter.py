@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from alerts import catalogue
 from alerts.catalogue import Family
 from alerts.exposition import EMPTY, Page, Renderer, gzipped
-from alerts.request import wants_openmetrics
+from alerts.negotiation import wants_openmetrics
 from alerts.service import ServiceMetrics
 from monitor.core.publish.snapshot import Snapshot
 from monitor.ports import Clock

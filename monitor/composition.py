@@ -15,9 +15,7 @@ import msgspec
 import sqlalchemy as sa
 
 from alerts.exporter import Exporter
-from alerts.http import HttpConfig
-from alerts.routes import Find, Health
-from alerts.servers import Servers
+from alerts.http import Find, Health, HttpConfig, Servers
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.dead_letters import IdHasher

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from alerts.exporter import Exporter
-from alerts.routes import Health
+from alerts.http import Health
 from alerts.service import ServiceMetrics
 from consumers.dead_letters import REASONS
 from monitor import certificates, composition

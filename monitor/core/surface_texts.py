@@ -37,19 +37,15 @@ KNOWS_SETTINGS_ONLY = "monitor.settings"
 and secrets have a type of their own that prints as a mask."""
 
 ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
-    "alerts.connection": {
-        Argument.CAUSE: ("error",),
-        Argument.SETTING: (
-            "message",
-            "section",
-        ),
+    "alerts.http.config": {
+        Argument.SETTING: ("key", "self.section", "text"),
     },
-    "alerts.http": {
-        Argument.SETTING: (
-            "key",
-            "self.section",
-            "text",
-        ),
+    "alerts.http.server": {
+        Argument.SETTING: ("message",),
+    },
+    "alerts.http.tls": {
+        Argument.CAUSE: ("error",),
+        Argument.SETTING: ("config.section",),
     },
     "consumers.coder": {
         Argument.WORD: ("field",),

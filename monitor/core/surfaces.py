@@ -596,7 +596,7 @@ _LOGS = (
     ),
     *_logs(
         Rule.PROCESS, "what the process does; arguments are names of its parts and ports",
-        "a part of the service has failed", "connection was closed already",
+        "a part of the service has failed",
         "did not stop in time and is abandoned; part", "evaluation goes on",
         "another evaluator has taken over, or the database has gone back in time",
         "the detectors begin anew: their stored state is of another version",
@@ -610,7 +610,7 @@ _LOGS = (
         Rule.PROCESS,
         "and what the database, the broker or the system says in one line, which knows addresses,"
         " topics and tables",
-        "accept failed: %s", "connection ended: %s",
+        "accept failed: %s",
         "evaluation failed, it is tried again every cycle: %s",
         "nobody says where partitions end: %s", "store failed, consumption pauses: %s",
         "the lease was not given back: %s", "%s",

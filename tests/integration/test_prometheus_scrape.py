@@ -19,9 +19,7 @@ import pytest
 from certificates import Certificates, make_certificates
 
 from alerts.exporter import Exporter
-from alerts.http import HttpConfig
-from alerts.routes import Health
-from alerts.servers import Servers
+from alerts.http import Health, HttpConfig, Servers
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import Direction

@@ -23,9 +23,7 @@ from adversary.worlds import (
 )
 
 from alerts.exporter import Exporter
-from alerts.http import HttpConfig
-from alerts.routes import Health
-from alerts.servers import Servers
+from alerts.http import Health, HttpConfig, Servers
 from alerts.service import ServiceMetrics
 from monitor import composition
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum, atom_text, content_id

@@ -16,7 +16,7 @@ from alerts import catalogue
 from alerts.catalogue import CATALOGUE, PAGE, SERVICE, Kind
 from alerts.exporter import OPENMETRICS, STALE_SECONDS, TEXT, Exporter
 from alerts.exposition import EMPTY, Page, Renderer, gzipped, label_text
-from alerts.request import accepts_gzip, wants_openmetrics
+from alerts.negotiation import accepts_gzip, wants_openmetrics
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import Route

@@ -1,3 +1,5 @@
+"""What a port answers, to whom, and for how long: over real sockets."""
+
 from __future__ import annotations
 
 import contextlib
@@ -6,52 +8,40 @@ import http.client
 import json
 import logging
 import os
+import signal
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from certificates import Certificates, make_certificates
-from hypothesis import given
-from hypothesis import strategies as st
+from served import (
+    FAR,
+    GET,
+    QUICK,
+    SCRAPE,
+    Start,
+    Switches,
+    ask,
+    connect,
+    fetch,
+    read_all,
+    read_answer,
+    servers,
+    small_exporter,
+    starter,
+    whole,
+)
 
-from alerts.connection import MAX_HEAD, Timeouts
 from alerts.exporter import OPENMETRICS, TEXT, Exporter
-from alerts.http import HttpConfig
-from alerts.request import MalformedRequestError, parse_request
-from alerts.routes import Health
-from alerts.servers import Servers
-from alerts.service import ServiceMetrics
-from monitor.core.contract import Metric, State
-from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
+from alerts.http import HttpConfig, Servers, Timeouts
+from alerts.http.access import AccessLog
 from monitor.errors import SlicewatchError
-
-# Short where a test waits for the end of a phase, long where it must not matter.
-QUICK = Timeouts(head=0.3, idle=0.3, write=0.3, drain=0.1)
-FAR = 5.0
-GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
-Start = Callable[..., Servers]
-
-
-class StillClock:
-    def now(self) -> int:
-        return 0
-
-    def monotonic(self) -> float:
-        return 0.0
-
-
-class Switches:
-    def __init__(self) -> None:
-        self.live = self.started = True
-        self.ready: tuple[bool, str] = (True, "")
-
-    def health(self) -> Health:
-        return Health(lambda: self.live, lambda: self.ready, lambda: self.started)
+from monitor.logs import JsonFormatter
 
 
 @pytest.fixture
@@ -61,63 +51,13 @@ def switches() -> Switches:
 
 @pytest.fixture
 def exporter() -> Exporter:
-    row = SliceRow("", dict.fromkeys(Metric, State.SUPPRESSED))
-    table = WindowTable("7d", row, ())
-    contract = ContractTable("lesson", "1", "team", True, 1, "7d", {}, {}, {}, {}, (table,))
-    made = Exporter(ServiceMetrics(), max_series=1_000, clock=StillClock())
-    made.publish(Snapshot(None, None, (contract,)))
-    return made
-
-
-def servers(config: HttpConfig, exporter: Exporter, switches: Switches) -> Servers:
-    return Servers(config, None, exporter, switches.health(), StillClock())
+    return small_exporter()
 
 
 @pytest.fixture
 def start(exporter: Exporter, switches: Switches) -> Iterator[Start]:
-    running: list[Servers] = []
-
-    def started(config: HttpConfig | None = None, **more: object) -> Servers:
-        config = replace(config or HttpConfig(port=0), **more)  # type: ignore[arg-type]
-        server = servers(config, exporter, switches)
-        server.start()
-        running.append(server)
-        return server
-
-    yield started
-    for server in running:
-        server.stop()
-
-
-def connect(server: Servers) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), timeout=FAR)
-
-
-def fetch(
-    server: Servers, path: str, method: str = "GET", **headers: str
-) -> tuple[int, dict[str, str], bytes]:
-    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=FAR)
-    with contextlib.closing(client):
-        client.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
-        response = client.getresponse()
-        return response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
-
-
-def read_all(client: socket.socket) -> bytes:
-    """Everything until the server closes, politely or not."""
-    chunks = []
-    with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
-        while chunk := client.recv(65_536):
-            chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def ask(server: Servers, request: bytes) -> bytes:
-    with connect(server) as client:
-        with contextlib.suppress(OSError):  # closed by the server already
-            client.sendall(request)
-            client.shutdown(socket.SHUT_WR)
-        return read_all(client)
+    with starter(exporter, switches) as start:
+        yield start
 
 
 def test_metrics_as_text_and_openmetrics_plain_and_compressed(start: Start) -> None:
@@ -159,11 +99,13 @@ def test_index_unknown_paths_and_methods(start: Start) -> None:
     assert fetch(server, "/")[0] == 200
     assert b"/metrics" in fetch(server, "/")[2]
     assert fetch(server, "/metrics?name[]=x")[0] == 200
-    for path in ("/metricsx", "/metrics/", "/../etc/passwd", "//metrics", "/%6detrics"):
-        assert fetch(server, path)[0] == 404
+    for path in ("/metricsx", "/metrics/", "/../etc/passwd", "//metrics", "/%2fmetrics", "/%00"):
+        status, _, body = fetch(server, path)
+        assert (status, body) == (404, b"404 Not Found\n")
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"):
-        status, headers, _ = fetch(server, "/metrics", method)
+        status, headers, body = fetch(server, "/metrics", method)
         assert (status, headers["allow"]) == (405, "GET, HEAD")
+        assert body == b"405 Method Not Allowed\n"
 
 
 def test_head_is_get_without_a_body(start: Start) -> None:
@@ -180,57 +122,6 @@ def test_a_malformed_accept_is_never_an_error(start: Start, accept: str) -> None
     status, headers, _ = fetch(start(), "/metrics", Accept=accept)
 
     assert (status, headers["content-type"]) == (200, TEXT)
-
-
-@pytest.mark.parametrize(
-    ("request_bytes", "status"),
-    [
-        (b"\r\n\r\n", 400),
-        (b"GET /\r\n\r\n", 400),
-        (b"GET / HTTP/2.0\r\n\r\n", 400),
-        (b"GET  / HTTP/1.1\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nA: b\r\n folded\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nspace before : b\r\n\r\n", 400),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nA: " + b"b" * MAX_HEAD + b"\r\n\r\n", 431),
-        (b"GET / HTTP/1.1\r\nA: " + b"b" * 200_000, 431),
-        (b"POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 405),
-    ],
-)
-def test_bad_requests_end_in_their_status(start: Start, request_bytes: bytes, status: int) -> None:
-    answer = ask(start(), request_bytes)
-
-    assert answer.startswith(b"HTTP/1.1 %d " % status)
-    assert b"Connection: close" in answer
-
-
-def test_a_body_is_not_taken_for_the_next_request(start: Start) -> None:
-    smuggled = b"GET /livez HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(GET) + GET
-    chunked = b"GET /livez HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + GET
-    server = start()
-
-    assert ask(server, smuggled).count(b"HTTP/1.1 ") == 1
-    assert ask(server, chunked).count(b"HTTP/1.1 ") == 1
-
-
-def test_keep_alive_and_pipelining(start: Start) -> None:
-    server = start()
-
-    assert ask(server, GET * 3).count(b"HTTP/1.1 200") == 3
-    assert ask(server, GET.replace(b"1.1", b"1.0") * 2).count(b"HTTP/1.1 200") == 1
-    closing = GET.replace(b"Host: x", b"Connection: close")
-    assert ask(server, closing * 2).count(b"HTTP/1.1 200") == 1
-
-
-@given(st.binary(max_size=300))
-def test_parsing_refuses_or_answers_but_never_breaks(head: bytes) -> None:
-    try:
-        request = parse_request(head)
-    except MalformedRequestError:
-        return
-    assert request.method
-    assert "?" not in request.path
 
 
 def test_the_token_guards_metrics_alone(start: Start) -> None:
@@ -259,35 +150,7 @@ def test_an_error_inside_is_a_500_without_details(
     assert (status, body) == (500, b"500 Internal Server Error\n")
 
 
-def test_idle_and_half_sent_requests_are_ended(start: Start) -> None:
-    server = start(timeouts=QUICK)
-    with connect(server) as idle, connect(server) as half:
-        half.sendall(b"GET /met")
-
-        assert read_all(idle) == b""
-        assert read_all(half) == b""
-
-
-def test_a_byte_now_and_then_does_not_extend_the_deadline(start: Start) -> None:
-    server = start(timeouts=QUICK)
-    with connect(server) as slow:
-        slow.settimeout(0.05)
-        sent = 0
-        for byte in b"GET /livez HTTP/1.1\r\n" + b"A: b\r\n" * 100:
-            try:
-                slow.sendall(bytes([byte]))
-                sent += 1
-                if slow.recv(1) == b"":
-                    break
-            except TimeoutError:
-                continue
-            except OSError:
-                break
-
-    assert sent < 20, "the whole head has 0.3 s"
-
-
-@pytest.mark.parametrize("first", [b"", b"GET /metrics HTTP/1.1\r\nA: "])
+@pytest.mark.parametrize("first", [b"", b"GET /metrics HTTP/1.1\r\nHost: x\r\nA: "])
 def test_clients_that_wait_do_not_keep_others_out(start: Start, first: bytes) -> None:
     server = start(slots=4)  # with the real timeouts: nobody is waited for
     waiting = [connect(server) for _ in range(20)]
@@ -305,7 +168,7 @@ def test_a_reader_that_does_not_read_is_ended(start: Start, exporter: Exporter) 
     exporter.body = lambda accept, gzip: (big, TEXT)  # type: ignore[method-assign]
     server = start(slots=1, timeouts=replace(QUICK, head=FAR, idle=FAR))
     with connect(server) as stuck:
-        stuck.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        stuck.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         stuck.recv(1)
         # The only slot is responding: a newcomer waits until it is ended.
         assert b"200 OK" in ask(server, GET)
@@ -320,10 +183,10 @@ def test_readers_that_do_not_read_do_not_keep_others_from_their_turn(
     server = start(answers=2)
     stuck = [connect(server) for _ in range(4)]
     for client in stuck:
-        client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(0.05)
 
-    assert b"200 OK" in ask(server, GET)
+    assert whole(ask(server, SCRAPE))
     for client in stuck:
         client.close()
 
@@ -338,24 +201,17 @@ def test_whoever_gets_no_turn_is_told_when_to_come_again(start: Start, exporter:
     exporter.body = slow  # type: ignore[method-assign]
     server = start(answers=1, timeouts=replace(Timeouts(), turn=0.2))
     with connect(server) as first:
-        first.sendall(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n")
+        first.sendall(SCRAPE)
         time.sleep(0.1)
-        told = ask(server, GET)
+        told = ask(server, SCRAPE)
+        probed = ask(server, GET)
         going_on.set()
         answered = read_all(first)
 
     assert told.startswith(b"HTTP/1.1 503 ")
-    assert b"\r\nRetry-After: 5\r\n" in told
+    assert b"\r\nretry-after: 5\r\n" in told.lower()
+    assert probed.startswith(b"HTTP/1.1 200 "), "a probe has no page to wait for"
     assert answered.startswith(b"HTTP/1.1 200 ")
-
-
-def whole(answer: bytes) -> bool:
-    """Whether it is a good answer, and all of it."""
-    head, _, body = answer.partition(b"\r\n\r\n")
-    return head.startswith(b"HTTP/1.1 200 ") and b"Length: %d\r\n" % len(body) in head
-
-
-SCRAPE = b"GET /metrics HTTP/1.1\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
 
 
 @pytest.mark.parametrize(
@@ -416,7 +272,7 @@ def test_stop_closes_the_port_and_kept_connections(start: Start) -> None:
     port = server.port
     with connect(server) as kept, connect(server) as fresh:
         kept.sendall(GET)
-        assert kept.recv(4096).startswith(b"HTTP/1.1 200")
+        assert whole(read_answer(kept))
         before = {t.name for t in threading.enumerate()}
         server.stop()
         server.stop()
@@ -530,7 +386,7 @@ def test_tls_with_a_token(start: Start, certificates: Certificates) -> None:
         context.wrap_socket(kept, server_hostname="localhost") as secured,
     ):
         secured.sendall(GET)
-        assert secured.recv(4096).startswith(b"HTTP/1.1 200")
+        assert whole(read_answer(secured))
         server.stop()
         assert read_all(secured) == b""
 
@@ -555,6 +411,43 @@ def test_client_certificates_guard_metrics_and_leave_probes_open(
     assert fetch_tls(server, certificates, "/metrics", with_client=True) == 200
     assert fetch_tls(server, certificates, "/metrics") == 403
     assert fetch_tls(server, certificates, "/livez") == 200
+
+
+def test_an_error_outside_the_views_is_told_in_our_log_alone(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    detail = "-".join(["private", "detail"])
+
+    def fail(*_: object) -> None:
+        raise RuntimeError(detail)
+
+    monkeypatch.setattr(AccessLog, "record", fail)
+    server = start()
+    status, _, body = fetch(server, "/metrics?private=question")
+    server.stop()
+
+    assert (status, body) == (500, b"500 Internal Server Error\n")
+    (told,) = caplog.records
+    line = json.loads(JsonFormatter().format(told))
+    assert (line["level"], line["logger"]) == ("error", "uvicorn.error")
+    assert "RuntimeError" in line["error"]
+    assert detail not in json.dumps(line)
+
+
+def test_the_server_leaves_signals_and_the_log_as_they_are(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in signals]
+    server = start()
+    assert whole(ask(server, SCRAPE))
+    assert fetch(server, "/nowhere")[0] == 404
+
+    assert [signal.getsignal(number) for number in signals] == before
+    server.stop()
+    assert {record.name for record in caplog.records} <= {"slicewatch.access", "asyncio"}
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 def test_the_index_and_the_catalogue_agree_on_plain_words(start: Start) -> None:

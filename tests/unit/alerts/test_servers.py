@@ -18,11 +18,9 @@ import pytest
 from certificates import Certificates, make_certificates
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from alerts import catalogue, routes
+from alerts import catalogue
 from alerts.exporter import Exporter
-from alerts.http import HttpConfig
-from alerts.routes import Find, Health
-from alerts.servers import Servers
+from alerts.http import Find, Health, HttpConfig, Servers, views
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
@@ -212,7 +210,7 @@ def test_readers_of_snapshots_wait_for_their_turn_but_not_for_ever(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A database that does not answer costs one connection of ours, and no page."""
-    monkeypatch.setattr(routes, "_TURN_SECONDS", 0.05)
+    monkeypatch.setattr(views, "_TURN_SECONDS", 0.05)
     reading, done = threading.Event(), threading.Event()
 
     def slow(_: int) -> bytes:

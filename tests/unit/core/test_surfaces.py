@@ -64,7 +64,7 @@ def test_what_must_not_leave_is_not_exported() -> None:
 
 def test_only_the_access_log_has_an_event_that_is_not_written_where_it_is_logged() -> None:
     modules = {line.module for line in exported.log_lines() if line.event == ANONYMOUS}
-    assert modules == {"alerts.access"}
+    assert modules == {"alerts.http.access"}
 
 
 def test_every_place_in_an_error_or_a_printed_line_is_classified() -> None:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from alerts.access import AccessLog
 from alerts.exporter import Exporter
-from alerts.guard import Guard
-from alerts.http import HttpConfig, HttpServer
-from alerts.routes import (
-    SNAPSHOT,
-    Find,
-    Health,
-    Probes,
-    Routes,
-    View,
-    metrics_view,
-    snapshot_view,
-)
+from alerts.http.access import AccessLog
+from alerts.http.answers import Turns, View
+from alerts.http.app import make_app
+from alerts.http.config import HttpConfig
+from alerts.http.guard import Guard
+from alerts.http.health import Health, Probes
+from alerts.http.server import HttpServer
+from alerts.http.views import METRICS, SNAPSHOT, Find, metrics_view, snapshot_view
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
 
@@ -55,12 +50,12 @@ class Servers:
         self._access = AccessLog(clock)
         probes = Probes(health)
         body = exporter.fairness if operations else exporter.body
-        views = {"/metrics": metrics_view(body)}
+        views = {METRICS: metrics_view(body)}
         if snapshots is not None:
             views[SNAPSHOT] = snapshot_view(snapshots)
         self._fairness = _server(fairness, views, probes, self._access)
         self._operations = (
-            _server(operations, {"/metrics": metrics_view(exporter.operations)}, probes)
+            _server(operations, {METRICS: metrics_view(exporter.operations)}, probes)
             if operations
             else None
         )
@@ -102,5 +97,6 @@ def _server(
     config: HttpConfig, views: Mapping[str, View], probes: Probes, access: AccessLog | None = None
 ) -> HttpServer:
     guard = Guard(config.tokens, certificates=config.client_ca_file is not None)
-    routes = Routes(views, probes, guard, access)
-    return HttpServer(config, routes.respond, tick=access.sweep if access else None)
+    turns = Turns(config.answers, config.timeouts.turn)
+    app = make_app(views, probes, guard, turns, access)
+    return HttpServer(config, app, turns, tick=access.sweep if access else None)

@@ -1,0 +1,88 @@
+"""Where a server listens, whom it answers, and how long clients may take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from monitor.errors import SlicewatchError
+from monitor.settings.check_server import is_loopback
+
+_MAX_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds each phase may take as a whole; a byte now and then does not extend it.
+
+    Attributes:
+        head: a TLS handshake, and a request head once begun.
+        idle: a connection without a request; above any usual scrape interval.
+        turn: a request until its answer is begun, when many are asked for at once.
+        write: one response.
+        drain: what is still being sent when we close.
+        stop: answers that are in the making when the server stops.
+    """
+
+    head: float = 5.0
+    idle: float = 90.0
+    turn: float = 8.0
+    write: float = 10.0
+    drain: float = 0.5
+    stop: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HttpConfig:
+    """Where a server listens and whom it answers.
+
+    Attributes:
+        host: address; another than a loopback one needs TLS and credentials, or ``insecure``.
+        port: 0 takes a free one.
+        tokens: bearer tokens by name, one of which the views ask for; empty asks for none.
+        cert_file: certificate chain (PEM); None is plain HTTP.
+        key_file: its key; None if it is in ``cert_file``.
+        client_ca_file: the views ask for a client certificate signed by these.
+        insecure: serve without TLS and credentials on an address others can reach.
+        slices: whether a view tells of slices. Without one any address may do without TLS and
+            credentials: probes and scrapers of operators come without, and learn nothing.
+        section: of the settings, for messages.
+        slots: connections open at a time; most of them wait for their client or their turn.
+        answers: made and sent at a time; each may hold a page in memory.
+        timeouts: how long clients may take.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 9095
+    tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    client_ca_file: Path | None = None
+    insecure: bool = False
+    slices: bool = True
+    section: str = "server"
+    slots: int = 128
+    answers: int = 16
+    timeouts: Timeouts = field(default_factory=Timeouts)
+
+    @property
+    def exposed(self) -> bool:
+        """Whether others can reach views of slices without TLS and credentials."""
+        guarded = self.cert_file and (self.tokens or self.client_ca_file)
+        return self.slices and not is_loopback(self.host) and not guarded
+
+    def check(self) -> None:
+        """Raise SlicewatchError where a value is impossible or the policy forbids it."""
+        if not 0 <= self.port <= _MAX_PORT:
+            raise self._wrong("port", f"{self.port} is not between 0 and {_MAX_PORT}")
+        if not all(token.strip() for token in self.tokens.values()):
+            raise self._wrong("token", "is empty; remove it or set one")
+        if self.client_ca_file and not self.cert_file:
+            raise self._wrong("client_ca_file", f"needs {self.section}.tls_cert_file")
+        if self.exposed and not self.insecure:
+            fix = f"{self.section}.tls_cert_file and a token or client_ca_file, or insecure = true"
+            raise self._wrong("host", f"{self.host} can be reached by others; set {fix}")
+
+    def _wrong(self, key: str, text: str) -> SlicewatchError:
+        return SlicewatchError(f"{self.section}.{key}: {text}")

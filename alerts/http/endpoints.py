@@ -1,0 +1,75 @@
+"""What stands behind a route: a view for anyone, or one for admitted readers."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from alerts.http.access import AccessLog
+from alerts.http.answers import Turns, View, in_pieces, just, safely
+from alerts.http.guard import Guard
+from alerts.http.views import header
+from alerts.http.visit import CERTIFICATE
+
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+_RETRY = {"Retry-After": "5"}
+
+
+class Open:
+    """A view for anyone, which only reads memory: it is answered at once, whoever else waits."""
+
+    def __init__(self, path: str, view: View) -> None:
+        self._path = path
+        self._view = view
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+        async def made() -> Response:
+            return self._view(Request(scope, receive))
+
+        response = await safely(self._path, made)
+        await response(scope, receive, send)
+
+
+class Guarded:
+    """A view for admitted readers, on a thread, in its turn; every access is logged."""
+
+    def __init__(
+        self, path: str, view: View, guard: Guard, turns: Turns, access: AccessLog | None
+    ) -> None:
+        self._path = path
+        self._view = view
+        self._guard = guard
+        self._turns = turns
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or say why not."""
+        request = Request(scope, receive)
+        certificate = scope["state"].get(CERTIFICATE)
+        admission = self._guard.admit(header(request, "authorization"), certificate)
+
+        async def answer(response: Response) -> None:
+            if self._access is not None:
+                self._access.record(admission.reader, self._path, HTTPStatus(response.status_code))
+            await response(scope, receive, in_pieces(send))
+
+        if not admission.granted:
+            challenge = _CHALLENGE if admission.status is HTTPStatus.UNAUTHORIZED else None
+            await answer(just(admission.status, challenge))
+        elif not await self._turns.take():
+            await answer(just(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
+        else:
+            try:
+                made = partial(self._turns.made, self._view, request)
+                await answer(await safely(self._path, made))
+            except asyncio.CancelledError:
+                return  # the server stops, and the client has gone
+            finally:
+                self._turns.give_back()

@@ -1,0 +1,167 @@
+"""A server on a thread of its own: uvicorn, with our door instead of its listeners."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from alerts.http.answers import Turns
+from alerts.http.config import HttpConfig
+from alerts.http.door import Door
+from alerts.http.tls import tls_context
+from alerts.http.visit import MAX_HEAD, Phase, Visit
+from monitor.errors import SlicewatchError
+
+_BACKLOG = 1024  # connections that the system holds until they are accepted
+_HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
+
+_log = logging.getLogger(__name__)
+
+
+class HttpServer:
+    """Serves an application on one port."""
+
+    def __init__(
+        self,
+        config: HttpConfig,
+        app: ASGIApp,
+        turns: Turns,
+        *,
+        tick: Callable[[], None] | None = None,
+    ) -> None:
+        """Check the policy and load the certificates; nothing is bound yet.
+
+        Args:
+            config: where it listens and how long clients may take.
+            app: makes the answers.
+            turns: that the application takes for them.
+            tick: called several times a second while the server runs; must not raise.
+
+        Raises:
+            SlicewatchError: the policy forbids the settings, or a file cannot be read.
+        """
+        config.check()
+        self._config = config
+        self._server = _Uvicorn(config, tls_context(config), app, turns, tick)
+        self._thread: threading.Thread | None = None
+        self._port = 0
+
+    @property
+    def port(self) -> int:
+        """The bound port; 0 before :meth:`start`."""
+        return self._port
+
+    def start(self) -> None:
+        """Bind and serve on a thread of its own.
+
+        Raises:
+            SlicewatchError: the address cannot be bound.
+        """
+        listener = _listen(self._config)
+        self._port = int(listener.getsockname()[1])
+        if self._config.exposed:
+            _log.warning("metrics are served to others without TLS and credentials (insecure)")
+        self._thread = threading.Thread(
+            target=self._serve, args=(listener,), name="http", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the port, finish the answers that are being made; safe to call twice."""
+        self._server.should_exit = True
+        if self._thread:
+            self._thread.join()
+
+    def _serve(self, listener: socket.socket) -> None:
+        with listener:
+            asyncio.run(self._server.serve([listener]))
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn's server behind our door; it touches signals on the main thread alone."""
+
+    def __init__(
+        self,
+        config: HttpConfig,
+        tls: ssl.SSLContext | None,
+        app: ASGIApp,
+        turns: Turns,
+        tick: Callable[[], None] | None,
+    ) -> None:
+        super().__init__(_settings(config, app))
+        self._times = config.timeouts
+        self._turns = turns
+        self._tick = tick
+        self._door = Door(config, tls, self._visit)
+        self._opened: asyncio.Task[None] | None = None
+
+    def _visit(self, gone: Callable[[Visit], None]) -> Visit:
+        return Visit(self.config, self.server_state, self._times, gone)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Open the door."""
+        for listener in sockets or ():
+            self._opened = asyncio.create_task(self._door.open(listener))
+        self.started = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called ten times a second; whether it is time to stop."""
+        if self._opened and self._opened.done():
+            self._opened.result()  # a port that lets nobody in must not look alive
+        self._door.end_overdue()
+        if self._turns.wanted:  # whoever does not take his answer loses his turn
+            self._door.put_out(Phase.WRITING)
+        if self._tick:
+            self._tick()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the door, first for those who come, then for those who are there."""
+        if self._opened:
+            self._opened.cancel()
+            await asyncio.wait([self._opened])
+        for listener in sockets or ():
+            listener.close()
+        await self._door.close()
+        self._turns.close()
+
+
+def _settings(config: HttpConfig, app: ASGIApp) -> uvicorn.Config:
+    """Uvicorn without a word of its own: no banner, no log lines but errors, no guesses."""
+    return uvicorn.Config(
+        app,
+        http=Visit,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        h11_max_incomplete_event_size=MAX_HEAD,
+        timeout_keep_alive=math.ceil(config.timeouts.idle),
+        headers=_HEADERS,
+        server_header=False,
+        proxy_headers=False,
+        log_config=None,
+        log_level="error",
+        access_log=False,
+    )
+
+
+def _listen(config: HttpConfig) -> socket.socket:
+    """A listening socket; raises SlicewatchError where the address cannot be bound."""
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    address = (config.host, config.port)
+    try:
+        listener = socket.create_server(address, family=family, backlog=_BACKLOG)
+    except OSError as error:
+        where = f"{config.host} port {config.port}"
+        message = f"{config.section}.port: cannot listen on {where}: {error.strerror or error}"
+        raise SlicewatchError(message) from error
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,125 @@
+"""A server with a small page, and clients that speak to it byte by byte."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from alerts.exporter import Exporter
+from alerts.http import Health, HttpConfig, Servers, Timeouts
+from alerts.service import ServiceMetrics
+from monitor.core.contract import Metric, State
+from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
+
+# Short where a test waits for the end of a phase, long where it must not matter.
+QUICK = Timeouts(head=0.3, idle=0.3, write=0.3, drain=0.1)
+FAR = 5.0
+GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
+Start = Callable[..., Servers]
+
+
+class StillClock:
+    def now(self) -> int:
+        return 0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class Switches:
+    """Health as a test sets it."""
+
+    def __init__(self) -> None:
+        self.live = self.started = True
+        self.ready: tuple[bool, str] = (True, "")
+
+    def health(self) -> Health:
+        return Health(lambda: self.live, lambda: self.ready, lambda: self.started)
+
+
+def small_exporter() -> Exporter:
+    row = SliceRow("", dict.fromkeys(Metric, State.SUPPRESSED))
+    table = WindowTable("7d", row, ())
+    contract = ContractTable("lesson", "1", "team", True, 1, "7d", {}, {}, {}, {}, (table,))
+    made = Exporter(ServiceMetrics(), max_series=1_000, clock=StillClock())
+    made.publish(Snapshot(None, None, (contract,)))
+    return made
+
+
+def servers(config: HttpConfig, exporter: Exporter, switches: Switches) -> Servers:
+    return Servers(config, None, exporter, switches.health(), StillClock())
+
+
+@contextlib.contextmanager
+def starter(exporter: Exporter, switches: Switches) -> Iterator[Start]:
+    """Starts servers, and stops them in the end."""
+    running: list[Servers] = []
+
+    def start(config: HttpConfig | None = None, **more: object) -> Servers:
+        config = replace(config or HttpConfig(port=0), **more)  # type: ignore[arg-type]
+        server = servers(config, exporter, switches)
+        server.start()
+        running.append(server)
+        return server
+
+    yield start
+    for server in running:
+        server.stop()
+
+
+def connect(server: Servers) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=FAR)
+
+
+def fetch(
+    server: Servers, path: str, method: str = "GET", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=FAR)
+    with contextlib.closing(client):
+        client.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        response = client.getresponse()
+        return response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
+
+
+def read_all(client: socket.socket) -> bytes:
+    """Everything until the server closes, politely or not."""
+    chunks = []
+    with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
+        while chunk := client.recv(65_536):
+            chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def read_answer(client: socket.socket) -> bytes:
+    """One answer of a connection that stays open."""
+    answer = b""
+    while not whole(answer):
+        chunk = client.recv(65_536)
+        assert chunk, answer
+        answer += chunk
+    return answer
+
+
+def ask(server: Servers, request: bytes) -> bytes:
+    with connect(server) as client:
+        with contextlib.suppress(OSError):  # closed by the server already
+            client.sendall(request)
+            client.shutdown(socket.SHUT_WR)
+        return read_all(client)
+
+
+def whole(answer: bytes) -> bool:
+    """Whether it is a good answer, and all of it."""
+    head, end, body = answer.partition(b"\r\n\r\n")
+    length = b"\r\ncontent-length: %d\r\n" % len(body)
+    return head.startswith(b"HTTP/1.1 200 ") and bool(end) and length in head.lower() + b"\r\n"
+
+
+def statuses(answers: bytes) -> list[int]:
+    """Of everything that a connection was answered."""
+    return [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]]
