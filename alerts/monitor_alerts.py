@@ -5,12 +5,11 @@ from __future__ import annotations
 from alerts import catalogue, runbook_texts, texts
 from alerts.alert import About, Alert, Severity
 from alerts.promql import CONTRACT
+from monitor.core.blindness import Blind
 from monitor.core.time import SECOND
 from monitor.settings import Settings
 
 _STALE_SECONDS = 300
-_MANY_LABELS = 500
-"""In a day: what is shown goes up in hundreds, so fewer may look like none."""
 _EXPIRES_SOON, _EXPIRES_NOW = 14 * 86_400, 86_400
 _STALE_CYCLES = 3
 """One slow cycle is none too few, three missed ones are."""
@@ -20,7 +19,7 @@ def monitor(settings: Settings) -> tuple[Alert, ...]:
     """All of them, the loudest first."""
     job = settings.alerting.job
     return (
-        *(*_gone(job), *_blind(settings), _evaluation_stale(settings), _store_failing()),
+        *(*_gone(job), *_blind(), _evaluation_stale(settings), _store_failing()),
         *(*_certificates(), _retention_refused(), _target_down(job), _review(), _watchdog()),
     )
 
@@ -54,14 +53,14 @@ def _gone(job: str) -> tuple[Alert, ...]:
     )
 
 
-def _blind(settings: Settings) -> tuple[Alert, ...]:
-    came = f'increase({catalogue.MESSAGES.name}{{topic="{settings.stream.labels_topic}"}}[1d]'
+def _blind() -> tuple[Alert, ...]:
+    blind, silent = catalogue.BLIND.name, Blind.LABELS_SILENT.value
     return (
         Alert(
             name="SlicewatchBlind",
             severity=Severity.PAGE,
             about=About.MONITOR,
-            expr=f"max by (job, reason) ({catalogue.BLIND.name}) == 1",
+            expr=f'max by (job, reason) ({blind}{{reason!="{silent}"}}) == 1',
             summary="{{ $labels.job }} does not see what the router does: {{ $labels.reason }}",
             description='{{ if eq $labels.reason "no_worker" }}There are partitions that no worker'
             " has read for over a minute: their decisions and labels are not counted."
@@ -80,12 +79,11 @@ def _blind(settings: Settings) -> tuple[Alert, ...]:
             name="SlicewatchLabelsSilent",
             severity=Severity.PAGE,
             about=About.MONITOR,
-            expr=f"sum by (job) ({came} offset 1w)) > {_MANY_LABELS}\n"
-            f"unless on (job)\nsum by (job) ({came})) > 0",
-            summary="No label has come to {{ $labels.job }} for a day",
-            description="A week ago hundreds of labels came in the same 24 hours, and in the last"
-            " 24 none has. The windows of TPR and FPR stand still, and no breach of them can be"
-            " found.",
+            expr=f'max by (job) ({blind}{{reason="{silent}"}}) == 1',
+            summary="Hardly any label has come to {{ $labels.job }} for a day or longer",
+            description="In the same hours of the weeks before as many came as on an average day,"
+            " or more. The windows of TPR and FPR stand still, and no breach of them can be found."
+            " The body of /readyz and `slicewatch db status` say since when.",
             runbook=runbook_texts.LABELS_SILENT,
             wait=15,
             keep=15,

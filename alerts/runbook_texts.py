@@ -255,7 +255,8 @@ BLIND = Runbook(
     " `behind`: look at `slicewatch_consumer_lag_seconds` of that partition.",
     sampler="Not concerned.",
     router="`decisions_silent`: does the router decide anything? Does what sends its decisions to"
-    " Kafka run, to the topic that the settings name? A planned pause looks the same.",
+    " Kafka run, to the topic that the settings name? A planned pause looks the same."
+    " (`labels_silent` has an alert of its own, `SlicewatchLabelsSilent`.)",
     owner=_OPERATORS,
     safe=(
         "Start `slicewatch ingest` again: it goes on where it stopped, and counts nothing twice.",
@@ -266,9 +267,11 @@ BLIND = Runbook(
     silence=("reason=REASON",),
 )
 LABELS_SILENT = Runbook(
-    means="The labels topic has brought nothing for a day, and a week ago it brought hundreds in"
-    " the same time. Rates that need labels stand still.",
-    monitor="`slicewatch_consumer_lag_messages` of the labels topic: above 0 the labels are there"
+    means="Reviewers' labels have not come for a day or longer (at most one in a hundred of a day's"
+    " has), although an average day's and a hundred at least came in the same hours of the weeks"
+    " before. Complaints are not looked at. Rates that need labels stand still.",
+    monitor="`slicewatch db status` says since when, and so does the body of `/readyz`."
+    " `slicewatch_consumer_lag_messages` of the labels topic: above 0 the labels are there"
     " and are not read. `slicewatch check --connect` says whether the topic is the right one.",
     sampler="Do reviewers work today? A public holiday looks the same. Else the tool that sends"
     " their labels to Kafka has stopped.",

@@ -35,6 +35,7 @@ from monitor.store.deltas import decision_payload, summed, write_delta
 from monitor.store.dictionary import live_versions, write_dictionary
 from monitor.store.id_keys import require_keys
 from monitor.store.join import Matched, join, lock_states, match
+from monitor.store.label_arrivals import add_arrivals
 from monitor.store.losses import close_loss, open_losses
 from monitor.store.parking import park
 from monitor.store.pending import write_pending
@@ -234,6 +235,8 @@ class IngestStore:
             write_delta(connection, flush, summed(body))
         elif flush.decisions is not None:
             write_delta(connection, flush, decision_payload(flush.decisions, flush.probes))
+        if flush.labels is not None:
+            add_arrivals(connection, flush.shard, flush.labels)
         write_dead_letters(connection, flush, now)
         _write_tallies(connection, flush, now)
         return delays
