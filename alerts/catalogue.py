@@ -576,7 +576,7 @@ BLIND = _own(
     Origin.EVALUATE,
     "1 for each reason why the whole service does not see: reason=no_worker (nobody reads a"
     " partition), not_stored (what is read cannot be stored), behind (one holds all windows back),"
-    " decisions_silent (none come, against the usual pace).",
+    " decisions_silent (none come, against the usual pace), labels_silent (likewise).",
     "reason",
 )
 EVALUATED = _own("evaluation_timestamp_seconds", Origin.EVALUATE, "When the last evaluation ended.")

@@ -33,6 +33,7 @@ class Blind(enum.StrEnum):
     NOT_STORED = "not_stored"  # a process reads, and cannot store what it reads
     BEHIND = "behind"  # a partition holds all windows back
     DECISIONS_SILENT = "decisions_silent"  # the router sends nothing, against its usual pace
+    LABELS_SILENT = "labels_silent"  # reviewers' labels do not come, likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +77,15 @@ class Facts:
         shards: every partition that must be read.
         missed: decisions that the usual pace would have brought since the newest one; None where
             nothing is known of the pace.
+        labels_silent_since: beginning of the hour in which labels last came (microseconds), if
+            labels have been silent for too long since; None: they have not.
     """
 
     now: int
     lateness: int
     shards: Sequence[ReadShard]
     missed: float | None = None
+    labels_silent_since: int | None = None
 
     @property
     def newest(self) -> int | None:
@@ -98,7 +102,10 @@ def blindness(facts: Facts) -> list[Reason]:
         >>> [reason.why.value for reason in blindness(Facts(100_000_000, 0, [alone]))]
         ['no_worker']
     """
-    return [*_no_worker(facts), *_not_stored(facts), *_behind(facts), *_silent(facts)]
+    return [
+        *(*_no_worker(facts), *_not_stored(facts), *_behind(facts)),
+        *(*_decisions_silent(facts), *_labels_silent(facts)),
+    ]
 
 
 def _no_worker(facts: Facts) -> Iterator[Reason]:
@@ -138,7 +145,7 @@ def _behind(facts: Facts) -> Iterator[Reason]:
         )
 
 
-def _silent(facts: Facts) -> Iterator[Reason]:
+def _decisions_silent(facts: Facts) -> Iterator[Reason]:
     newest = facts.newest
     if newest is None or facts.missed is None or facts.now - newest < SILENT:
         return
@@ -148,6 +155,17 @@ def _silent(facts: Facts) -> Iterator[Reason]:
             f"no decision since {to_datetime(newest - newest % (5 * MINUTE)):%Y-%m-%d %H:%M}Z was"
             " counted, although many usually come at this time of the week: look at the router,"
             " and at the lag of ingest",
+        )
+
+
+def _labels_silent(facts: Facts) -> Iterator[Reason]:
+    since = facts.labels_silent_since
+    if since is not None:
+        yield Reason(
+            Blind.LABELS_SILENT,
+            f"hardly any label since {to_datetime(since):%Y-%m-%d %H:%M}Z was counted, although a"
+            " day's labels or more usually come in that time: look at what sends the reviewers'"
+            " labels, and at the lag of ingest",
         )
 
 

@@ -199,6 +199,17 @@ waiting_label = Table(
     comment="Labels that came before their decision, kept by the shard that read them.",
 )
 
+label_arrival = Table(
+    "label_arrival",
+    metadata,
+    Column("topic", Text, primary_key=True),
+    _id("hour"),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("n", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+    comment="How many labels came in each hour of the database's clock: their usual pace.",
+)
+
 dead_letter = Table(
     "dead_letter",
     metadata,

@@ -11,11 +11,16 @@ from emptied import KINDS, emptied, made
 from pipeline import ManualClock
 
 from monitor.core.blindness import MISSED, Blind
-from monitor.core.time import DAY, HOUR, MINUTE, SECOND, Grain, pane_of
-from monitor.ports import Shard
+from monitor.core.counts.labels import LabelColumns
+from monitor.core.label_pace import LABELS_MISSED
+from monitor.core.time import DAY, HOUR, MINUTE, SECOND, Grain, pane_of, to_datetime
+from monitor.errors import FencedError
+from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
 from monitor.store import database as db
+from monitor.store.ingest.label_arrivals import KEPT_HOURS
 from monitor.store.ingest.store import IngestStore
-from monitor.store.schema import counts, ownership
+from monitor.store.schema import counts, label_arrival, ownership
+from monitor.store.upkeep import retention
 from monitor.store.upkeep.service_health import HealthPolicy, missed_since, read_blindness
 
 NOW = 3_000 * 168 * HOUR + 60 * HOUR
@@ -23,7 +28,7 @@ NOW = 3_000 * 168 * HOUR + 60 * HOUR
 HERE = pane_of(NOW, Grain.HOUR)
 WEEK = 168
 POLICY = HealthPolicy(live=True, lateness=10 * MINUTE, topics=("d", "l"))
-D0, D1, L0 = Shard("d", 0), Shard("d", 1), Shard("l", 0)
+D0, D1, L0, L1 = Shard("d", 0), Shard("d", 1), Shard("l", 0), Shard("l", 1)
 LONG_AGO = 1
 
 
@@ -328,3 +333,151 @@ def test_one_old_event_in_a_young_store_does_not_hide_a_silence(engine: sa.Engin
     found = missed(engine, NOW - 2 * HOUR)
     assert found is not None
     assert found >= MISSED
+
+
+# Labels
+
+
+def labels(*complaints: int) -> LabelColumns:
+    """Labels of decisions that nobody has seen, driven by a complaint (1) or not (0)."""
+    rows = [(n, NOW, complaint, 0, 1, NOW, n, 1, 0, 0) for n, complaint in enumerate(complaints, 1)]
+    return LabelColumns.of_rows(rows)
+
+
+def flush(store: IngestStore, shard: Shard, epoch: int, start: int, read: LabelColumns) -> None:
+    end = start + max(1, len(read))
+    tallies = Tallies(messages=end, events=end)
+    store.flush(
+        [ShardFlush(shard, epoch, start, end, None, None, False, tallies, labels=read)],
+        Dictionary(),
+    )
+
+
+def begun(engine: sa.Engine, *shards: Shard) -> tuple[IngestStore, dict[Shard, int]]:
+    """A store whose shards are ours and begin at offset 0."""
+    store = IngestStore(engine, "d", ManualClock())
+    store.register(shards)
+    claims = store.claim(shards, "a worker")
+    for claim in claims:
+        store.start(claim, 0)
+    return store, {claim.shard: claim.epoch for claim in claims}
+
+
+def arrivals(engine: sa.Engine) -> dict[tuple[str, int, int], int]:
+    with db.reading(engine) as connection:
+        rows = connection.execute(sa.select(label_arrival)).all()
+    return {(row.topic, row.hour, row.part): row.n for row in rows}
+
+
+def came(engine: sa.Engine, hours: Mapping[int, int], topic: str = "l") -> None:
+    """Labels of two shards in hours before the present one of the database."""
+    here = pane_of(database_time(engine), Grain.HOUR)
+    rows = [
+        {"topic": topic, "hour": here - back, "part": part, "n": n}
+        for back, number in hours.items()
+        for part, n in ((0, number // 2), (1, number - number // 2))
+    ]
+    with db.writing(engine) as connection:
+        connection.execute(sa.insert(label_arrival), rows)
+
+
+def test_labels_are_counted_by_the_hour_they_come_in(engine: sa.Engine) -> None:
+    """By the database's clock: the worker's own says the year 2033. Complaints are not counted."""
+    store, epochs = begun(engine, L0, L1)
+    before = pane_of(database_time(engine), Grain.HOUR)
+    flush(store, L0, epochs[L0], 0, labels(0, 0, 1, 0))
+    flush(store, L0, epochs[L0], 4, labels(0))
+    flush(store, L1, epochs[L1], 0, labels(0, 0))
+    flush(store, L1, epochs[L1], 2, labels(1))
+    flush(store, L1, epochs[L1], 3, labels())
+    found = arrivals(engine)
+    assert {(topic, part): n for (topic, _, part), n in found.items()} == {("l", 0): 4, ("l", 1): 2}
+    after = pane_of(database_time(engine), Grain.HOUR)
+    assert {hour for _, hour, _ in found} <= {before, after}
+
+
+def test_nothing_is_written_where_no_label_came(engine: sa.Engine) -> None:
+    store, epochs = begun(engine, L0)
+    flush(store, L0, epochs[L0], 0, labels())
+    flush(store, L0, epochs[L0], 1, labels(1, 1))
+    assert arrivals(engine) == {}
+
+
+def test_a_flush_that_is_fenced_counts_no_arrival(engine: sa.Engine) -> None:
+    store, epochs = begun(engine, L0)
+    flush(store, L0, epochs[L0], 0, labels(0, 0))
+    with pytest.raises(FencedError):
+        flush(store, L0, epochs[L0], 0, labels(0, 0))
+    store.claim([L0], "another")
+    with pytest.raises(FencedError):
+        flush(store, L0, epochs[L0], 2, labels(0))
+    assert sum(arrivals(engine).values()) == 2
+
+
+def always(first: int, last: int, a_day: int) -> dict[int, int]:
+    """As many labels a day, at every hour from ``first`` hours before now to ``last``."""
+    return dict.fromkeys(range(last, first), a_day // 24)
+
+
+@pytest.mark.parametrize(("back", "silent"), [(1, False), (23, False), (25, True), (600, True)])
+def test_labels_that_do_not_come(engine: sa.Engine, back: int, silent: bool) -> None:
+    """An hour may end while this runs: on the limit itself the unit tests are."""
+    claimed(engine, D0, L0)
+    came(engine, always(back + 840, back, 480))
+    assert whys(engine) == ([Blind.LABELS_SILENT] if silent else [])
+    assert whys(engine, LONG_AGO) == whys(engine, NOW), "this machine's clock says nothing"
+
+
+def test_it_is_told_since_when_to_the_hour(engine: sa.Engine) -> None:
+    claimed(engine, D0, L0)
+    came(engine, always(900, 30, 480))
+    (reason,) = read_blindness(engine, POLICY, NOW)
+    last = max(hour for _, hour, _ in arrivals(engine)) * HOUR
+    assert f"hardly any label since {to_datetime(last):%Y-%m-%d %H}:00Z was counted" in reason.text
+    came(engine, {0: 40})
+    assert whys(engine) == []
+
+
+def test_labels_of_another_topic_are_not_looked_at(engine: sa.Engine) -> None:
+    claimed(engine, D0, L0)
+    came(engine, always(900, 48, 480), topic="retired")
+    assert whys(engine) == []
+    came(engine, always(900, 48, 480))
+    came(engine, {0: 1000}, topic="retired")
+    assert whys(engine) == [Blind.LABELS_SILENT]
+
+
+def test_few_labels_and_young_stores_have_no_pace(engine: sa.Engine) -> None:
+    claimed(engine, D0, L0)
+    came(engine, always(900, 30, LABELS_MISSED - 10))
+    assert whys(engine) == []
+    emptied(engine)
+    claimed(engine, D0, L0)
+    came(engine, always(30 + 160, 30, 4800))
+    assert whys(engine) == []
+
+
+def test_under_clock_history_labels_are_not_awaited(engine: sa.Engine) -> None:
+    came(engine, always(900, 48, 480))
+    history = HealthPolicy(live=False, lateness=0, topics=("d", "l"))
+    assert read_blindness(engine, history, NOW) == []
+
+
+RETAINED = retention.RetentionPolicy(
+    horizon=DAY, aggregates=DAY, dead_letters=DAY, snapshots=DAY, dedupe_window=0
+)
+
+
+@pytest.mark.parametrize("gone", [0, 2_000 * 24])
+def test_the_usual_pace_is_kept_however_long_labels_are_silent(
+    engine: sa.Engine, gone: int
+) -> None:
+    """Five weeks before the last; a clock that was ahead for a while does not make it old."""
+    came(engine, always(1_000, 0, 480))
+    here = max(hour for _, hour, _ in arrivals(engine))
+    ahead = here + 9_000 * 24
+    with db.writing(engine) as connection:
+        connection.execute(sa.insert(label_arrival).values(topic="l", hour=ahead, part=0, n=5))
+    retention.apply(engine, RETAINED, None, (here + gone) * HOUR + MINUTE)
+    kept = {hour for _, hour, _ in arrivals(engine)}
+    assert kept == {*range(here - KEPT_HOURS, here + 1), ahead}

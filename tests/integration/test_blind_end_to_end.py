@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import lesson
-import notified
 import pytest
 import sqlalchemy as sa
 from kafka_broker import KafkaBroker
 from monitoring import eventually
-from notified import EVERY_DAY, Watch, watching
-from regressing import settings_text
+from notified import Watch, weekend
 from running import Running
+from watched_site import SETTLES, WatchedSite, ready, watched_site
 
 from monitor.core.time import Grain, pane_of, to_micros
 from monitor.store import database as db
@@ -29,117 +22,15 @@ from monitor.store.schema import counts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-BLIND, STALE = "SlicewatchBlind", "SlicewatchLabelsStale"
-SETTLES = 120.0
-"""A minute until a worker is missed, a quarter until that is looked at, and a busy machine."""
+BLIND = "SlicewatchBlind"
 Body = dict[str, Any]
-
-
-@pytest.fixture(autouse=True)
-def weekend(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is in the office today, nor tomorrow: tickets and most pages wait."""
-    everybody = notified._everybody
-    today = datetime.now(UTC).weekday()
-    far = json.loads(EVERY_DAY)[(today + 3) % 7]
-
-    def few(folder: Path, receiver: int) -> dict[str, str]:
-        days = {"SLICEWATCH__ALERTING__OFFICE_DAYS": json.dumps([far])}
-        return everybody(folder, receiver) | days
-
-    monkeypatch.setattr(notified, "_everybody", few)
-
-
-@dataclass
-class Site:
-    """Where the processes of one service are started."""
-
-    broker: KafkaBroker
-    topic: str
-    folder: Path
-    url: str
-    stack: ExitStack
-    processes: dict[str, Running] = field(default_factory=dict)
-    sent: int = 0
-
-    @property
-    def topics(self) -> tuple[str, str]:
-        return f"{self.topic}-d", f"{self.topic}-l"
-
-    @property
-    def settings(self) -> Path:
-        return self.folder / "settings.toml"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {
-            "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": self.broker.bootstrap,
-            "SLICEWATCH__STREAM__DECISIONS_TOPIC": self.topics[0],
-            "SLICEWATCH__STREAM__LABELS_TOPIC": self.topics[1],
-            "SLICEWATCH__STREAM__GROUP_ID": self.topic[-8:],
-            "SLICEWATCH__STREAM__HORIZON": "30d",
-            "SLICEWATCH__STORE__URL": self.url,
-        }
-
-    def start(self, part: str, name: str) -> Running:
-        arguments = [part, "--settings", str(self.settings)]
-        running = Running(self.folder, arguments, self.environment)
-        self.processes[name] = self.stack.enter_context(running)
-        return running
-
-    def watched(self, service: Running) -> Watch:
-        address = {"SLICEWATCH__ALERTING__EXTERNAL_URL": f"http://127.0.0.1:{service.port}"}
-        found = watching(self.folder, self.settings, self.environment | address, service.port)
-        return self.stack.enter_context(found)
-
-    def decide(self, at: datetime) -> None:
-        """One decision on each partition."""
-        for partition in (0, 1):
-            self.sent += 1
-            attributes = {"language_variety": "formal", "channel": "chat", "device": "phone"}
-            event = lesson.decision(f"d{self.sent}", at, 0.9, attributes=attributes)
-            stamp = int(at.timestamp() * 1000)
-            body = json.dumps(event).encode()
-            self.broker.produce(self.topics[0], [body], partition=partition, timestamps_ms=[stamp])
-
-    def status(self) -> tuple[int, Mapping[str, Any]]:
-        """``slicewatch db status --json``: its exit code and what it says."""
-        done = subprocess.run(
-            [sys.executable, "-m", "monitor", "db", "status", "--json", "-s", str(self.settings)],
-            env={**os.environ, **self.environment},
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.stdout, done.stderr
-        return done.returncode, json.loads(done.stdout)
-
-
-Make = Callable[[str], Site]
+Make = Callable[[str], WatchedSite]
 
 
 @pytest.fixture
 def make(apache: KafkaBroker, topic_name: str, tmp_path: Path) -> Iterator[Make]:
     with ExitStack() as stack:
-
-        def made(url: str) -> Site:
-            site = Site(apache, topic_name, tmp_path, url, stack)
-            apache.create_topic(site.topics[0], 2)
-            apache.create_topic(site.topics[1], 1)
-            owner = 'owner = "triage team"'
-            asleep = settings_text().replace(owner, f"{owner}\npage_at_night = false")
-            assert asleep != settings_text()
-            site.settings.write_text(asleep)
-            engine = db.create_engine(url)
-            db.migrate(engine)
-            engine.dispose()
-            return site
-
-        yield made
-
-
-def ready(service: Running) -> bool:
-    return service.get("/readyz")[0] == 200
+        yield lambda url: stack.enter_context(watched_site(apache, topic_name, tmp_path, url))
 
 
 def shards(worker: Running) -> int:
@@ -168,7 +59,7 @@ def test_both_workers_are_killed_on_a_weekend(make: Make, postgres_url: str) -> 
         worker.until(lambda w=worker: ready(w), "a worker reads")  # type: ignore[misc]
     serve = site.start("serve", "serve")
     serve.until(lambda: ready(serve), "it evaluates")
-    watch = site.watched(serve)
+    watch = site.watched(serve, office_days=weekend())
     watch.wait_for('slicewatch_blind{reason="no_worker"} == 0')
     assert site.status()[0] == 0
 
@@ -233,7 +124,7 @@ def test_the_router_falls_silent_on_a_weekend(make: Make, tmp_path: Path) -> Non
     site.decide(newest)
     worker.until(lambda: ready(worker), "a worker reads")
     serve = site.start("serve", "serve")
-    watch = site.watched(serve)
+    watch = site.watched(serve, office_days=weekend())
     serve.until(lambda: ready(serve) and folded(site.url) > 0, "it is counted")
     # Of a store that has just begun nobody knows what is usual.
     watch.wait_for('slicewatch_blind{reason="decisions_silent"} == 0')

@@ -11,12 +11,12 @@ import pytest
 import sqlalchemy as sa
 from pipeline import DECISIONS, LABELS, ManualClock, settings_with
 
-from monitor.core.time import DAY, HOUR
+from monitor.core.time import DAY, HOUR, Grain, pane_of
 from monitor.ports import Shard
 from monitor.service import JUDGE_SECONDS, Parts, Service
 from monitor.store import database
 from monitor.store.ingest.store import IngestStore
-from monitor.store.schema import snapshot
+from monitor.store.schema import label_arrival, snapshot
 
 SHARDS = [Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)]
 SENTENCE = "no worker reads decisions/0, decisions/1, labels/0: start slicewatch ingest"
@@ -77,6 +77,33 @@ def test_a_service_says_that_nobody_reads(
     turn(service, clock)
     assert ready(service) == (True, "ok")
     assert value(service, "blind", reason="no_worker") == 0
+
+
+def came(service: Service, *hours_before: int) -> None:
+    """Twenty labels in each of these hours before the present one."""
+    with database.writing(service._engine) as connection:
+        here = pane_of(database.database_now(connection), Grain.HOUR)
+        rows = [{"topic": LABELS, "hour": here - back, "part": 0, "n": 20} for back in hours_before]
+        connection.execute(sa.insert(label_arrival), rows)
+
+
+def test_a_service_says_that_labels_are_silent(
+    service: Service, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    IngestStore(service._engine, DECISIONS, clock).claim(SHARDS, "a worker")
+    came(service, *range(30, 900))
+    turn(service, clock)
+    is_ready, why = ready(service)
+    assert not is_ready
+    assert why.startswith("hardly any label since ")
+    assert value(service, "blind", reason="labels_silent") == 1
+    assert value(service, "blind", reason="decisions_silent") == 0
+    assert told(caplog, "the service is blind: hardly any label since") == 1
+
+    came(service, 0)
+    turn(service, clock)
+    assert ready(service) == (True, "ok")
+    assert value(service, "blind", reason="labels_silent") == 0
 
 
 def test_a_service_of_a_new_store_is_not_blind(service: Service, clock: ManualClock) -> None:

@@ -9,7 +9,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -180,13 +180,18 @@ def chain(folder: Path) -> Iterator[Chain]:
 
 @contextmanager
 def watching(
-    folder: Path, settings: Path, environment: dict[str, str], target: int
+    folder: Path,
+    settings: Path,
+    environment: dict[str, str],
+    *targets: int,
+    office_days: str = EVERY_DAY,
 ) -> Iterator[Watch]:
-    """Prometheus, Alertmanager and a receiver for what listens on a port of this machine."""
+    """Prometheus, Alertmanager and a receiver for what listens on ports of this machine."""
     told, receiver, port = Told(), free_port(), free_port()
+    folder.mkdir(exist_ok=True)
     (folder / "chat").write_text(f"http://127.0.0.1:{receiver}/chat")
-    loaded = api.load(settings, environment | _everybody(folder, receiver))
-    _write(folder, rendered(loaded), target, port)
+    loaded = api.load(settings, environment | _everybody(folder, receiver, office_days))
+    _write(folder, rendered(loaded), targets, port)
     with ExitStack() as stack:
         stack.enter_context(serving(told.handler(), receiver))
         manager = alertmanager(folder, folder / "alertmanager" / "alertmanager.yml", port)
@@ -198,25 +203,31 @@ def watching(
         )
 
 
-def _everybody(folder: Path, receiver: int) -> dict[str, str]:
-    """Settings by which everybody is told, at any hour."""
+def weekend() -> str:
+    """Office days by which nobody is in the office today, nor yesterday or tomorrow."""
+    today = datetime.now(UTC).weekday()
+    return json.dumps([json.loads(EVERY_DAY)[(today + 3) % 7]])
+
+
+def _everybody(folder: Path, receiver: int, office_days: str) -> dict[str, str]:
+    """Settings by which everybody is told, at any hour of these days."""
     names = ("page", "ticket", "visible", "deadman")
     addresses = {
         f"SLICEWATCH__ALERTING__{name.upper()}__WEBHOOK_URL": f"http://127.0.0.1:{receiver}/{name}"
         for name in names
     }
     return addresses | {
-        "SLICEWATCH__ALERTING__OFFICE_DAYS": EVERY_DAY,
+        "SLICEWATCH__ALERTING__OFFICE_DAYS": office_days,
         "SLICEWATCH__ALERTING__OFFICE_FROM": "00:00",
         "SLICEWATCH__ALERTING__OFFICE_UNTIL": "24:00",
         "SLICEWATCH__ALERTING__PAGE__CHAT_URL_FILE": str(folder / "chat"),
     }
 
 
-def _write(folder: Path, files: dict[str, str], target: int, manager: int) -> None:
+def _write(folder: Path, files: dict[str, str], targets: Sequence[int], manager: int) -> None:
     hurry = {
         "prometheus/rules.yml": _hurried_rules,
-        "prometheus/prometheus.yml": lambda document: _pointed(document, target, manager),
+        "prometheus/prometheus.yml": lambda document: _pointed(document, targets, manager),
         "alertmanager/alertmanager.yml": _hurried_routes,
     }
     for name, text in files.items():
@@ -242,10 +253,10 @@ def _hurried_routes(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _pointed(document: dict[str, Any], target: int, manager: int) -> dict[str, Any]:
+def _pointed(document: dict[str, Any], targets: Sequence[int], manager: int) -> dict[str, Any]:
     document["global"] = {"scrape_interval": "500ms", "scrape_timeout": "500ms"}
     (job,), (told,) = document["scrape_configs"], document["alerting"]["alertmanagers"]
-    job["static_configs"] = [{"targets": [f"127.0.0.1:{target}"]}]
+    job["static_configs"] = [{"targets": [f"127.0.0.1:{target}" for target in targets]}]
     told["static_configs"] = [{"targets": [f"127.0.0.1:{manager}"]}]
     return document
 

@@ -36,6 +36,7 @@ from monitor.store.dictionary import live_versions, write_dictionary
 from monitor.store.exclusions import close_loss, open_losses
 from monitor.store.id_keys import require_keys
 from monitor.store.ingest.join import Matched, join, lock_states, match
+from monitor.store.ingest.label_arrivals import add_arrivals
 from monitor.store.ingest.pending import write_pending
 from monitor.store.retired import require_in_use
 from monitor.store.schema import dead_letter, delta, ownership
@@ -270,6 +271,8 @@ class IngestStore:
             write_delta(connection, flush, summed(body))
         elif flush.decisions is not None:
             write_delta(connection, flush, decision_payload(flush.decisions, flush.probes))
+        if flush.labels is not None:
+            add_arrivals(connection, flush.shard, flush.labels)
         write_dead_letters(connection, flush, now)
         _write_tallies(connection, flush, now)
         return delays

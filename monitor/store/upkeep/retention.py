@@ -12,6 +12,7 @@ from monitor.store.database import reading, writing
 from monitor.store.erasure import expire_waiting
 from monitor.store.evaluator import published_tables
 from monitor.store.id_keys import expire_own_key
+from monitor.store.ingest.label_arrivals import drop_arrivals
 from monitor.store.schema import (
     cohort,
     counts,
@@ -79,6 +80,7 @@ def apply(
         published_tables.delete_before(engine, slowest - policy.snapshots)
     while _drop_deltas(engine, policy, slowest) == _PORTION:
         pass
+    drop_arrivals(engine, now)
     _drop_before(engine, dead_letter.c.seen_at, now - policy.dead_letters, HOUR)
     _thin_snapshots(engine, now - policy.snapshots)
 

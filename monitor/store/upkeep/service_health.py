@@ -9,15 +9,12 @@ from statistics import median
 import sqlalchemy as sa
 
 from monitor.core.blindness import MISSED, SILENT, Facts, ReadShard, Reason, blindness
+from monitor.core.label_pace import DAY_HOURS, HARDLY_ANY, WEEK_HOURS, WEEKS
 from monitor.core.time import HOUR, Grain, pane_of, pane_start
 from monitor.store.database import database_now, reading
+from monitor.store.ingest.label_arrivals import labels_silent_since
 from monitor.store.schema import counts, ownership
 
-WEEK_HOURS, DAY_HOURS = 168, 24
-WEEKS = 4
-"""Weeks before that the usual pace is taken from: the median of the same hour in each."""
-HARDLY_ANY = 0.01
-"""Share of all decisions of these weeks that may have come late to a service that was not there."""
 _WEEKS_BACK = range(WEEK_HOURS, WEEKS * WEEK_HOURS + 1, WEEK_HOURS)
 _LOOKED_BACK = (DAY_HOURS, *_WEEKS_BACK)
 
@@ -48,15 +45,26 @@ def read_blindness(engine: sa.Engine, policy: HealthPolicy, now: int) -> list[Re
     if not policy.live:
         return []
     with reading(engine) as connection:
-        facts = Facts(now, policy.lateness, _shards(connection, policy.topics))
+        facts = _facts(connection, policy, now)
         newest = facts.newest
         if newest is not None and now - newest >= SILENT:
             facts = replace(facts, missed=missed_since(connection, newest, now))
     return blindness(facts)
 
 
-def _shards(connection: sa.Connection, topics: tuple[str, str]) -> list[ReadShard]:
-    now = database_now(connection)
+def _facts(connection: sa.Connection, policy: HealthPolicy, now: int) -> Facts:
+    """All of them but the pace of decisions."""
+    here = database_now(connection)  # which what workers and labels leave behind is dated by
+    silent = labels_silent_since(connection, policy.topics[1], here)
+    return Facts(
+        now,
+        policy.lateness,
+        _shards(connection, policy.topics, here),
+        labels_silent_since=None if silent is None else pane_start(silent, Grain.HOUR),
+    )
+
+
+def _shards(connection: sa.Connection, topics: tuple[str, str], now: int) -> list[ReadShard]:
     one = ownership.c
     rows = connection.execute(
         sa.select(ownership).where(one.topic.in_(topics), one.retired_at.is_(None))

@@ -172,11 +172,18 @@ def test_a_worker_that_cannot_store(unstored: int | None, blind: bool) -> None:
     assert found == ([Blind.NOT_STORED] if blind else [])
 
 
+def test_silent_labels_are_told_by_the_hour_and_say_where_to_look() -> None:
+    at = 500_000 * HOUR - 50 * HOUR
+    (one,) = blindness(replace(facts(SEES, LABELS), labels_silent_since=at))
+    assert one.why is Blind.LABELS_SILENT
+    assert one.text == (
+        "hardly any label since 2027-01-13 06:00Z was counted, although a day's labels or more"
+        " usually come in that time: look at what sends the reviewers' labels, and at the lag of"
+        " ingest"
+    )
+
+
 def test_every_reason_is_told_in_order() -> None:
     gone = replace(late(2 * DAY), seen=None, newest=None, unstored=DAY)
-    assert reasons(silent(DAY), gone, missed=MISSED) == [
-        Blind.NO_WORKER,
-        Blind.NOT_STORED,
-        Blind.BEHIND,
-        Blind.DECISIONS_SILENT,
-    ]
+    found = blindness(Facts(NOW, LATENESS, [silent(DAY), gone], MISSED, NOW - 3 * DAY))
+    assert [one.why for one in found] == list(Blind)

@@ -1,0 +1,69 @@
+"""When labels come: how many by the hour, so that their silence can be told from a weekend.
+
+By the database's clock: a worker's own may be wrong, and the hours of all of them are compared.
+Complaints are left out. They come from those who were served, at their hours, and no labelled rate
+rests on them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.counts.labels import LabelColumns
+from monitor.core.label_pace import KEPT_WEEKS, WEEK_HOURS, silent_since
+from monitor.core.time import Grain, pane_of
+from monitor.ports import Shard
+from monitor.store.database import database_now, reading, writing
+from monitor.store.schema import label_arrival
+
+KEPT_HOURS = KEPT_WEEKS * WEEK_HOURS
+"""Before the newest: what is usual is still known after a silence of any length."""
+_ADD = sa.text(
+    "INSERT INTO label_arrival (topic, hour, part, n) VALUES (:topic, :hour, :part, :n)"
+    " ON CONFLICT (topic, hour, part) DO UPDATE SET n = label_arrival.n + excluded.n"
+)
+
+
+def add_arrivals(connection: sa.Connection, shard: Shard, labels: LabelColumns) -> None:
+    """Add the labels of a flush to the present hour, in its transaction, once its fence is passed.
+
+    One statement, whatever their number; none where there is no label.
+    """
+    number = int(np.count_nonzero(labels.complaint == 0))
+    if number:
+        hour = pane_of(database_now(connection), Grain.HOUR)
+        row = {"topic": shard.topic, "hour": hour, "part": shard.partition, "n": number}
+        connection.execute(_ADD, row)
+
+
+def labels_silent_since(connection: sa.Connection, topic: str, now: int) -> int | None:
+    """The hour of the last label, if labels have been silent for too long since; else None.
+
+    Args:
+        connection: the store.
+        topic: of labels.
+        now: by the database's clock, microseconds.
+    """
+    one = label_arrival.c
+    found = connection.execute(
+        sa.select(one.hour, sa.func.sum(one.n).label("came"))
+        .where(one.topic == topic)
+        .group_by(one.hour)
+    )
+    arrivals = {row.hour: int(row.came) for row in found}
+    return silent_since(arrivals, pane_of(now, Grain.HOUR))
+
+
+def drop_arrivals(engine: sa.Engine, now: int) -> None:
+    """Delete hours long before the newest one; what lies beyond the wall clock is not the newest.
+
+    Not by the clock alone: while labels are silent, what was usual must stay known.
+    """
+    hour = label_arrival.c.hour
+    with reading(engine) as connection:
+        past = sa.select(sa.func.max(hour)).where(hour <= pane_of(now, Grain.HOUR))
+        newest = connection.execute(past).scalar()
+    if newest is not None:
+        with writing(engine) as connection:
+            connection.execute(sa.delete(label_arrival).where(hour < newest - KEPT_HOURS))
