@@ -460,16 +460,17 @@ def test_a_view_that_hangs_does_not_hold_up_the_stop(
         return b"", TEXT
 
     exporter.body = hang  # type: ignore[method-assign]
-    server = start(timeouts=replace(QUICK, stop=0.2))
-    with connect(server) as client:
+    server = start(answers=1, timeouts=replace(QUICK, stop=0.2))
+    with connect(server) as client, connect(server) as waits_for_its_turn:
         client.sendall(SCRAPE)
+        waits_for_its_turn.sendall(SCRAPE)
         time.sleep(0.1)
         began = time.monotonic()
         server.stop()
         took = time.monotonic() - began
         done.set()
 
-        assert read_all(client) == b""
+        assert read_all(client) == read_all(waits_for_its_turn) == b""
     assert took < FAR / 2
     assert caplog.text == ""
 
