@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from functools import partial
 from http import HTTPStatus
 
@@ -51,14 +52,17 @@ class Guarded:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or say why not."""
-        request = Request(scope, receive)
-        certificate = scope["state"].get(CERTIFICATE)
+        with contextlib.suppress(asyncio.CancelledError):  # the server stops; the client has gone
+            await self._answer(Request(scope, receive), send)
+
+    async def _answer(self, request: Request, send: Send) -> None:
+        certificate = request.scope["state"].get(CERTIFICATE)
         admission = self._guard.admit(header(request, "authorization"), certificate)
 
         async def answer(response: Response) -> None:
             if self._access is not None:
                 self._access.record(admission.reader, self._path, HTTPStatus(response.status_code))
-            await response(scope, receive, in_pieces(send))
+            await response(request.scope, request.receive, in_pieces(send))
 
         if not admission.granted:
             challenge = _CHALLENGE if admission.status is HTTPStatus.UNAUTHORIZED else None
@@ -69,7 +73,5 @@ class Guarded:
             try:
                 made = partial(self._turns.made, self._view, request)
                 await answer(await safely(self._path, made))
-            except asyncio.CancelledError:
-                return  # the server stops, and the client has gone
             finally:
                 self._turns.give_back()

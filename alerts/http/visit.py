@@ -21,7 +21,6 @@ CERTIFICATE = "certificate"
 """Where a request's state has the name of the client's checked certificate; None without one."""
 MAX_HEAD = 16 * 1024  # bytes; the head of a scrape is under 1 KiB
 _BUFFER = 64 * 1024  # bytes of a response that wait for the client, beside a piece
-_DRAIN = 64 * 1024  # bytes that are still taken from a client that is refused
 _PATIENCE = 0.25  # what a request may take when others wait for the place
 _STALLED = 1.0  # no reader needs longer for a piece
 
@@ -69,7 +68,6 @@ class Visit(H11Protocol):
         self._phase = Phase.READING
         self._head_begun = self._half_closed = self._refused = False
         self._write_by = math.inf
-        self._drained = 0
         self.since = time.monotonic()
         self.deadline = math.inf  # that of a handshake is asyncio's to keep
 
@@ -114,8 +112,7 @@ class Visit(H11Protocol):
         """Read on; not more at once than a head may have, before it is looked at."""
         for start in range(0, len(data), MAX_HEAD):
             if self._refused:
-                self._drain(len(data) - start)
-                return
+                return  # taken and dropped, for the moment that it has
             if self._phase is Phase.READING and not self._head_begun:
                 self._head_begun = True
                 self.deadline = time.monotonic() + self._timeouts.head
@@ -192,11 +189,6 @@ class Visit(H11Protocol):
         head = h11.Response(status_code=status, headers=headers, reason=reason)
         events = (head, h11.Data(data=body), h11.EndOfMessage())
         return b"".join(self.conn.send(event) or b"" for event in events)
-
-    def _drain(self, size: int) -> None:
-        self._drained += size
-        if self._drained > _DRAIN:
-            self.transport.abort()
 
     # Called by the server
 
