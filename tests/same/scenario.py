@@ -85,7 +85,11 @@ def importable(name: str) -> bool:
 def replay(folder: Path, settings: str, files: Sequence[Path]) -> Iterator[str]:
     """``slicewatch replay`` of files; its table, and its store."""
     command = (sys.executable, "-m", "monitor", "replay", *map(str, files))
-    own = {"PYTHONPATH": str(TREE), "SLICEWATCH__STORE__URL": "sqlite:///store.db"}
+    own = {
+        "PYTHONPATH": str(TREE),
+        "SLICEWATCH__STORE__URL": "sqlite:///store.db",
+        "SLICEWATCH__PRIVACY__ID_KEY": importlib.import_module("id_keys").KEY,
+    }
     environment = os.environ | own
     run = subprocess.run(
         (*command, "--settings", settings, "--summary", "--json"),
@@ -116,7 +120,8 @@ def mixed(folder: Path) -> Iterator[str]:
     decisions = histories.doubled(late, history.random, 0.1, minutes=30)
     for name, events in (("decisions", decisions), ("labels", history.labels)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in events))
-    text = importlib.import_module("pipeline").SETTINGS + CONTRACT
+    lines = importlib.import_module("pipeline").SETTINGS.splitlines(keepends=True)
+    text = "".join(one for one in lines if 'attributes = ["channel"' not in one) + CONTRACT
     text = text.replace('"synthetic"\n', '"synthetic"\nwhere = { channel = "chat" }\n', 1)
     (folder / "settings.toml").write_text(text)
     files = [folder / "decisions.jsonl", folder / "labels.jsonl"]
