@@ -30,7 +30,7 @@ from monitor.core.coding import Coding
 from monitor.core.contract import Metric
 from monitor.core.intervals import Z95, Floats, divide, wilson
 from monitor.core.rollup import SliceCounts
-from monitor.core.strata import post_strata, production, route_totals
+from monitor.core.strata import PostStrata, post_strata, production, route_totals
 from monitor.core.trials import Trials, ready_share, served_share
 
 _ROUTE_OF = {Metric.SELECTION: Route.AUTO_SERVE, Metric.BLOCKED: Route.BLOCKED_BY_EVIDENCE}
@@ -66,7 +66,13 @@ class RateColumns:
     route_labels: Int64s
 
 
-def estimate(counts: SliceCounts, coding: Coding, metric: Metric, z: float = Z95) -> RateColumns:
+def estimate(
+    counts: SliceCounts,
+    coding: Coding,
+    metric: Metric,
+    z: float = Z95,
+    strata: PostStrata | None = None,
+) -> RateColumns:
     """One metric of every slice, with Wilson intervals at ``z``.
 
     Edge cases of the labelled metrics (positives stand for negatives in an FPR):
@@ -84,13 +90,14 @@ def estimate(counts: SliceCounts, coding: Coding, metric: Metric, z: float = Z95
         coding: what the strata mean.
         metric: which rate.
         z: normal quantile; a gap needs rates at :func:`monitor.core.gaps.simultaneous_z`.
+        strata: :func:`monitor.core.strata.post_strata` of the counts, where they are at hand.
 
     Raises:
         ValueError: if a stratum has an audit rate that the coding does not know.
     """
     if not metric.labelled:
         return _plain(counts, metric, z)
-    strata = post_strata(counts, coding)
+    strata = post_strata(counts, coding) if strata is None else strata
     trials = Trials.of(strata, metric)
     value, support = _point(trials, metric)
     lower, upper = _bounds(trials, metric, value, support, z)
@@ -159,9 +166,9 @@ def _bounds(
 ) -> tuple[Floats, Floats]:
     """Wilson's bounds; without a point, of the two extreme cases; without trials NaN."""
     lower, upper = wilson(value, support, z)
-    if trials.unlabelled.any():
+    unknown = trials.unlabelled.any(axis=(0, 1))
+    if unknown.any():
         worst, best = ((0, 0), (1, 1)) if metric is Metric.READY else ((0, 1), (1, 0))
-        unknown = trials.unlabelled.any(axis=(0, 1))
         lower = np.where(unknown, wilson(*_point(trials.filled(worst), metric), z)[0], lower)
         upper = np.where(unknown, wilson(*_point(trials.filled(best), metric), z)[1], upper)
     trialless = np.isnan(value) & trials.complete.all(axis=(0, 1))

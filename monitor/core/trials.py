@@ -51,10 +51,12 @@ class Trials:
         plain = divide(self.hits, self.labelled, empty=0)
         return np.where(one_sided, (self.hits + 0.5) / (self.labelled + 1), plain)
 
-    @property
-    def sampling(self) -> Floats:
-        """Variance of N_k p_k from looking at n_k labels only: N_k^2 p_k (1 - p_k) / n_k."""
-        rate = self.rate
+    def sampling(self, rate: Floats) -> Floats:
+        """Variance of N_k p_k from looking at n_k labels only: N_k^2 p_k (1 - p_k) / n_k.
+
+        Args:
+            rate: :attr:`rate`.
+        """
         return divide(self.decisions**2 * rate * (1 - rate), self.labelled, empty=0)
 
     def filled(self, shares: tuple[int, int]) -> Trials:
@@ -77,7 +79,7 @@ def served_share(trials: Trials) -> tuple[Floats, Floats]:
     hits = trials.expected.sum(axis=1)
     rate = trials.rate
     smooth = (trials.decisions * rate).sum(axis=1)
-    spread = (trials.sampling + trials.decisions * rate**2).sum(axis=1)
+    spread = (trials.sampling(rate) + trials.decisions * rate**2).sum(axis=1)
     auto, review = divide(spread, smooth, empty=1)
     total = smooth.sum(axis=0)
     support = divide(total**2, smooth[1] * auto + smooth[0] * review, empty=0)
@@ -97,7 +99,7 @@ def ready_share(trials: Trials) -> tuple[Floats, Floats]:
     rate = trials.rate
     smooth = divide((trials.decisions * rate).sum(axis=(0, 1)), total, empty=0)
     between = trials.decisions * (rate - smooth) ** 2
-    variance = (trials.sampling + between).sum(axis=(0, 1))
+    variance = (trials.sampling(rate) + between).sum(axis=(0, 1))
     support = divide(smooth * (1 - smooth) * total**2, variance, empty=0)
     support = np.where(trials.complete.all(axis=(0, 1)), total, support)
     return np.minimum(divide(trials.expected.sum(axis=(0, 1)), total), 1), support
