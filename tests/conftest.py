@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from brokers import Broker, TansuBroker
 from certificates import make_certificates
 from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
+from migrated import bring_to_head
 from postgres import PostgresServer, has_postgres
 from secured_kafka import SecuredKafka
 
@@ -181,8 +182,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def engine(url: str) -> Iterator[sa.Engine]:
     """The same with all tables."""
+    bring_to_head(url)
     engine = database.create_engine(url)
-    database.migrate(engine)
     yield engine
     engine.dispose()
 

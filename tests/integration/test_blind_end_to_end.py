@@ -18,6 +18,7 @@ import notified
 import pytest
 import sqlalchemy as sa
 from kafka_broker import KafkaBroker
+from migrated import bring_to_head
 from monitoring import eventually
 from notified import EVERY_DAY, Watch, watching
 from regressing import settings_text
@@ -130,9 +131,7 @@ def make(apache: KafkaBroker, topic_name: str, tmp_path: Path) -> Iterator[Make]
             asleep = settings_text().replace(owner, f"{owner}\npage_at_night = false")
             assert asleep != settings_text()
             site.settings.write_text(asleep)
-            engine = db.create_engine(url)
-            db.migrate(engine)
-            engine.dispose()
+            bring_to_head(url)
             return site
 
         yield made
