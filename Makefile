@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := test
 
+# Hundreds of short-lived processes import the packages: compiled once, not by each of them.
+unexport PYTHONDONTWRITEBYTECODE
 # As the service has it; see monitor/__init__.py.
 export OPENBLAS_NUM_THREADS ?= 1
 VENV ?= .venv

@@ -8,10 +8,12 @@ them. A test that kills its broker or database takes ``own_kafka`` or ``own_post
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 import os
 import re
 import uuid
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -20,21 +22,57 @@ import sqlalchemy as sa
 from brokers import Broker, TansuBroker
 from certificates import make_certificates
 from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
+from migrated import bring_to_head
 from postgres import PostgresServer, has_postgres
 from secured_kafka import SecuredKafka
 
 from monitor.store import database
 
+DURATIONS = Path(__file__).with_name("durations.json")
+"""Seconds of the files that take more than a few, by the way from the root; after a change:
+``make test ARGS=--write-durations``."""
+WORTH_KNOWING = 5.0
 BROKER_FIXTURES = {"kafka", "apache", "own_kafka", "secured_kafka", "tansu"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--write-durations",
+        action="store_true",
+        help=f"keep the seconds that each file took in {DURATIONS.name}",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--write-durations", default=False) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FileDurations())
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    """Files with slow tests first, or one worker ends with them while the others have nothing."""
+    """The longest files first, or one worker ends with them while the others have nothing."""
     _mark_brokers(items)
     yield
+    known: dict[str, float] = json.loads(DURATIONS.read_text())
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    paths = {item.path: item.nodeid.partition("::")[0] for item in items}
+    seconds = {path: known.get(name, 60.0 * (path in slow)) for path, name in paths.items()}
+    items.sort(key=lambda item: -seconds[item.path])
+
+
+class FileDurations:
+    """Adds up the seconds of each file, and keeps those of files that this session ran."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid.partition("::")[0]] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        known = {**json.loads(DURATIONS.read_text()), **self.seconds}
+        kept = {name: round(known[name]) for name in sorted(known) if known[name] >= WORTH_KNOWING}
+        DURATIONS.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def _mark_brokers(items: list[pytest.Item]) -> None:
@@ -181,8 +219,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def engine(url: str) -> Iterator[sa.Engine]:
     """The same with all tables."""
+    bring_to_head(url)
     engine = database.create_engine(url)
-    database.migrate(engine)
     yield engine
     engine.dispose()
 

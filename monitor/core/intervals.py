@@ -31,10 +31,10 @@ def z_value(confidence: float) -> float:
 
 def divide(numerator: npt.ArrayLike, denominator: npt.ArrayLike, empty: float = np.nan) -> Floats:
     """Quotients, broadcast; ``empty`` (NaN: undefined) where the denominator is 0."""
-    top, bottom = np.broadcast_arrays(
-        np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
-    )
-    quotients: Floats = np.full(top.shape, empty, np.float64)
+    top, bottom = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
+    shape = top.shape if top.shape == bottom.shape else np.broadcast(top, bottom).shape
+    quotients: Floats = np.empty(shape, np.float64)
+    quotients.fill(empty)
     np.divide(top, bottom, out=quotients, where=bottom != 0)
     return quotients
 
@@ -57,7 +57,7 @@ def wilson(point: npt.ArrayLike, n: npt.ArrayLike, z: float = Z95) -> tuple[Floa
     Source: Wilson (1927), JASA 22.
     """
     trials = np.asarray(n, np.float64)
-    if np.any(trials < 0):
+    if (trials < 0).any():
         raise ValueError("trials cannot be negative")
     rate = np.where(trials == 0, 0.5, np.asarray(point, np.float64))
     # Multiplied by n throughout, so that no trials need no case of their own.
@@ -65,8 +65,8 @@ def wilson(point: npt.ArrayLike, n: npt.ArrayLike, z: float = Z95) -> tuple[Floa
     half = z * np.sqrt(trials * rate * (1 - rate) + z * z / 4)
     scale = trials + z * z
     # At 0 and 1 rounding would push the bound past the point.
-    lower = np.clip((middle - half) / scale, 0, rate)
-    upper = np.clip((middle + half) / scale, rate, 1)
+    lower: Floats = ((middle - half) / scale).clip(0, rate)
+    upper: Floats = ((middle + half) / scale).clip(rate, 1)
     return lower, upper
 
 

@@ -75,8 +75,10 @@ class Arms:
     slice_weekly: Floats
     reference_weekly: Floats
 
-    def found(self, gap: float, limit: Fraction, weeks: float, z: float) -> Bools:
+    def found(self, gap: float | Floats, limit: Fraction, weeks: float, z: float) -> Bools:
         """Whether such a gap, the slice worse off, is found after so many weeks.
+
+        Gaps of shape (G, 1) are looked at all at once, the result has shape (G, S).
 
         False where there can be no such gap: the slice's rate would be outside [0, 1].
         """
@@ -86,13 +88,13 @@ class Arms:
         lower, _ = mover(*worse, *better)
         return np.asarray(self.can_be(gap) & (lower > float(limit) + _SLACK), bool)
 
-    def can_be(self, gap: float) -> Bools:
+    def can_be(self, gap: float | Floats) -> Bools:
         """Where both supports and the reference's rate are shown, and leave room for the gap."""
         rate = self._worse_off(gap)  # NaN is neither above 0 nor below 1
         shown = np.minimum(self.slice_weekly, self.reference_weekly) > 0
         return np.asarray(shown & (rate >= -_SLACK) & (rate <= 1 + _SLACK), bool)
 
-    def _worse_off(self, gap: float) -> Floats:
+    def _worse_off(self, gap: float | Floats) -> Floats:
         """Rates of slices that are worse off than their references by the gap."""
         return self.reference_rate + (-gap if self.metric in HARMED_BY_LESS else gap)
 
@@ -132,7 +134,7 @@ def detectable_gaps(arms: Arms, limit: Fraction, z: float) -> list[float | None]
         z: normal quantile of the contract's intervals.
     """
     points = [step / _STEPS for step in range(int(limit * _STEPS) + 1, _STEPS + 1)]
-    found = np.array([arms.found(gap, limit, WEEKS[1], z) for gap in points])
+    found = arms.found(np.array(points)[:, None], limit, WEEKS[1], z)
     return [points[row.index(True)] if any(row) else None for row in found.T.tolist()]
 
 

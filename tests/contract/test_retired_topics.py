@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from migrated import bring_to_head
 from pipeline import ManualClock
 
 from consumers.backpressure import Elsewhere
@@ -27,8 +28,8 @@ T0 = 500_000 * HOUR
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
     on_server = request.param == "postgresql"
     url = request.getfixturevalue("postgres_url") if on_server else f"sqlite:///{tmp_path}/store.db"
+    bring_to_head(url)
     engine = db.create_engine(url)
-    db.migrate(engine)
     yield engine
     engine.dispose()
 

@@ -224,11 +224,21 @@ def counted(evaluator: EvaluatorStore) -> dict[str, int]:
 # Schema
 
 
-def test_migrations_make_the_declared_schema(engine: sa.Engine) -> None:
+def test_migrations_make_the_declared_schema(url: str) -> None:
+    engine = db.create_engine(url)
+    db.migrate(engine)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
     assert db.schema_revision(engine) == db.head_revision()
+    engine.dispose()
+
+
+def test_a_copy_of_a_migrated_database_is_like_it(engine: sa.Engine) -> None:
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+    db.require_head(engine)
 
 
 def test_migrating_twice_changes_nothing(engine: sa.Engine, store: IngestStore) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import psycopg
 import pytest
 import sqlalchemy as sa
+from migrated import bring_to_head
 
 from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.labels import LabelColumns
@@ -128,8 +129,8 @@ def labels(ids: Sequence[int], revision: int = 1, ready: int = 1) -> LabelColumn
 
 @pytest.fixture
 def workers(postgres_url: str) -> Iterator[tuple[Worker, Worker]]:
+    bring_to_head(postgres_url)
     engine = db.create_engine(postgres_url)
-    db.migrate(engine)
     store = IngestStore(engine, "decisions", Time())
     store.register(SHARDS)
     engine.dispose()
@@ -333,9 +334,7 @@ def test_a_worker_frozen_in_a_copy_does_not_keep_its_shards(
 ) -> None:
     monkeypatch.setitem(db._SERVER_OPTIONS, "lock_timeout", "500ms")
     monkeypatch.setattr(db, "_FROZEN_SECONDS", 0.1)
-    engine = db.create_engine(postgres_url)
-    db.migrate(engine)
-    engine.dispose()
+    bring_to_head(postgres_url)
     next_owner = Worker(postgres_url, "two", [D0])
     with pytest.raises(psycopg.OperationalError, match="terminating"), frozen_in_copy(postgres_url):
         take_over(next_owner)

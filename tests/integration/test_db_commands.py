@@ -16,6 +16,7 @@ import lesson
 import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner, Result
+from migrated import bring_to_head
 from pipeline import DECISIONS, ID_KEY, LABELS, Pipeline, messages, total
 from rich.console import Console
 
@@ -44,9 +45,7 @@ def url(url: str) -> str:
 
 
 def migrated(server: str) -> str:
-    engine = db.create_engine(server)
-    db.migrate(engine)
-    engine.dispose()
+    bring_to_head(server)
     return server
 
 

@@ -15,6 +15,7 @@ import lesson
 import pytest
 import sqlalchemy as sa
 from kafka_broker import KafkaBroker
+from migrated import bring_to_head
 from running import Running
 
 from monitor.core.time import Grain
@@ -111,9 +112,7 @@ def site(
     client, _, database = request.param.rpartition("-")
     on_server = database == "postgresql"
     url = request.getfixturevalue("postgres_url") if on_server else f"sqlite:///{tmp_path}/store.db"
-    engine = db.create_engine(url)
-    db.migrate(engine)
-    engine.dispose()
+    bring_to_head(url)
     site = Site(apache, topic_name, url, tmp_path, client)
     yield site
     site.engine.dispose()

@@ -15,6 +15,7 @@ import pytest
 import sqlalchemy as sa
 from histories import Event, Histories, doubled, shuffled, text
 from id_keys import KEY, rotated
+from migrated import bring_to_head
 from pipeline import (
     DECISIONS,
     LABELS,
@@ -22,7 +23,6 @@ from pipeline import (
     Pipeline,
     attributes_in,
     messages,
-    migrate_at,
     settings_with,
     total,
 )
@@ -53,7 +53,7 @@ def url(request: pytest.FixtureRequest) -> str | None:
     if request.param == "sqlite":
         return None
     server: str = request.getfixturevalue("postgres_url")
-    migrate_at(server)
+    bring_to_head(server)
     return server
 
 

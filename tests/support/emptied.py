@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import sqlalchemy as sa
+from migrated import bring_to_head
 from postgres import PostgresServer
 
 from monitor.store import database as db
@@ -22,8 +23,8 @@ def made(kind: str, folder: Path, server: PostgresServer | None) -> Iterator[sa.
     """A database with all tables, for as long as the generator lives."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     url = f"sqlite:///{folder}/store.db" if server is None else server.create_database(name)
+    bring_to_head(url)
     engine = db.create_engine(url)
-    db.migrate(engine)
     yield engine
     engine.dispose()
     if server is not None:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from adversary.service import Feed, StillClock
 from adversary.worlds import AUTO, BLOCKED, OTHER, REVIEW, START, Ints, Shape, World
+from migrated import bring_to_head
 
 from monitor import composition
 from monitor.core.counts.labels import UNDECIDABLE
@@ -25,7 +26,6 @@ from monitor.demo.reviewers import Labels
 from monitor.demo.router import ATTRIBUTES, AUDIT_RATE, Decisions
 from monitor.demo.world import Synthetic
 from monitor.settings import Settings, load
-from monitor.store.database import create_engine, migrate
 from monitor.store.evaluator.records import Records
 
 LATENESS = 60 * SECOND  # what the feed keeps the watermark behind what it has read
@@ -118,9 +118,7 @@ class Guarded:
 def new_store(folder: Path) -> str:
     """URL of a new, empty database."""
     url = f"sqlite:///{folder}/store.db"
-    engine = create_engine(url)
-    migrate(engine)
-    engine.dispose()
+    bring_to_head(url)
     return url
 
 

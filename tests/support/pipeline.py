@@ -23,6 +23,7 @@ import msgspec
 import numpy.typing as npt
 import signed_probes
 import sqlalchemy as sa
+from migrated import bring_to_head
 from stored import check_released
 
 from consumers.ingest import Ingest
@@ -32,7 +33,6 @@ from monitor import composition
 from monitor.evaluate.evaluator import Evaluator
 from monitor.ports import Shard, ShardStatus, Tallies
 from monitor.settings import Settings, load
-from monitor.store.database import create_engine, migrate
 from monitor.store.evaluator.records import Records
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.store import IngestStore, read_statuses
@@ -186,7 +186,7 @@ class Pipeline:
         if self.settings.store.url.startswith("sqlite"):
             shutil.copy(_template(), self.path)
         else:
-            migrate_at(self.settings.store.url)
+            bring_to_head(self.settings.store.url)
         self.clock = ManualClock()
         self.engine = composition.open_store(self.settings, self.clock)
         self.broker = MemoryBroker({DECISIONS: partitions[0], LABELS: partitions[1]})
@@ -278,13 +278,6 @@ class Pipeline:
 
     def check_conservation(self) -> None:
         assert_conserved(self.statuses())
-
-
-def migrate_at(url: str) -> None:
-    """Bring a server's database to the newest schema."""
-    engine = create_engine(url)
-    migrate(engine)
-    engine.dispose()
 
 
 def kept_since(engine: sa.Engine, settings: Settings) -> dict[str, int]:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import sqlalchemy as sa
-from adversary.service import Feed, StillClock, _empty, settings_text
+from adversary.service import Feed, StillClock, settings_text
 from adversary.worlds import DAY, HOUR, MINUTE, SECOND, World
+from migrated import migrated_file
 
 from monitor import composition
 from monitor.evaluate.evaluator import Evaluator
@@ -87,7 +88,7 @@ class Releasing:
 
     def __init__(self, world: World, folder: Path, text: str | None = None) -> None:
         self.folder = folder
-        shutil.copy(_empty(), folder / "store.db")
+        shutil.copy(migrated_file(), folder / "store.db")
         self.change(text or settings_text(world, exact=False))
         self.engine = composition.open_store(self.settings, StillClock())
         self.feed = Feed(world, self.engine)

@@ -19,8 +19,6 @@ from notified import EVERY_DAY, Watch, watching
 from regressing import settings_text
 from running import Running
 
-from monitor.store import database
-
 SETTLES = 120.0
 """A minute until a worker is missed, a quarter until that is looked at, and a busy machine."""
 
@@ -115,9 +113,7 @@ def watched_site(broker: KafkaBroker, topic: str, folder: Path, url: str) -> Ite
         asleep = settings_text().replace(owner, f"{owner}\npage_at_night = false")
         assert asleep != settings_text()
         site.settings.write_text(asleep)
-        engine = database.create_engine(url)
-        database.migrate(engine)
-        engine.dispose()
+        bring_to_head(url)
         yield site
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -103,8 +104,25 @@ class StratumColumns:
     probe: npt.NDArray[np.bool_]
 
 
+_FEW_CODES = 1 << 10
+
+
 def decode_strata(codes: Int64s) -> StratumColumns:
-    """Take stratum codes apart."""
+    """Take stratum codes apart; nothing may be written into the arrays."""
+    if codes.ndim == 1 and codes.size <= _FEW_CODES and codes.dtype == np.int64:
+        return _decoded_again(codes.tobytes())  # the strata of a table are asked for many times
+    return _decoded(codes)
+
+
+@lru_cache(maxsize=256)
+def _decoded_again(codes: bytes) -> StratumColumns:
+    columns = _decoded(np.frombuffer(codes, np.int64))
+    for one in fields(columns):
+        getattr(columns, one.name).flags.writeable = False
+    return columns
+
+
+def _decoded(codes: Int64s) -> StratumColumns:
     return StratumColumns(
         route=(codes >> 11) & 3,
         band=(codes >> 6) & 31,

@@ -55,7 +55,9 @@ def reviewed(counts: SliceCounts) -> npt.NDArray[np.bool_]:
 
 def is_reviewed(strata: StratumColumns) -> npt.NDArray[np.bool_]:
     """The same of stratum codes that were taken apart."""
-    return ~strata.probe & strata.evidence_passed & np.isin(strata.route, REVIEWED_ROUTES)
+    auto, review = REVIEWED_ROUTES
+    of_both = (strata.route == auto) | (strata.route == review)
+    return np.asarray(~strata.probe & strata.evidence_passed & of_both, bool)
 
 
 def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:

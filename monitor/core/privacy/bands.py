@@ -47,6 +47,14 @@ def edges(k: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+@cache
+def _bands(k: int) -> tuple[Int64s, Int64s]:
+    """The lower edges as an array, and the same after the 0 of what is below all of them."""
+    table = np.asarray((0, *edges(k)), np.int64)
+    table.flags.writeable = False
+    return table[1:], table
+
+
 @dataclass(frozen=True, slots=True)
 class Precision:
     """The resolution of everything shown under one contract.
@@ -61,11 +69,12 @@ class Precision:
 
     def support(self, trials: npt.ArrayLike) -> Int64s:
         """Lower edge of the band that holds each support; 0 below k and for NaN."""
-        n = np.nan_to_num(np.floor(np.asarray(trials, np.float64) + _SLACK), nan=0)
+        n = np.floor(np.asarray(trials, np.float64) + _SLACK)
         if self.exact:
-            return n.astype(np.int64)
-        table = np.asarray((0, *edges(self.k)), np.int64)
-        return table[np.searchsorted(table[1:], n, side="right")]
+            return np.nan_to_num(n, nan=0).astype(np.int64)
+        lower_edges, table = _bands(self.k)
+        band: Int64s = table[lower_edges.searchsorted(np.where(np.isnan(n), 0, n), side="right")]
+        return band
 
     @property
     def smallest(self) -> int:
@@ -91,20 +100,31 @@ class Precision:
             [0.1, 0.05, 0.02, 0.01]
         """
         n = np.asarray(support, np.float64)
-        if self.exact:
-            return np.zeros(n.shape)
+        return np.zeros(n.shape) if self.exact else self._step_of(self.support(n))
+
+    def _step_of(self, bands: Int64s) -> Floats:
         # Bands are known to the reader, and the lower edge is what is certain.
-        fine_enough = np.multiply.outer(self.support(n), STEPS) >= self.k - _SLACK
+        fine_enough = np.multiply.outer(bands, STEPS) >= self.k - _SLACK
         first = np.where(fine_enough.any(axis=-1), fine_enough.argmax(axis=-1), len(STEPS) - 1)
         return np.asarray(STEPS, np.float64)[first]
+
+    def resolution(self, support: npt.ArrayLike) -> tuple[Int64s, Floats, Floats]:
+        """What :meth:`support`, :meth:`trials` and :meth:`step` say of each, at once."""
+        bands = self.support(support)
+        if self.exact:
+            return bands, self.trials(support), self.step(support)
+        return bands, bands.astype(np.float64), self._step_of(bands)
 
     def rate(self, values: npt.ArrayLike, support: npt.ArrayLike) -> Floats:
         """Rates rounded as finely as their support allows; NaN stays NaN."""
         x = np.asarray(values, np.float64)
+        return x if self.exact else self.rounded(x, self.step(support))
+
+    def rounded(self, values: Floats, step: Floats) -> Floats:
+        """Rates rounded to multiples of their steps; NaN stays NaN."""
         if self.exact:
-            return x
-        step = self.step(support)
-        return np.round(np.round(x / step) * step, 2) + 0.0  # never -0.0
+            return values
+        return np.asarray((values / step).round() * step).round(2) + 0.0  # never -0.0
 
     def at_most(self, part: int, total: int) -> float:
         """A share that may be below k, or nothing: rounded up to a step that hides k, never 0.

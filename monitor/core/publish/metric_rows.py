@@ -15,7 +15,8 @@ from monitor.core.contract import COMPLEMENT, Limits, Metric, State, Verdict
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.completeness import SHOWN_MATURE, by_stratum, is_mature
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.intervals import Z95, wilson
+from monitor.core.counts.strata import post_strata
+from monitor.core.intervals import Z95, divide, wilson
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.guards import Bools, Opened, each_labelled, route_labels
 from monitor.core.privacy.pooling import decisions_of
@@ -30,7 +31,7 @@ from monitor.core.publish.suppression import (
     shown_gaps,
     shown_rates,
 )
-from monitor.core.rates.estimates import RateColumns, as_labelled, estimate
+from monitor.core.rates.estimates import RateColumns, estimate
 from monitor.core.rates.gaps import gap, level_verdict, verdict
 
 _T = TypeVar("_T")
@@ -102,13 +103,16 @@ class MetricRows:
 def rates_of(policy: Policy, rolled: Rolled, opened: Opened, z: float) -> dict[Metric, Rate]:
     """Every metric of all rows, exact (bounds at ``z``) and as shown."""
     routes = route_labels(rolled.labelled) if rolled.labelled else None
+    strata = post_strata(rolled.labelled, policy.coding) if rolled.labelled else None
+    mature = _mature(rolled.labelled) if rolled.labelled else None
+    always = np.ones(len(rolled.decisions.slices), bool)
     rates = {}
     for metric in rolled.metrics:
-        counts = rolled.counts(metric)
-        exact = estimate(counts, policy.coding, metric, z)
+        exact = estimate(rolled.counts(metric), policy.coding, metric, z, strata)
         may = opened.labels if metric.labelled else opened.cells
         shown = show(exact, may, policy.precision, routes if metric.labelled else None)
-        rates[metric] = Rate(exact, shown, _mature(counts, metric))
+        whole = mature if metric.labelled and mature is not None else always
+        rates[metric] = Rate(exact, shown, whole)
     selection, blocked = rates[Metric.SELECTION], rates[Metric.BLOCKED]
     third = selection.exact.misses - blocked.exact.hits
     coded = code_third_route(selection.shown, blocked.shown, third, policy.precision)
@@ -164,7 +168,7 @@ def metric_rows(
         states=states(rate.shown.shown, enough, mature, gap_verdicts, levels),
         rates=shown_rates(rate.shown, policy.precision),
         gaps=gaps,
-        as_labelled=_as_labelled(policy, rolled, rate),
+        as_labelled=_as_labelled(policy, rate),
     )
 
 
@@ -178,24 +182,25 @@ def _enough(limits: Limits, rate: Rate) -> Bools:
 
 def _levels(limits: Limits, rate: Rate, enough: Bools) -> list[Verdict | None]:
     """Each rate against its own level, at plain 95 % bounds: no comparison is made."""
-    lower, upper = wilson(rate.exact.value, rate.exact.support, Z95)
     level = {Metric.TPR: limits.min_tpr, Metric.FPR: limits.max_fpr}.get(rate.exact.metric)
+    if level is None:
+        return [None] * len(rate.exact.value)
+    lower, upper = wilson(rate.exact.value, rate.exact.support, Z95)
     return level_verdict(replace(rate.exact, lower=lower, upper=upper), level, enough)
 
 
-def _mature(counts: SliceCounts, metric: Metric) -> Bools:
+def _mature(counts: SliceCounts) -> Bools:
     """Whether the labels requested are there, in every route x audit rate."""
-    if not metric.labelled:
-        return np.ones(len(counts.slices), bool)
     return np.asarray(is_mature(*by_stratum(counts), SHOWN_MATURE).all(axis=1), bool)
 
 
-def _as_labelled(policy: Policy, rolled: Rolled, rate: Rate) -> list[float | None]:
+def _as_labelled(policy: Policy, rate: Rate) -> list[float | None]:
     """The rate over labelled rows, where the labelled rate itself is shown."""
     if not rate.exact.metric.labelled:
         return [None] * len(rate.exact.value)
-    plain = as_labelled(rolled.counts(rate.exact.metric), rate.exact.metric)
-    rounded = policy.precision.rate(plain, rate.exact.support)
+    # As monitor.core.rates.estimates.as_labelled has it: the same labels are counted in both.
+    plain = divide(rate.exact.hits, rate.exact.hits + rate.exact.misses)
+    rounded = policy.precision.rounded(plain, rate.shown.step)
     shown = np.where(np.isnan(rate.shown.value), np.nan, rounded)
     return known(shown)
 

@@ -55,13 +55,12 @@ class ShownColumns:
         """As a reader can compute them: points and intervals from what is shown."""
         # Two decimals are finer than the bounds' own rounding; coarser steps widen them.
         half = np.where(self.step > STEPS[0], self.step / 2, 0)
-        lower, _ = wilson(np.maximum(self.value - half, 0), self.trials, z)
-        _, upper = wilson(np.minimum(self.value + half, 1), self.trials, z)
-        coded_low, _ = wilson(self.at_least, self.trials, z)
-        _, coded_high = wilson(self.at_most, self.trials, z)
+        low, high = np.maximum(self.value - half, 0), np.minimum(self.value + half, 1)
+        bounds = wilson(np.array([low, high, self.at_least, self.at_most]), self.trials, z)
+        (lower, _, coded_low, _), (_, upper, _, coded_high) = bounds
         coded = np.isnan(self.value)
-        lower = np.where(coded, np.nan_to_num(coded_low, nan=0), lower)
-        upper = np.where(coded, np.nan_to_num(coded_high, nan=1), upper)
+        lower = np.where(coded, np.where(np.isnan(coded_low), 0, coded_low), lower)
+        upper = np.where(coded, np.where(np.isnan(coded_high), 1, coded_high), upper)
         value, lower, upper = (np.where(self.shown, x, np.nan) for x in (self.value, lower, upper))
         return RateColumns(
             self.metric, value, lower, upper, self.trials, self.support, self.support, self.support
@@ -94,12 +93,11 @@ def show(
         precision: the resolution.
         routes: the labels the columns rest on; None where all decisions count.
     """
-    support = precision.support(columns.support)
+    support, trials, step = precision.resolution(columns.support)
     shown = may & (support >= precision.smallest) & ~np.isnan(columns.value)
     at_least, at_most = _codes(columns, support, precision, _weights(columns.metric, routes))
     plain = np.isnan(at_least) & np.isnan(at_most)
-    value = np.where(shown & plain, precision.rate(columns.value, columns.support), np.nan)
-    trials, step = precision.trials(columns.support), precision.step(columns.support)
+    value = np.where(shown & plain, precision.rounded(columns.value, step), np.nan)
     return ShownColumns(columns.metric, shown, value, at_least, at_most, support, trials, step)
 
 
@@ -136,7 +134,7 @@ def show_gaps(
         precision.down(raw.lower),
         precision.up(raw.upper),
         precision.nearest(raw.ratio),
-        precision.down(np.minimum(low, np.nan_to_num(raw.ratio, nan=np.inf))),
+        precision.down(np.minimum(low, np.where(np.isnan(raw.ratio), np.inf, raw.ratio))),
         precision.up(high),
     )
 
@@ -214,5 +212,7 @@ def _small_share(
     """The largest rate that k - 1 hidden labels can make."""
     hidden = precision.k - 1
     counted = divide(hidden, support, empty=1)
+    if isinstance(weight, float):
+        return np.minimum(counted, 1)  # nobody stands for others
     sampled = divide(weight * hidden, weight * hidden + precision.support(others), empty=1)
-    return np.minimum(np.where(np.asarray(weight) > 1, sampled, counted), 1)
+    return np.minimum(np.where(weight > 1, sampled, counted), 1)

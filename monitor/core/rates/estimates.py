@@ -73,10 +73,12 @@ class Trials:
         plain = divide(self.hits, self.labelled, empty=0)
         return np.where(one_sided, (self.hits + 0.5) / (self.labelled + 1), plain)
 
-    @property
-    def sampling(self) -> Floats:
-        """Variance of N_k p_k from looking at n_k labels only: N_k^2 p_k (1 - p_k) / n_k."""
-        rate = self.rate
+    def sampling(self, rate: Floats) -> Floats:
+        """Variance of N_k p_k from looking at n_k labels only: N_k^2 p_k (1 - p_k) / n_k.
+
+        Args:
+            rate: :attr:`rate`.
+        """
         return divide(self.decisions**2 * rate * (1 - rate), self.labelled, empty=0)
 
     def filled(self, shares: tuple[int, int]) -> Trials:
@@ -99,7 +101,7 @@ def served_share(trials: Trials) -> tuple[Floats, Floats]:
     hits = trials.expected.sum(axis=1)
     rate = trials.rate
     smooth = (trials.decisions * rate).sum(axis=1)
-    spread = (trials.sampling + trials.decisions * rate**2).sum(axis=1)
+    spread = (trials.sampling(rate) + trials.decisions * rate**2).sum(axis=1)
     auto, review = divide(spread, smooth, empty=1)
     total = smooth.sum(axis=0)
     support = divide(total**2, smooth[1] * auto + smooth[0] * review, empty=0)
@@ -119,7 +121,7 @@ def ready_share(trials: Trials) -> tuple[Floats, Floats]:
     rate = trials.rate
     smooth = divide((trials.decisions * rate).sum(axis=(0, 1)), total, empty=0)
     between = trials.decisions * (rate - smooth) ** 2
-    variance = (trials.sampling + between).sum(axis=(0, 1))
+    variance = (trials.sampling(rate) + between).sum(axis=(0, 1))
     support = divide(smooth * (1 - smooth) * total**2, variance, empty=0)
     support = np.where(trials.complete.all(axis=(0, 1)), total, support)
     return np.minimum(divide(trials.expected.sum(axis=(0, 1)), total), 1), support
@@ -158,7 +160,13 @@ class RateColumns:
     route_labels: Int64s
 
 
-def estimate(counts: SliceCounts, coding: Coding, metric: Metric, z: float = Z95) -> RateColumns:
+def estimate(
+    counts: SliceCounts,
+    coding: Coding,
+    metric: Metric,
+    z: float = Z95,
+    strata: PostStrata | None = None,
+) -> RateColumns:
     """One metric of every slice, with Wilson intervals at ``z``.
 
     Edge cases of the labelled metrics (positives stand for negatives in an FPR):
@@ -176,13 +184,14 @@ def estimate(counts: SliceCounts, coding: Coding, metric: Metric, z: float = Z95
         coding: what the strata mean.
         metric: which rate.
         z: normal quantile; a gap needs rates at :func:`monitor.core.rates.gaps.simultaneous_z`.
+        strata: post-strata of the counts, where they are at hand already.
 
     Raises:
         ValueError: if a stratum has an audit rate that the coding does not know.
     """
     if not metric.labelled:
         return _plain(counts, metric, z)
-    strata = post_strata(counts, coding)
+    strata = post_strata(counts, coding) if strata is None else strata
     trials = Trials.of(strata, metric)
     value, support = _point(trials, metric)
     lower, upper = _bounds(trials, metric, value, support, z)
@@ -251,9 +260,9 @@ def _bounds(
 ) -> tuple[Floats, Floats]:
     """Wilson's bounds; without a point, of the two extreme cases; without trials NaN."""
     lower, upper = wilson(value, support, z)
-    if trials.unlabelled.any():
+    unknown = trials.unlabelled.any(axis=(0, 1))
+    if unknown.any():
         worst, best = ((0, 0), (1, 1)) if metric is Metric.READY else ((0, 1), (1, 0))
-        unknown = trials.unlabelled.any(axis=(0, 1))
         lower = np.where(unknown, wilson(*_point(trials.filled(worst), metric), z)[0], lower)
         upper = np.where(unknown, wilson(*_point(trials.filled(best), metric), z)[1], upper)
     trialless = np.isnan(value) & trials.complete.all(axis=(0, 1))

@@ -69,9 +69,9 @@ class HourlyGaps:
         if found.any():
             counts = _take(counts, found)
             level = PairLevel(self.level.trials[found], self.level.hits[found])
-            both = (counts, counts.swapped)
-            log_e = [gap_log_e(pairs, level.rate, self.limit) for pairs in both]
-            self.waiting[found] += np.stack(log_e, axis=1)
+            both = gap_log_e(counts.both_ways, np.tile(level.rate, DIRECTIONS), self.limit)
+            log_e = both.reshape(DIRECTIONS, -1, ALTERNATIVES)
+            self.waiting[found] += log_e.transpose(1, 0, 2)
             learned = level.learned(counts)
             self.level.trials[found], self.level.hits[found] = learned.trials, learned.hits
         return found

@@ -102,6 +102,13 @@ class PairCounts:
         """Pairs with trials in both arms; the others cannot bet."""
         return (self.n_a > 0) & (self.n_b > 0)
 
+    @property
+    def both_ways(self) -> PairCounts:
+        """The P pairs, and then the same :attr:`swapped`: shape (2 P,)."""
+        there, back = (self.n_a, self.k_a), (self.n_b, self.k_b)
+        columns = [np.concatenate(pair) for pair in zip(there + back, back + there, strict=True)]
+        return PairCounts(*columns)
+
     def __add__(self, other: PairCounts) -> PairCounts:
         return PairCounts(
             self.n_a + other.n_a, self.k_a + other.k_a, self.n_b + other.n_b, self.k_b + other.k_b
@@ -216,16 +223,31 @@ def project(
     """
     arrays = (np.asarray(x, np.float64) for x in (a1, b1, n_a, n_b, limit))
     a1, b1, n_a, n_b, delta = np.broadcast_arrays(*arrays)
-    low, high = b1, np.maximum(a1 - delta, b1)
-    for _ in range(_BISECTIONS):
-        b0 = (low + high) / 2
-        a0 = b0 + delta
-        # The two pulls without their denominators: those may be 0 outside the root's interval.
-        upward = n_a * (a1 - a0) * b0 * (1 - b0) > n_b * (b0 - b1) * a0 * (1 - a0)
-        low, high = np.where(upward, b0, low), np.where(upward, high, b0)
+    b0 = _balance(a1, b1, n_a, n_b, delta)
     violates = a1 - b1 > delta
-    b0 = (low + high) / 2
     return np.where(violates, b0 + delta, a1), np.where(violates, b0, b1)
+
+
+def _balance(a1: Floats, b1: Floats, n_a: Floats, n_b: Floats, delta: Floats) -> Floats:
+    """Where the pulls of both arms are equal, between b1 and a1 - delta."""
+    low, high = b1.copy(), np.maximum(a1 - delta, b1)
+    b0, a0, pull_a, pull_b, factor = np.empty((5, *b1.shape))
+    upward = np.empty(b1.shape, bool)
+    for _ in range(_BISECTIONS):
+        np.divide(np.add(low, high, out=b0), 2, out=b0)
+        np.add(b0, delta, out=a0)
+        # The two pulls without their denominators: those may be 0 outside the root's interval.
+        np.multiply(n_a, np.subtract(a1, a0, out=pull_a), out=pull_a)
+        pull_a *= b0
+        pull_a *= np.subtract(1, b0, out=factor)
+        np.multiply(n_b, np.subtract(b0, b1, out=pull_b), out=pull_b)
+        pull_b *= a0
+        pull_b *= np.subtract(1, a0, out=factor)
+        np.greater(pull_a, pull_b, out=upward)
+        np.copyto(low, b0, where=upward)
+        np.copyto(high, b0, where=np.logical_not(upward, out=upward))
+    middle: Floats = (low + high) / 2
+    return middle
 
 
 def thin_labels(hour: int, counts: Counts, audit: Floats, least: float) -> Counts:

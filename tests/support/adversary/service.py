@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from adversary.worlds import (
     Ints,
     World,
 )
+from migrated import migrated_file
 
 from alerts.exporter import Exporter
 from alerts.http import Health, HttpConfig, Servers
@@ -31,7 +31,7 @@ from monitor.core.publish.snapshot import decode
 from monitor.evaluate.evaluator import Evaluator
 from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
 from monitor.settings import Settings, load
-from monitor.store.database import create_engine, migrate, writing
+from monitor.store.database import writing
 from monitor.store.deltas import Payload, summed, write_delta
 from monitor.store.dictionary import write_dictionary
 from monitor.store.evaluator.records import Records
@@ -106,18 +106,6 @@ class Fetched:
 
     at: int
     body: str
-
-
-@cache
-def _empty() -> Path:
-    """A migrated database without any row, made once."""
-    folder = Path(tempfile.mkdtemp(prefix="slicewatch-adversary-"))
-    engine = create_engine(f"sqlite:///{folder}/store.db")
-    migrate(engine)
-    with engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    engine.dispose()
-    return folder / "store.db"
 
 
 class Feed:
@@ -221,7 +209,7 @@ class Service:
     def __init__(self, world: World, folder: Path, *, exact: bool = False) -> None:
         path = folder / "settings.toml"
         path.write_text(settings_text(world, exact=exact))
-        shutil.copy(_empty(), folder / "store.db")
+        shutil.copy(migrated_file(), folder / "store.db")
         url = f"sqlite:///{folder}/store.db"
         self.settings: Settings = load(path, {"SLICEWATCH__STORE__URL": url})
         self.engine = composition.open_store(self.settings, StillClock())
