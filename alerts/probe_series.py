@@ -7,11 +7,11 @@ from itertools import product
 
 from alerts import catalogue
 from alerts.catalogue import Family
-from monitor.core.probes.flips import Cause, Direction, FlipStage
+from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet
 from monitor.core.time import SECOND
 
-STAGES: tuple[str, ...] = (FlipStage.EVIDENCE_GATE, *Cause)
+STAGES: tuple[str, ...] = (FlipStage.EVIDENCE_GATE, *FlipCause)
 """Where a flip can arise: at the evidence gate, or by one of the causes behind it."""
 
 
@@ -22,7 +22,7 @@ def probe_series(one: ShownProbeSet) -> Iterator[tuple[Family, tuple[str, ...], 
     yield catalogue.PROBE_COVERED, which, one.covered / SECOND
     yield catalogue.PROBE_CADENCE, which, one.every / SECOND
     yield catalogue.PROBE_MAX_FLIP, which, one.max_flip_ratio
-    for direction in Direction:
+    for direction in FlipDirection:
         yield catalogue.PROBE_PAGING, (one.name, direction), direction in one.pages
     for direction, crossed in sorted(one.pages.items()):
         yield catalogue.PROBE_PAGING_SINCE, (one.name, direction), crossed / SECOND
@@ -40,7 +40,7 @@ def _flips(one: ShownProbeSet) -> Iterator[tuple[tuple[str, str, str], int, int]
     is absent is unknown.
     """
     since, now = _counts(one.flips), _counts(one.standing)
-    for what in product(one.variants, Direction, STAGES):
+    for what in product(one.variants, FlipDirection, STAGES):
         yield what, since.get(what, 0), now.get(what, 0)
 
 

@@ -20,7 +20,7 @@ LABELS_AHEAD = HOUR
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class PeerProgress:
     """Event times that the shards of other workers have reached; None where one has not begun.
 
     A parked shard is not among them: it waits for a person, and the others do not wait with it.
@@ -37,7 +37,7 @@ class Elsewhere:
         mine: Collection[Shard],
         decisions_topic: str,
         lateness: int,
-    ) -> Elsewhere:
+    ) -> PeerProgress:
         """From what the store knows.
 
         Args:
@@ -57,7 +57,7 @@ class Elsewhere:
 
 
 def paused_shards(
-    states: Iterable[ShardState], horizon: int, elsewhere: Elsewhere = Elsewhere()
+    states: Iterable[ShardState], horizon: int, elsewhere: PeerProgress = PeerProgress()
 ) -> set[Shard]:
     """Which shards should not be read now.
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from consumers.coder import Coder, RejectedError, key_of
-from consumers.dead_letters import IdHasher, Letters
+from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from consumers.events import FastDecision, Label
 from consumers.field_reader import Decoded, Reader
 from consumers.probes import NO_KEY, Doubt, ProbePolicy
@@ -18,7 +18,7 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.labels import KIND_RANKS, NOT_READY, READY, UNDECIDABLE, LabelColumns
 from monitor.core.probes.decisions import ProbeDecision
-from monitor.ports import Records
+from monitor.ports import RecordBatch
 
 _REVIEWER_SHIFT = 32
 """Leaves 31 bits of a reviewer's hash. It is of the reviewer and the decision: it tells whether two
@@ -62,7 +62,7 @@ class DecisionCodec:
         self._null_band = coding.bands - 1
         self._reader = Reader(FastDecision)
 
-    def read(self, records: Records, letters: Letters) -> DecodedDecisions:
+    def read(self, records: RecordBatch, letters: DeadLetterBuffer) -> DecodedDecisions:
         """Columns of all readable decisions of a batch."""
         self._coder.trim()
         decoded = self._reader.read(records, letters)
@@ -107,7 +107,7 @@ class DecisionCodec:
         return [get(key_of(event), -1) for event in events]
 
     def _code_new(
-        self, decoded: Decoded[FastDecision], codes: list[int], letters: Letters
+        self, decoded: Decoded[FastDecision], codes: list[int], letters: DeadLetterBuffer
     ) -> tuple[Decoded[FastDecision], list[int]]:
         """Check nested parts not seen before; events that fail become dead letters."""
         good = []
@@ -151,7 +151,7 @@ class LabelCodec:
         self._hash = hasher
         self._reader = Reader(Label)
 
-    def read(self, records: Records, letters: Letters) -> DecodedLabels:
+    def read(self, records: RecordBatch, letters: DeadLetterBuffer) -> DecodedLabels:
         """Columns of all readable labels of a batch."""
         decoded = self._reader.read(records, letters)
         events, n = decoded.events, len(decoded.events)

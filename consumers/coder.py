@@ -11,7 +11,7 @@ import numpy as np
 from consumers.cardinality import UnlistedValues
 from consumers.events import AttributeName, AttributeValue, FastDecision, Versions
 from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, content_id
-from monitor.core.counts.coding import Coding, Eras
+from monitor.core.counts.coding import Coding, CodingHistory
 from monitor.ports import Dictionary
 
 MAX_KEYS = 65_536
@@ -109,7 +109,9 @@ class Coder:
         versions: texts of the version tuples that are live already.
     """
 
-    def __init__(self, eras: Eras, max_versions: int, versions: Iterable[str] = ()) -> None:
+    def __init__(
+        self, eras: CodingHistory, max_versions: int, versions: Iterable[str] = ()
+    ) -> None:
         self._eras = eras
         self._codings = [era.coding for era in eras.eras]
         self._coding = coding = eras.newest

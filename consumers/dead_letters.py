@@ -12,7 +12,7 @@ import numpy as np
 from consumers.event_time import FUTURE, JUMP, TOO_EARLY, TOO_OLD
 from monitor.core.counts.cells import Int64s
 from monitor.errors import PoisonedStreamError
-from monitor.ports import BEGINNING, NEAR, DeadLetter, IdKey, Records, Shard
+from monitor.ports import BEGINNING, NEAR, DeadLetter, IdKey, RecordBatch, Shard
 
 REASONS = (
     "malformed_json",
@@ -117,7 +117,7 @@ class IdHasher:
         return (np.frombuffer(b"".join(digests), ">u8") >> np.uint64(1)).astype(np.int64)
 
 
-class Letters:
+class DeadLetterBuffer:
     """Dead letters of one batch; a message is hashed at most once.
 
     Attributes:
@@ -125,7 +125,7 @@ class Letters:
         counts: all of them, by reason.
     """
 
-    def __init__(self, records: Records, hasher: IdHasher, most: int = MAX_LETTERS) -> None:
+    def __init__(self, records: RecordBatch, hasher: IdHasher, most: int = MAX_LETTERS) -> None:
         self.found: list[DeadLetter] = []
         self.counts: Counter[str] = Counter()
         self._most = most
@@ -158,7 +158,7 @@ class _Run:
 
 
 @dataclass(slots=True)
-class PoisonWatch:
+class DeadLetterBreaker:
     """Judges each topic by itself, so that a small one cannot hide behind a large one.
 
     Attributes:

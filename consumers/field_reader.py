@@ -14,10 +14,10 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from consumers.dead_letters import Letters
+from consumers.dead_letters import DeadLetterBuffer
 from consumers.events import MAX_EVENTS_PER_MESSAGE, FastDecision, Label
 from monitor.core.counts.cells import Int64s
-from monitor.ports import Records
+from monitor.ports import RecordBatch
 
 Event = TypeVar("Event", FastDecision, Label)
 
@@ -62,7 +62,7 @@ class Reader(Generic[Event]):
         self._decode_one: Callable[[bytes], Event] = msgspec.json.Decoder(event).decode
         self._decode_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
-    def read(self, records: Records, letters: Letters) -> Decoded[Event]:
+    def read(self, records: RecordBatch, letters: DeadLetterBuffer) -> Decoded[Event]:
         """Decode all messages of a batch; what is unreadable goes to ``letters``."""
         try:
             decoded = [self._decode_any(value) for value in records.values]  # type: ignore[arg-type]
@@ -73,7 +73,9 @@ class Reader(Generic[Event]):
             return self._one_by_one(records, letters)
         return self._together(records, decoded, sizes)
 
-    def _together(self, records: Records, decoded: list[Any], sizes: list[int]) -> Decoded[Event]:
+    def _together(
+        self, records: RecordBatch, decoded: list[Any], sizes: list[int]
+    ) -> Decoded[Event]:
         offsets = np.asarray(records.offsets, np.int64)
         timestamps = np.asarray(records.timestamps, np.int64)
         if not any(type(item) is list for item in decoded):
@@ -93,7 +95,7 @@ class Reader(Generic[Event]):
             np.repeat(timestamps, counts),
         )
 
-    def _one_by_one(self, records: Records, letters: Letters) -> Decoded[Event]:
+    def _one_by_one(self, records: RecordBatch, letters: DeadLetterBuffer) -> Decoded[Event]:
         events: list[Event] = []
         places: list[tuple[int, int, int]] = []
         for offset, value, at in zip(
@@ -106,7 +108,7 @@ class Reader(Generic[Event]):
         return Decoded(events, offsets, items, timestamps)
 
     def _message(
-        self, offset: int, value: bytes | None, letters: Letters
+        self, offset: int, value: bytes | None, letters: DeadLetterBuffer
     ) -> list[tuple[int, Event]]:
         if value is None:
             letters.refuse(offset, 0, "tombstone", "")
@@ -124,7 +126,7 @@ class Reader(Generic[Event]):
         return self._parts(offset, parts, letters)
 
     def _parts(
-        self, offset: int, parts: Sequence[bytes | msgspec.Raw], letters: Letters
+        self, offset: int, parts: Sequence[bytes | msgspec.Raw], letters: DeadLetterBuffer
     ) -> list[tuple[int, Event]]:
         events: list[tuple[int, Event]] = []
         for item, part in enumerate(parts):

@@ -15,18 +15,18 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from consumers.backpressure import paused_shards
-from consumers.dead_letters import PoisonWatch
+from consumers.dead_letters import DeadLetterBreaker
 from consumers.health import Health, Progress, lag
 from consumers.ownership import Ownership
 from consumers.probes import Doubt
-from consumers.reconcile import Lookout
+from consumers.reconcile import Reconciler
 from consumers.retry import Retry
 from consumers.roles import IngestPolicy, Observer, Store
-from consumers.shard import Codecs, Noticed, ShardState
-from consumers.wall_clock import WallWatch
+from consumers.shard import Codecs, FlushNotices, ShardState
+from consumers.wall_clock import WallClockWatch
 from monitor.core.time import DAY, to_datetime
 from monitor.errors import DataLossError, FencedError, StoreError
-from monitor.ports import Clock, Polled, Records, RecordSource, Shard
+from monitor.ports import Clock, Polled, RecordBatch, RecordSource, Shard
 
 log = logging.getLogger("slicewatch.ingest")
 
@@ -64,7 +64,7 @@ class Ingest:
         self._paused: set[Shard] = set()
         now = clock.monotonic()
         self._next_flush = now + policy.flush_seconds
-        self._lookout = Lookout(source, store, self._own, codecs=codecs, policy=policy, now=now)
+        self._lookout = Reconciler(source, store, self._own, codecs=codecs, policy=policy, now=now)
         self._progress_of = Progress()
         self._told_parked: set[Shard] = set()
         self._told_unread: set[Shard] = set()
@@ -72,8 +72,10 @@ class Ingest:
         self._events = 0
         self._next_tell = now
         self._day = clock.now() // DAY
-        self._wall = WallWatch(clock, codecs.clock.max_ahead)
-        self._poison = PoisonWatch(policy.dead_letter_stop_share, policy.dead_letter_min_events)
+        self._wall = WallClockWatch(clock, codecs.clock.max_ahead)
+        self._poison = DeadLetterBreaker(
+            policy.dead_letter_stop_share, policy.dead_letter_min_events
+        )
         self.health = Health.at(now)
 
     def stop(self) -> None:
@@ -246,7 +248,7 @@ class Ingest:
 
     # Data
 
-    def _take(self, records: Records) -> None:
+    def _take(self, records: RecordBatch) -> None:
         state = self._states.get(records.shard)
         if state is None:
             return  # revoked since: its next owner reads these
@@ -314,7 +316,7 @@ class Ingest:
         self._observer.store_failed()
         self._next_flush = self._clock.monotonic() + self._retry.failed()
 
-    def _tell_noticed(self, noticed: Noticed) -> None:
+    def _tell_noticed(self, noticed: FlushNotices) -> None:
         for attribute, number in noticed.unlisted.items():
             self._observer.add_unknown_values(attribute, number)
         if noticed.doubts:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from consumers.backpressure import Elsewhere
+from consumers.backpressure import PeerProgress
 from consumers.ownership import Ownership
 from consumers.roles import IngestPolicy, Store
 from consumers.shard import Codecs, ShardState
-from consumers.unread import Unread
+from consumers.unread import UnreadShards
 from monitor.errors import MissingTopicError, SourceError, StoreError
 from monitor.ports import RecordSource, Shard, ShardStatus
 
@@ -24,7 +24,7 @@ VERSIONS_SECONDS = 600.0
 """Which version tuples are live is looked up this often at most, while there are too many."""
 
 
-class Lookout:
+class Reconciler:
     """Looks at intervals; every method may be called at any time and mostly does nothing.
 
     Attributes:
@@ -43,9 +43,9 @@ class Lookout:
         policy: IngestPolicy,
         now: float,
     ) -> None:
-        self.elsewhere = Elsewhere()
+        self.elsewhere = PeerProgress()
         self.missing: list[str] = []
-        self.unread = Unread()
+        self.unread = UnreadShards()
         self._known: set[Shard] = set()
         self._source = source
         self._store = store
@@ -64,7 +64,7 @@ class Lookout:
             StoreError: the store cannot be read.
         """
         if self._codecs.clock.live:
-            self.elsewhere = Elsewhere.of(
+            self.elsewhere = PeerProgress.of(
                 self._store.statuses() if statuses is None else statuses,
                 self._own.states,
                 self._policy.decisions_topic,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from consumers.codec import DecisionCodec, DecodedDecisions, DecodedLabels, LabelCodec
 from consumers.coder import Coder
-from consumers.dead_letters import MAX_LETTERS, IdHasher, Letters
+from consumers.dead_letters import MAX_LETTERS, DeadLetterBuffer, IdHasher
 from consumers.dedupe import DuplicateFilter, duplicate_keys
 from consumers.event_time import Ahead, ClockPolicy, ShardClock
 from consumers.leaps import Leaps, Reading
@@ -25,8 +25,8 @@ from monitor.ports import (
     Claim,
     DeadLetter,
     DecisionColumns,
-    Records,
-    Request,
+    LabelRequest,
+    RecordBatch,
     Shard,
     ShardFlush,
     Tallies,
@@ -51,7 +51,7 @@ class Codecs:
 
 
 @dataclass(slots=True)
-class Noticed:
+class FlushNotices:
     """What was worth telling of counted decisions, beside their counts.
 
     Attributes:
@@ -109,14 +109,14 @@ class ShardState:
     buffered: int = 0
     aside_at: int | None = None
     ahead: Ahead = field(default_factory=Ahead)
-    _aside: Records | None = None
+    _aside: RecordBatch | None = None
     _flushes: int | None = None
     _decisions: list[DecisionColumns] = field(default_factory=list)
     _labels: list[LabelColumns] = field(default_factory=list)
     _other_ids: dict[tuple[int, int], int] = field(default_factory=dict)
     _letters: list[DeadLetter] = field(default_factory=list)
     _probes: list[ProbeDecision] = field(default_factory=list)
-    _noticed: Noticed = field(default_factory=Noticed)
+    _noticed: FlushNotices = field(default_factory=FlushNotices)
 
     @classmethod
     def of(cls, claim: Claim, codecs: Codecs, is_decisions: bool, offset: int) -> ShardState:
@@ -188,7 +188,7 @@ class ShardState:
         """Bring a clock that was stored far beyond the wall clock back to it; whether it was.
 
         Such a clock refuses whatever comes as too old. Whether the store or the wall clock is
-        wrong is for :class:`consumers.wall_clock.WallWatch` to say.
+        wrong is for :class:`consumers.wall_clock.WallClockWatch` to say.
         """
         policy, newest = self.codecs.clock, self.clock.newest
         if not policy.live or newest is None or newest <= now + policy.max_ahead:
@@ -198,7 +198,7 @@ class ShardState:
             self.watermark = min(self.watermark, now - self.codecs.lateness)
         return True
 
-    def add(self, records: Records, now: int, others: int | None = None) -> None:
+    def add(self, records: RecordBatch, now: int, others: int | None = None) -> None:
         """Take in consecutive messages.
 
         Args:
@@ -222,7 +222,7 @@ class ShardState:
             last = self._aside.offsets[-1]
             self._read(self._aside, now, Reading(last, quiet=True, ended=ended, others=others))
 
-    def _read(self, records: Records, now: int, reading: Reading) -> None:
+    def _read(self, records: RecordBatch, now: int, reading: Reading) -> None:
         letters, read = self._decoded(records)
         looked = self.clock.look(read.ts, read.offsets, reading)
         self._aside = self.aside_at = None
@@ -242,19 +242,21 @@ class ShardState:
             self._add_labels(read, good)
         self.buffered += self.tallies.events - before
 
-    def _decoded(self, records: Records) -> tuple[Letters, DecodedDecisions | DecodedLabels]:
-        letters = Letters(records, self.codecs.hasher)
+    def _decoded(
+        self, records: RecordBatch
+    ) -> tuple[DeadLetterBuffer, DecodedDecisions | DecodedLabels]:
+        letters = DeadLetterBuffer(records, self.codecs.hasher)
         codec = self.codecs.decisions if self.is_decisions else self.codecs.labels
         return letters, codec.read(records, letters)
 
-    def _pass(self, records: Records) -> None:
+    def _pass(self, records: RecordBatch) -> None:
         """Move on over messages: read is read, whatever becomes of their events."""
         span = records.offsets[-1] + 1 - self.next_offset
         self.tallies.messages += len(records.offsets)
         self.tallies.gaps += span - len(records.offsets)
         self.next_offset = records.offsets[-1] + 1
 
-    def _settle_letters(self, letters: Letters) -> None:
+    def _settle_letters(self, letters: DeadLetterBuffer) -> None:
         kept = letters.found[: MAX_LETTERS - len(self._letters)]
         self._letters.extend(kept)
         self.tallies.events += letters.counts.total()
@@ -266,7 +268,7 @@ class ShardState:
     def _admit(
         self,
         read: DecodedDecisions | DecodedLabels,
-        letters: Letters,
+        letters: DeadLetterBuffer,
         now: int,
         looked: Leaps | None,
     ) -> tuple[npt.NDArray[np.bool_], Int64s]:
@@ -314,12 +316,12 @@ class ShardState:
     def _columns(self, read: DecodedDecisions, rows: Int64s) -> DecisionColumns:
         coder, codes, requested = self.codecs.coder, read.codes[rows], read.requested[rows]
         ids, ts = self._ids(read, rows, requested), read.ts[rows]
-        request = np.where(self._kept(ids, codes), Request.KEPT, Request.THINNED)
+        request = np.where(self._kept(ids, codes), LabelRequest.KEPT, LabelRequest.THINNED)
         return DecisionColumns(
             ids=ids,
             ts=ts,
             cells=coder.cells(codes, read.bands[rows], ts),
-            request=np.where(requested, request, Request.NONE),
+            request=np.where(requested, request, LabelRequest.NONE),
             pending=requested | self.codecs.pending_all,
             routes=coder.routes(codes),
             arrivals=_NONE,
@@ -423,7 +425,7 @@ class ShardState:
             flushes=self._flushes,
         )
 
-    def settle(self, tallies: Tallies) -> Noticed:
+    def settle(self, tallies: Tallies) -> FlushNotices:
         """The store has it all, with these totals; returns what there is to tell."""
         self.committed = self.next_offset
         self._flushes = None if self._flushes is None else self._flushes + 1
@@ -432,5 +434,5 @@ class ShardState:
         self._decisions, self._labels, self._letters = [], [], []
         self._other_ids, self._probes = {}, []
         self.buffered = 0
-        noticed, self._noticed = self._noticed, Noticed()
+        noticed, self._noticed = self._noticed, FlushNotices()
         return noticed

@@ -27,7 +27,7 @@ class UnreadLag:
     seconds: float
 
 
-class Unread:
+class UnreadShards:
     """Follows the shards that this worker can tell of and nobody reads."""
 
     def __init__(self) -> None:

@@ -10,13 +10,13 @@ FEWEST = 2
 """One partition alone never stops a worker: what it says is the word of one producer."""
 
 
-class WallWatch:
+class WallClockWatch:
     """Which shards lie far beyond the wall clock: one is a wrong producer, most are a wrong clock.
 
     Example:
         >>> from types import SimpleNamespace
         >>> still = SimpleNamespace(now=lambda: 0, monotonic=lambda: 0.0)
-        >>> watch = WallWatch(still, most=DAY)
+        >>> watch = WallClockWatch(still, most=DAY)
         >>> for number, beyond in enumerate((True, False, False)):
         ...     watch.saw(Shard("decisions", number), beyond=beyond)
         >>> watch.require_right()

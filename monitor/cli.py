@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from monitor.commands.starting import Stop
+from monitor.commands.starting import StopSignal
 from monitor.errors import SlicewatchError
 from monitor.logs import trace_of
 
@@ -41,7 +41,7 @@ class _Commands(click.Group):
         """The command, imported now."""
         if cmd_name not in _COMMANDS:
             return None
-        if cmd_name in _SERVICES and isinstance(ctx.obj, Stop):
+        if cmd_name in _SERVICES and isinstance(ctx.obj, StopSignal):
             ctx.obj.listen()  # before the imports, which take a while
         service = cmd_name in _SERVICES
         module = importlib.import_module(f"monitor.commands.{'run' if service else cmd_name}")
@@ -69,7 +69,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; an expected failure is one line and exit code 2."""
     try:
-        cli(standalone_mode=False, obj=Stop())
+        cli(standalone_mode=False, obj=StopSignal())
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as error:

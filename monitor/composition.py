@@ -28,18 +28,24 @@ from consumers.sources import kafka_admin
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_preflight import Need
 from consumers.sources.kafka_source import KafkaSource
-from monitor.core.counts.coding import Eras
+from monitor.core.counts.coding import CodingHistory
 from monitor.core.probes.pairs import DeclaredSet
 from monitor.core.time import SECOND, WINDOWS, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
 from monitor.ports import BEGINNING, Clock, IdKey, RecordSource, Shard, Start
-from monitor.settings import Probes, Settings, contract_numbers, contract_record, duration_text
-from monitor.settings.sections import DEFAULT_READER, Operations, Security, Stream
+from monitor.settings import (
+    ProbesSettings,
+    Settings,
+    contract_numbers,
+    contract_record,
+    duration_text,
+)
+from monitor.settings.sections import DEFAULT_READER, Operations, Security, StreamSettings
 from monitor.store import database
 from monitor.store.codings import Codings
 from monitor.store.dictionary import live_versions
-from monitor.store.evaluator.records import ContractRecord, Records
+from monitor.store.evaluator.records import ContractRecord, RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.id_keys import IdKeys
 from monitor.store.ingest.store import IngestStore
@@ -98,7 +104,7 @@ def open_store(settings: Settings, clock: Clock) -> sa.Engine:
 
 def _keep(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
     """Store what these settings change, unless it may not be changed."""
-    records, contracts = Records(engine), contract_records(settings)
+    records, contracts = RecordStore(engine), contract_records(settings)
     records.refuse_changes(contracts)
     live = settings.stream.clock == "live"
     Codings(engine).keep(settings.coding, clock.now() if live else None)
@@ -158,7 +164,7 @@ def knock(settings: Settings) -> None:
     replace(kafka_connection(settings), timeout=KNOCK_TIMEOUT).knock(_need(settings.stream))
 
 
-def _need(stream: Stream) -> Need:
+def _need(stream: StreamSettings) -> Need:
     return Need((stream.decisions_topic, stream.labels_topic), stream.group_id)
 
 
@@ -225,7 +231,7 @@ def id_hasher(settings: Settings, engine: sa.Engine) -> IdHasher:
     return IdHasher(IdKeys(engine).in_force(id_keys(settings)))
 
 
-def probe_policy(probes: Probes) -> ProbePolicy:
+def probe_policy(probes: ProbesSettings) -> ProbePolicy:
     """What probe decisions are checked against."""
     return ProbePolicy(
         probes.key.reveal().encode() if probes.key else None,
@@ -234,7 +240,7 @@ def probe_policy(probes: Probes) -> ProbePolicy:
 
 
 def build_codecs(
-    settings: Settings, engine: sa.Engine, eras: Eras, keys: Sequence[IdKey]
+    settings: Settings, engine: sa.Engine, eras: CodingHistory, keys: Sequence[IdKey]
 ) -> Codecs:
     """Codecs and clocks that all shards of this process share."""
     stream = settings.stream
@@ -287,7 +293,7 @@ def build_ingest(
     )
 
 
-def declared_sets(probes: Probes) -> list[DeclaredSet]:
+def declared_sets(probes: ProbesSettings) -> list[DeclaredSet]:
     """The probe sets whose decisions are compared pair by pair."""
     return [
         DeclaredSet(

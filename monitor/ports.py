@@ -33,7 +33,7 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class RecordBatch:
     """Consecutive messages of one shard, as columns of equal length.
 
     Attributes:
@@ -50,9 +50,9 @@ class Records:
     timestamps: Sequence[int]
     high_water: int | None = None
 
-    def followed_by(self, later: Records) -> Records:
+    def followed_by(self, later: RecordBatch) -> RecordBatch:
         """These messages and those that come right after them."""
-        return Records(
+        return RecordBatch(
             self.shard,
             [*self.offsets, *later.offsets],
             [*self.values, *later.values],
@@ -60,13 +60,13 @@ class Records:
             later.high_water,
         )
 
-    def split(self, at: int) -> tuple[Records, Records]:
+    def split(self, at: int) -> tuple[RecordBatch, RecordBatch]:
         """The first ``at`` messages, and the others."""
         return self._part(slice(at)), self._part(slice(at, None))
 
-    def _part(self, rows: slice) -> Records:
+    def _part(self, rows: slice) -> RecordBatch:
         columns = self.offsets[rows], self.values[rows], self.timestamps[rows]
-        return Records(self.shard, *columns, self.high_water)
+        return RecordBatch(self.shard, *columns, self.high_water)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Polled:
     A shard in both was taken away and given back: first drop, then claim.
     """
 
-    records: Sequence[Records] = ()
+    records: Sequence[RecordBatch] = ()
     assigned: Sequence[Shard] = ()
     revoked: Sequence[Shard] = ()
 
@@ -253,7 +253,7 @@ class StoredDeadLetter:
     seen_at: int
 
 
-class Request(enum.IntEnum):
+class LabelRequest(enum.IntEnum):
     """Whether a label of a decision counts as one of its stratum's sample."""
 
     NONE = 0  # nobody was asked: only a complaint may come
@@ -288,7 +288,7 @@ class DecisionColumns:
         ids: keyed 63-bit hash of the decision id; 0 where it is not needed.
         ts: decided_at, microseconds.
         cells: cell id.
-        request: what was asked of reviewers, a :class:`Request` code.
+        request: what was asked of reviewers, a :class:`LabelRequest` code.
         pending: the decision gets a row that labels can find.
         routes: route code.
         arrivals: minute of event time in which the shard stood when the event arrived; with

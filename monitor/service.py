@@ -24,7 +24,7 @@ from monitor.core.time import MINUTE, SECOND, Grain
 from monitor.errors import RetentionRefusedError, SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.shards import read_statuses
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.service_health import read_blindness
@@ -82,7 +82,7 @@ class Service:
         self._ingested = threading.Event()
         self._engine = composition.open_store(settings, self._clock)
         self._begin()
-        self._records = Records(self._engine)
+        self._records = RecordStore(self._engine)
         self._snapshot: Snapshot | None = None
         self._seen = 0
         self._began = self._evaluated = self._clock.monotonic()

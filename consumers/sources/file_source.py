@@ -20,7 +20,7 @@ from typing import cast
 
 from consumers.sources.base import Delivery, data_loss
 from monitor.errors import SourceError
-from monitor.ports import Polled, Records, Shard, Start
+from monitor.ports import Polled, RecordBatch, Shard, Start
 
 STDIN = "-"
 CHUNK_BYTES = 1 << 20
@@ -295,7 +295,7 @@ class FileSource:
         for file in self._files.values():
             file.close()
 
-    def _chunk(self, shard: Shard) -> Records | None:
+    def _chunk(self, shard: Shard) -> RecordBatch | None:
         file = self._files[shard]
         first = file.line
         values = [line.strip() for line in file.read()]
@@ -305,7 +305,7 @@ class FileSource:
             values = list(filter(None, values))
         if not values:
             return None
-        return Records(shard, offsets, values, [-1] * len(values), self.high_water(shard))
+        return RecordBatch(shard, offsets, values, [-1] * len(values), self.high_water(shard))
 
     def _cut(self, shard: Shard, offset: int) -> SourceError:
         held = f"{self._files[shard].name} has {self._files[shard].line} lines"

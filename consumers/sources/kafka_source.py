@@ -37,7 +37,7 @@ from consumers.sources.kafka_client import (
     open_consumer,
 )
 from monitor.errors import SourceError
-from monitor.ports import Polled, Records, Shard, Start
+from monitor.ports import Polled, RecordBatch, Shard, Start
 
 JOIN_SECONDS = 0.5
 """Shortest poll while the group joins; a stop waits as long at most."""
@@ -211,10 +211,10 @@ class KafkaSource(GroupSource):
             raise self._connection.failure(error) from error
         return batches
 
-    def _columns(self, where: TopicPartition, batch: Sequence[Any]) -> Records:
+    def _columns(self, where: TopicPartition, batch: Sequence[Any]) -> RecordBatch:
         shard = Shard(where.topic, where.partition)
         self._delivery.positions[shard] = batch[-1].offset + 1
-        return Records(
+        return RecordBatch(
             shard,
             [record.offset for record in batch],
             [record.value for record in batch],

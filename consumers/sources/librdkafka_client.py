@@ -15,7 +15,7 @@ from consumers.sources.base import Changes
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_client import CLOSE_SECONDS, HEARTBEAT_SECONDS, MAX_POLL_SECONDS
 from monitor.errors import SourceError
-from monitor.ports import Records, Shard
+from monitor.ports import RecordBatch, Shard
 
 # Under the name of the other client: one's lines are treated like the other's.
 log = logging.getLogger("kafka.librdkafka")
@@ -224,9 +224,9 @@ def split(messages: list[Message]) -> tuple[list[Message], list[tuple[KafkaError
     return [one for one in messages if one.error() is None], events
 
 
-def columns(shard: Shard, messages: Sequence[Message], high_water: int | None) -> Records:
+def columns(shard: Shard, messages: Sequence[Message], high_water: int | None) -> RecordBatch:
     """Messages of one shard as columns."""
-    return Records(
+    return RecordBatch(
         shard,
         list(map(_offset, messages)),
         list(map(_value, messages)),

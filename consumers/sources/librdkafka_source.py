@@ -34,7 +34,7 @@ from consumers.sources.librdkafka_client import (
     where_of,
 )
 from monitor.errors import SourceError
-from monitor.ports import Polled, Records, Shard, Start
+from monitor.ports import Polled, RecordBatch, Shard, Start
 
 GATHER_SECONDS = 0.05
 """How long a poll that has a message waits for more: the client returns early only when full."""
@@ -181,7 +181,7 @@ class RdkafkaSource(GroupSource):
                 messages += self._client.consume(self._max_records - 1, rest)
         return messages
 
-    def _records(self, messages: Sequence[Message]) -> list[Records]:
+    def _records(self, messages: Sequence[Message]) -> list[RecordBatch]:
         records = []
         for shard, own in by_shard(messages):
             if shard in self._fetching.running:

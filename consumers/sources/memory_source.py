@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from consumers.sources.base import Delivery, data_loss
 from consumers.sources.memory_broker import MemoryBroker
 from monitor.errors import MissingTopicError, SourceError
-from monitor.ports import Polled, Records, Shard, Start
+from monitor.ports import Polled, RecordBatch, Shard, Start
 
 MAX_RECORDS = 5000
 
@@ -137,7 +137,7 @@ class MemorySource:
         self._seen = held
         return revoked, assigned
 
-    def _fetch(self) -> list[Records]:
+    def _fetch(self) -> list[RecordBatch]:
         fetched, room = [], self._max_records
         for shard in self._delivery.flowing():
             log = self._broker.log(shard)
@@ -146,7 +146,7 @@ class MemorySource:
             self._advance(shard, log.high if room else offsets[-1] + 1)
             if offsets:
                 values, stamps = zip(*(log.messages[at] for at in offsets), strict=True)
-                fetched.append(Records(shard, offsets, list(values), list(stamps), log.high))
+                fetched.append(RecordBatch(shard, offsets, list(values), list(stamps), log.high))
             if not room:
                 break
         return fetched

@@ -22,7 +22,7 @@ NOTHING_SENTENCE = "No flips before or after: nothing to repair, and not validat
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class RunSide:
     """One router on the set.
 
     Attributes:
@@ -34,7 +34,7 @@ class Side:
     compared: Sequence[Compared]
 
 
-def compare_runs(baseline: Side, candidate: Side) -> Comparison:
+def compare_runs(baseline: RunSide, candidate: RunSide) -> Comparison:
     """Compare two runs on the pairs and variants that both have.
 
     Flips are named by their pair (``pair/reference/variant`` where a pair has more than one
@@ -64,7 +64,7 @@ def broken(comparison: Comparison) -> Iterator[str]:
     yield from _counted(newly, _FAILING[1:])
 
 
-def _flips(side: Side) -> dict[_Key, bool]:
+def _flips(side: RunSide) -> dict[_Key, bool]:
     """Whether each comparison flipped."""
     return {
         (one.pair, one.reference.item.variant, one.variant.item.variant): flipped(one)
@@ -77,7 +77,7 @@ def _names(keys: Iterable[_Key]) -> Callable[[_Key], str]:
     return lambda key: key[0] if times[key[0]] == 1 else "/".join(key)
 
 
-def _changed(served: Side, unserved: Side, *, ready: bool) -> tuple[str, ...]:
+def _changed(served: RunSide, unserved: RunSide, *, ready: bool) -> tuple[str, ...]:
     """Variants that one run serves and the other does not."""
     theirs, ours = _rows(served), _rows(unserved)
     return tuple(
@@ -89,7 +89,7 @@ def _changed(served: Side, unserved: Side, *, ready: bool) -> tuple[str, ...]:
     )
 
 
-def _rows(side: Side) -> dict[tuple[str, str], Row]:
+def _rows(side: RunSide) -> dict[tuple[str, str], Row]:
     return {(pair.id, row.item.variant): row for pair in side.pairs for row in pair.rows}
 
 

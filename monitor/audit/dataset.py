@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from math import ceil
 
-from monitor.audit.dataset_counts import Combination, Counts
+from monitor.audit.dataset_counts import Combination, RowCounts
 from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import atom_text
 from monitor.core.intervals import Floats, mover, wilson
@@ -40,7 +40,7 @@ _SLACK = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class DatasetCell:
     """Rows of one slice with one label; ``ready`` is None where labels are not looked at.
 
     Attributes:
@@ -92,7 +92,7 @@ class Balancing:
     points_left: float
 
 
-def balance(cells: Sequence[Cell], rows: int) -> Balancing:
+def balance(cells: Sequence[DatasetCell], rows: int) -> Balancing:
     """Weights and further rows that bring each cell to its target.
 
     Args:
@@ -118,7 +118,7 @@ def balance(cells: Sequence[Cell], rows: int) -> Balancing:
     )
 
 
-def _rows_needed(cells: Sequence[Cell], rows: int) -> list[int]:
+def _rows_needed(cells: Sequence[DatasetCell], rows: int) -> list[int]:
     """The smallest set that has the target and all the rows there are has max(share / target)."""
     size = rows * max((one.share / one.target for one in cells if one.target), default=0.0)
     return [
@@ -126,7 +126,7 @@ def _rows_needed(cells: Sequence[Cell], rows: int) -> list[int]:
     ]
 
 
-def _left(cells: Sequence[Cell], reached: float) -> float:
+def _left(cells: Sequence[DatasetCell], reached: float) -> float:
     """Largest distance of a slice when what has rows takes the place of what has none."""
     distances: dict[str, float] = defaultdict(float)
     for one in cells:
@@ -230,7 +230,7 @@ class DatasetReport:
     tables: tuple[Representation, ...]
 
 
-def representation(counts: Counts, *, k: int, synthetic: bool) -> DatasetReport:
+def representation(counts: RowCounts, *, k: int, synthetic: bool) -> DatasetReport:
     """The training set by each attribute and by every two, against the target.
 
     Args:
@@ -270,7 +270,7 @@ class _Sums:
         )
 
 
-def _table(counts: Counts, names: Sequence[str], precision: Precision) -> Representation:
+def _table(counts: RowCounts, names: Sequence[str], precision: Precision) -> Representation:
     group_by, slices = "+".join(names), _by_slice(counts, names)
     if any(0 < one.rows < precision.k for one in slices.values()):
         return Representation(group_by, (), True, counts.has_ready, None)
@@ -280,7 +280,7 @@ def _table(counts: Counts, names: Sequence[str], precision: Precision) -> Repres
     return Representation(group_by, table.lines(), False, hidden, balancing)
 
 
-def _by_slice(counts: Counts, names: Sequence[str]) -> dict[str, _Sums]:
+def _by_slice(counts: RowCounts, names: Sequence[str]) -> dict[str, _Sums]:
     """Sums by slice text, sorted; without a target every combination of values is aimed at."""
     members: dict[str, list[Combination]] = {}
     if not counts.has_target:
@@ -306,7 +306,7 @@ class _Table:
 
     slices: Mapping[str, _Sums]
     total: _Sums
-    counts: Counts
+    counts: RowCounts
     precision: Precision
     hidden: bool
 
@@ -328,18 +328,18 @@ class _Table:
             for text, one in self.slices.items()
         )
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[DatasetCell]:
         """Each slice, or each slice with each label; computed from what is shown."""
         cells = []
         for text, one in self.slices.items():
             share, target = self._share(one), self._target(one)
             if not self.labelled:
-                cells.append(Cell(text, None, share, target))
+                cells.append(DatasetCell(text, None, share, target))
                 continue
             ready = self._rate(one.ready, one.rows) if one.rows else 0.0
             aim = self._ready_target(one) or 0.0
-            cells.append(Cell(text, True, share * ready, target * aim))
-            cells.append(Cell(text, False, share * (1 - ready), target * (1 - aim)))
+            cells.append(DatasetCell(text, True, share * ready, target * aim))
+            cells.append(DatasetCell(text, False, share * (1 - ready), target * (1 - aim)))
         return cells
 
     def _share(self, one: _Sums) -> float:

@@ -52,7 +52,7 @@ class Combination:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class RowCounts:
     """All lines; no two are of one combination.
 
     Attributes:
@@ -68,7 +68,7 @@ class Counts:
     combinations: tuple[Combination, ...]
 
 
-def read_counts(path: Path) -> Counts:
+def read_counts(path: Path) -> RowCounts:
     """The counts of a CSV file.
 
     Raises:
@@ -88,7 +88,7 @@ def read_counts(path: Path) -> Counts:
             raise problem(path, f"more than {MAX_VALUES} values; group them", field=name)
     if _TARGET in header:
         combinations = _with_shares(path, combinations)
-    return Counts(attributes, _READY in header, _TARGET in header, tuple(combinations))
+    return RowCounts(attributes, _READY in header, _TARGET in header, tuple(combinations))
 
 
 def _attributes(path: Path, header: Sequence[str]) -> tuple[str, ...]:

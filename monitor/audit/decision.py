@@ -27,18 +27,18 @@ from datetime import date, timedelta
 from monitor.audit.flips import stage_name
 from monitor.audit.report import (
     HELD_OUT,
-    Advice,
     Check,
-    Decision,
     Part,
     Point,
+    Recommendation,
+    ReleaseDecision,
     Requirement,
     RequirementLine,
     Run,
 )
 from monitor.audit.sign_off import SignOff
 from monitor.core.contract import Metric, Verdict
-from monitor.core.probes.flips import Cause, FlipStage
+from monitor.core.probes.flips import FlipCause, FlipStage
 
 _MEASURED = "this run"
 _NAMED = 3
@@ -85,7 +85,9 @@ def first_day(today: date, effective: date, cadence: timedelta) -> date:
     return max(reviewed, effective) if effective <= today else reviewed
 
 
-def decide(run: Run, *, synthetic: bool, signed: Signed, faults: Sequence[str] = ()) -> Decision:
+def decide(
+    run: Run, *, synthetic: bool, signed: Signed, faults: Sequence[str] = ()
+) -> ReleaseDecision:
     """Whether the router may be released.
 
     Args:
@@ -101,7 +103,7 @@ def decide(run: Run, *, synthetic: bool, signed: Signed, faults: Sequence[str] =
         _line(one, run, measured.get(one), signed, faults if one is theirs else ())
         for one in Requirement
     )
-    return Decision(all(line.met for line in lines), lines)
+    return ReleaseDecision(all(line.met for line in lines), lines)
 
 
 def _line(
@@ -207,7 +209,7 @@ _BEHIND = FlipStage.JUDGE_OR_ROUTE
 
 # In the order of the router's stages: what fails first hides what is behind it.
 _ADVICE = (
-    Advice(
+    Recommendation(
         stage_name(FlipStage.EVIDENCE_GATE, None),
         "Hypothesis: the evidence is found for one wording and not for the other. Compare what was "
         "retrieved for both, then try synonyms, query normalisation inside the search, or an index "
@@ -215,8 +217,8 @@ _ADVICE = (
         "Another prompt or threshold (neither was reached); letting requests through without "
         "evidence; rewriting customers' text.",
     ),
-    Advice(
-        stage_name(_BEHIND, Cause.JUDGE_SCORE),
+    Recommendation(
+        stage_name(_BEHIND, FlipCause.JUDGE_SCORE),
         "Hypothesis: the judge scores the form and not only the content. Say in the rubric what "
         "must not count, give it reviewed examples of both forms, check calibration by slice; "
         "judge it on the held-out pairs. More training data of one form is worth trying only if "
@@ -226,23 +228,23 @@ _ADVICE = (
         "they are and treat people by their attribute: a decision for product and legal, not a "
         "repair.",
     ),
-    Advice(
-        stage_name(_BEHIND, Cause.THRESHOLD),
+    Recommendation(
+        stage_name(_BEHIND, FlipCause.THRESHOLD),
         "Hypothesis: the variants met two configurations (a roll-out, a cache, a rule by "
         "channel). Find where each threshold was set, apply one to both, run the set again. If two "
         "are meant, that is a decision for product and legal, to be written down.",
         "Another prompt, judge or training data (the scores agree); raising the lower threshold "
         "only to close the gap (levelling down).",
     ),
-    Advice(
-        stage_name(_BEHIND, Cause.SCORE_AND_THRESHOLD),
+    Recommendation(
+        stage_name(_BEHIND, FlipCause.SCORE_AND_THRESHOLD),
         "Hypothesis: two causes at once. Apply one threshold to both first and run the set "
         "again; what still flips is the judge's.",
         "Moving one threshold until this pair agrees: the difference of the scores stays, and "
         "every other request near the threshold moves too.",
     ),
-    Advice(
-        stage_name(_BEHIND, Cause.ROUTE),
+    Recommendation(
+        stage_name(_BEHIND, FlipCause.ROUTE),
         "Hypothesis: something after the judge overrides it (a rule, a fall-back, a time-out, a "
         "rate limit). Log which rule decided, send both variants again, and see whether it is the "
         "wording or chance.",
@@ -251,7 +253,7 @@ _ADVICE = (
 )
 
 
-def advice(stages: Collection[str]) -> tuple[Advice, ...]:
+def advice(stages: Collection[str]) -> tuple[Recommendation, ...]:
     """What to try at each stage that failed, in the order of the router's stages.
 
     Args:

@@ -15,7 +15,15 @@ from monitor.audit.comparisons import values
 from monitor.audit.model import Compared, Row
 from monitor.audit.report import FlipCounts, ShownFlip, VariantOutcome
 from monitor.core.privacy.bands import Precision
-from monitor.core.probes.flips import Cause, Direction, FlipStage, cause, direction, is_flip, stage
+from monitor.core.probes.flips import (
+    FlipCause,
+    FlipDirection,
+    FlipStage,
+    cause,
+    direction,
+    is_flip,
+    stage,
+)
 
 _NEGLIGIBLE = 1e-18
 
@@ -35,11 +43,11 @@ def behind_gate(compared: Compared) -> bool:
     return compared.reference.observed.evidence_passed and compared.variant.observed.evidence_passed
 
 
-def stage_name(stage: FlipStage, cause: Cause | None) -> str:
+def stage_name(stage: FlipStage, cause: FlipCause | None) -> str:
     """Stage and cause in one word, the key of :attr:`FlipCounts.stages`.
 
     Example:
-        >>> stage_name(FlipStage.JUDGE_OR_ROUTE, Cause.THRESHOLD)
+        >>> stage_name(FlipStage.JUDGE_OR_ROUTE, FlipCause.THRESHOLD)
         'judge_or_route/threshold'
     """
     return str(stage) if cause is None else f"{stage}/{cause}"
@@ -123,7 +131,7 @@ def _outcome(row: Row, by: tuple[str, ...]) -> VariantOutcome:
     )
 
 
-def _cause(one: Compared) -> Cause | None:
+def _cause(one: Compared) -> FlipCause | None:
     """What made a flip behind the gate; None at the gate."""
     reference, variant = one.reference.observed, one.variant.observed
     if stage(reference, variant) is FlipStage.EVIDENCE_GATE:
@@ -159,14 +167,14 @@ def _number(part: Sequence[Compared], whole: Sequence[Compared], precision: Prec
     return int(precision.support(min(pairs, all_pairs - precision.k)))
 
 
-def _way(flip: Compared) -> Direction:
+def _way(flip: Compared) -> FlipDirection:
     return direction(flip.reference.observed, flip.variant.observed)
 
 
-def _directions(flips: Sequence[Compared], precision: Precision) -> dict[Direction, int]:
+def _directions(flips: Sequence[Compared], precision: Precision) -> dict[FlipDirection, int]:
     return {
         way: _number([one for one in flips if _way(one) is way], flips, precision)
-        for way in Direction
+        for way in FlipDirection
     }
 
 
@@ -186,9 +194,9 @@ def _p_value(behind: Sequence[Compared]) -> float:
     With several comparisons a pair it is the smallest p-value times their number (Bonferroni).
     """
     nth: Counter[str] = Counter()
-    tables: dict[int, Counter[Direction]] = defaultdict(Counter)
+    tables: dict[int, Counter[FlipDirection]] = defaultdict(Counter)
     for one in behind:
         tables[nth[one.pair]][_way(one)] += flipped(one)
         nth[one.pair] += 1
-    each = [mcnemar(t[Direction.HELD_BACK], t[Direction.SERVED]) for t in tables.values()]
+    each = [mcnemar(t[FlipDirection.HELD_BACK], t[FlipDirection.SERVED]) for t in tables.values()]
     return min([1.0, *(len(each) * p for p in each)])

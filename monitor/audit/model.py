@@ -74,7 +74,7 @@ class ProbeSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class RunVersions:
     """Versions of the parts that decided."""
 
     judge: str
@@ -96,7 +96,7 @@ class Row:
 
     item: Item
     observed: Observed
-    versions: Versions
+    versions: RunVersions
     line: int
 
 

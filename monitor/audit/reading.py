@@ -29,7 +29,7 @@ from monitor.audit.fields import (
     words,
 )
 from monitor.audit.files import is_csv, json_records, nested_records
-from monitor.audit.model import Item, ProbeSet, Results, Row, Versions, request_digest
+from monitor.audit.model import Item, ProbeSet, Results, Row, RunVersions, request_digest
 from monitor.audit.problems import field_name, found, problem, unknown
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
@@ -202,6 +202,6 @@ def _row(line: int, fields: ResultFields) -> Row:
     return Row(
         item=replace(_item(fields), request=None),
         observed=Observed(route, score, threshold, passed),
-        versions=Versions(**asdict(fields.versions)),
+        versions=RunVersions(**asdict(fields.versions)),
         line=line,
     )

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from monitor.audit.dataset import DatasetReport
-from monitor.audit.model import Excluded, Versions
+from monitor.audit.model import Excluded, RunVersions
 from monitor.core.contract import Metric, Verdict
-from monitor.core.probes.flips import Cause, Direction, FlipStage
+from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownRate
 
 FLIP_SENTENCE = "A flip is a case to investigate, not a population disparity."
@@ -56,9 +56,9 @@ class ShownFlip:
     expected_ready: bool
     reference: VariantOutcome
     variant: VariantOutcome
-    direction: Direction
+    direction: FlipDirection
     stage: FlipStage
-    cause: Cause | None
+    cause: FlipCause | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class FlipCounts:
     by: str
     compared: int
     flips: int
-    directions: Mapping[Direction, int]
+    directions: Mapping[FlipDirection, int]
     stages: Mapping[str, int]
     at_gate: int
     p_value: float | None
@@ -207,7 +207,7 @@ class WhatIfLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class Recommendation:
     """What usually helps where a stage fails, and what does not: a hypothesis to be tested."""
 
     stage: str
@@ -243,7 +243,7 @@ class Part:
     supports: tuple[SupportCheck, ...]
     calibration: tuple[CalibrationLine, ...]
     what_if: tuple[WhatIfLine, ...]
-    advice: tuple[Advice, ...]
+    advice: tuple[Recommendation, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ class Run:
     """
 
     title: str
-    versions: tuple[Versions, ...]
+    versions: tuple[RunVersions, ...]
     thresholds: tuple[float, ...]
     parts: tuple[Part, ...]
 
@@ -310,7 +310,7 @@ class RequirementLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ReleaseDecision:
     """Whether the router may be released."""
 
     approved: bool
@@ -356,7 +356,7 @@ class AuditReport:
     baseline: Run
     candidate: Run | None
     comparison: Comparison | None
-    decision: Decision | None
+    decision: ReleaseDecision | None
     training: DatasetReport | None = None
     held_out_comparison: Comparison | None = None
 

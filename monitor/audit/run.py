@@ -11,13 +11,13 @@ from dataclasses import astuple, dataclass, replace
 from datetime import date, timedelta
 
 from monitor.audit.checks import baseline_checks, contract_checks, support_checks
-from monitor.audit.compare_runs import Side, broken, compare_runs
+from monitor.audit.compare_runs import RunSide, broken, compare_runs
 from monitor.audit.comparisons import comparisons
 from monitor.audit.contract import check_listed, contract_of, use_case_of
 from monitor.audit.decision import Signed, advice, decide, first_day
 from monitor.audit.faults import lost_or_spoilt, unexplained
 from monitor.audit.flips import flip_counts, shown_flips
-from monitor.audit.model import Compared, Excluded, Pair, Results, Row, Versions, digest
+from monitor.audit.model import Compared, Excluded, Pair, Results, Row, RunVersions, digest
 from monitor.audit.pairs import matched
 from monitor.audit.report import (
     HELD_OUT,
@@ -138,7 +138,7 @@ class _Bench:
         if _CANDIDATE not in pairs or not self.contract.synthetic:
             return None
         parts = {title: _of_part(some, held_out) for title, some in pairs.items()}
-        sides = {title: Side(some, self._compared(some)) for title, some in parts.items()}
+        sides = {title: RunSide(some, self._compared(some)) for title, some in parts.items()}
         return compare_runs(sides[_BASELINE], sides[_CANDIDATE]) if parts[_BASELINE] else None
 
     def faults(self, title: str, pairs: Mapping[str, Sequence[Pair]]) -> tuple[str, ...]:
@@ -247,12 +247,12 @@ def _said(excluded: Mapping[str, str], results: Results) -> tuple[Excluded, ...]
     return tuple(Excluded(f"line {line}", reason) for line, reason in by_line)
 
 
-def _decided_by(results: Results, k: int) -> tuple[tuple[Versions, ...], tuple[float, ...]]:
+def _decided_by(results: Results, k: int) -> tuple[tuple[RunVersions, ...], tuple[float, ...]]:
     """The versions and the thresholds that decided on at least k pairs, both sorted.
 
     Of real people a threshold may be somebody's own.
     """
-    versions: dict[Versions, set[str]] = defaultdict(set)
+    versions: dict[RunVersions, set[str]] = defaultdict(set)
     thresholds: dict[float, set[str]] = defaultdict(set)
     for row in results.rows:
         versions[row.versions].add(row.item.pair)

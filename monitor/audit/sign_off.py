@@ -32,7 +32,7 @@ from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
 
-from monitor.audit.model import Versions
+from monitor.audit.model import RunVersions
 from monitor.audit.problems import field_name, found, problem
 from monitor.audit.report import AuditReport, Requirement, Run
 
@@ -41,7 +41,7 @@ _MAX_TEXT = 200
 _HASH = re.compile(r"[0-9a-f]{64}")
 _HASH_SHOWN = 12
 _FOR, _DATASET, _THRESHOLD, _CONTRACT, _SET = "for", "dataset", "threshold", "contract", "set"
-_VERSIONS = tuple(field.name for field in fields(Versions))
+_VERSIONS = tuple(field.name for field in fields(RunVersions))
 _REFERRED = frozenset({Requirement.REVIEWED_SET, Requirement.SUPPORT})
 """Signed for a set that is not the one of the run: which one has to be said."""
 
@@ -67,7 +67,7 @@ class SignOff:
         signatures: by requirement; what is not signed is absent.
     """
 
-    versions: Versions
+    versions: RunVersions
     threshold: float
     contract: str
     dataset: str
@@ -138,7 +138,7 @@ def read_sign_off(path: Path, today: date) -> SignOff:
     for name in head:
         _check_known(path, name, (*_VERSIONS, _THRESHOLD, _CONTRACT, _DATASET), _FOR)
     return SignOff(
-        versions=Versions(**{name: _text(path, head, _FOR, name) for name in _VERSIONS}),
+        versions=RunVersions(**{name: _text(path, head, _FOR, name) for name in _VERSIONS}),
         threshold=_threshold(path, head),
         contract=_text(path, head, _FOR, _CONTRACT),
         dataset=_hash(path, head),

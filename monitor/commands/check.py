@@ -20,7 +20,7 @@ from monitor.errors import SlicewatchError
 from monitor.settings import Settings, duration_text, resolved, warnings
 from monitor.store import database
 from monitor.store.codings import Codings
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.id_keys import IdKeys
 from monitor.store.retired import RetiredTopics
 from monitor.store.upkeep.last_settings import LastSettings
@@ -178,7 +178,7 @@ def _store(settings: Settings) -> Iterator[str]:
 
 
 def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:
-    records, contracts = Records(engine), composition.contract_records(settings)
+    records, contracts = RecordStore(engine), composition.contract_records(settings)
     changes = [
         *records.contract_changes(contracts),
         *Codings(engine).changes(settings.coding),

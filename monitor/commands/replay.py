@@ -23,7 +23,7 @@ from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.errors import RetentionRefusedError, SourceError
 from monitor.ports import Clock, Tallies
 from monitor.settings import Settings
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.shards import read_statuses
 from monitor.store.upkeep import retention
 
@@ -71,7 +71,7 @@ def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) ->
     if again := _counted_again(tallies):
         click.echo(again, err=True)
     if summary:
-        newest = Records(engine).newest_snapshot()
+        newest = RecordStore(engine).newest_snapshot()
         _print_summary(decode(newest[1]) if newest else None, as_json)
     engine.dispose()
 
@@ -83,7 +83,7 @@ def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
         click.echo("counted; another process evaluates this store", err=True)
         return
     evaluator.release()
-    slowest = Records(engine).slowest_event_time()
+    slowest = RecordStore(engine).slowest_event_time()
     try:
         retention.apply(engine, composition.retention_policy(settings), slowest, clock.now())
     except RetentionRefusedError as error:

@@ -9,14 +9,14 @@ import click
 
 from monitor import logs
 from monitor.commands.options import load_settings, on_stop, settings_option
-from monitor.commands.starting import Stop, leave
+from monitor.commands.starting import StopSignal, leave
 from monitor.service import Parts, Service
 
 
 @click.command("run")
 @settings_option
 @click.pass_obj
-def run(stop: Stop | None, path: Path) -> None:
+def run(stop: StopSignal | None, path: Path) -> None:
     """Ingest, evaluate and serve in one process.
 
     Stops cleanly on SIGTERM and Ctrl-C: what was read is stored, and the port is closed.
@@ -29,7 +29,7 @@ def run(stop: Stop | None, path: Path) -> None:
 @click.command("ingest")
 @settings_option
 @click.pass_obj
-def ingest(stop: Stop | None, path: Path) -> None:
+def ingest(stop: StopSignal | None, path: Path) -> None:
     """Consume decisions and labels; one of any number of workers in a consumer group.
 
     Stops cleanly on SIGTERM and Ctrl-C: what was read is stored, and the port is closed.
@@ -42,7 +42,7 @@ def ingest(stop: Stop | None, path: Path) -> None:
 @click.command("serve")
 @settings_option
 @click.pass_obj
-def serve(stop: Stop | None, path: Path) -> None:
+def serve(stop: StopSignal | None, path: Path) -> None:
     """Evaluate what was ingested and serve metrics.
 
     Stops cleanly on SIGTERM and Ctrl-C: what was read is stored, and the port is closed.
@@ -55,7 +55,7 @@ def serve(stop: Stop | None, path: Path) -> None:
 log = logging.getLogger("slicewatch.service")
 
 
-def run_until_stopped(path: Path, parts: Parts, stop: Stop | None = None) -> None:
+def run_until_stopped(path: Path, parts: Parts, stop: StopSignal | None = None) -> None:
     """Run parts of the service until SIGTERM, Ctrl-C or a failure, which is raised.
 
     Args:
@@ -64,7 +64,7 @@ def run_until_stopped(path: Path, parts: Parts, stop: Stop | None = None) -> Non
         stop: listens to the signals already.
     """
     logs.configure()
-    stop = stop or Stop()
+    stop = stop or StopSignal()
     stop.listen()
     service = stop.unless_asked(lambda: Service(load_settings(path), parts))
     if service is None:

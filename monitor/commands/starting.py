@@ -14,7 +14,7 @@ Made = TypeVar("Made")
 _LOOK = 0.1  # seconds until a signal is seen
 
 
-class Stop:
+class StopSignal:
     """Whether SIGTERM or Ctrl-C came; its handler takes no lock, so it may run at any point."""
 
     def __init__(self) -> None:

@@ -115,7 +115,7 @@ class Decisions:
         return Decisions(*(getattr(self, f.name)[rows] for f in fields(self)))
 
 
-class Router:
+class SyntheticRouter:
     """Makes decisions step by step; equal seeds make equal decisions."""
 
     def __init__(self, world: World, rng: np.random.Generator) -> None:

@@ -21,7 +21,7 @@ from monitor.demo.clock import SimulatedClock
 from monitor.demo.settings import demo_settings
 from monitor.demo.table import Screen
 from monitor.demo.traffic import Produced, Traffic, create_topics
-from monitor.demo.view import Consumed, View, Watch, incidents_of, slice_views
+from monitor.demo.view import Consumed, FirstShown, View, incidents_of, slice_views
 from monitor.demo.world import BEGINS, HISTORY, Synthetic
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
@@ -117,7 +117,7 @@ class Demo:
         self._clock = SimulatedClock(BEGINS + HISTORY, SPEED)
         self._began = self._clock.monotonic()
         self._synthetic = Synthetic(options.seed)
-        self._watch = Watch()
+        self._watch = FirstShown()
         self._lately: deque[tuple[float, int]] = deque()
         self._consumed = Consumed()
         self._url = ""

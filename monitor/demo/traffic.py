@@ -17,7 +17,7 @@ from monitor.demo.clock import SimulatedClock
 from monitor.demo.reviewers import Labels
 from monitor.demo.router import STEP, Decisions
 from monitor.demo.wire import bad_record, decision_events, label_events, messages
-from monitor.demo.world import Step, Synthetic
+from monitor.demo.world import Synthetic, WorldStep
 from monitor.errors import SlicewatchError
 
 DECISION_PARTITIONS, LABEL_PARTITIONS = 3, 2
@@ -121,7 +121,7 @@ class Traffic:
         except BaseException as error:  # the main thread says it
             self.failure = error
 
-    def _send(self, step: Step) -> None:
+    def _send(self, step: WorldStep) -> None:
         """All of one step, and again a little of the step before it."""
         stamp = step.end // 1000  # the broker has seen every event by then
         decisions, labels = step.decisions, step.labels

@@ -90,7 +90,7 @@ def _group(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
 
 
 @dataclass(slots=True)
-class Watch:
+class FirstShown:
     """When what was first shown: seconds since the start.
 
     Attributes:
@@ -199,7 +199,7 @@ class View:
     regression_at: int
     snapshot: Snapshot | None
     slices: Sequence[SliceView]
-    watch: Watch
+    watch: FirstShown
     consumed: Consumed
     per_second: float
     url: str

@@ -9,7 +9,7 @@ import numpy as np
 
 from monitor.core.time import DAY, HOUR, to_micros
 from monitor.demo.reviewers import Labels, Reviewers
-from monitor.demo.router import STEP, Decisions, Router, World
+from monitor.demo.router import STEP, Decisions, SyntheticRouter, World
 from monitor.demo.truth import Truth
 
 BEGINS = to_micros(datetime(2026, 1, 5, tzinfo=UTC))
@@ -20,7 +20,7 @@ REGRESSION_AFTER = 36 * HOUR
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WorldStep:
     """What happens in one step of event time."""
 
     start: int
@@ -38,13 +38,13 @@ class Synthetic:
         self.truth = Truth()
         self.now = self.world.begins
         rng = np.random.default_rng(seed)
-        self._router = Router(self.world, rng)
+        self._router = SyntheticRouter(self.world, rng)
         self._reviewers = Reviewers(rng)
 
-    def step(self) -> Step:
+    def step(self) -> WorldStep:
         """Live through the next step."""
         start, self.now = self.now, self.now + STEP
         decisions = self._router.decide(start)
         self.truth.add(decisions)
         self._reviewers.assign(decisions)
-        return Step(start, self.now, decisions, self._reviewers.due(self.now))
+        return WorldStep(start, self.now, decisions, self._reviewers.due(self.now))

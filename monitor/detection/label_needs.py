@@ -13,7 +13,7 @@ Where few are audited, the support of a slice falls a little as its TPR does; th
 at their lower edge makes up for it: simulated gaps of the printed size are found in 83 to 98 %.
 
 Example:
-    >>> arms = Arms(Metric.TPR, *(np.array([x]) for x in (0.9, 60.0, 400.0)))
+    >>> arms = PowerDesign(Metric.TPR, *(np.array([x]) for x in (0.9, 60.0, 400.0)))
     >>> [need.value for need in label_needs(arms, Fraction("0.10"), z=1.96)]
     ['more_than_four_weeks']
     >>> detectable_gaps(arms, Fraction("0.10"), z=1.96)
@@ -60,7 +60,7 @@ class LabelNeed(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Arms:
+class PowerDesign:
     """Slices and their references as published, arrays of shape (S,).
 
     Attributes:
@@ -99,7 +99,7 @@ class Arms:
         return self.reference_rate + (-gap if self.metric in HARMED_BY_LESS else gap)
 
 
-def label_needs(arms: Arms, limit: Fraction, z: float) -> list[LabelNeed | None]:
+def label_needs(arms: PowerDesign, limit: Fraction, z: float) -> list[LabelNeed | None]:
     """The class of every slice; None where something is hidden, or there can be no such gap.
 
     Args:
@@ -123,7 +123,7 @@ def worst(needs: Iterable[LabelNeed | None]) -> LabelNeed | None:
     return max((need for need in needs if need is not None), key=order.index, default=None)
 
 
-def detectable_gaps(arms: Arms, limit: Fraction, z: float) -> list[float | None]:
+def detectable_gaps(arms: PowerDesign, limit: Fraction, z: float) -> list[float | None]:
     """The smallest gap, in whole points, that four weeks of labels would find.
 
     None where something is hidden, and where no gap that there can be would be found.

@@ -16,7 +16,7 @@ import numpy as np
 
 from monitor.core.contract import Contract
 from monitor.core.counts.cells import COUNTERS, Counter, Int64s
-from monitor.core.counts.coding import Eras
+from monitor.core.counts.coding import CodingHistory
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.families import of_contracts
 from monitor.core.privacy.release_blocks import Span, blocks_kept
@@ -24,20 +24,20 @@ from monitor.core.probes.pairs import DeclaredSet
 from monitor.core.publish.snapshot import ShownProbeSet, decode, encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
-from monitor.evaluate.blocks.late_counts import Held, let_go
+from monitor.evaluate.blocks.late_counts import LateCounts, release_late_counts
 from monitor.evaluate.blocks.losses import LostSpans
-from monitor.evaluate.blocks.release_blocks import Release
+from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.units import Gate, UnitRows
 from monitor.evaluate.blocks.windows import split_panes
 from monitor.evaluate.cohorts import Cohorts
-from monitor.evaluate.detect.cohorts_in_order import Detection, DetectionPolicy, tell
+from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState, tell
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.incidents.book import tell as tell_incidents
 from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.probes import ProbeSets
 from monitor.evaluate.publish.label_requests import RequestFaults
-from monitor.evaluate.publish.published_findings import Found
+from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.publisher import Publisher
 from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store.evaluator.release_blocks import ReleaseChange
@@ -76,7 +76,7 @@ class EvaluatorPolicy:
     horizon: int
     lateness: int
     completeness: Fraction
-    eras: Eras
+    eras: CodingHistory
     contracts: Sequence[tuple[Contract, Sequence[WindowKind]]]
     live: bool = True
     cluster_size: int = 1
@@ -105,9 +105,9 @@ class _Memory:
     cursors: dict[Shard, int]
     dictionary: CellDictionary
     cohorts: Cohorts
-    release: Release
+    release: ReleaseBlocks
     publisher: Publisher
-    detection: Detection
+    detection: DetectionState
     incidents: Incidents
     probes: ProbeSets
     snapshot: bytes | None = None
@@ -329,9 +329,9 @@ class Evaluator:
         """Once a day: let late counts join what is published, where enough of them have come."""
         if not memory.release.new_day:
             return
-        held = Held(*self._store.held_back())
+        held = LateCounts(*self._store.held_back())
         units = self._store.late_units()
-        late, freed = let_go(memory.release, memory.dictionary.index, held, units)
+        late, freed = release_late_counts(memory.release, memory.dictionary.index, held, units)
         if late:
             away = [PaneCounts(pane.grain, pane.pane, -pane.counts) for pane in late]
             change = ReleaseChange(released=late, held_back=away, units=freed.let_go())
@@ -346,15 +346,21 @@ class Evaluator:
         dictionary = CellDictionary(self._store)
         families = of_contracts(contract for contract, _ in policy.contracts)
         kept = blocks_kept(policy.horizon)
-        detection, snapshot = Detection.load(self._store, policy.detection), self._store.snapshot()
+        detection, snapshot = (
+            DetectionState.load(self._store, policy.detection),
+            self._store.snapshot(),
+        )
         shown = decode(snapshot) if snapshot else None
-        found, requests = Found.start(detection, shown), RequestFaults.start(detection, shown)
+        found, requests = (
+            PublishedFindings.start(detection, shown),
+            RequestFaults.start(detection, shown),
+        )
         incidents = Incidents.load(self._store, detection, policy.eras)
         memory = _Memory(
             cursors=self._store.cursors(),
             dictionary=dictionary,
             cohorts=Cohorts(),
-            release=Release.load(self._store, families, dictionary.index, kept),
+            release=ReleaseBlocks.load(self._store, families, dictionary.index, kept),
             publisher=Publisher(policy.contracts, policy.eras, found, requests, incidents),
             detection=detection,
             incidents=incidents,

@@ -12,7 +12,13 @@ from monitor.core.intervals import Floats, divide
 from monitor.core.publish.snapshot import GroupTable, ShownRate
 from monitor.core.rates.gaps import comparisons, simultaneous_z
 from monitor.core.time import DAY
-from monitor.detection.label_needs import Arms, LabelNeed, detectable_gaps, label_needs, worst
+from monitor.detection.label_needs import (
+    LabelNeed,
+    PowerDesign,
+    detectable_gaps,
+    label_needs,
+    worst,
+)
 
 WEEK = 7 * DAY
 
@@ -48,7 +54,7 @@ def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> G
     return replace(table, rows=rows, label_needs=needs)
 
 
-def arms_of(metric: Metric, table: GroupTable, reference: str) -> Arms:
+def arms_of(metric: Metric, table: GroupTable, reference: str) -> PowerDesign:
     """Every row and what it is compared with, as far as both are shown.
 
     What is shown of the rows is all that is known of a complement: their mean, weighted by support.
@@ -72,7 +78,7 @@ def arms_of(metric: Metric, table: GroupTable, reference: str) -> Arms:
         mine = np.where(named, 0, supports)
         others, hits = (np.full(len(rows), x[named].sum()) for x in (supports, hits))
     compared: Floats = divide(hits, others)
-    return Arms(metric, compared, mine / weeks, others / weeks)
+    return PowerDesign(metric, compared, mine / weeks, others / weeks)
 
 
 def _point(rate: ShownRate | None) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from monitor.core.probes.flips import Direction
+from monitor.core.probes.flips import FlipDirection
 from monitor.core.probes.pairs import DeclaredSet, FlipKey, ProbePairs
 from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet
 from monitor.core.time import Grain, pane_of, pane_start
@@ -101,7 +101,7 @@ class ProbeSets:
     sets: Mapping[str, WatchedSet]
     gone: frozenset[str] = frozenset()
     shown: tuple[ShownProbeSet, ...] = ()
-    _news: list[tuple[str, Direction, bool]] = field(default_factory=list)
+    _news: list[tuple[str, FlipDirection, bool]] = field(default_factory=list)
 
     @classmethod
     def load(cls, store: EvaluatorStore, declared: Sequence[DeclaredSet], *, live: bool) -> Self:

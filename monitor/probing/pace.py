@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Stop(Protocol):
+class StopRequest(Protocol):
     """Whether it is time to end."""
 
     @property
@@ -28,7 +28,7 @@ class Pace:
         stop: ends a wait.
     """
 
-    def __init__(self, rate: float, monotonic: Callable[[], float], stop: Stop) -> None:
+    def __init__(self, rate: float, monotonic: Callable[[], float], stop: StopRequest) -> None:
         self._gap = 1.0 / rate
         self._monotonic = monotonic
         self._stop = stop
@@ -46,7 +46,7 @@ class Pace:
         self._next = max(self._next, self._monotonic() + seconds)
 
 
-def wait_until(at: float, monotonic: Callable[[], float], stop: Stop) -> bool:
+def wait_until(at: float, monotonic: Callable[[], float], stop: StopRequest) -> bool:
     """Wait until a moment of the monotonic clock; False when asked to end."""
     while (left := at - monotonic()) > 0:
         if stop.wait(left):

@@ -15,7 +15,7 @@ PATIENCE = 30.0
 """Seconds a broker may take to write one pair; it may be restarting."""
 
 
-class Publisher(Protocol):
+class ProbePublisher(Protocol):
     """Somebody who takes decision events."""
 
     def publish(self, pair: str, events: Sequence[bytes]) -> None:

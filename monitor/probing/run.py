@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from monitor.audit.model import Item, ProbeSet, Row
-from monitor.audit.model import Versions as RowVersions
+from monitor.audit.model import RunVersions as RowVersions
 from monitor.ports import Clock
 from monitor.probing.router import Answer, Failure, FailureKind, Probe
 from monitor.probing.sending import Sender

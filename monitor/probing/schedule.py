@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from monitor.probing.pace import Stop, wait_until
+from monitor.probing.pace import StopRequest, wait_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Schedule:
     every: float = 0.0
     times: int | None = 1
 
-    def rounds(self, monotonic: Callable[[], float], stop: Stop) -> Iterator[int]:
+    def rounds(self, monotonic: Callable[[], float], stop: StopRequest) -> Iterator[int]:
         """Numbers of rounds from 1, each when it is to begin; ends when asked to.
 
         Starts lie a multiple of ``every`` after the first. A round that lasts longer than that

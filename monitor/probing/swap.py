@@ -22,7 +22,7 @@ import numpy as np
 
 from monitor.audit.model import Item, ProbeSet
 from monitor.core.intervals import wilson
-from monitor.core.probes.flips import Direction, Observed, direction, is_flip
+from monitor.core.probes.flips import FlipDirection, Observed, direction, is_flip
 from monitor.errors import SlicewatchError
 from monitor.probing.run import Answered
 from monitor.probing.traces import Trace
@@ -120,7 +120,7 @@ def _item(pair: str, variant: str, attributes: Mapping[str, str], request: objec
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SwapSide:
     """The two decisions on one trace, side by side."""
 
     id: str
@@ -144,20 +144,20 @@ class Side:
         return self.flipped or round(abs(self.difference or 0.0), SCORE_DIGITS) > above
 
 
-def sides(answered: Sequence[Answered], ids: Mapping[str, str]) -> list[Side]:
+def sides(answered: Sequence[Answered], ids: Mapping[str, str]) -> list[SwapSide]:
     """The traces of which both variants have an answer, in the order of the file."""
     seen: dict[str, dict[str, Observed]] = {pair: {} for pair in ids}
     for one in answered:
         seen[one.item.pair][one.item.variant] = one.answer.observed
     return [
-        Side(ids[pair], both[ORIGINAL], both[SWAPPED])
+        SwapSide(ids[pair], both[ORIGINAL], both[SWAPPED])
         for pair, both in seen.items()
         if len(both) == len((ORIGINAL, SWAPPED))
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class SwapShare:
     """So many of the traces, with the 95 % Wilson interval of their share."""
 
     count: int
@@ -180,14 +180,14 @@ class SwapSummary:
     """
 
     compared: int
-    held_back: Share
-    served: Share
-    apart: Share
+    held_back: SwapShare
+    served: SwapShare
+    apart: SwapShare
     scored: int
     difference: float | None
 
 
-def summary(found: Sequence[Side], k: int) -> SwapSummary | None:
+def summary(found: Sequence[SwapSide], k: int) -> SwapSummary | None:
     """All together; None below k comparisons."""
     if len(found) < k:
         return None
@@ -195,21 +195,21 @@ def summary(found: Sequence[Side], k: int) -> SwapSummary | None:
     scores = [one.difference for one in found if one.difference is not None]
     return SwapSummary(
         compared=len(found),
-        held_back=_share(ways.count(Direction.HELD_BACK), len(found)),
-        served=_share(ways.count(Direction.SERVED), len(found)),
+        held_back=_share(ways.count(FlipDirection.HELD_BACK), len(found)),
+        served=_share(ways.count(FlipDirection.SERVED), len(found)),
         apart=_share(len(ways), len(found)),
         scored=len(scores),
         difference=sum(scores) / len(scores) if scores else None,
     )
 
 
-def _share(count: int, n: int) -> Share:
+def _share(count: int, n: int) -> SwapShare:
     lower, upper = wilson(count / n, n)
-    return Share(count, count / n, float(lower), float(upper))
+    return SwapShare(count, count / n, float(lower), float(upper))
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
+class SwapReview:
     """How traces are chosen for people to look at.
 
     Attributes:
@@ -225,11 +225,13 @@ class Review:
 class Listed:
     """A trace to look at; ``spot_check``: chosen at random from those that agree."""
 
-    side: Side
+    side: SwapSide
     spot_check: bool
 
 
-def for_review(found: Sequence[Side], review: Review, rng: np.random.Generator) -> list[Listed]:
+def for_review(
+    found: Sequence[SwapSide], review: SwapReview, rng: np.random.Generator
+) -> list[Listed]:
     """Disagreements, and a random share of the rest, in random order.
 
     Whoever is shown nothing but disagreements comes to find something in all of them.

@@ -8,7 +8,7 @@ from monitor.detection.probes.flip_test import fewest_flips
 from monitor.settings.check_server import is_loopback, tokens_by_key
 from monitor.settings.checks import MIN_SECRET
 from monitor.settings.model import Settings
-from monitor.settings.sections import Operations, ProbeSetSettings, Server, Stream
+from monitor.settings.sections import Operations, ProbeSetSettings, Server, StreamSettings
 from monitor.settings.use_case import AttributeSettings, UseCase
 
 
@@ -31,7 +31,7 @@ def warnings(settings: Settings) -> list[str]:
     return found
 
 
-def _stream(stream: Stream) -> Iterator[str]:
+def _stream(stream: StreamSettings) -> Iterator[str]:
     if stream.clock == "history":
         yield "stream.clock: is history, so what is consumed never pages"
     if stream.security.protocol == "SASL_PLAINTEXT":

@@ -13,7 +13,13 @@ from monitor.settings.check_server import check_pair, check_server
 from monitor.settings.kinds import Duration, Url, duration_text
 from monitor.settings.model import Settings
 from monitor.settings.problems import join, problem, shown
-from monitor.settings.sections import Alerting, Probes, ProbeSetSettings, Security, Stream
+from monitor.settings.sections import (
+    Alerting,
+    ProbeSetSettings,
+    ProbesSettings,
+    Security,
+    StreamSettings,
+)
 from monitor.settings.use_case import AttributeSettings
 
 
@@ -61,7 +67,7 @@ def check_sections(settings: Settings) -> None:
     check_alerting(settings.alerting)
 
 
-def _check_topics(stream: Stream) -> None:
+def _check_topics(stream: StreamSettings) -> None:
     if not stream.bootstrap_servers:
         raise problem("stream.bootstrap_servers", "is empty; name at least one broker")
     if stream.decisions_topic == stream.labels_topic:
@@ -77,7 +83,7 @@ def _check_database(url: Url) -> None:
         raise problem("store.url", f"has no HOST or HOST:PORT where it belongs; {fix}")
 
 
-def _check_start(stream: Stream) -> None:
+def _check_start(stream: StreamSettings) -> None:
     if stream.start == "time" and stream.start_at is None:
         raise problem("stream.start_at", 'is missing; start = "time" needs a time with a zone')
     if stream.start != "time" and stream.start_at is not None:
@@ -168,7 +174,7 @@ MAX_VARIANTS = 32
 _LIST = "probes.sets"
 
 
-def check_probes(probes: Probes) -> None:
+def check_probes(probes: ProbesSettings) -> None:
     """Raise SettingsError for the first contradiction."""
     if probes.key is not None and len(probes.key.reveal().encode()) < MIN_SECRET:
         raise problem("probes.key", f"must have at least {MIN_SECRET} bytes; make a longer one")

@@ -9,36 +9,36 @@ from monitor.core.counts.coding import Coding
 from monitor.settings.sections import (
     Alerting,
     Dedupe,
-    Detection,
+    DetectionSettings,
     Evaluate,
-    Ingest,
+    IngestSettings,
     Pending,
     Privacy,
-    Probes,
+    ProbesSettings,
     Retention,
-    Section,
     Server,
-    Store,
-    Stream,
+    SettingsSection,
+    StoreSettings,
+    StreamSettings,
 )
 from monitor.settings.use_case import AttributeSettings, UseCase
 
 
-class Settings(Section, frozen=True, kw_only=True):
+class Settings(SettingsSection, frozen=True, kw_only=True):
     """Everything slicewatch is told at start-up; made by :func:`monitor.settings.load`."""
 
-    stream: Stream = field(default_factory=Stream)
-    store: Store = field(default_factory=Store)
+    stream: StreamSettings = field(default_factory=StreamSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
     dedupe: Dedupe = field(default_factory=Dedupe)
     pending: Pending = field(default_factory=Pending)
-    ingest: Ingest = field(default_factory=Ingest)
+    ingest: IngestSettings = field(default_factory=IngestSettings)
     evaluate: Evaluate = field(default_factory=Evaluate)
-    detection: Detection = field(default_factory=Detection)
+    detection: DetectionSettings = field(default_factory=DetectionSettings)
     privacy: Privacy = field(default_factory=Privacy)
     retention: Retention = field(default_factory=Retention)
     server: Server = field(default_factory=Server)
     alerting: Alerting = field(default_factory=Alerting)
-    probes: Probes = field(default_factory=Probes)
+    probes: ProbesSettings = field(default_factory=ProbesSettings)
     attribute: tuple[AttributeSettings, ...] = ()
     use_case: tuple[UseCase, ...] = ()
 

@@ -50,11 +50,11 @@ DEFAULT_READER = "default"
 """Name of the token in ``server.token``, as the access log gives it."""
 
 
-class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SettingsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the settings file; its fields are the keys."""
 
 
-class Security(Section, frozen=True, kw_only=True):
+class Security(SettingsSection, frozen=True, kw_only=True):
     """How the broker is reached; everything is optional on a PLAINTEXT listener."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
@@ -77,7 +77,7 @@ class Security(Section, frozen=True, kw_only=True):
         return self.protocol.endswith("SSL")
 
 
-class Stream(Section, frozen=True, kw_only=True):
+class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     """Where decisions and labels come from, and how their time is read. Durations in us."""
 
     bootstrap_servers: tuple[Address, ...] = ("localhost:9092",)
@@ -104,25 +104,25 @@ class Stream(Section, frozen=True, kw_only=True):
         return None if self.start_at is None else to_micros(self.start_at)
 
 
-class Store(Section, frozen=True, kw_only=True):
+class StoreSettings(SettingsSection, frozen=True, kw_only=True):
     """The database that holds counts, positions and Snapshots."""
 
     url: DatabaseUrl = Url("sqlite:///slicewatch.db")
 
 
-class Dedupe(Section, frozen=True, kw_only=True):
+class Dedupe(SettingsSection, frozen=True, kw_only=True):
     """For how long (us of event time) a repeated decision is recognised; 0 is off."""
 
     window: AnyDuration = Duration(HOUR)
 
 
-class Pending(Section, frozen=True, kw_only=True):
+class Pending(SettingsSection, frozen=True, kw_only=True):
     """Which decisions are remembered so that a label can find them."""
 
     policy: Literal["sampled", "all"] = "sampled"
 
 
-class Ingest(Section, frozen=True, kw_only=True):
+class IngestSettings(SettingsSection, frozen=True, kw_only=True):
     """Size and pace of a flush, and the limits that keep memory flat."""
 
     flush_events: Count = 20_000
@@ -133,7 +133,7 @@ class Ingest(Section, frozen=True, kw_only=True):
     max_versions: SmallCount = 64
 
 
-class Evaluate(Section, frozen=True, kw_only=True):
+class Evaluate(SettingsSection, frozen=True, kw_only=True):
     """Pace of the evaluator, and when label cohorts are mature."""
 
     cycle: Interval = Duration(10 * SECOND)
@@ -142,13 +142,13 @@ class Evaluate(Section, frozen=True, kw_only=True):
     max_group_by_attributes: AttributeCount = 2
 
 
-class Detection(Section, frozen=True, kw_only=True):
+class DetectionSettings(SettingsSection, frozen=True, kw_only=True):
     """What the sequential tests must be told of the data."""
 
     cluster_size: SmallCount = 1
 
 
-class IdKeySettings(Section, frozen=True, kw_only=True):
+class IdKeySettings(SettingsSection, frozen=True, kw_only=True):
     """One of several id keys: its name, and the UTC day from which decisions are hashed with it."""
 
     id: Name
@@ -157,7 +157,7 @@ class IdKeySettings(Section, frozen=True, kw_only=True):
     from_day: date | None = None
 
 
-class Privacy(Section, frozen=True, kw_only=True):
+class Privacy(SettingsSection, frozen=True, kw_only=True):
     """The smallest cell that may be shown, and the keys that decision ids are hashed with."""
 
     k: Count = 11
@@ -173,7 +173,7 @@ class Privacy(Section, frozen=True, kw_only=True):
         return (IdKeySettings(id=SINGLE_KEY, key=self.id_key),)
 
 
-class Retention(Section, frozen=True, kw_only=True):
+class Retention(SettingsSection, frozen=True, kw_only=True):
     """How long (us) stored rows are kept."""
 
     dead_letters: Term = Duration(7 * DAY)
@@ -181,7 +181,7 @@ class Retention(Section, frozen=True, kw_only=True):
     aggregates: Term = Duration(395 * DAY)
 
 
-class Token(Section, frozen=True, kw_only=True):
+class Token(SettingsSection, frozen=True, kw_only=True):
     """A bearer token of one reader, by whose name its accesses are logged."""
 
     name: Name
@@ -189,7 +189,7 @@ class Token(Section, frozen=True, kw_only=True):
     token_file: Path | None = None
 
 
-class Operations(Section, frozen=True, kw_only=True):
+class Operations(SettingsSection, frozen=True, kw_only=True):
     """A second port for probes and the service's own metrics; there is one once it has a port."""
 
     host: Text = "127.0.0.1"
@@ -200,7 +200,7 @@ class Operations(Section, frozen=True, kw_only=True):
     token_file: Path | None = None
 
 
-class Server(Section, frozen=True, kw_only=True):
+class Server(SettingsSection, frozen=True, kw_only=True):
     """Where metrics are served, and who may read them."""
 
     host: Text = "127.0.0.1"
@@ -232,7 +232,7 @@ class Server(Section, frozen=True, kw_only=True):
         return bool(self.all_tokens) or self.client_ca_file is not None
 
 
-class ProbeSetSettings(Section, frozen=True, kw_only=True):
+class ProbeSetSettings(SettingsSection, frozen=True, kw_only=True):
     """A declared probe set: what is sent, how often, and what its variants are compared with."""
 
     name: Name
@@ -244,7 +244,7 @@ class ProbeSetSettings(Section, frozen=True, kw_only=True):
     max_flip_ratio: Limit = Fraction("0.05")
 
 
-class Probes(Section, frozen=True, kw_only=True):
+class ProbesSettings(SettingsSection, frozen=True, kw_only=True):
     """Matched-pair test traffic on the decisions topic."""
 
     key: Secret | None = None
@@ -256,7 +256,7 @@ class Probes(Section, frozen=True, kw_only=True):
 Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 
-class Receiver(Section, frozen=True, kw_only=True):
+class Receiver(SettingsSection, frozen=True, kw_only=True):
     """Whom Alertmanager tells. Its secrets stay in files that Alertmanager reads."""
 
     webhook_url: WebUrl | None = None
@@ -269,7 +269,7 @@ class Receiver(Section, frozen=True, kw_only=True):
         return self.webhook_url is not None or self.chat_url_file is not None
 
 
-class Alerting(Section, frozen=True, kw_only=True):
+class Alerting(SettingsSection, frozen=True, kw_only=True):
     """What ``slicewatch render`` puts into rules, Alertmanager's configuration and runbooks."""
 
     job: Name = "slicewatch"

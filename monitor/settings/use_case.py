@@ -22,7 +22,7 @@ from monitor.settings.kinds import (
     Term,
     Text,
 )
-from monitor.settings.sections import Section
+from monitor.settings.sections import SettingsSection
 
 
 class Harm(enum.StrEnum):
@@ -32,7 +32,7 @@ class Harm(enum.StrEnum):
     REPRESENTATIONAL = "representational"  # someone is demeaned, stereotyped or erased
 
 
-class AttributeSettings(Section, frozen=True, kw_only=True):
+class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
     """An allow-listed attribute, where its value comes from and who approved its use."""
 
     name: AttributeName
@@ -54,7 +54,7 @@ class AttributeSettings(Section, frozen=True, kw_only=True):
         return Attribute(self.name, self.values, self.version_of)
 
 
-class GroupBySettings(Section, frozen=True, kw_only=True):
+class GroupBySettings(SettingsSection, frozen=True, kw_only=True):
     """Attributes whose slices are compared, and the reference they are compared with."""
 
     attributes: tuple[AttributeName, ...]
@@ -68,7 +68,7 @@ class GroupBySettings(Section, frozen=True, kw_only=True):
         return GroupBy(tuple(sorted(self.attributes)), reference)
 
 
-class ContractSettings(Section, frozen=True, kw_only=True):
+class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     """The limits of a use case; inclusive, exact, in rate units (0.10 is ten points).
 
     The default numbers 0.10 / 0.10 / 50 / 30 are product decisions that someone has to own, not
@@ -104,7 +104,7 @@ class ContractSettings(Section, frozen=True, kw_only=True):
         )
 
 
-class UseCase(Section, frozen=True, kw_only=True):
+class UseCase(SettingsSection, frozen=True, kw_only=True):
     """One use of the router: who stands behind it, which decisions it means, its contract.
 
     After loading, ``k`` is never None: ``privacy.k`` has been filled in.

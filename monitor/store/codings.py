@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from monitor.core.counts.coding import Coding, Era, Eras
+from monitor.core.counts.coding import Coding, CodingHistory, CodingVersion
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.errors import OutdatedError, StoreError
 from monitor.store.database import reading, writing
@@ -34,7 +34,7 @@ class Codings:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def eras(self, coding: Coding) -> Eras:
+    def eras(self, coding: Coding) -> CodingHistory:
         """All eras of a store that is open with this coding.
 
         Raises:
@@ -60,7 +60,7 @@ class Codings:
         gained = stored.newest.lacks(coding)
         return [f"{name} is new and is counted apart from now on" for name in gained]
 
-    def keep(self, coding: Coding, not_before: int | None = None) -> Eras:
+    def keep(self, coding: Coding, not_before: int | None = None) -> CodingHistory:
         """Let decisions be coded by this from now on; returns all eras.
 
         Args:
@@ -77,7 +77,7 @@ class Codings:
             if stored is not None and stored.newest.hash == coding.hash:
                 return stored
             counted_to = fence_all(connection)
-            eras = Eras.always(coding)
+            eras = CodingHistory.always(coding)
             if stored is not None and counted_to is not None:
                 _refuse(stored.newest, coding)
                 eras = _continued(stored, coding, counted_to, not_before or counted_to)
@@ -85,14 +85,14 @@ class Codings:
         return eras
 
 
-def read_eras(connection: sa.Connection) -> Eras | None:
+def read_eras(connection: sa.Connection) -> CodingHistory | None:
     """All eras; None in a store that was never started."""
     rows = connection.execute(sa.select(table).order_by(table.c.effective_from)).all()
-    eras = tuple(Era(row.effective_from, Coding.parse(row.body)) for row in rows)
-    return Eras(eras) if eras else None
+    eras = tuple(CodingVersion(row.effective_from, Coding.parse(row.body)) for row in rows)
+    return CodingHistory(eras) if eras else None
 
 
-def write_eras(connection: sa.Connection, eras: Eras) -> None:
+def write_eras(connection: sa.Connection, eras: CodingHistory) -> None:
     """Replace all eras; the table must be locked."""
     connection.execute(sa.delete(table))
     rows = [
@@ -106,7 +106,7 @@ def write_eras(connection: sa.Connection, eras: Eras) -> None:
     connection.execute(sa.insert(table), rows)
 
 
-def require_eras(connection: sa.Connection, eras: Eras) -> None:
+def require_eras(connection: sa.Connection, eras: CodingHistory) -> None:
     """Raise OutdatedError unless these are the store's: it was started with others since."""
     rows = connection.execute(sa.select(table.c.effective_from, table.c.hash)).all()
     if {tuple(row) for row in rows} != {(era.start, era.coding.hash) for era in eras.eras}:
@@ -142,12 +142,16 @@ def _counted_to(connection: sa.Connection) -> int | None:
     return newest
 
 
-def _continued(stored: Eras, coding: Coding, counted_to: int, not_before: int) -> Eras:
+def _continued(
+    stored: CodingHistory, coding: Coding, counted_to: int, not_before: int
+) -> CodingHistory:
     """The eras that hold decisions, and a new one after them."""
     first, *later = stored.eras
     after = max(counted_to, not_before)
     start = pane_start(pane_of(after, Grain.HOUR) + 1, Grain.HOUR)
-    return Eras((first, *(e for e in later if e.start <= counted_to), Era(start, coding)))
+    return CodingHistory(
+        (first, *(e for e in later if e.start <= counted_to), CodingVersion(start, coding))
+    )
 
 
 def _refuse(stored: Coding, coding: Coding) -> None:

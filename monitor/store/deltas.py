@@ -15,7 +15,7 @@ from monitor.core.privacy.dominance import UnitCounts
 from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import Observed
 from monitor.core.time import Grain, pane_of
-from monitor.ports import DecisionColumns, Request, ShardFlush
+from monitor.ports import DecisionColumns, LabelRequest, ShardFlush
 from monitor.store.schema import delta
 
 _ZLIB = b"\x78"  # first byte of a zlib stream; a packed array begins with another
@@ -159,7 +159,7 @@ def decision_payload(decisions: DecisionColumns, probes: Sequence[ProbeDecision]
     rows, row_of = np.unique(key, return_inverse=True)
     values = np.zeros((len(rows), COUNTERS), np.int64)
     values[:, Counter.N] = np.bincount(row_of, minlength=len(rows))
-    asked = decisions.request == Request.KEPT
+    asked = decisions.request == LabelRequest.KEPT
     values[:, Counter.Q] = np.bincount(row_of[asked], minlength=len(rows))
     panes, positions = np.divmod(rows, max(len(cells), 1))
     units = None

@@ -20,8 +20,8 @@ from fleet_cells import MONDAY, Cells, Traffic, contract, limits  # noqa: E402
 from monitor.core.contract import GroupBy  # noqa: E402
 from monitor.core.counts.cells import atom_text  # noqa: E402
 from monitor.core.counts.coding import Attribute, Coding  # noqa: E402
-from monitor.detection.advisory.advisors import Advice  # noqa: E402
-from monitor.detection.pages.fleet import Fleet  # noqa: E402
+from monitor.detection.advisory.advisors import Advisors  # noqa: E402
+from monitor.detection.pages.fleet import PageTests  # noqa: E402
 
 A, B = 50, 33
 DAYS = 4
@@ -39,7 +39,7 @@ def main() -> int:
     )
     watched = contract(GroupBy(("a",)), GroupBy(("b",)), GroupBy(("a", "b")), of=limits())
     cells = Cells(tuple(atom_text({"a": x, "b": y}) for x in values["a"] for y in values["b"]))
-    fleet, advice = Fleet.start([watched], coding), Advice.start([watched], coding)
+    fleet, advice = PageTests.start([watched], coding), Advisors.start([watched], coding)
     rng = np.random.default_rng(SEED)
     paged, advised = [], []
     for hour in range(MONDAY, MONDAY + 24 * DAYS):

@@ -41,7 +41,7 @@ from fleet_worlds import HOURS, World  # noqa: E402
 from scipy.stats import poisson  # noqa: E402
 
 from monitor.core.contract import Metric  # noqa: E402
-from monitor.detection.pages.streams import BUDGET_DAYS, Kind  # noqa: E402
+from monitor.detection.pages.streams import BUDGET_DAYS, StreamKind  # noqa: E402
 from monitor.detection.pages.weekly_evidence import FALSE_DISCOVERIES  # noqa: E402
 
 SHIPPED = "slicewatch"
@@ -235,7 +235,7 @@ def _ratio(world: World, score: Score) -> float:
     The optimum has the mean time to a false alarm that the stream's weight allows: 90 days / w.
     """
     row, watch = 0, world.watches[0]
-    days = BUDGET_DAYS / ShippedFleet(world).weight(Page(row, Metric.TPR, Kind.LEVEL))
+    days = BUDGET_DAYS / ShippedFleet(world).weight(Page(row, Metric.TPR, StreamKind.LEVEL))
     decisions = days * HOURS * float(world.hourly[row])
     after = world.path(np.array([float(world.days)]))
     if world.audits.rates.min() == 1:

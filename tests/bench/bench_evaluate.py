@@ -25,7 +25,7 @@ from consumers.sources.memory_source import MemorySource
 from monitor import composition
 from monitor.clock import SystemClock
 from monitor.core.publish.snapshot import Snapshot, decode
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.shards import read_statuses
 
 REFRESHES = 15
@@ -152,7 +152,7 @@ class Site:
         return timed(self.evaluator.cycle)
 
     def snapshot(self) -> Snapshot:
-        newest = Records(self._engine).newest_snapshot()
+        newest = RecordStore(self._engine).newest_snapshot()
         assert newest is not None
         return decode(newest[1])
 

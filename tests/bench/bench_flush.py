@@ -18,7 +18,15 @@ from monitor.clock import SystemClock
 from monitor.core.counts.cells import Int64s, Route, Stratum
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import HOUR, MINUTE, to_micros
-from monitor.ports import Claim, DecisionColumns, Dictionary, Request, Shard, ShardFlush, Tallies
+from monitor.ports import (
+    Claim,
+    DecisionColumns,
+    Dictionary,
+    LabelRequest,
+    Shard,
+    ShardFlush,
+    Tallies,
+)
 from monitor.store import database as db
 from monitor.store.ingest.store import IngestStore
 
@@ -54,7 +62,7 @@ class Site:
             ids=ids,
             ts=T0 + self._rng.integers(HOUR, size=rows),
             cells=self._rng.integers(CELLS, size=rows) + 1,
-            request=np.full(rows, int(Request.KEPT)),
+            request=np.full(rows, int(LabelRequest.KEPT)),
             pending=self._rng.random(rows) < pending,
             routes=np.ones(rows, np.int64),
             arrivals=np.full(rows if keys else 0, T0 // MINUTE),

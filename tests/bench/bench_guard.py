@@ -39,7 +39,7 @@ from monitor.core.publish.snapshot import Period, Snapshot, WindowTable
 from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS
 from monitor.demo.settings import demo_settings
 from monitor.evaluate import evaluator
-from monitor.evaluate.blocks.release_blocks import Release
+from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.units import Gate
 from monitor.evaluate.publish.publisher import Publisher
 from monitor.settings import Settings
@@ -261,7 +261,7 @@ class Meter:
 
 BLOCKS, POOLING, SUPPRESSION = "blocks", "pooling", "suppression"
 GUARD: tuple[tuple[str, object, str], ...] = (
-    (BLOCKS, Release, "close"),
+    (BLOCKS, ReleaseBlocks, "close"),
     (BLOCKS, Publisher, "shown"),
     (BLOCKS, Gate, "split"),
     (BLOCKS, evaluator, "let_go"),

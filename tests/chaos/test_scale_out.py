@@ -12,7 +12,7 @@ from chaos import LEASE_FENCED, LEASE_SECONDS, ChaosProcess, snapshot_lines
 from sites import Site, until
 
 from monitor.evaluate.evaluator import MAX_DELTAS
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 
 SHARDS = 12
 DATABASES = ["sqlite", "postgresql"]
@@ -140,7 +140,7 @@ def test_all_servers_show_the_same_snapshot(site: Site) -> None:
 
 def newest_snapshot_stays(site: Site) -> bool:
     """Whether two evaluations left the stored bytes as they were."""
-    records = Records(site.engine)
+    records = RecordStore(site.engine)
     before = records.newest_snapshot(0)
     time.sleep(2 * CYCLE_SECONDS)
     return records.newest_snapshot(0) == before

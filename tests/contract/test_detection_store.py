@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, content_id
-from monitor.core.counts.coding import Attribute, Coding, Eras
+from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.counts.completeness import CohortState
 from monitor.core.time import DAY, HOUR, Grain, pane_of
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.errors import StoreError
 from monitor.ports import Dictionary, PaneCounts
 from monitor.store import database as db
@@ -45,7 +45,7 @@ HOUR0 = 480_000
 NOW = 17 * 365 * DAY
 CONSUMED, INCOMPLETE, EXCLUDED = CohortState
 CHAT = Stream(
-    "replies", "channel", Metric.TPR, Kind.GAP, "channel=chat", COMPLEMENT,
+    "replies", "channel", Metric.TPR, StreamKind.GAP, "channel=chat", COMPLEMENT,
     Direction.SLICE_WORSE, Fraction("0.10"),
 )  # fmt: skip
 FAX = replace(CHAT, slice="channel=fax")
@@ -273,7 +273,7 @@ def site(engine: sa.Engine, counts: Mapping[str, int]) -> Counts:
     atoms = {content_id(text): text for text in counts}
     cells = {cell_of(text): (content_id(text), 1, STRATUM) for text in counts}
     with db.writing(engine) as connection:
-        write_eras(connection, Eras.always(FULL))
+        write_eras(connection, CodingHistory.always(FULL))
         write_dictionary(connection, Dictionary(atoms, {1: "judge=1"}, cells))
     keys = np.array([cell_of(text) for text in counts], np.int64)
     return Counts.of(keys, np.stack([row(n) for n in counts.values()]))

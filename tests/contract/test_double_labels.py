@@ -14,7 +14,15 @@ import sqlalchemy as sa
 from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.labels import INITIAL, KIND_RANKS, RETRACTED, LabelColumns
 from monitor.core.time import HOUR, MINUTE
-from monitor.ports import Claim, DecisionColumns, Dictionary, Request, Shard, ShardFlush, Tallies
+from monitor.ports import (
+    Claim,
+    DecisionColumns,
+    Dictionary,
+    LabelRequest,
+    Shard,
+    ShardFlush,
+    Tallies,
+)
 from monitor.store import database as db
 from monitor.store.deltas import Payload, summed
 from monitor.store.erasure import forget
@@ -71,7 +79,7 @@ def decisions(*ids: int) -> DecisionColumns:
         return np.full(len(ids), value, np.int64)
 
     return DecisionColumns(
-        ids=np.array(ids, np.int64), ts=same(T0), cells=same(77), request=same(Request.KEPT),
+        ids=np.array(ids, np.int64), ts=same(T0), cells=same(77), request=same(LabelRequest.KEPT),
         pending=np.full(len(ids), True), routes=same(1), arrivals=same(T0 // MINUTE),
         keys=np.array(ids, np.int64),
     )  # fmt: skip

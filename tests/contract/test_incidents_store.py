@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.counts.coding import Attribute, Coding, Eras
+from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.publish.annotations import IncidentKind, Outcome, Share, Stage
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
 from monitor.core.publish.snapshot import (
@@ -27,19 +27,26 @@ from monitor.core.publish.snapshot import (
     encode,
 )
 from monitor.core.time import DAY, HOUR
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.errors import FencedError, StoreError
 from monitor.store import database as db
 from monitor.store.codings import write_eras
 from monitor.store.evaluator.detection import Crossing, DetectionChange
-from monitor.store.evaluator.incident_acts import Acts, Closing, Said, acknowledge, close, read_acts
+from monitor.store.evaluator.incident_acts import (
+    ActInput,
+    Acts,
+    Closing,
+    acknowledge,
+    close,
+    read_acts,
+)
 from monitor.store.evaluator.incidents import (
     IncidentChange,
     StoredIncidents,
     find_incident,
     read_incidents,
 )
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.schema import incident, incident_act, incident_crossing, incident_stream
 from monitor.store.upkeep import retention
@@ -49,14 +56,14 @@ HOUR0 = 480_000
 T0 = HOUR0 * HOUR
 NOW = T0 + 2 * HOUR
 CHAT = Stream(
-    "replies", "channel", Metric.TPR, Kind.GAP, "channel=chat", COMPLEMENT,
+    "replies", "channel", Metric.TPR, StreamKind.GAP, "channel=chat", COMPLEMENT,
     Direction.SLICE_WORSE, Fraction("0.10"),
 )  # fmt: skip
 FAX = replace(CHAT, slice="channel=fax")
 PLAIN = replace(CHAT, group_by="tone", slice="tone=plain")
 STREAMS = (CHAT, FAX, PLAIN)
 SHOWN = PublishedValue(0.22, 0.15, 0.29, T0)
-WHO = Said("triage", "looking")
+WHO = ActInput("triage", "looking")
 CONFIRMED = Closing(Outcome.CONFIRMED)
 
 
@@ -212,7 +219,7 @@ def test_a_snapshot_is_found_by_its_number(engine: sa.Engine, store: EvaluatorSt
     first, second = telling(), telling(shown(1))
     for one in (first, second):
         commit(store, Cycle(snapshot=one))
-    found = Records(engine).snapshot_at
+    found = RecordStore(engine).snapshot_at
     assert [found(number) for number in (1, 2, 3)] == [encode(first), encode(second), None]
 
 
@@ -223,7 +230,7 @@ def test_acts_are_kept_as_they_were_said(engine: sa.Engine, store: EvaluatorStor
     change(store, page(1, 1), page(2, 2), detection=crossings(CHAT, FAX))
     accepted = Closing(Outcome.ACCEPTED, NOW + 9 * DAY)
     assert acknowledge(engine, 2, WHO, NOW) == Act(1, NOW, Action.ACK, "triage", note="looking")
-    close(engine, 2, accepted, Said("the officer"), NOW + 1)
+    close(engine, 2, accepted, ActInput("the officer"), NOW + 1)
     close(engine, 2, CONFIRMED, WHO, NOW + 2)
     expected = (
         Act(1, NOW, Action.ACK, "triage", note="looking"),
@@ -271,7 +278,7 @@ def test_of_two_at_once_both_are_kept(engine: sa.Engine, store: EvaluatorStore) 
 
     def act(who: str) -> Act:
         together.wait(60)
-        return acknowledge(engine, 1, Said(who), NOW)
+        return acknowledge(engine, 1, ActInput(who), NOW)
 
     with ThreadPoolExecutor(len(people)) as pool:
         done = list(pool.map(act, people))
@@ -314,7 +321,7 @@ def test_a_cycle_and_people_hold_nobody_up(engine: sa.Engine, store: EvaluatorSt
     def acknowledges() -> None:
         together.wait(60)
         for number in range(rounds):
-            acknowledge(engine, 1, Said(str(number)), NOW)
+            acknowledge(engine, 1, ActInput(str(number)), NOW)
 
     with ThreadPoolExecutor(2) as pool:
         for done in [pool.submit(evaluate), pool.submit(acknowledges)]:
@@ -367,7 +374,7 @@ def test_a_snapshot_that_an_incident_leads_to_stays(
     change(store, changed=(replace(page(1, 1), resolved_at=NOW),))
 
     def left() -> list[int]:
-        found = Records(engine).snapshot_at
+        found = RecordStore(engine).snapshot_at
         return [number for number in range(1, 6) if found(number) is not None]
 
     assert left() == [1, 2, 3, 4]
@@ -392,7 +399,7 @@ def test_what_is_listed_no_more_is_named_by_no_incident(
 ) -> None:
     """That there was one stays known; not of whom."""
     with db.writing(engine) as connection:
-        write_eras(connection, Eras.always(FULL))
+        write_eras(connection, CodingHistory.always(FULL))
     full = [
         replace(page(1, 1), share=Share.MOST, first=SHOWN),
         replace(page(2, 2, of=FAX), share=Share.SOME, first=SHOWN),
@@ -414,7 +421,7 @@ def test_what_is_listed_no_more_is_named_by_no_incident(
         replace(full[4], streams=(CHAT.key,)),
     ]
     assert len(acts_of(engine, 2)) == 1
-    body = Records(engine).snapshot_at(1)
+    body = RecordStore(engine).snapshot_at(1)
     assert body is not None
     first, second, third = decode(body).contracts[0].incidents
     assert first == replace(shown(1), inherited=(PLAIN.slice,))
@@ -429,7 +436,7 @@ def test_an_incident_whose_crossings_stand_goes_on_without_a_name(
     engine: sa.Engine, store: EvaluatorStore
 ) -> None:
     with db.writing(engine) as connection:
-        write_eras(connection, Eras.always(FULL))
+        write_eras(connection, CodingHistory.always(FULL))
     change(store, replace(page(1, 1, 2), slice="channel=fax"), detection=crossings(CHAT, FAX))
     drop_unlisted(engine, FEWER)
     (left,) = store.standing_incidents().standing

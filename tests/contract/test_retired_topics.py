@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from migrated import bring_to_head
 from pipeline import ManualClock
 
-from consumers.backpressure import Elsewhere
+from consumers.backpressure import PeerProgress
 from monitor.core.time import HOUR
 from monitor.errors import FencedError, OutdatedError, StoreError
 from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
@@ -89,7 +89,7 @@ def test_a_retired_shard_holds_nothing_back(engine: sa.Engine, store: IngestStor
     advance(store, OLD, T0 - 2 * HOUR)
     with db.reading(engine) as connection:
         assert read_slowest(connection) == read_behind(connection, "d") == T0 - 2 * HOUR
-    assert Elsewhere.of(read_statuses(engine), [], "d", 0).labels == [T0 - 2 * HOUR]
+    assert PeerProgress.of(read_statuses(engine), [], "d", 0).labels == [T0 - 2 * HOUR]
     RetiredTopics(engine).keep(AFTER, 5)
     store.register([NEW])
     advance(store, NEW, T0 - HOUR)
@@ -97,7 +97,7 @@ def test_a_retired_shard_holds_nothing_back(engine: sa.Engine, store: IngestStor
         assert read_slowest(connection) == read_behind(connection, "d") == T0 - HOUR
         assert read_watermark(connection, "d") == T0
         assert read_watermark(connection, "old") is None
-    assert Elsewhere.of(read_statuses(engine), [], "d", 0).labels == [T0 - HOUR]
+    assert PeerProgress.of(read_statuses(engine), [], "d", 0).labels == [T0 - HOUR]
 
 
 def test_a_worker_with_the_old_settings_can_neither_flush_nor_claim(

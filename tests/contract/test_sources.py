@@ -21,7 +21,7 @@ from consumers.sources.librdkafka_source import RdkafkaSource
 from consumers.sources.memory_broker import MemoryBroker
 from consumers.sources.memory_source import MemorySource
 from monitor.errors import DataLossError, SourceError
-from monitor.ports import Polled, Records, RecordSource, Shard, Start
+from monitor.ports import Polled, RecordBatch, RecordSource, Shard, Start
 
 SECONDS = 30.0
 QUIET_POLLS = 4
@@ -169,7 +169,7 @@ def until(source: RecordSource, wait: float, done: Callable[[list[Polled]], bool
     return polls
 
 
-def quiet(source: RecordSource, wait: float) -> list[Records]:
+def quiet(source: RecordSource, wait: float) -> list[RecordBatch]:
     """Everything that arrives in a few polls."""
     return [one for _ in range(QUIET_POLLS) for one in source.poll(wait).records]
 

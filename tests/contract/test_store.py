@@ -31,8 +31,8 @@ from monitor.ports import (
     DeadLetter,
     DecisionColumns,
     Dictionary,
+    LabelRequest,
     PaneCounts,
-    Request,
     Shard,
     ShardFlush,
     Tallies,
@@ -42,7 +42,7 @@ from monitor.store.codings import fence_all
 from monitor.store.erasure import forget
 from monitor.store.evaluator import published_values
 from monitor.store.evaluator.detection import Crossing, DetectionChange, FrozenCohort
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.release_blocks import ReleaseChange, StoredEdge, StoredMap
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.ingest import join
@@ -103,7 +103,7 @@ def decisions(ids: list[int], at: int = T0, kept: bool = True) -> DecisionColumn
         ids=np.array(ids, np.int64),
         ts=same(at),
         cells=same(CELL),
-        request=np.full(n, Request.KEPT if kept else Request.THINNED),
+        request=np.full(n, LabelRequest.KEPT if kept else LabelRequest.THINNED),
         pending=np.full(n, True),
         routes=same(1),
         arrivals=same(at // MINUTE),
@@ -534,7 +534,7 @@ def test_a_copy_that_is_counted_again_is_told_by_where_the_first_was_read(
 
 def test_copies_are_told_among_all_decisions_that_labels_can_find(store: IngestStore) -> None:
     """Also where no label was requested: policy "all" keeps those too."""
-    unasked = replace(decisions([1, 2]), request=np.full(2, Request.NONE))
+    unasked = replace(decisions([1, 2]), request=np.full(2, LabelRequest.NONE))
     store.flush([flush(begin(store, D0), 1, decisions=unasked)], DICTIONARY)
     again = replace(unasked, pending=np.array([True, False]))
     told = store.flush([flush(begin(store, D1), 1, decisions=again)], DICTIONARY).tallies
@@ -634,7 +634,7 @@ def test_a_cycle_that_began_from_other_cursors_is_fenced(
 
 
 def test_the_newest_snapshot_is_told_unless_it_was_seen(engine: sa.Engine) -> None:
-    records = Records(engine)
+    records = RecordStore(engine)
     assert records.newest_snapshot() is None
     with db.writing(engine) as connection:
         for number in (3, 4):

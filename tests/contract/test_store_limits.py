@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from monitor.core.time import DAY, HOUR
 from monitor.errors import FencedError
 from monitor.ports import Claim, DeadLetter, Dictionary, Shard, ShardFlush, Tallies
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.ingest import store as dead_letters
 from monitor.store.ingest import store as ingest
 from monitor.store.ingest.store import IngestStore, read_statuses
@@ -67,7 +67,7 @@ class Worker:
         return told.unkept
 
     def kept(self) -> dict[Shard, int]:
-        found = [one.shard for one in Records(self.engine).dead_letters(10**6)]
+        found = [one.shard for one in RecordStore(self.engine).dead_letters(10**6)]
         return {shard: found.count(shard) for shard in SHARDS}
 
 

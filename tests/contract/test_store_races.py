@@ -24,7 +24,15 @@ from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import HOUR, MINUTE
 from monitor.errors import FencedError, StoreError
-from monitor.ports import Claim, DecisionColumns, Dictionary, Request, Shard, ShardFlush, Tallies
+from monitor.ports import (
+    Claim,
+    DecisionColumns,
+    Dictionary,
+    LabelRequest,
+    Shard,
+    ShardFlush,
+    Tallies,
+)
 from monitor.store import database as db
 from monitor.store.deltas import Payload, summed
 from monitor.store.evaluator.store import EvaluatorStore
@@ -109,7 +117,7 @@ def decisions(ids: Sequence[int]) -> DecisionColumns:
         ids=keys,
         ts=same(T0),
         cells=same(CELL),
-        request=same(Request.KEPT),
+        request=same(LabelRequest.KEPT),
         pending=np.full(n, True),
         routes=same(1),
         arrivals=same(T0 // MINUTE),

@@ -15,7 +15,7 @@ from notified import Chain, chain, untold
 
 from alerts.rules import alerts, runbook
 from monitor.core.contract import Metric, State
-from monitor.core.probes.flips import Cause, Direction
+from monitor.core.probes.flips import FlipCause, FlipDirection
 from monitor.core.publish.annotations import IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import (
     ContractTable,
@@ -64,12 +64,12 @@ PARTED = replace(
     PROBES,
     compared=60,
     flips=(
-        ShownFlips("conversational", Direction.HELD_BACK, Cause.JUDGE_SCORE, 20),
-        ShownFlips("conversational", Direction.SERVED, Cause.THRESHOLD, 1),
+        ShownFlips("conversational", FlipDirection.HELD_BACK, FlipCause.JUDGE_SCORE, 20),
+        ShownFlips("conversational", FlipDirection.SERVED, FlipCause.THRESHOLD, 1),
     ),
     covered=AT - 2 * DAY,
-    pages={Direction.HELD_BACK: AT - HOUR},
-    standing=(ShownFlips("conversational", Direction.HELD_BACK, Cause.JUDGE_SCORE, 12),),
+    pages={FlipDirection.HELD_BACK: AT - HOUR},
+    standing=(ShownFlips("conversational", FlipDirection.HELD_BACK, FlipCause.JUDGE_SCORE, 12),),
 )
 
 

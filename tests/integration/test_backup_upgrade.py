@@ -36,7 +36,7 @@ from monitor.core.publish.snapshot import decode
 from monitor.core.time import Grain
 from monitor.ports import Shard
 from monitor.store import database
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.shards import read_statuses
 
 SECONDS = 120
@@ -140,7 +140,7 @@ def assert_goes_on(frozen: FrozenStore, url: str, folder: Path) -> None:
     with Pipeline(folder, frozen_store.PARTITIONS, text=frozen.settings, store__url=url) as new:
         assert positions(new.engine) == frozen_positions(frozen)
         assert_taken_over(frozen.tables["counts"], frozen_store.read_tables(new.engine))
-        newest = Records(new.engine).newest_snapshot()
+        newest = RecordStore(new.engine).newest_snapshot()
         assert newest is not None
         assert decode(newest[1]).contracts
         consume(frozen, new)

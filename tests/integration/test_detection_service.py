@@ -17,10 +17,10 @@ from releasing import MARGIN, Releasing, instants, prompt
 
 from monitor.core.contract import Metric
 from monitor.core.privacy.release_blocks import Span
-from monitor.detection.advisory.advisors import Advice
+from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.findings import Ledger, RateChange
 from monitor.detection.advisory.river_detectors import Change
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.errors import StoreError
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
@@ -80,7 +80,7 @@ def test_the_breach_is_found_in_the_slice_and_metric_that_have_it(tmp_path: Path
     for stream, row in found:
         assert row.crossed_at > BREACH
         assert row.live
-        assert stream.kind is Kind.GAP
+        assert stream.kind is StreamKind.GAP
         worse = (stream.slice == "a=a0") == (stream.direction is Direction.SLICE_WORSE)
         assert worse or stream.metric is Metric.FPR, stream
     first = int(WORLD.at[0]) // HOUR
@@ -201,7 +201,7 @@ def test_a_damaged_part_begins_anew_with_one_line(
         (line,) = [record for record in caplog.records if "begin anew" in record.message]
         assert line.message.startswith("some advisory detectors begin anew")
         parts = {str(row[0]): row[1] for row in one.detection()["detector"]}
-        again = Advice.start(one.settings.contracts, one.settings.coding, parts=parts)
+        again = Advisors.start(one.settings.contracts, one.settings.coding, parts=parts)
         assert not again.renewed
 
 

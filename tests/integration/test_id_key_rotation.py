@@ -31,7 +31,7 @@ from signed_probes import signed
 from monitor import composition
 from monitor.core.time import HOUR, to_micros
 from monitor.errors import OutdatedError, StoreError
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.id_keys import read_marks
 from monitor.store.upkeep import retention
 
@@ -80,7 +80,7 @@ class Site(Pipeline):
         self.drain()
 
     def clean(self) -> None:
-        slowest = Records(self.engine).slowest_event_time()
+        slowest = RecordStore(self.engine).slowest_event_time()
         policy = composition.retention_policy(self.settings)
         retention.apply(self.engine, policy, slowest, self.clock.now(), confirmed=True)
 

@@ -14,7 +14,7 @@ from alerts.exposition import Renderer
 from monitor.core.contract import State
 from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.snapshot import ContractTable, ShownIncident, Snapshot, decode
-from monitor.store.evaluator.incident_acts import Closing, Said, acknowledge, close
+from monitor.store.evaluator.incident_acts import ActInput, Closing, acknowledge, close
 
 
 def snapshots(one: Releasing) -> list[Snapshot]:
@@ -104,11 +104,11 @@ def test_people_acknowledge_and_close_and_the_page_ends_at_once(tmp_path: Path) 
         while not pages(last := decode(one.snapshots()[-1])) if one.snapshots() else True:
             one.until(next(moments))
         (page,) = pages(last)
-        acknowledge(one.engine, page.id, Said("triage"), 5)
+        acknowledge(one.engine, page.id, ActInput("triage"), 5)
         one.until(now := next(moments))
         (page,) = pages(decode(one.snapshots()[-1]))
         assert page.acknowledged
-        close(one.engine, page.id, Closing(Outcome.CONFIRMED), Said("triage"), 6)
+        close(one.engine, page.id, Closing(Outcome.CONFIRMED), ActInput("triage"), 6)
         one.until(now + 1)
         assert page.id not in {x.id for x in pages(decode(one.snapshots()[-1]))}
         with one.engine.connect() as connection:

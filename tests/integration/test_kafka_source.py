@@ -15,7 +15,7 @@ from kafka_broker import KafkaBroker
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_source import KafkaSource
 from monitor.errors import DataLossError, SourceError
-from monitor.ports import Records, Shard, Start
+from monitor.ports import RecordBatch, Shard, Start
 
 SECONDS = 40.0
 Opener = Callable[..., KafkaSource]
@@ -48,8 +48,8 @@ def begin(source: KafkaSource, *offsets: int) -> list[Shard]:
     return sorted(shards)
 
 
-def read(source: KafkaSource, count: int) -> list[Records]:
-    found: list[Records] = []
+def read(source: KafkaSource, count: int) -> list[RecordBatch]:
+    found: list[RecordBatch] = []
     deadline = time.monotonic() + SECONDS
     while sum(len(one.offsets) for one in found) < count:
         assert time.monotonic() < deadline, f"only {found}"
@@ -57,11 +57,11 @@ def read(source: KafkaSource, count: int) -> list[Records]:
     return found
 
 
-def offsets_of(found: list[Records]) -> list[int]:
+def offsets_of(found: list[RecordBatch]) -> list[int]:
     return list(chain.from_iterable(one.offsets for one in found))
 
 
-def values_of(found: list[Records]) -> list[bytes | None]:
+def values_of(found: list[RecordBatch]) -> list[bytes | None]:
     return list(chain.from_iterable(one.values for one in found))
 
 

@@ -39,10 +39,10 @@ from monitor.core.time import DAY
 from monitor.ports import Shard
 from monitor.store.database import create_engine, reading, writing
 from monitor.store.erasure import forget
-from monitor.store.evaluator.incident_acts import Closing, Said, acknowledge, close
+from monitor.store.evaluator.incident_acts import ActInput, Closing, acknowledge, close
 from monitor.store.evaluator.incidents import IncidentChange, read_standing, write_incidents
 from monitor.store.evaluator.published_tables import write_published
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.exclusions import (
     Declaration,
     add_exclusion,
@@ -123,7 +123,7 @@ def written(writer: str, tmp_path: Path) -> Iterator[Pipeline]:
 
 def operate(engine: Engine) -> None:
     """What `slicewatch db` and the retention do."""
-    records = Records(engine)
+    records = RecordStore(engine)
     assert records.dead_letters(10)
     assert records.pending_rows()
     slowest = records.slowest_event_time()
@@ -142,8 +142,8 @@ def operate(engine: Engine) -> None:
     cause = Incident(1, *of_metric, slowest, 0, "channel", "channel=chat", crossings=(1,))
     with writing(engine) as connection:
         write_incidents(connection, IncidentChange([cause]))
-    assert acknowledge(engine, 1, Said("somebody"), 0).number == 1
-    assert close(engine, 1, Closing(Outcome.CONFIRMED), Said("somebody"), 0).number == 2
+    assert acknowledge(engine, 1, ActInput("somebody"), 0).number == 1
+    assert close(engine, 1, Closing(Outcome.CONFIRMED), ActInput("somebody"), 0).number == 2
     with reading(engine) as connection:
         assert read_standing(connection).standing == (cause,)
     policy = retention.RetentionPolicy(DAY, DAY, DAY, DAY, 0)

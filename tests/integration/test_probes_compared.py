@@ -18,7 +18,7 @@ from postgres import PostgresServer
 from signed_probes import DIGEST, SET, signed
 
 from monitor import composition
-from monitor.core.probes.flips import Direction
+from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet, decode
 from monitor.core.time import to_micros
 from monitor.errors import StoreError
@@ -77,7 +77,9 @@ def probes(runs: range, broken: range = range(BROKEN, RUNS)) -> list[Event]:
 
 
 EVENTS = [*probes(range(RUNS)), tick(start_of(RUNS))]
-FLIPS = (ShownFlips("conversational", Direction.HELD_BACK, "threshold", PARTED * (RUNS - BROKEN)),)
+FLIPS = (
+    ShownFlips("conversational", FlipDirection.HELD_BACK, "threshold", PARTED * (RUNS - BROKEN)),
+)
 
 
 class Clock:
@@ -190,11 +192,11 @@ def test_flips_and_their_page_are_in_the_snapshot(site: Callable[[str], Pipeline
         flips=FLIPS,
         covered=to_micros(start_of(RUNS - 1)),
         pages=found.pages,
-        standing=(ShownFlips("conversational", Direction.HELD_BACK, "threshold", PARTED),),
+        standing=(ShownFlips("conversational", FlipDirection.HELD_BACK, "threshold", PARTED),),
     )
     begun = to_micros(start_of(BROKEN))
-    assert [*found.pages] == [Direction.HELD_BACK]
-    assert begun < found.pages[Direction.HELD_BACK] < begun + 2 * PAIRS * 1_000_000
+    assert [*found.pages] == [FlipDirection.HELD_BACK]
+    assert begun < found.pages[FlipDirection.HELD_BACK] < begun + 2 * PAIRS * 1_000_000
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from alerts.exporter import Exporter
 from alerts.http import Health, HttpConfig, Servers
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
-from monitor.core.probes.flips import Direction
+from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.snapshot import (
     CalibrationCell,
     ContractTable,
@@ -81,10 +81,10 @@ def shown() -> Snapshot:
     table = ContractTable(
         "lesson", "1", "team", True, 11, "7d", limits, limits, limits, {Metric.TPR: 50}, (window,)
     )
-    flips = (ShownFlips("conversational", Direction.HELD_BACK, "threshold", 3),)
+    flips = (ShownFlips("conversational", FlipDirection.HELD_BACK, "threshold", 3),)
     probes = ShownProbeSet(
         *("tone", "5f" * 32, ("conversational",), 40, flips, 1, DAY, 0.05, now),
-        {Direction.HELD_BACK: now},
+        {FlipDirection.HELD_BACK: now},
     )
     return Snapshot(now, now, (table,), (probes,))
 

@@ -25,7 +25,7 @@ from consumers.sources.librdkafka_client import security_settings
 from consumers.sources.librdkafka_source import RdkafkaSource
 from monitor.composition import kafka_source
 from monitor.errors import DataLossError, SettingsError, SourceError
-from monitor.ports import Polled, Records, RecordSource, Shard, Start
+from monitor.ports import Polled, RecordBatch, RecordSource, Shard, Start
 from monitor.settings import load
 
 SECONDS = 60.0
@@ -72,7 +72,7 @@ def begin(source: RecordSource, *offsets: int) -> list[Shard]:
     return shards
 
 
-def records_of(polls: list[Polled]) -> list[Records]:
+def records_of(polls: list[Polled]) -> list[RecordBatch]:
     return [records for polled in polls for records in polled.records]
 
 

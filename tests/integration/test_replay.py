@@ -45,11 +45,11 @@ from consumers.sources import file_source
 from monitor import cli, composition
 from monitor.commands import replay
 from monitor.core.contract import Metric
-from monitor.core.counts.coding import Eras
+from monitor.core.counts.coding import CodingHistory
 from monitor.core.publish.snapshot import Snapshot, WindowTable, decode
 from monitor.core.time import HOUR, MINUTE, to_micros
 from monitor.errors import StoreError
-from monitor.ports import Claim, Dictionary, FlushResult, Records, Shard, ShardFlush, Tallies
+from monitor.ports import Claim, Dictionary, FlushResult, RecordBatch, Shard, ShardFlush, Tallies
 from monitor.settings import Settings, load
 from monitor.store.ingest.store import IngestStore
 
@@ -530,7 +530,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
 
 def _added(pipeline: Pipeline, topic: str, batches: Sequence[Sequence[bytes | None]]) -> Any:
     """What a shard adds, and (number of the event, reason, field) of every dead letter."""
-    eras = Eras.always(pipeline.settings.coding)
+    eras = CodingHistory.always(pipeline.settings.coding)
     keys = composition.id_keys(pipeline.settings)
     codecs = composition.build_codecs(pipeline.settings, pipeline.engine, eras, keys)
     claim = Claim(Shard(topic, 0), 1, 0, 0, None, None, Tallies())
@@ -538,7 +538,7 @@ def _added(pipeline: Pipeline, topic: str, batches: Sequence[Sequence[bytes | No
     offset, first = 0, [0]
     for batch in batches:
         places = range(offset, offset + len(batch))
-        state.add(Records(claim.shard, places, batch, [-1] * len(batch)), PRESENT)
+        state.add(RecordBatch(claim.shard, places, batch, [-1] * len(batch)), PRESENT)
         offset += len(batch)
         for value in batch:
             event = json.loads(value or b"")

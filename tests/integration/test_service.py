@@ -14,7 +14,7 @@ from monitor.clock import SystemClock
 from monitor.service import Parts, Service
 from monitor.settings import load
 from monitor.store import database
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.schema import dead_letter, lease
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
@@ -25,9 +25,9 @@ def test_what_ages_by_the_wall_clock_goes_before_any_event_time_is_known(tmp_pat
     old = {c.name: "" if isinstance(c.type, sa.Text) else 0 for c in dead_letter.columns}
     with database.writing(service._engine) as connection:
         connection.execute(sa.insert(dead_letter).values(old))
-    assert Records(service._engine).slowest_event_time() is None
+    assert RecordStore(service._engine).slowest_event_time() is None
     service._evaluate_once()
-    assert Records(service._engine).dead_letters(1) == []
+    assert RecordStore(service._engine).dead_letters(1) == []
     service.stop()
 
 

@@ -18,7 +18,7 @@ from scipy.stats import chisquare
 
 from monitor.core.contract import Metric
 from monitor.core.intervals import Floats
-from monitor.detection.pages.bet_sizes import _MU, _NU, Stakes
+from monitor.detection.pages.bet_sizes import _MU, _NU, BetSizes
 from monitor.detection.pages.budget import Budget, crossed
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.gaps import GapBets, GapPlan, _Bets
@@ -37,7 +37,7 @@ from monitor.detection.pages.projection import (
     trials,
 )
 from monitor.detection.pages.ready import Forecast, ReadyRates
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.detection.pages.weekly_evidence import WeekBets, ebh
 
 SLOWLY = settings(deadline=None)
@@ -248,8 +248,8 @@ def test_the_ticket_list(streams: list[tuple[float, float]], alpha: float) -> No
 
 
 GROUPS = ("channel", "language", "channel+tier", "a+b+c", "a+b+c+d")
-KINDS = [(m, Kind.GAP) for m in (Metric.TPR, Metric.FPR, Metric.BLOCKED)]
-KINDS += [(m, Kind.LEVEL) for m in (Metric.TPR, Metric.FPR)]
+KINDS = [(m, StreamKind.GAP) for m in (Metric.TPR, Metric.FPR, Metric.BLOCKED)]
+KINDS += [(m, StreamKind.LEVEL) for m in (Metric.TPR, Metric.FPR)]
 ALL_STREAMS = [
     Stream("c", group, metric, kind, f"x={i}", "complement", Direction.SLICE_WORSE, Fraction(1, 10))
     for i, group, (metric, kind) in itertools.product(range(3), GROUPS, KINDS)
@@ -484,7 +484,7 @@ def test_a_level_expects_one_at_its_limit(
 # --- Gaps -----------------------------------------------------------------------------------------
 
 
-def rungs_of(higher: Stakes, lower: Stakes, row: int, alternative: int) -> list[oracle.Rung]:
+def rungs_of(higher: BetSizes, lower: BetSizes, row: int, alternative: int) -> list[oracle.Rung]:
     """Levels and stakes of one pair and alternative, read from the stakes on both routes.
 
     About a level c a stake is lam (1 - c) on auto_serve and lam c on human_review.
@@ -495,7 +495,7 @@ def rungs_of(higher: Stakes, lower: Stakes, row: int, alternative: int) -> list[
     return [oracle.Rung(*up, *down) for up, down in zip(uppers, lowers, strict=True)]
 
 
-def stake_of(stakes: Stakes, row: int, alternative: int, edge: int) -> tuple[float, float]:
+def stake_of(stakes: BetSizes, row: int, alternative: int, edge: int) -> tuple[float, float]:
     mu, nu = _MU[stakes.mu[row, alternative, edge]], _NU[stakes.nu[row, alternative, edge]]
     lam = float(mu + nu)
     return (float(nu) / lam, lam) if lam else (0.5, 0.0)

@@ -23,7 +23,7 @@ from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import all_streams
 from monitor.detection.pages.group import GroupTests
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 CODING = Coding((Attribute("channel", ("chat", "email")),), score_bands=(), audit_rates=(1.0, 0.25))
 LAYOUT = Layout.of((0, 1), CODING)
@@ -161,7 +161,7 @@ def harm(day: dict[str, Slice], stream: Stream) -> float:
     name = {Metric.TPR: "tpr", Metric.FPR: "fpr", Metric.BLOCKED: "blocked"}[stream.metric]
     rates = {text: getattr(truth, name) for text, truth in day.items()}
     sign = -1 if stream.metric is Metric.TPR else 1
-    if stream.kind is Kind.LEVEL:
+    if stream.kind is StreamKind.LEVEL:
         return sign * (rates.get(stream.slice, stream.limit) - float(stream.limit))
     if len(rates) == 1 or stream.slice not in rates:
         return 0.0
@@ -200,14 +200,14 @@ def test_evidence_expects_at_most_the_clock(
     days = [chat_only(day), next_day]
     found = expectations(days, cluster_size)
     checked = [stream for stream in found if innocent(days, stream)]
-    gaps = {(s.metric, s.direction) for s in checked if s.kind is Kind.GAP}
+    gaps = {(s.metric, s.direction) for s in checked if s.kind is StreamKind.GAP}
     assert gaps == set(itertools.product(GAPS, Direction))
     hours = 2 + len(days)
     for stream in checked:
         in_days, in_weeks = found[stream]
         assert in_days <= hours / 24 * (1 + 1e-9), stream
         assert in_weeks <= hours / 168 * (1 + 1e-9), stream
-        if stream.kind is Kind.LEVEL and stream.slice in ROWS and cluster_size == 1:
+        if stream.kind is StreamKind.LEVEL and stream.slice in ROWS and cluster_size == 1:
             at_limit = stream.slice == "channel=chat"
             assert (in_days == pytest.approx(hours / 24)) == at_limit, stream
 
@@ -225,7 +225,7 @@ def test_a_breach_expects_more() -> None:
         for stream, (in_days, _) in found.items()
         if stream.slice == "channel=chat"
         and stream.direction is Direction.SLICE_WORSE
-        and (stream.kind is Kind.LEVEL or stream.metric is Metric.BLOCKED)
+        and (stream.kind is StreamKind.LEVEL or stream.metric is Metric.BLOCKED)
     }
     assert len(worse) == 3
     assert min(worse.values()) > 4 / 24 * (1 + 1e-9)

@@ -59,7 +59,7 @@ from detection_oracle import (
 from detection_oracle import draw_cohort as draw
 
 from monitor.core.contract import Metric
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 AUTO, REVIEW = Stratum(True, 0.9, 0.05), Stratum(False, 0.3, 1.0)
 SIXTH = [1 / 6] * 6
@@ -296,7 +296,10 @@ def test_dependent_decisions_bet_once() -> None:
 
 
 def stream(
-    name: str, metric: Metric = Metric.TPR, kind: Kind = Kind.GAP, group_by: str = "channel"
+    name: str,
+    metric: Metric = Metric.TPR,
+    kind: StreamKind = StreamKind.GAP,
+    group_by: str = "channel",
 ) -> Stream:
     limit = Fraction(1, 10)
     return Stream("c", group_by, metric, kind, name, "complement", Direction.SLICE_WORSE, limit)
@@ -308,7 +311,7 @@ def test_the_budget_of_the_first_streams() -> None:
         stream("b"),
         stream("a", Metric.FPR),
         stream("a", Metric.BLOCKED),
-        stream("a", Metric.FPR, Kind.LEVEL),
+        stream("a", Metric.FPR, StreamKind.LEVEL),
         stream("a", group_by="channel+tier"),
         stream("a", group_by="channel+language+tier"),
         stream("b", group_by="channel+language+region+tier"),
@@ -331,8 +334,8 @@ def test_later_streams_spend_the_half_that_was_kept() -> None:
 
 def test_weights_of_all_classes_sum_to_at_most_one() -> None:
     depths = ("x", "x+y", "x+y+z")
-    kinds = [(m, Kind.GAP) for m in (Metric.TPR, Metric.FPR, Metric.BLOCKED)]
-    kinds.append((Metric.TPR, Kind.LEVEL))
+    kinds = [(m, StreamKind.GAP) for m in (Metric.TPR, Metric.FPR, Metric.BLOCKED)]
+    kinds.append((Metric.TPR, StreamKind.LEVEL))
     first = [stream("a", m, k, d) for (m, k), d in itertools.product(kinds, depths)]
     later = [stream(f"b{i}", s.metric, s.kind, s.group_by) for s in first for i in range(2_000)]
     assert sum(budget(first, []).values()) == pytest.approx(0.5)

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from monitor.core.counts.cells import Route
 from monitor.core.probes.decisions import ProbeDecision
-from monitor.core.probes.flips import Direction, Observed
+from monitor.core.probes.flips import FlipDirection, Observed
 from monitor.core.probes.pairs import DeclaredSet, ProbePairs
 from monitor.core.time import DAY, SECOND
 from monitor.detection.probes.flip_rounds import FlipWatch
@@ -53,13 +53,13 @@ class World:
             yield seen
 
 
-def pages(world: World, seed: int, variants: int) -> dict[Direction, int]:
+def pages(world: World, seed: int, variants: int) -> dict[FlipDirection, int]:
     """Which directions ever page in the life of one set, and at which comparison."""
     rng = np.random.default_rng(seed)
     names = [f"v{number}" for number in range(variants)]
     declared = DeclaredSet("s", "a" * 64, PAIRS, tuple(names), names[-1])
     pairs, watch = ProbePairs(declared), FlipWatch.start(declared.compared)
-    found: dict[Direction, int] = {}
+    found: dict[FlipDirection, int] = {}
     for run, scores in enumerate(world.runs(rng, variants)):
         start = run * DAY
         pairs.add(
@@ -99,9 +99,9 @@ def test_without_a_change_pages_stay_within_the_bound(world: World, variants: in
 def test_a_variant_that_is_held_back_pages_in_its_direction(variants: int) -> None:
     world = World(wording=0.01, held_back=0.25)
     found = [pages(world, seed, variants) for seed in range(20)]
-    assert all([*one] == [Direction.HELD_BACK] for one in found)
+    assert all([*one] == [FlipDirection.HELD_BACK] for one in found)
     begins = RUNS // 2 * DAY
-    assert all(begins <= one[Direction.HELD_BACK] < begins + DAY for one in found)
+    assert all(begins <= one[FlipDirection.HELD_BACK] < begins + DAY for one in found)
 
 
 def test_after_a_page_chance_pages_rarely_and_the_same_fault_at_once() -> None:
@@ -127,7 +127,7 @@ def test_after_a_page_chance_pages_rarely_and_the_same_fault_at_once() -> None:
                 before = watch.shown()
         assert opened[0] < 3  # the fault is found while it is there
         repeats += sum(3 <= run < 3 + rounds for run in opened)
-        returned.append(Direction.HELD_BACK in watch.shown())
+        returned.append(FlipDirection.HELD_BACK in watch.shown())
     found = binomtest(repeats, 20 * rounds, 0.01, alternative="greater")
     assert found.pvalue > LIMIT, "one round in a hundred"
     assert all(returned)
@@ -150,6 +150,6 @@ def test_a_page_ends_though_a_router_always_flips_a_few_pairs_near_the_threshold
         for compared in pairs.advance((run + 1) * DAY):
             watch.follow(compared, live=True)
         shown.append([*watch.shown()])
-    paged = [Direction.HELD_BACK]
+    paged = [FlipDirection.HELD_BACK]
     assert shown == [[], [], [], paged, paged, [], [], []]
     assert sum(pairs.standing.values()) == 8, "they flip still"

@@ -9,10 +9,10 @@ import flip_oracle as oracle
 import numpy as np
 import pytest
 
-from monitor.core.probes.flips import Direction
+from monitor.core.probes.flips import FlipDirection
 from monitor.detection.probes.flip_test import FlipTest
 
-HELD_BACK, SERVED = Direction.HELD_BACK, Direction.SERVED
+HELD_BACK, SERVED = FlipDirection.HELD_BACK, FlipDirection.SERVED
 LONG = 18
 """Flips of the longest paths that are all looked at."""
 BOUND = 1 / oracle.THRESHOLD
@@ -25,7 +25,7 @@ def test_the_evidence_is_that_of_the_definition_on_every_path() -> None:
         test = FlipTest(["casual"])
         for n, held_back in enumerate(path, 1):
             test.bet([("casual", HELD_BACK if held_back else SERVED)])
-            for way in Direction:
+            for way in FlipDirection:
                 assert math.exp(test.log_evidence(way)) == pytest.approx(expected[way][number, n])
 
 
@@ -91,7 +91,7 @@ def test_the_delay_is_that_of_all_paths(share: float) -> None:
         assert exact == pytest.approx(10)
 
 
-def fates(served: float) -> list[tuple[float, list[tuple[str, Direction]]]]:
+def fates(served: float) -> list[tuple[float, list[tuple[str, FlipDirection]]]]:
     """First flips of one pair of four variants with exchangeable routes, with probabilities."""
     found = []
     for routes in itertools.product([True, False], repeat=4):
@@ -108,7 +108,7 @@ def fates(served: float) -> list[tuple[float, list[tuple[str, Direction]]]]:
 
 def expected_evidence(served: float, variants: str) -> list[float]:
     """E[M] after three pairs; where there is one name, all variants bet under it."""
-    expected = dict.fromkeys(Direction, 0.0)
+    expected = dict.fromkeys(FlipDirection, 0.0)
     for pairs in itertools.product(fates(served), repeat=3):
         test = FlipTest(variants)
         for _, flips in pairs:
@@ -116,7 +116,7 @@ def expected_evidence(served: float, variants: str) -> list[float]:
             for bets in [flips] if len(variants) > 1 else pooled:
                 test.bet(bets)
         chance = math.prod(chance for chance, _ in pairs)
-        for way in Direction:
+        for way in FlipDirection:
             expected[way] += chance * math.exp(test.log_evidence(way))
     return list(expected.values())
 

@@ -51,9 +51,9 @@ from monitor.core.publish.snapshot import decode
 from monitor.core.time import DAY, HOUR, Grain
 from monitor.errors import StoreError
 from monitor.evaluate.dictionary import CellDictionary
-from monitor.ports import Dictionary, FlushResult, Request, Shard, ShardFlush
+from monitor.ports import Dictionary, FlushResult, LabelRequest, Shard, ShardFlush
 from monitor.store.database import create_engine
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.store import IngestStore
 from monitor.store.upkeep import retention
@@ -435,7 +435,7 @@ def _fresh_bytes(pipeline: Pipeline, path: Path) -> bytes | None:
     engine = create_engine(f"sqlite:///{copy}")
     try:
         assert composition.build_evaluator(pipeline.settings, engine, pipeline.clock).cycle()
-        newest = Records(engine).newest_snapshot(0)
+        newest = RecordStore(engine).newest_snapshot(0)
     finally:
         engine.dispose()
     return None if newest is None else newest[1]
@@ -508,7 +508,7 @@ def test_thinning_keeps_the_same_subset_every_time(audit_p: float) -> None:
             rows = connection.execute(sa.text("SELECT id, request FROM pending")).all()
     wanted = {d["decision_id"] for d in decisions if oracle.kept(RULES, d["decision_id"], audit_p)}
     assert len(rows) == len(decisions), "a thinned request keeps its flagged row"
-    assert sum(request == Request.KEPT for _, request in rows) == len(wanted)
+    assert sum(request == LabelRequest.KEPT for _, request in rows) == len(wanted)
     grid = max(rate for rate in RULES.rates if rate <= audit_p)
     share = Fraction(grid) / Fraction(audit_p)
     assert abs(len(wanted) / 2000 - share) < 4 * (0.25 / 2000) ** 0.5

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from monitor.core.counts.cells import COUNTERS
 from monitor.core.privacy.dominance import UNIT_COUNTS, UnitCounts, UnitTally, shared_rows
-from monitor.core.privacy.release_blocks import Tally
+from monitor.core.privacy.release_blocks import BlockTally
 from monitor.core.time import DAY, HOUR
 from monitor.store.deltas import Payload, decode, encode, summed
 
@@ -184,14 +184,14 @@ def test_a_dominated_row_counts_as_too_small_for_decisions_and_labels() -> None:
     labels = np.full((2, 2, 2), K)
     by_route = np.zeros((2, 3), np.int64)
     by_route[:, 0] = 40
-    assert Tally(by_route, labels).decided(K)
-    assert Tally(by_route, labels).labelled(K)
-    open_block = Tally(by_route, labels, tally(decisions, 2))
+    assert BlockTally(by_route, labels).decided(K)
+    assert BlockTally(by_route, labels).labelled(K)
+    open_block = BlockTally(by_route, labels, tally(decisions, 2))
     assert not open_block.decided(K)
     assert not open_block.labelled(K)
     more = [(1, unit, HOUR) for unit in range(1, 45)]
     by_route = np.array([[0, 0, 0], [44, 0, 0]])
-    open_block = open_block + Tally(by_route, 0 * labels, tally(more, 2))
+    open_block = open_block + BlockTally(by_route, 0 * labels, tally(more, 2))
     assert open_block.decided(K)
     assert open_block.labelled(K)
 

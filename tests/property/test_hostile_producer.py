@@ -33,7 +33,7 @@ from pipeline import DECISIONS, LABELS, Counted, Pipeline, messages, only_kept
 from monitor import composition
 from monitor.core.time import HOUR, MINUTE
 from monitor.ports import Shard, ShardStatus
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.upkeep import retention
 
@@ -272,7 +272,7 @@ def _outcome(pipeline: Pipeline, hostile: Shard, prune_at: int | None) -> Outcom
     engine, wall = pipeline.engine, pipeline.clock.now()
     counts = {c: row for c, row in pipeline.counts().items() if not c[3].startswith(f"judge={OWN}")}
     watermark = EvaluatorStore(engine, DECISIONS).watermark()
-    slowest = Records(engine).slowest_event_time()
+    slowest = RecordStore(engine).slowest_event_time()
     statuses = {s.shard: s for s in pipeline.statuses() if s.shard != hostile}
     policy = composition.retention_policy(pipeline.settings)
     retention.apply(engine, policy, prune_at or slowest, wall, confirmed=True)

@@ -36,7 +36,7 @@ from pipeline import (
     total,
 )
 
-from consumers.dead_letters import PoisonWatch
+from consumers.dead_letters import DeadLetterBreaker
 from consumers.ingest import Ingest
 from consumers.sources.memory_broker import Log
 from monitor.core.counts.cells import Int64s, Route, Stratum
@@ -46,7 +46,7 @@ from monitor.errors import PoisonedStreamError, StoreError
 from monitor.evaluate import evaluator as evaluator_module
 from monitor.evaluate.cohorts import Cohorts
 from monitor.ports import Shard, Tallies
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.store import IngestStore
 
@@ -97,7 +97,7 @@ def watermark(pipeline: Pipeline) -> int | None:
 
 
 def slowest(pipeline: Pipeline) -> int | None:
-    return Records(pipeline.engine).slowest_event_time()
+    return RecordStore(pipeline.engine).slowest_event_time()
 
 
 def snapshot(pipeline: Pipeline) -> Snapshot:
@@ -297,7 +297,7 @@ def test_a_healthy_mixed_stream_is_never_stopped(seed: int) -> None:
 
 
 def test_the_usual_reason_is_the_present_one() -> None:
-    watch = PoisonWatch(0.9, 100)
+    watch = DeadLetterBreaker(0.9, 100)
     watch.saw(L0, 100, Counter(malformed_json=80))
     watch.saw(D0, 5000, Counter())
     watch.saw(L0, 60, Counter(unknown_field=60))
@@ -310,7 +310,7 @@ def test_the_usual_reason_is_the_present_one() -> None:
 def test_no_batch_of_which_a_tenth_is_good_is_poison(
     batches: Sequence[tuple[Shard, int, float]],
 ) -> None:
-    watch = PoisonWatch(0.9, 20)
+    watch = DeadLetterBreaker(0.9, 20)
     for shard, events, share in batches:
         watch.saw(shard, events, Counter(x=int(events * share)))
 

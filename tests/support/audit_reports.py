@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from monitor.audit.model import Excluded, Versions
+from monitor.audit.model import Excluded, RunVersions
 from monitor.audit.report import (
     REPAIRED_SENTENCE,
-    Advice,
     AuditReport,
     CalibrationLine,
     Check,
     Comparison,
-    Decision,
     FlipCounts,
     Part,
     Point,
+    Recommendation,
+    ReleaseDecision,
     Requirement,
     RequirementLine,
     Run,
@@ -30,7 +30,7 @@ from monitor.audit.report import (
     WhatIfLine,
 )
 from monitor.core.contract import Metric, Verdict
-from monitor.core.probes.flips import Cause, Direction, FlipStage
+from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownRate
 
 VARIETY = "language_variety"
@@ -53,9 +53,9 @@ def flip(pair: str, ready: bool, formal: float, conversational: float) -> ShownF
         ready,
         outcome("formal", formal),
         outcome("conversational", conversational),
-        Direction.HELD_BACK,
+        FlipDirection.HELD_BACK,
         FlipStage.JUDGE_OR_ROUTE,
-        Cause.JUDGE_SCORE,
+        FlipCause.JUDGE_SCORE,
     )
 
 
@@ -65,7 +65,7 @@ AT_GATE = ShownFlip(
     True,
     outcome("formal", 0.66),
     outcome("conversational", 0.9, evidence_passed=False, route="blocked_by_evidence"),
-    Direction.HELD_BACK,
+    FlipDirection.HELD_BACK,
     FlipStage.EVIDENCE_GATE,
     None,
 )
@@ -78,7 +78,7 @@ COUNTS = FlipCounts(
     by=VARIETY,
     compared=10,
     flips=3,
-    directions={Direction.HELD_BACK: 3, Direction.SERVED: 0},
+    directions={FlipDirection.HELD_BACK: 3, FlipDirection.SERVED: 0},
     stages={"judge_or_route/judge_score": 3},
     at_gate=0,
     p_value=0.25,
@@ -150,7 +150,7 @@ PART = Part(
         WhatIfLine(0.65, False, 2, {FORMAL: 1.0}, {FORMAL: 0.5}, 1 / 3, 0.5),
         WhatIfLine(0.7, True, 3, {FORMAL: 5 / 6, CONVERSATIONAL: None}, {}, 1 / 3, 0.25),
     ),
-    advice=(Advice("judge_score", "Look at the rubric.", "Rewriting customers' text."),),
+    advice=(Recommendation("judge_score", "Look at the rubric.", "Rewriting customers' text."),),
 )
 QUIET = replace(
     PART,
@@ -159,11 +159,11 @@ QUIET = replace(
     checks=(replace(CHECKS[0], value=0.0, lower=-0.4, upper=0.4, point=Point.PASS),),
     advice=(),
 )
-BASELINE = Run("baseline", (Versions("j1", "r1", "p1", "t1"),), (0.7,), (PART,))
-CANDIDATE = Run("candidate", (Versions("j2", "r1", "p1", "t1"),), (0.7,), (QUIET,))
+BASELINE = Run("baseline", (RunVersions("j1", "r1", "p1", "t1"),), (0.7,), (PART,))
+CANDIDATE = Run("candidate", (RunVersions("j2", "r1", "p1", "t1"),), (0.7,), (QUIET,))
 
 
-def decision(*met: Requirement) -> Decision:
+def decision(*met: Requirement) -> ReleaseDecision:
     lines = tuple(
         RequirementLine(
             requirement=one,
@@ -174,7 +174,7 @@ def decision(*met: Requirement) -> Decision:
         )
         for one in Requirement
     )
-    return Decision(len(met) == len(lines), lines)
+    return ReleaseDecision(len(met) == len(lines), lines)
 
 
 BLOCKED = AuditReport(

@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 from matched import VARIETY, VERSIONS, row, seen, ten_pairs
 
-from monitor.audit.model import Pair, ProbeSet, Results, Row, Versions, digest
+from monitor.audit.model import Pair, ProbeSet, Results, Row, RunVersions, digest
 from monitor.audit.report import Requirement
 from monitor.audit.sign_off import Signature, SignOff
 from monitor.core.contract import Contract
 from monitor.settings import Settings
-from monitor.settings.sections import Stream
+from monitor.settings.sections import StreamSettings
 from monitor.settings.use_case import (
     AttributeSettings,
     ContractSettings,
@@ -54,7 +54,7 @@ def settings(
         **more,
     )
     return Settings(
-        stream=Stream(score_bands=(0.70, 0.90)),
+        stream=StreamSettings(score_bands=(0.70, 0.90)),
         attribute=tuple(AttributeSettings(name=n, values=v) for n, v in values.items()),
         use_case=(case,),
     )
@@ -70,7 +70,7 @@ def contract_of(one: Settings) -> Contract:
 
 
 def results(
-    pairs: Iterable[Pair], *, synthetic: bool = True, versions: Versions = VERSIONS
+    pairs: Iterable[Pair], *, synthetic: bool = True, versions: RunVersions = VERSIONS
 ) -> Results:
     """What a router made of these pairs, one line each."""
     rows = [
@@ -99,7 +99,7 @@ def held_out(pairs: Sequence[Pair], *names: str) -> list[Pair]:
 def sign_off(
     *missing: Requirement,
     at: date = TODAY,
-    versions: Versions = VERSIONS,
+    versions: RunVersions = VERSIONS,
     threshold: float = 0.70,
     contract: str = "replies 1",
     dataset: str = "",

@@ -9,7 +9,7 @@ import numpy as np
 
 from monitor.core.intervals import Floats
 from monitor.detection.pages.cohort import Layout, SliceCohort
-from monitor.detection.pages.outcomes import Outcome, Outcomes
+from monitor.detection.pages.outcomes import LabelOutcome, Outcomes
 from monitor.detection.pages.ready import Forecast
 
 LAYOUT = Layout((0, 4), np.array([1.0, 0.25]), 1)
@@ -64,7 +64,7 @@ def past(*arms: Arm, decisions: float = 1000) -> Forecast:
 def six_columns(outcomes: Outcomes, row: int) -> list[int]:
     """Columns of the six outcomes of :meth:`Arm.probabilities` in one slice."""
     first = [int(outcomes.first[row][stratum]) for stratum in (AUTO, REVIEW)]
-    return [column + outcome for column in first for outcome in Outcome]
+    return [column + outcome for column in first for outcome in LabelOutcome]
 
 
 def sequences(outcomes: Outcomes, row: int, decisions: int) -> tuple[Floats, list[tuple[int, ...]]]:

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from monitor.core.contract import Metric
-from monitor.detection.pages.streams import Kind, Stream
+from monitor.detection.pages.streams import Stream, StreamKind
 
 Number = Fraction | float
 
@@ -440,7 +440,7 @@ def log_sum_exp(terms: Sequence[float]) -> float:
 
 
 def share_of_kind(stream: Stream) -> Fraction:
-    if stream.kind == Kind.LEVEL:
+    if stream.kind == StreamKind.LEVEL:
         return Fraction(20, 100)
     shares = {Metric.TPR: 40, Metric.FPR: 20, Metric.BLOCKED: 20}
     return Fraction(shares[stream.metric], 100)
@@ -451,7 +451,7 @@ def share_of_depth(stream: Stream) -> Fraction:
 
 
 def budget_class(stream: Stream) -> tuple[str, int]:
-    kind = "level" if stream.kind == Kind.LEVEL else stream.metric.value
+    kind = "level" if stream.kind == StreamKind.LEVEL else stream.metric.value
     return kind, min(3, stream.group_by.count("+") + 1)
 
 

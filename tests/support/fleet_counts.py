@@ -15,7 +15,7 @@ from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.detection.pages.cohort import SliceCohort
-from monitor.detection.pages.streams import Kind
+from monitor.detection.pages.streams import StreamKind
 
 
 def coding(world: World) -> Coding:
@@ -35,11 +35,11 @@ def contract(world: World) -> Contract:
         owner="bench",
         primary=PrimaryMetric.EQUALIZED_ODDS,
         limits=Limits(
-            max_tpr_gap=_limit(world, Metric.TPR, Kind.GAP) or GAP,
-            max_fpr_gap=_limit(world, Metric.FPR, Kind.GAP) or GAP,
-            max_blocked_gap=_limit(world, Metric.BLOCKED, Kind.GAP),
-            min_tpr=_limit(world, Metric.TPR, Kind.LEVEL),
-            max_fpr=_limit(world, Metric.FPR, Kind.LEVEL),
+            max_tpr_gap=_limit(world, Metric.TPR, StreamKind.GAP) or GAP,
+            max_fpr_gap=_limit(world, Metric.FPR, StreamKind.GAP) or GAP,
+            max_blocked_gap=_limit(world, Metric.BLOCKED, StreamKind.GAP),
+            min_tpr=_limit(world, Metric.TPR, StreamKind.LEVEL),
+            max_fpr=_limit(world, Metric.FPR, StreamKind.LEVEL),
             min_positives=50,
             min_negatives=30,
         ),
@@ -50,7 +50,7 @@ def contract(world: World) -> Contract:
     )
 
 
-def _limit(world: World, metric: Metric, kind: Kind) -> Fraction | None:
+def _limit(world: World, metric: Metric, kind: StreamKind) -> Fraction | None:
     """The limit of a metric in a world; None where it is not watched."""
     found = (w.limit for w in world.watches if w.metric is metric and w.kind is kind)
     return next(found, None)

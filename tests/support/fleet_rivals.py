@@ -22,7 +22,7 @@ from monitor.core.intervals import Z95, Floats, divide, mover, wilson
 from monitor.core.rates.estimates import Trials, served_share
 from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
 from monitor.detection.pages.cohort import SliceCohort
-from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Kind
+from monitor.detection.pages.streams import BUDGET_DAYS, Direction, StreamKind
 
 WEEK = 7 * HOURS
 
@@ -32,7 +32,7 @@ class Page(NamedTuple):
 
     row: int
     metric: Metric
-    kind: Kind
+    kind: StreamKind
     direction: Direction = Direction.SLICE_WORSE
 
 
@@ -142,7 +142,7 @@ class Windowed:
         return mine, Side(mine.point[row], mine.n[row])
 
     def _crossing(self, watch: Watch, mine: Side, theirs: Side, hour: int) -> list[int]:
-        sides = (mine, None if watch.kind is Kind.LEVEL else theirs)
+        sides = (mine, None if watch.kind is StreamKind.LEVEL else theirs)
         if watch.direction is Direction.REFERENCE_WORSE:
             sides = theirs, mine
         crossed = self._rule(*sides, harm_limit(watch)) & self._has_stream[watch]

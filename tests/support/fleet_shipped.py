@@ -15,7 +15,7 @@ from monitor.core.counts.cells import Counts, merge
 from monitor.core.counts.rollup import SliceCounts, roll_up
 from monitor.core.time import Grain, pane_of, to_micros
 from monitor.detection.pages.budget import resolved
-from monitor.detection.pages.fleet import Fleet
+from monitor.detection.pages.fleet import PageTests
 from monitor.detection.pages.streams import Stream
 
 FIRST_HOUR = pane_of(to_micros(datetime(2026, 6, 1, tzinfo=UTC)), Grain.HOUR)
@@ -25,12 +25,12 @@ WINDOW = 7 * HOURS
 
 
 class ShippedFleet:
-    """What :class:`~monitor.detection.pages.fleet.Fleet` pages and lists."""
+    """What :class:`~monitor.detection.pages.fleet.PageTests` pages and lists."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._cells = Cells(world)
-        self._fleet = Fleet.start((contract(world),), coding(world))
+        self._fleet = PageTests.start((contract(world),), coding(world))
         self._row = {text: row for row, text in enumerate(world.slices)}
         self._watched = {(w.metric, w.kind) for w in world.watches}
         self._listed: list[Page] | None = None

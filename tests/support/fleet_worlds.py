@@ -18,7 +18,7 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
 from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
 from monitor.detection.pages.cohort import Layout, SliceCohort
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 HOURS = 24
 CONTRACT, GROUP_BY = "bench", "slice"
@@ -41,17 +41,17 @@ class Watch:
     """
 
     metric: Metric
-    kind: Kind
+    kind: StreamKind
     limit: Fraction
     direction: Direction = Direction.SLICE_WORSE
 
 
 def gaps(*metrics: Metric) -> tuple[Watch, ...]:
     """Both directions of the gaps of these metrics."""
-    return tuple(Watch(metric, Kind.GAP, GAP, way) for metric in metrics for way in Direction)
+    return tuple(Watch(metric, StreamKind.GAP, GAP, way) for metric in metrics for way in Direction)
 
 
-LEVELS = (Watch(Metric.TPR, Kind.LEVEL, FLOOR), Watch(Metric.FPR, Kind.LEVEL, CEILING))
+LEVELS = (Watch(Metric.TPR, StreamKind.LEVEL, FLOOR), Watch(Metric.FPR, StreamKind.LEVEL, CEILING))
 EVERYTHING = (*gaps(Metric.TPR, Metric.FPR, Metric.BLOCKED), *LEVELS)
 
 
@@ -183,7 +183,7 @@ class World:
 
     def rows(self, watch: Watch) -> list[int]:
         """Rows that have a stream: a named reference is not compared with itself."""
-        named = watch.kind is Kind.GAP and self.reference is not None
+        named = watch.kind is StreamKind.GAP and self.reference is not None
         return [row for row in range(self.size) if not (named and row == self.reference)]
 
     def stream(self, watch: Watch, row: int) -> Stream:
@@ -195,7 +195,7 @@ class World:
             metric=watch.metric,
             kind=watch.kind,
             slice=self.slices[row],
-            reference=reference if watch.kind is Kind.GAP else "",
+            reference=reference if watch.kind is StreamKind.GAP else "",
             direction=watch.direction,
             limit=watch.limit,
         )
@@ -234,7 +234,7 @@ class World:
     def breaches(self, watch: Watch) -> Bools:
         """Where the contract does not hold, by hour and slice, (H, S)."""
         mine, theirs = self.harm(watch.metric)
-        if watch.kind is Kind.LEVEL:
+        if watch.kind is StreamKind.LEVEL:
             return mine > harm_limit(watch) + _SLACK
         gap = mine - theirs if watch.direction is Direction.SLICE_WORSE else theirs - mine
         beyond = gap > harm_limit(watch) + _SLACK
@@ -261,7 +261,7 @@ class World:
 
 def harm_limit(watch: Watch) -> float:
     """The limit of a rate that counts harm: a floor c of the TPR is a ceiling 1 - c of misses."""
-    level = watch.kind is Kind.LEVEL and watch.metric in HARMED_BY_LESS
+    level = watch.kind is StreamKind.LEVEL and watch.metric in HARMED_BY_LESS
     return float(1 - watch.limit if level else watch.limit)
 
 

@@ -22,15 +22,15 @@ from pipeline import DECISIONS, LABELS, Pipeline
 from consumers import coder as coder_module
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import MAX_NESTED_BYTES, Coder
-from consumers.dead_letters import REASONS, IdHasher, Letters
+from consumers.dead_letters import REASONS, DeadLetterBuffer, IdHasher
 from consumers.event_time import FIRST_DAY, FUTURE, TOO_EARLY, TOO_OLD, ClockPolicy, ShardClock
 from consumers.events import MAX_EVENTS_PER_MESSAGE, Decision, FastDecision, Label
 from consumers.probes import ProbePolicy, is_signed
 from consumers.shard import Codecs, ShardState
 from monitor.core.counts.cells import OTHER, Route, Stratum, content_id
-from monitor.core.counts.coding import Attribute, Coding, Eras
+from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.time import DAY, HOUR, MINUTE
-from monitor.ports import Claim, DeadLetter, Records, Shard, Tallies
+from monitor.ports import Claim, DeadLetter, RecordBatch, Shard, Tallies
 from monitor.store import deltas
 from monitor.store.ingest.store import decision_payload
 
@@ -64,12 +64,12 @@ class Reading:
     """Codecs of both topics over one dictionary, as a worker has them."""
 
     def __init__(self, max_versions: int = 10_000) -> None:
-        self.coder = Coder(Eras.always(CODING), max_versions)
+        self.coder = Coder(CodingHistory.always(CODING), max_versions)
         self.decisions = DecisionCodec(self.coder, CODING, POLICY)
         self.labels = LabelCodec(HASHER)
 
-    def read(self, batch: Records) -> Read:
-        letters = Letters(batch, HASHER, most=1_000_000)
+    def read(self, batch: RecordBatch) -> Read:
+        letters = DeadLetterBuffer(batch, HASHER, most=1_000_000)
         if batch.shard.topic == DECISIONS:
             read: Any = self.decisions.read(batch, letters)
             rows = self._decisions(read)
@@ -96,9 +96,9 @@ class Reading:
         return list(zip(read.texts, *(c.tolist() for c in columns), probes, strict=True))
 
 
-def records(topic: str, values: Sequence[Message], start: int = 0, stamp: int = 7) -> Records:
+def records(topic: str, values: Sequence[Message], start: int = 0, stamp: int = 7) -> RecordBatch:
     offsets = list(range(start, start + len(values)))
-    return Records(Shard(topic, 0), offsets, values, [stamp] * len(values))
+    return RecordBatch(Shard(topic, 0), offsets, values, [stamp] * len(values))
 
 
 def check_codec(topic: str, values: Sequence[Message]) -> None:

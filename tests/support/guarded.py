@@ -26,7 +26,7 @@ from monitor.demo.reviewers import Labels
 from monitor.demo.router import ATTRIBUTES, AUDIT_RATE, Decisions
 from monitor.demo.world import Synthetic
 from monitor.settings import Settings, load
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 
 LATENESS = 60 * SECOND  # what the feed keeps the watermark behind what it has read
 SHARES = {AUTO: 0.60, REVIEW: 0.35, BLOCKED: 0.05}
@@ -98,7 +98,7 @@ class Guarded:
     def publish(self) -> Snapshot:
         """What is published after a cycle."""
         assert self.evaluator.cycle()
-        newest = Records(self._engine).newest_snapshot(self._seen)
+        newest = RecordStore(self._engine).newest_snapshot(self._seen)
         if newest is not None:
             self._seen, self._newest = newest[0], decode(newest[1])
         assert self._newest is not None

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import lesson
 
-from monitor.audit.model import Item, Pair, Row, Versions
+from monitor.audit.model import Item, Pair, Row, RunVersions
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
 
-VERSIONS = Versions("j1", "r1", "p1", "t1")
+VERSIONS = RunVersions("j1", "r1", "p1", "t1")
 VARIETY = "language_variety"
 REFERENCES = {VARIETY: "formal"}
 SERVED, REVIEWED, BLOCKED = Route.AUTO_SERVE, Route.HUMAN_REVIEW, Route.BLOCKED_BY_EVIDENCE

@@ -33,7 +33,7 @@ from monitor import composition
 from monitor.evaluate.evaluator import Evaluator
 from monitor.ports import Shard, ShardStatus, Tallies
 from monitor.settings import Settings, load
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.store import IngestStore, read_statuses
 from monitor.store.schema import COUNTER_COLUMNS
@@ -273,7 +273,7 @@ class Pipeline:
         self.check_released()
 
     def snapshot(self) -> bytes | None:
-        newest = Records(self.engine).newest_snapshot(0)
+        newest = RecordStore(self.engine).newest_snapshot(0)
         return None if newest is None else newest[1]
 
     def check_conservation(self) -> None:

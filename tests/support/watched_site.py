@@ -15,6 +15,7 @@ from typing import Any
 
 import lesson
 from kafka_broker import KafkaBroker
+from migrated import bring_to_head
 from notified import EVERY_DAY, Watch, watching
 from regressing import settings_text
 from running import Running

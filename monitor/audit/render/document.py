@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from monitor.audit.render import parts
-from monitor.audit.render.sections import Brief, Cell, Document, Section, Tone, mark, table
+from monitor.audit.render.sections import Brief, Document, Section, TableCell, Tone, mark, table
 from monitor.audit.render.words import (
     METRICS,
     NOTHING,
@@ -25,8 +25,8 @@ from monitor.audit.report import (
     SYNTHETIC_SENTENCE,
     AuditReport,
     Comparison,
-    Decision,
     Part,
+    ReleaseDecision,
     Run,
 )
 from monitor.core.contract import Metric
@@ -48,7 +48,7 @@ def document(report: AuditReport) -> Document:
     )
 
 
-def _word(decision: Decision | None) -> tuple[str, Tone]:
+def _word(decision: ReleaseDecision | None) -> tuple[str, Tone]:
     if decision is None:
         return "COULD NOT EVALUATE", Tone.UNSURE
     return decision.word, Tone.GOOD if decision.approved else Tone.BAD
@@ -143,7 +143,7 @@ def _comparison(comparison: Comparison, title: str) -> Section:
         ("not ready, and newly served", comparison.newly_served, Tone.BAD),
     )
     rows = (
-        (name, f"{len(pairs):,}", Cell(several(pairs), tone if pairs else Tone.PLAIN))
+        (name, f"{len(pairs):,}", TableCell(several(pairs), tone if pairs else Tone.PLAIN))
         for name, pairs, tone in lines
     )
     return Section(

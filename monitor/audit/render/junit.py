@@ -28,10 +28,10 @@ from monitor.audit.report import (
     SYNTHETIC_SENTENCE,
     AuditReport,
     Check,
-    Decision,
     FlipCounts,
     Part,
     Point,
+    ReleaseDecision,
     ShownFlip,
     SupportCheck,
 )
@@ -81,7 +81,7 @@ def _suites(report: AuditReport) -> Iterator[tuple[str, Iterable[_Case]]]:
         yield f"{part.name}.supports", (_support(one, numbers, decides) for one in part.supports)
 
 
-def _requirements(decision: Decision | None) -> Iterator[_Case]:
+def _requirements(decision: ReleaseDecision | None) -> Iterator[_Case]:
     if decision is None:
         yield _Case("decision", _ERROR, "excluded", "pairs are excluded: no decision is made")
         return

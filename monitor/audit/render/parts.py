@@ -15,7 +15,7 @@ from monitor.audit.dataset import (
     Weight,
 )
 from monitor.audit.render import words
-from monitor.audit.render.sections import Brief, Cell, Section, Tone, mark, table
+from monitor.audit.render.sections import Brief, Section, TableCell, Tone, mark, table
 from monitor.audit.render.words import CHECKS, METRICS, NOTHING, TRIALS, Numbers
 from monitor.audit.report import (
     FLIP_SENTENCE,
@@ -31,7 +31,7 @@ from monitor.audit.report import (
     WhatIfLine,
 )
 from monitor.core.contract import Metric, Verdict
-from monitor.core.probes.flips import Direction
+from monitor.core.probes.flips import FlipDirection
 
 _TONES = {
     Point.PASS: Tone.GOOD,
@@ -49,7 +49,7 @@ _NAMED = 5
 """Of reference variants as many are named."""
 _NAMES = 3
 """The first columns of a calibration table: attribute, slice and band."""
-Row = tuple[str | Cell, ...]
+Row = tuple[str | TableCell, ...]
 _RATES = (Metric.SELECTION, Metric.TPR, Metric.FPR)
 
 
@@ -157,7 +157,7 @@ def _count(line: FlipCounts, numbers: Numbers) -> tuple[str, ...]:
     return (
         line.by,
         *(numbers.support(count) for count in (line.compared, line.flips)),
-        *(numbers.support(line.directions.get(way, 0)) for way in Direction),
+        *(numbers.support(line.directions.get(way, 0)) for way in FlipDirection),
         numbers.support(line.at_gate),
         "\n".join(f"{stage}: {numbers.support(n)}" for stage, n in line.stages.items()) or NOTHING,
         words.p_value(line.p_value),
@@ -195,11 +195,11 @@ def _slice(line: SliceLine, numbers: Numbers) -> Row:
     )
 
 
-def _supported(line: SliceLine, metric: Metric, numbers: Numbers) -> str | Cell:
+def _supported(line: SliceLine, metric: Metric, numbers: Numbers) -> str | TableCell:
     support, needed = line.supports.get(metric), line.needed.get(metric)
     if support is None or needed is None or support >= needed:
         return numbers.support(support)
-    return Cell(f"{numbers.support(support)}\ninsufficient", Tone.UNSURE)
+    return TableCell(f"{numbers.support(support)}\ninsufficient", Tone.UNSURE)
 
 
 def _checks(lines: tuple[Check, ...], numbers: Numbers) -> Section:
@@ -236,9 +236,9 @@ def _check(line: Check, numbers: Numbers) -> Row:
         words.slice_name(line.slice) + _against(line, numbers),
         f"{CHECKS[line.name]}\n{write(line.limit)}{' points' if gap else ''}",
         write(line.value),
-        Cell(line.point.value.upper(), _TONES[line.point]),
+        TableCell(line.point.value.upper(), _TONES[line.point]),
         bounds(line.lower, line.upper),
-        Cell(_verdict(line.verdict), _tone(line.verdict, numbers)),
+        TableCell(_verdict(line.verdict), _tone(line.verdict, numbers)),
     )
 
 
@@ -308,7 +308,11 @@ def _cells(line: CalibrationLine, numbers: Numbers) -> Row:
     n, ready = numbers.support(line.n), numbers.shown(line.rate)
     if n == ready == NOTHING:
         return (NOTHING,) * 3
-    enough = Cell("sufficient", Tone.GOOD) if line.sufficient else Cell("insufficient", Tone.UNSURE)
+    enough = (
+        TableCell("sufficient", Tone.GOOD)
+        if line.sufficient
+        else TableCell("insufficient", Tone.UNSURE)
+    )
     return n, ready, enough
 
 

@@ -19,7 +19,7 @@ class Tone(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """One cell of a table; its text may have several lines."""
 
     text: str
@@ -31,7 +31,7 @@ class Table:
     """A table whose first column names its rows."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
 
     def failing(self) -> Table:
         """Of it the rows that have something bad."""
@@ -91,7 +91,7 @@ class Document:
     decision: Section
 
 
-def table(columns: str, rows: Iterable[Iterable[str | Cell]]) -> Table | None:
+def table(columns: str, rows: Iterable[Iterable[str | TableCell]]) -> Table | None:
     """A table, or None without rows.
 
     Args:
@@ -102,11 +102,11 @@ def table(columns: str, rows: Iterable[Iterable[str | Cell]]) -> Table | None:
     return Table(tuple(columns.split("|")), made) if made else None
 
 
-def _cell(content: str | Cell) -> Cell:
-    one = content if isinstance(content, Cell) else Cell(content)
-    return Cell(printable(one.text), one.tone)
+def _cell(content: str | TableCell) -> TableCell:
+    one = content if isinstance(content, TableCell) else TableCell(content)
+    return TableCell(printable(one.text), one.tone)
 
 
-def mark(good: bool, if_good: str, if_bad: str) -> Cell:
+def mark(good: bool, if_good: str, if_bad: str) -> TableCell:
     """A yes or no, in words."""
-    return Cell(if_good, Tone.GOOD) if good else Cell(if_bad, Tone.BAD)
+    return TableCell(if_good, Tone.GOOD) if good else TableCell(if_bad, Tone.BAD)

@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from monitor.audit.render.document import document
-from monitor.audit.render.sections import Cell, Document, Section, Table, Tone
+from monitor.audit.render.sections import Document, Section, Table, TableCell, Tone
 from monitor.audit.report import AuditReport, Requirement
 
 _LONGEST = max(len(requirement) for requirement in Requirement)
@@ -90,5 +90,5 @@ def _is_short(table: Table) -> bool:
     return max(map(len, lines)) <= _LONGEST
 
 
-def _text(cell: Cell) -> Text:
+def _text(cell: TableCell) -> Text:
     return Text(cell.text, _STYLES[cell.tone])

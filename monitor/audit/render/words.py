@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from monitor.audit.model import Versions
+from monitor.audit.model import RunVersions
 from monitor.audit.report import HELD_OUT, REGRESSION, ShownFlip, VariantOutcome
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Route, parse_atom
-from monitor.core.probes.flips import Direction
+from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.snapshot import ShownRate
 
 NOTHING = "-"
@@ -148,11 +148,11 @@ def in_order(bands: Iterable[str]) -> list[str]:
     return sorted(bands, key=lambda band: (band[0] == "n", band[0] != "b", band))
 
 
-def versions(one: Versions) -> str:
+def versions(one: RunVersions) -> str:
     """What decided.
 
     Example:
-        >>> versions(Versions("j1", "r1", "p1", "t1"))
+        >>> versions(RunVersions("j1", "r1", "p1", "t1"))
         'judge j1, rubric r1, policy p1, router t1'
     """
     return f"judge {one.judge}, rubric {one.rubric}, policy {one.policy}, router {one.router}"
@@ -210,7 +210,7 @@ def number(value: float) -> str:
 
 def what_happened(flip: ShownFlip) -> str:
     """What a flip did with a reply, in words."""
-    held_back = flip.direction is Direction.HELD_BACK
+    held_back = flip.direction is FlipDirection.HELD_BACK
     better, worse = (flip.reference, flip.variant) if held_back else (flip.variant, flip.reference)
     reply = f"a reply that is {expected(flip.expected_ready)}"
     if better.route == _SERVED:

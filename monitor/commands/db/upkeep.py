@@ -19,7 +19,7 @@ from monitor.composition import contract_records
 from monitor.core.time import to_datetime
 from monitor.settings import Settings
 from monitor.store import database
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.recode import drop_unlisted
 from monitor.store.upkeep.retention_guard import portions
@@ -54,7 +54,7 @@ def migrate(path: Path, drop_attributes: bool) -> None:
 
 def _drop_attributes(settings: Settings, engine: sa.Engine) -> None:
     # A comparison must not vanish from a contract version that people know.
-    Records(engine).refuse_changes(contract_records(settings))
+    RecordStore(engine).refuse_changes(contract_records(settings))
     gone = drop_unlisted(engine, settings.coding)
     database.compact(engine)
     click.echo(f"deleted: {', '.join(gone) or 'nothing, all that is stored is listed'}")
@@ -75,7 +75,7 @@ def prune(path: Path, *, confirm: bool) -> None:
     now = SystemClock().now()
     with opened(path) as (settings, engine):
         policy = composition.retention_policy(settings)
-        slowest = Records(engine).slowest_event_time()
+        slowest = RecordStore(engine).slowest_event_time()
         for portion in portions(engine, policy, slowest, now):
             click.echo(f"{portion}{' (the service refuses it)' if portion.refused else ''}")
         if confirm:
@@ -94,7 +94,7 @@ def dead_letters(path: Path, limit: int, reason: str | None, as_json: bool) -> N
     Example: slicewatch db dead-letters --limit 20 --json
     """
     with opened(path) as (_, engine):
-        found = Records(engine).dead_letters(limit, reason)
+        found = RecordStore(engine).dead_letters(limit, reason)
     names = ("seen", "shard", "offset", "index", "reason", "field", "payload hash")
     rows = [
         (

@@ -22,7 +22,7 @@ from monitor.core.time import DAY, to_datetime, to_micros
 from monitor.errors import SlicewatchError
 from monitor.settings.kinds import duration_text
 from monitor.store.evaluator import incident_acts
-from monitor.store.evaluator.incident_acts import Closing, Said, acknowledge
+from monitor.store.evaluator.incident_acts import ActInput, Closing, acknowledge
 
 
 def said_options(function: Command) -> Command:
@@ -32,7 +32,7 @@ def said_options(function: Command) -> Command:
     return by(note(function))
 
 
-def told(command: str, by: str | None, note: str | None) -> Said:
+def told(command: str, by: str | None, note: str | None) -> ActInput:
     """What was typed, checked.
 
     Raises:
@@ -43,7 +43,7 @@ def told(command: str, by: str | None, note: str | None) -> Said:
             f"--by is missing; slicewatch incident {command} --help has an example"
         )
     why = plain_line("--note", note or "", LONGEST_NOTE)
-    return Said(plain_line("--by", by, LONGEST_NAME), why)
+    return ActInput(plain_line("--by", by, LONGEST_NAME), why)
 
 
 LONGEST = 366 * DAY

@@ -21,7 +21,7 @@ from monitor.errors import StoreError
 from monitor.store.database import reading
 from monitor.store.evaluator.incident_acts import Acts, read_acts
 from monitor.store.evaluator.incidents import find_incident, read_incidents
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.schema import incident
 
 Shown = Mapping[int, ShownIncident]
@@ -54,14 +54,14 @@ def one_report(engine: sa.Engine, number: int, now: int) -> IncidentReport:
 def _reports(
     engine: sa.Engine, found: Iterable[Incident], acts: Acts, now: int
 ) -> list[IncidentReport]:
-    pages = _Pages(Records(engine))
+    pages = _Pages(RecordStore(engine))
     return [report(one, acts.get(one.id, ()), pages.of(one), now) for one in found]
 
 
 class _Pages:
     """What Snapshots show of incidents; each is read once."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: RecordStore) -> None:
         self._records = records
         newest = records.newest_snapshot()
         self._newest = _shown(newest[1] if newest else None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.core.probes.flips import Direction
+from monitor.core.probes.flips import FlipDirection
 from monitor.core.time import to_datetime
 from monitor.evaluate.probes import WatchedSet
 
@@ -30,7 +30,7 @@ class FlippingReport:
 
     pair: str
     variant: str
-    direction: Direction
+    direction: FlipDirection
     stage: str
     at: datetime
 
@@ -59,7 +59,7 @@ class ProbeSetReport:
     compared: int
     incomplete: int
     covered: datetime | None
-    pages: Mapping[Direction, datetime]
+    pages: Mapping[FlipDirection, datetime]
     flipping: tuple[FlippingReport, ...]
 
 

@@ -14,7 +14,7 @@ from monitor.commands.probe.swap import compare
 from monitor.core.time import SECOND
 from monitor.errors import SlicewatchError
 from monitor.probing.schedule import Schedule
-from monitor.probing.swap import Review, parse_swap
+from monitor.probing.swap import SwapReview, parse_swap
 from monitor.probing.target import target
 from monitor.settings.kinds import duration_micros
 
@@ -117,7 +117,7 @@ def run(
     settings = load_settings(path)
     if swap is not None:
         _refuse_with_swap(every=every, times=times, results=results)
-        review = Review(list_above, spot_check)
+        review = SwapReview(list_above, spot_check)
         code = compare(file, parse_swap(swap), settings, how, review, dry=dry_run)
     else:
         schedule = _schedule(every, times, results)

@@ -20,7 +20,7 @@ from monitor.composition import declared_sets
 from monitor.core.probes.pairs import DeclaredSet
 from monitor.errors import SlicewatchError
 from monitor.evaluate.probes import WatchedSet
-from monitor.settings.sections import Probes
+from monitor.settings.sections import ProbesSettings
 from monitor.store.database import reading
 from monitor.store.evaluator.probe_sets import StoredProbeSet, read_probe_sets
 
@@ -46,7 +46,7 @@ def status(path: Path, *, as_json: bool) -> None:
         _print(found)
 
 
-def _declared(probes: Probes) -> Sequence[DeclaredSet]:
+def _declared(probes: ProbesSettings) -> Sequence[DeclaredSet]:
     if not probes.sets:
         raise SlicewatchError(
             "no probe set is declared: add [[probes.sets]]; slicewatch probe run SET prints it"

@@ -21,10 +21,10 @@ from monitor.probing.run import Runner
 from monitor.probing.swap import (
     NAME,
     Listed,
-    Review,
-    Share,
     Swap,
     Swapped,
+    SwapReview,
+    SwapShare,
     SwapSummary,
     for_review,
     sides,
@@ -38,7 +38,7 @@ NONE = "-"
 
 
 def compare(
-    path: Path, swap: Swap, settings: Settings, how: Asking, review: Review, *, dry: bool
+    path: Path, swap: Swap, settings: Settings, how: Asking, review: SwapReview, *, dry: bool
 ) -> int:
     """Send both variants of every trace that has the value, print what differs; the exit code.
 
@@ -110,7 +110,7 @@ def _difference_text(together: SwapSummary) -> str:
     )
 
 
-def _cells(share: Share) -> Iterator[str]:
+def _cells(share: SwapShare) -> Iterator[str]:
     yield f"{share.count:,}"
     yield f"{share.share:.1%}"
     yield f"{share.lower:.1%} to {share.upper:.1%}"

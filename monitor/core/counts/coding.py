@@ -162,7 +162,7 @@ class Coding:
 
 
 @dataclass(frozen=True, slots=True)
-class Era:
+class CodingVersion:
     """A coding, and the event time (microseconds) from which on decisions are coded by it."""
 
     start: int
@@ -170,7 +170,7 @@ class Era:
 
 
 @dataclass(frozen=True, slots=True)
-class Eras:
+class CodingHistory:
     """All codings of a store: a decision is coded by the era that it was decided in.
 
     Later eras only list more, since what is removed is removed from all of them; score bands
@@ -180,12 +180,12 @@ class Eras:
         eras: at least one, by start; what was decided before the first belongs to it too.
     """
 
-    eras: tuple[Era, ...]
+    eras: tuple[CodingVersion, ...]
 
     @classmethod
-    def always(cls, coding: Coding) -> Eras:
+    def always(cls, coding: Coding) -> CodingHistory:
         """One coding for all time."""
-        return cls((Era(0, coding),))
+        return cls((CodingVersion(0, coding),))
 
     @property
     def newest(self) -> Coding:

@@ -11,10 +11,10 @@ meet in a third (``language``). Where no contract compares by that one it is add
 its cells are what subtraction would find.
 
 Example:
-    >>> a, b = Family("c", ("channel", "language")), Family("c", ("language", "region"))
-    >>> [family.name for family in ordered([Family("c"), a, b])]
+    >>> a, b = SliceFamily("c", ("channel", "language")), SliceFamily("c", ("language", "region"))
+    >>> [family.name for family in ordered([SliceFamily("c"), a, b])]
     ['c/', '/language', 'c/channel+language', 'c/language+region']
-    >>> language, _, last = ordered([Family("c"), a, b])[1:]
+    >>> language, _, last = ordered([SliceFamily("c"), a, b])[1:]
     >>> language.published, last.parents
     (False, ('c/', '/language'))
 """
@@ -29,7 +29,7 @@ from monitor.core.contract import Contract
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class SliceFamily:
     """The slices of one group-by within one use case.
 
     Attributes:
@@ -58,28 +58,28 @@ class Family:
         """All attributes whose values decide who is in a row."""
         return frozenset(self.attributes) | {name for name, _ in self.where}
 
-    def refines(self, other: Family) -> bool:
+    def refines(self, other: SliceFamily) -> bool:
         """Whether rows of this family add up to (parts of) rows of the other."""
         return other.names <= self.names and not self.apart(other)
 
-    def apart(self, other: Family) -> bool:
+    def apart(self, other: SliceFamily) -> bool:
         """Whether no decision belongs to both use cases."""
         here = dict(self.where)
         return any(here.get(name, value) != value for name, value in other.where)
 
 
-def of_contracts(contracts: Iterable[Contract]) -> tuple[Family, ...]:
+def of_contracts(contracts: Iterable[Contract]) -> tuple[SliceFamily, ...]:
     """All families of these contracts, those that are refined first."""
     return ordered(
         [
-            Family(contract.name, attributes, contract.where, contract.k)
+            SliceFamily(contract.name, attributes, contract.where, contract.k)
             for contract in contracts
             for attributes in ((), *(group.attributes for group in contract.group_bys))
         ]
     )
 
 
-def ordered(families: Sequence[Family]) -> tuple[Family, ...]:
+def ordered(families: Sequence[SliceFamily]) -> tuple[SliceFamily, ...]:
     """The families and those that hold them together, each after what it refines.
 
     Families of k = 1 stand alone: they hide nothing, so nothing can be found by them.
@@ -95,10 +95,10 @@ def ordered(families: Sequence[Family]) -> tuple[Family, ...]:
     )
 
 
-def _meeting(families: Sequence[Family]) -> list[Family]:
+def _meeting(families: Sequence[SliceFamily]) -> list[SliceFamily]:
     """Unpublished families for all attributes in which others meet."""
     k = max((family.k for family in families), default=1)
-    found: dict[frozenset[str], Family] = {}
+    found: dict[frozenset[str], SliceFamily] = {}
     before = None
     while before != found:
         before = dict(found)
@@ -110,12 +110,12 @@ def _meeting(families: Sequence[Family]) -> list[Family]:
             if names in found:
                 both &= {*found[names].where}
             where = tuple(sorted(both))
-            found[names] = Family("", tuple(sorted(names)), where, k, published=False)
+            found[names] = SliceFamily("", tuple(sorted(names)), where, k, published=False)
     return [found[names] for names in sorted(found, key=sorted)]
 
 
 def _covered(
-    names: frozenset[str], where: set[tuple[str, str]], families: Sequence[Family]
+    names: frozenset[str], where: set[tuple[str, str]], families: Sequence[SliceFamily]
 ) -> bool:
     """Whether a family has a row for every combination of these values already."""
     return any(family.names == names and {*family.where} <= where for family in families)

@@ -50,7 +50,7 @@ SHIPPED = BlockRule()
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class BlockTally:
     """What a run of panes holds, by row of a family.
 
     Attributes:
@@ -64,7 +64,7 @@ class Tally:
     units: UnitTally = field(default_factory=UnitTally)
 
     @classmethod
-    def empty(cls, rows: int) -> Tally:
+    def empty(cls, rows: int) -> BlockTally:
         """Nothing, for this many rows."""
         return cls(
             np.zeros((rows, ROUTES), np.int64),
@@ -72,7 +72,7 @@ class Tally:
         )
 
     @classmethod
-    def of(cls, rows: int, row_of: Int64s, strata: Int64s, values: Int64s) -> Tally:
+    def of(cls, rows: int, row_of: Int64s, strata: Int64s, values: Int64s) -> BlockTally:
         """Count cells by row.
 
         Args:
@@ -92,8 +92,8 @@ class Tally:
         np.add.at(tally.labels[:, :, 1], at, ready)
         return tally
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: BlockTally) -> BlockTally:
+        return BlockTally(
             self.decisions + other.decisions, self.labels + other.labels, self.units + other.units
         )
 
@@ -120,7 +120,7 @@ class Pane:
     """A run of panes that a block can take in as a whole."""
 
     end: int
-    tally: Tally
+    tally: BlockTally
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +151,15 @@ class Condition:
     burned: Collection[int] = ()
     rule: BlockRule = SHIPPED
 
-    def holds(self, tail: Tally) -> bool:
+    def holds(self, tail: BlockTally) -> bool:
         """Whether every cell has none or enough."""
         decided = tail.decided(self.k, self.rule)
         return decided and (not self.labels or tail.labelled(self.k, self.rule))
 
 
 def advance(
-    last: int, tail: Tally, panes: Iterable[Pane], condition: Condition
-) -> tuple[list[Edge], Tally]:
+    last: int, tail: BlockTally, panes: Iterable[Pane], condition: Condition
+) -> tuple[list[Edge], BlockTally]:
     """The edges that a family makes over successive panes, and what its open block then holds.
 
     Between hours an edge is made only where what is left of the hour will do by itself: else the
@@ -180,11 +180,11 @@ def advance(
         late = pane.end % HOUR == 0 or _leaves_enough(last, tail, pane.end, condition.k)
         if pane.end in condition.burned or (holds and late):
             found.append(Edge(pane.end, any(last < at <= pane.end for at in condition.burned)))
-            last, tail = pane.end, Tally.empty(len(tail.decisions))
+            last, tail = pane.end, BlockTally.empty(len(tail.decisions))
     return found, tail
 
 
-def _leaves_enough(last: int, tail: Tally, end: int, k: int) -> bool:
+def _leaves_enough(last: int, tail: BlockTally, end: int, k: int) -> bool:
     """Whether the rest of the hour should bring every row twice what it needs, at this pace."""
     hour = end - end % HOUR
     rows = tail.decisions.sum(axis=1)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from monitor.core.counts.cells import Route
 
 
-class Direction(enum.StrEnum):
+class FlipDirection(enum.StrEnum):
     """Which of two variants fared worse, seen from the one that is compared with the reference."""
 
     HELD_BACK = "held_back"  # the reference came further: it was served, the variant was not
@@ -35,7 +35,7 @@ class FlipStage(enum.StrEnum):
     NO_OBSERVED_FLIP = "no_observed_flip"
 
 
-class Cause(enum.StrEnum):
+class FlipCause(enum.StrEnum):
     """What made the routes differ, where the evidence gate did not."""
 
     JUDGE_SCORE = "judge_score"  # the scores lie on two sides of either threshold
@@ -66,9 +66,9 @@ def is_flip(reference: Observed, variant: Observed) -> bool:
     return reference.route is not variant.route
 
 
-def direction(reference: Observed, variant: Observed) -> Direction:
+def direction(reference: Observed, variant: Observed) -> FlipDirection:
     """Which way a flip goes; routes are in order: served, reviewed, blocked."""
-    return Direction.HELD_BACK if variant.route > reference.route else Direction.SERVED
+    return FlipDirection.HELD_BACK if variant.route > reference.route else FlipDirection.SERVED
 
 
 def stage(reference: Observed, variant: Observed) -> FlipStage:
@@ -80,15 +80,15 @@ def stage(reference: Observed, variant: Observed) -> FlipStage:
     return FlipStage.JUDGE_OR_ROUTE
 
 
-def cause(reference: Observed, variant: Observed) -> Cause:
+def cause(reference: Observed, variant: Observed) -> FlipCause:
     """What made a flip that is not the gate's: each threshold is tried on both scores."""
     if not (explained(reference) and explained(variant)):
-        return Cause.ROUTE
+        return FlipCause.ROUTE
     thresholds = (reference.threshold, variant.threshold)
     parted = [_served(reference.score, t) is not _served(variant.score, t) for t in thresholds]
     if all(parted):
-        return Cause.JUDGE_SCORE
-    return Cause.SCORE_AND_THRESHOLD if any(parted) else Cause.THRESHOLD
+        return FlipCause.JUDGE_SCORE
+    return FlipCause.SCORE_AND_THRESHOLD if any(parted) else FlipCause.THRESHOLD
 
 
 def in_rates(seen: Observed) -> bool:

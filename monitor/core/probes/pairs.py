@@ -16,7 +16,7 @@ Example:
     >>> pairs.add([ProbeDecision(declared.digest, "p4", "casual", 101, reviewed)])
     >>> [compared] = pairs.advance(200)
     >>> compared.first, compared.excess
-    ((('casual', <Direction.HELD_BACK: 'held_back'>),), 1)
+    ((('casual', <FlipDirection.HELD_BACK: 'held_back'>),), 1)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any, Self
 import msgspec
 
 from monitor.core.probes.decisions import ProbeDecision
-from monitor.core.probes.flips import Direction, FlipStage, Observed, cause, direction, stage
+from monitor.core.probes.flips import FlipDirection, FlipStage, Observed, cause, direction, stage
 from monitor.core.time import DAY, HOUR
 
 MAX_WAITING = 32
@@ -70,14 +70,14 @@ class DeclaredSet:
         return tuple(sorted(set(self.variants) - {self.reference}))
 
 
-FlipKey = tuple[str, Direction, str]
+FlipKey = tuple[str, FlipDirection, str]
 """Variant, direction and where the two part: ``evidence_gate``, or the cause behind it."""
 
 
 class _Flip(msgspec.Struct, frozen=True, array_like=True):
     """Which way a comparison flipped, and where the two parted."""
 
-    direction: Direction
+    direction: FlipDirection
     stage: str
 
     @property
@@ -99,13 +99,13 @@ class FlippingPair:
 
     pair: str
     variant: str
-    direction: Direction
+    direction: FlipDirection
     stage: str
     at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedRound:
     """A round that is complete: every variant of one pair against its reference.
 
     Attributes:
@@ -119,7 +119,7 @@ class Compared:
     """
 
     at: int
-    first: tuple[tuple[str, Direction], ...]
+    first: tuple[tuple[str, FlipDirection], ...]
     excess: int
     spread: int
 
@@ -218,7 +218,7 @@ class ProbePairs:
             return True
         return any(self._is_over(pair, watermark) for pair in self._pairs.values())
 
-    def advance(self, watermark: int) -> list[Compared]:
+    def advance(self, watermark: int) -> list[ComparedRound]:
         """Let the decisions before the watermark have their turn, and give up what is too old.
 
         Args:
@@ -269,7 +269,7 @@ class ProbePairs:
         pair.round = {}
         self.incomplete += 1
 
-    def _take(self, one: ProbeDecision) -> Compared | None:
+    def _take(self, one: ProbeDecision) -> ComparedRound | None:
         """Put a decision into a round of its pair; returns the round if that completes it."""
         pair = self._place(one)
         if pair is None:
@@ -292,7 +292,7 @@ class ProbePairs:
             return None
         return self._pairs.setdefault(one.pair, _Pair())
 
-    def _compare(self, pair: _Pair) -> Compared:
+    def _compare(self, pair: _Pair) -> ComparedRound:
         decided, pair.at, pair.round = pair.round, pair.newest, {}
         reference = decided[self.declared.reference].observed
         self._excess -= _excess(pair)
@@ -309,7 +309,7 @@ class ProbePairs:
         self._excess += _excess(pair)
         self._spread += _spread(pair)
         self.compared += len(self.declared.compared)
-        return Compared(pair.at, tuple(first), self._excess, self._spread)
+        return ComparedRound(pair.at, tuple(first), self._excess, self._spread)
 
     def to_facts(self) -> dict[str, Any]:
         """All that the state consists of, as JSON has it; equal states give equal facts."""
@@ -336,7 +336,7 @@ class ProbePairs:
             raise ValueError("the stored state is of another version")
         if facts["of"] != _identity(declared):
             raise ValueError("the stored state is of another probe set")
-        flips = msgspec.convert(facts["flips"], list[tuple[str, Direction, str, int]])
+        flips = msgspec.convert(facts["flips"], list[tuple[str, FlipDirection, str, int]])
         pairs = msgspec.convert(facts["pairs"], dict[str, _Pair])
         return cls(
             declared,
@@ -353,7 +353,7 @@ class ProbePairs:
 
 def _excess(pair: _Pair) -> int:
     ways = [flip.direction for flip in pair.behind_gate]
-    return sum(1 if way is Direction.HELD_BACK else -1 for way in ways)
+    return sum(1 if way is FlipDirection.HELD_BACK else -1 for way in ways)
 
 
 def _spread(pair: _Pair) -> int:

@@ -30,7 +30,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class GroupFindings:
     """What is found of a group-by, as of the ends of release blocks.
 
     Attributes:
@@ -42,7 +42,7 @@ class Findings:
     noted: Mapping[str, tuple[Noted, ...]] = field(default_factory=dict)
 
 
-def with_findings(row: SliceRow, findings: Findings, pooling: MergeMap) -> SliceRow:
+def with_findings(row: SliceRow, findings: GroupFindings, pooling: MergeMap) -> SliceRow:
     """The row with what is found of its slice, where it is that slice and is shown.
 
     Streams are of declared slices, rows of pooled ones: a row in which others are pooled is another
@@ -66,7 +66,7 @@ def with_findings(row: SliceRow, findings: Findings, pooling: MergeMap) -> Slice
     )
 
 
-def _noted(row: SliceRow, findings: Findings) -> tuple[Noted, ...]:
+def _noted(row: SliceRow, findings: GroupFindings) -> tuple[Noted, ...]:
     """What advises of metrics that are shown; what is of none rests on labels, so one of theirs."""
     shown = _shown(row)
     labelled = any(metric.labelled for metric in shown)

@@ -14,7 +14,7 @@ import msgspec
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import Route
-from monitor.core.probes.flips import Direction
+from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.annotations import Annotation, Fault, IncidentKind, Share, Stage
 
 WITHHELD = "withheld"
@@ -396,7 +396,7 @@ class ShownFlips:
     """
 
     variant: str
-    direction: Direction
+    direction: FlipDirection
     stage: str
     count: int
 
@@ -433,7 +433,7 @@ class ShownProbeSet:
     every: int
     max_flip_ratio: float
     covered: int
-    pages: Mapping[Direction, int] = field(default_factory=dict)
+    pages: Mapping[FlipDirection, int] = field(default_factory=dict)
     standing: tuple[ShownFlips, ...] = ()
 
 

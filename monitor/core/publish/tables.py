@@ -39,7 +39,7 @@ from monitor.core.counts.rollup import (
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.guards import opened
 from monitor.core.privacy.pooling import MergeMap, aligned, merge_map
-from monitor.core.publish.findings import Findings, with_findings
+from monitor.core.publish.findings import GroupFindings, with_findings
 from monitor.core.publish.metric_rows import Policy, Rolled
 from monitor.core.publish.rows import build_rows
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, SliceRow, WindowTable
@@ -166,7 +166,7 @@ class Builder:
         self,
         pooled: Pooled,
         left_out: float | None = None,
-        findings: Findings | None = None,
+        findings: GroupFindings | None = None,
         *,
         compared: int | None = None,
     ) -> GroupTable:

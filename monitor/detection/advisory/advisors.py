@@ -26,7 +26,7 @@ from monitor.detection.advisory.contract_advisor import (
 from monitor.detection.advisory.findings import (
     AnySubject,
     Drift,
-    Findings,
+    FindingLog,
     Ledger,
     ListedGap,
     MixShift,
@@ -34,8 +34,8 @@ from monitor.detection.advisory.findings import (
     VersionChange,
 )
 from monitor.detection.advisory.label_requests import RequestTest
-from monitor.detection.advisory.river_advisory import Tally
-from monitor.detection.pages.fleet import UseCase
+from monitor.detection.advisory.river_advisory import FindingCount
+from monitor.detection.pages.fleet import WatchedUseCase
 from monitor.detection.pages.streams import Stream
 from monitor.detection.pages.weekly_evidence import ebh
 
@@ -43,7 +43,7 @@ _LEDGER = "~found"
 
 
 @dataclass(slots=True)
-class Advice:
+class Advisors:
     """The state of all that advises.
 
     Attributes:
@@ -63,7 +63,7 @@ class Advice:
         coding: Coding,
         cluster_size: int = 1,
         parts: Mapping[str, bytes] | None = None,
-    ) -> Advice:
+    ) -> Advisors:
         """All that the settings declare, with the state that is kept of it.
 
         Args:
@@ -83,10 +83,10 @@ class Advice:
     def advance(
         self,
         hour: int,
-        seen: Mapping[str, UseCase],
+        seen: Mapping[str, WatchedUseCase],
         index: CellIndex,
         listed: Sequence[Stream] | None = None,
-    ) -> Findings:
+    ) -> FindingLog:
         """Consume the cohort of one hour.
 
         Args:
@@ -99,7 +99,7 @@ class Advice:
         drifted, shifted = _listed(week, self._weight)
         cases = [(one, seen[one.name]) for one in self.watches]
         fed = [x for one, case in cases for x in one.feed(hour, case, index, self._weight)]
-        findings = Findings(
+        findings = FindingLog(
             pane_start(hour, Grain.HOUR),
             _gaps(listed or ()),
             drifted,
@@ -118,7 +118,7 @@ class Advice:
         return tally.last if tally else None
 
     @property
-    def tallies(self) -> Mapping[AnySubject, Tally]:
+    def tallies(self) -> Mapping[AnySubject, FindingCount]:
         """How often everything was found that ever was, and when last."""
         return self.ledger.tallies
 

@@ -16,7 +16,7 @@ from monitor.detection.advisory.label_delays import WeeklyDelays
 from monitor.detection.advisory.label_requests import RequestTest, RequestWatch
 from monitor.detection.advisory.labels import RATES, CellLabels
 from monitor.detection.advisory.river_advisory import Advisory
-from monitor.detection.pages.fleet import UseCase
+from monitor.detection.pages.fleet import WatchedUseCase
 
 # No contract's name has a tilde, so no part is named like one of the fleet's.
 _DRIFT, _DELAYS, _RIVER, _REQUESTS = "~drift", "~delays", "~river", "~requests"
@@ -131,7 +131,7 @@ class ContractWatch:
                     yield WeekOfStream(Drift(self.name, group, text, rate), log_e, mix_shift)
 
     def feed(
-        self, hour: int, seen: UseCase, index: CellIndex, weight: float
+        self, hour: int, seen: WatchedUseCase, index: CellIndex, weight: float
     ) -> Iterator[RateChange | VersionChange]:
         """Feed thinned labels to drift and to river's detectors.
 
@@ -151,7 +151,7 @@ class ContractWatch:
                         self.name, group, one.slice, one.metric, one.detector, one.change
                     )
 
-    def compare_delays(self, hour: int, seen: UseCase) -> Iterator[LabelDelay]:
+    def compare_delays(self, hour: int, seen: WatchedUseCase) -> Iterator[LabelDelay]:
         """Add to the week's label delays; gives those of the week that has ended, if one has."""
         for group, delays in self.delays.items():
             for text, one in delays.advance(hour, seen.rolled[group]):

@@ -15,7 +15,7 @@ import msgspec
 from monitor.core.contract import Metric
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection.advisory.label_delays import Timing
-from monitor.detection.advisory.river_advisory import Tally
+from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.advisory.river_detectors import Change, Detector
 from monitor.detection.pages.history import KEPT
 
@@ -40,7 +40,7 @@ class Timeline(msgspec.Struct, array_like=True):
             self.hours.append(hour)
             self.totals.append(total)
 
-    def before(self, hour: int) -> Tally | None:
+    def before(self, hour: int) -> FindingCount | None:
         """What the cohorts of earlier hours found; None for nothing.
 
         Of hours that are folded away only the newest is known.
@@ -48,7 +48,7 @@ class Timeline(msgspec.Struct, array_like=True):
         return self._tally(bisect_left(self.hours, hour))
 
     @property
-    def now(self) -> Tally | None:
+    def now(self) -> FindingCount | None:
         """What all cohorts so far found; None for nothing."""
         return self._tally(len(self.hours))
 
@@ -57,10 +57,10 @@ class Timeline(msgspec.Struct, array_like=True):
         folded = max(bisect_left(self.hours, oldest) - 1, 0)
         del self.hours[:folded], self.totals[:folded]
 
-    def _tally(self, end: int) -> Tally | None:
+    def _tally(self, end: int) -> FindingCount | None:
         if not end:
             return None
-        return Tally(self.totals[end - 1], pane_start(self.hours[end - 1], Grain.HOUR))
+        return FindingCount(self.totals[end - 1], pane_start(self.hours[end - 1], Grain.HOUR))
 
 
 FORM = 1
@@ -127,7 +127,7 @@ AnySubject = ListedGap | Drift | MixShift | RateChange | LabelDelay | VersionCha
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class FindingLog:
     """What one cohort brought.
 
     Attributes:
@@ -175,7 +175,7 @@ class Ledger:
 
     timelines: dict[tuple[str, str], dict[AnySubject, Timeline]] = field(default_factory=dict)
 
-    def note(self, findings: Findings) -> None:
+    def note(self, findings: FindingLog) -> None:
         """Take what one cohort brought, which is later than all before."""
         hour = pane_of(findings.at, Grain.HOUR)
         for subject in findings.subjects:
@@ -189,7 +189,7 @@ class Ledger:
         return self.timelines.get((contract, group_by), {})
 
     @property
-    def tallies(self) -> dict[AnySubject, Tally]:
+    def tallies(self) -> dict[AnySubject, FindingCount]:
         """How often each subject was found, and when last."""
         now = ((subject, timeline.now) for subject, timeline in self._all())
         return {subject: tally for subject, tally in now if tally is not None}
@@ -204,7 +204,7 @@ class Ledger:
     def to_bytes(self) -> bytes:
         """All of it; equal ones give equal bytes."""
         timelines = sorted(self._all(), key=lambda pair: msgspec.msgpack.encode(pair[0]))
-        return zlib.compress(msgspec.msgpack.encode(_Saved(FORM, timelines)), level=1)
+        return zlib.compress(msgspec.msgpack.encode(_SavedFindings(FORM, timelines)), level=1)
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Ledger:
@@ -214,7 +214,7 @@ class Ledger:
             ValueError: if the bytes are damaged, or of another form.
         """
         try:
-            saved = msgspec.msgpack.decode(zlib.decompress(body), type=_Saved)
+            saved = msgspec.msgpack.decode(zlib.decompress(body), type=_SavedFindings)
         except (zlib.error, msgspec.DecodeError) as error:
             raise ValueError("the stored findings cannot be read") from error
         if saved.form != FORM:
@@ -235,7 +235,7 @@ class Ledger:
             yield from timelines.items()
 
 
-class _Saved(msgspec.Struct, array_like=True, frozen=True):
+class _SavedFindings(msgspec.Struct, array_like=True, frozen=True):
     """What is written."""
 
     form: int

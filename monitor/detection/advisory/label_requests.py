@@ -36,7 +36,7 @@ from monitor.core.publish.annotations import Fault
 from monitor.core.time import DAY, HOUR, Grain, pane_start
 from monitor.detection import arrays
 from monitor.detection.advisory.findings import Timeline
-from monitor.detection.advisory.river_advisory import Tally
+from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.pages.history import KEPT
 from monitor.detection.pages.mixture import SrMixture
 
@@ -210,7 +210,7 @@ class RequestWatch:
         """Let an hour have its turn whose data are known to be bad: it moves nothing."""
         self.consumed = hour
 
-    def before(self, hour: int) -> dict[RequestFault, Tally]:
+    def before(self, hour: int) -> dict[RequestFault, FindingCount]:
         """How often each was found in earlier hours, and the start of the newest of those hours.
 
         Of those older than :data:`~monitor.detection.pages.history.KEPT` hours only the newest is

@@ -29,7 +29,7 @@ from monitor.detection.advisory.river_detectors import (
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Detection:
+class RiverAlarm:
     """A change of one slice x metric that one detector found.
 
     Attributes:
@@ -45,7 +45,7 @@ class Detection:
     change: Change
 
 
-class Tally(msgspec.Struct, array_like=True, frozen=True):
+class FindingCount(msgspec.Struct, array_like=True, frozen=True):
     """How often a change was found, and when last.
 
     Attributes:
@@ -69,12 +69,12 @@ class Advisory:
     """
 
     def __init__(self) -> None:
-        self._tallies: dict[Detection, Tally] = {}
+        self._tallies: dict[RiverAlarm, FindingCount] = {}
         self._streams: dict[tuple[str, Metric], ChangeDetectors] = {}
         self.renewed = False
 
     @property
-    def tallies(self) -> Mapping[Detection, Tally]:
+    def tallies(self) -> Mapping[RiverAlarm, FindingCount]:
         """What was found so far; nothing for what never was."""
         return self._tallies
 
@@ -85,7 +85,7 @@ class Advisory:
 
     def advance(
         self, at: int, metric: Metric, slices: Sequence[str], n: Int64s, k: Int64s
-    ) -> list[Detection]:
+    ) -> list[RiverAlarm]:
         """Feed one cohort's labels to the detectors of one metric.
 
         Args:
@@ -104,7 +104,7 @@ class Advisory:
         for row in np.flatnonzero(n).tolist():
             stream = self._stream(slices[row], metric)
             changes = stream.feed(labels[ends[row] - n[row] : ends[row]])
-            found += [Detection(slices[row], metric, *change) for change in changes]
+            found += [RiverAlarm(slices[row], metric, *change) for change in changes]
         for detection in found:
             self._count(detection, at)
         return found
@@ -121,7 +121,7 @@ class Advisory:
         About 300 bytes for every slice x metric.
         """
         streams = [(*key, stream.state()) for key, stream in self._streams.items()]
-        saved = _Saved(version("river"), RECIPE, list(self._tallies.items()), streams)
+        saved = _SavedAlarms(version("river"), RECIPE, list(self._tallies.items()), streams)
         return zlib.compress(msgspec.msgpack.encode(saved), level=1)
 
     @classmethod
@@ -152,23 +152,23 @@ class Advisory:
             self._streams[key] = ChangeDetectors(metric)
         return self._streams[key]
 
-    def _count(self, detection: Detection, at: int) -> None:
-        before = self._tallies.get(detection, Tally(0, at))
-        self._tallies[detection] = Tally(before.count + 1, max(before.last, at))
+    def _count(self, detection: RiverAlarm, at: int) -> None:
+        before = self._tallies.get(detection, FindingCount(0, at))
+        self._tallies[detection] = FindingCount(before.count + 1, max(before.last, at))
 
 
-class _Saved(msgspec.Struct, array_like=True, frozen=True):
+class _SavedAlarms(msgspec.Struct, array_like=True, frozen=True):
     """What is written."""
 
     river: str
     recipe: str
-    tallies: list[tuple[Detection, Tally]]
+    tallies: list[tuple[RiverAlarm, FindingCount]]
     streams: list[tuple[str, Metric, ChangeState]]
 
 
-def _decode(body: bytes) -> _Saved:
+def _decode(body: bytes) -> _SavedAlarms:
     try:
         # The check sum of the compressed bytes stands guard: river panics at damaged ones.
-        return msgspec.msgpack.decode(zlib.decompress(body), type=_Saved)
+        return msgspec.msgpack.decode(zlib.decompress(body), type=_SavedAlarms)
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError("the stored state of the advisory detectors is damaged") from error

@@ -33,7 +33,7 @@ _ROUTES = len(REVIEWED_ROUTES)
 
 
 @dataclass(frozen=True, slots=True)
-class Trials:
+class AtomTrials:
     """Expected trials of one metric, those that were harmed and those that were spared.
 
     Arrays of one shape, the last axis by atom.
@@ -73,15 +73,15 @@ class Trials:
         share = divide(self.harmed + 0.5, self.total + 1)
         return divide(share * (1 - share), self.support)
 
-    def within(self, atoms: Bools) -> Trials:
+    def within(self, atoms: Bools) -> AtomTrials:
         """Added up over some atoms."""
         parts = (self.harmed, self.spared, self.harmed_variance, self.spared_variance)
-        return Trials(*(part[..., atoms].sum(axis=-1) for part in parts))
+        return AtomTrials(*(part[..., atoms].sum(axis=-1) for part in parts))
 
-    def since(self, pane: int) -> Trials:
+    def since(self, pane: int) -> AtomTrials:
         """Of one row."""
         parts = (self.harmed, self.spared, self.harmed_variance, self.spared_variance)
-        return Trials(*(part[pane] for part in parts))
+        return AtomTrials(*(part[pane] for part in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class AtomRates:
     """
 
     atoms: tuple[str, ...]
-    trials: Trials
+    trials: AtomTrials
 
     @classmethod
     def of(
@@ -136,13 +136,13 @@ def _since(arrays: Sequence[Int64s]) -> Floats:
     return total
 
 
-def _counted(routed: Floats) -> Trials:
+def _counted(routed: Floats) -> AtomTrials:
     blocked = routed[..., Route.BLOCKED_BY_EVIDENCE]
     passed = routed.sum(axis=-1) - blocked
-    return Trials(blocked, passed, blocked, passed)
+    return AtomTrials(blocked, passed, blocked, passed)
 
 
-def _expected(cohorts: Sequence[SliceCohort], metric: Metric) -> Trials:
+def _expected(cohorts: Sequence[SliceCohort], metric: Metric) -> AtomTrials:
     decisions, labelled, ready = (
         _since([getattr(cohort, name) for cohort in cohorts])
         for name in ("decisions", "labelled", "ready")
@@ -155,8 +155,8 @@ def _expected(cohorts: Sequence[SliceCohort], metric: Metric) -> Trials:
     auto, review = np.moveaxis(trials.sum(axis=(-2, -1)), -1, 0)
     auto_variance, review_variance = np.moveaxis((trials + unsure).sum(axis=(-2, -1)), -1, 0)
     if metric is Metric.TPR:
-        return Trials(review, auto, review_variance, auto_variance)
-    return Trials(auto, review, auto_variance, review_variance)
+        return AtomTrials(review, auto, review_variance, auto_variance)
+    return AtomTrials(auto, review, auto_variance, review_variance)
 
 
 def _shares(labelled: Floats, hits: Floats) -> Floats:

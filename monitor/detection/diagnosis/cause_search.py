@@ -26,7 +26,7 @@ import numpy as np
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.rollup import slice_text
 from monitor.core.intervals import Floats, divide
-from monitor.detection.diagnosis.atom_rates import Bools, Trials
+from monitor.detection.diagnosis.atom_rates import AtomTrials, Bools
 
 ENTRY = 3.0
 """Nats that a further cause must bring beyond the choice among slices of its depth."""
@@ -119,7 +119,7 @@ class Evidence:
     harmed: Floats
 
     @classmethod
-    def of(cls, trials: Trials, limit: float) -> Evidence:
+    def of(cls, trials: AtomTrials, limit: float) -> Evidence:
         """What the trials of atoms say where their rates may differ a little anyway.
 
         Args:

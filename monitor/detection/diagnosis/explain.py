@@ -22,10 +22,10 @@ from monitor.core.counts.rollup import CellIndex
 from monitor.core.intervals import Floats, divide
 from monitor.core.publish.annotations import Share
 from monitor.core.rates.gaps import HARMED_BY_LESS
-from monitor.detection.diagnosis.atom_rates import AtomRates, Bools, Trials
+from monitor.detection.diagnosis.atom_rates import AtomRates, AtomTrials, Bools
 from monitor.detection.diagnosis.cause_search import Candidates, Evidence, Search, expit
 from monitor.detection.diagnosis.stages import in_words
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 EVERYTHING = ""
 """The slice, and the group-by, of a cause that lies in no slice: a level that all are beyond."""
@@ -35,7 +35,7 @@ _WORSE = {True: Direction.SLICE_WORSE, False: Direction.REFERENCE_WORSE}
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class BreachCause:
     """One cause of crossings.
 
     Attributes:
@@ -63,7 +63,7 @@ class Explanation:
     """
 
     since: int
-    causes: tuple[Cause, ...]
+    causes: tuple[BreachCause, ...]
 
 
 def explain(
@@ -143,19 +143,19 @@ class _Gap:
     def limit(self) -> float:
         """Of the difference; of a level, the largest rate of harm."""
         limit = self.stream.limit
-        level = self.stream.kind is Kind.LEVEL and self.stream.metric in HARMED_BY_LESS
+        level = self.stream.kind is StreamKind.LEVEL and self.stream.metric in HARMED_BY_LESS
         return float(1 - limit if level else limit)
 
-    def excess(self, trials: Trials) -> tuple[Floats, Floats]:
+    def excess(self, trials: AtomTrials) -> tuple[Floats, Floats]:
         """How far the gap is beyond its limit, and its variance; NaN without trials."""
         worse, better = trials.within(self.worse), trials.within(self.better)
-        if self.stream.kind is Kind.LEVEL:
+        if self.stream.kind is StreamKind.LEVEL:
             return worse.rate - self.limit, worse.variance
         return worse.rate - better.rate - self.limit, worse.variance + better.variance
 
     def mean(self, harm: Floats, weights: Floats) -> float:
         """The gap of what is added to every atom's rate."""
-        sides = [self.worse] if self.stream.kind is Kind.LEVEL else [self.worse, self.better]
+        sides = [self.worse] if self.stream.kind is StreamKind.LEVEL else [self.worse, self.better]
         means = [divide(harm[side] @ weights[side], weights[side].sum(), empty=0) for side in sides]
         return float(means[0] - sum(means[1:]))
 
@@ -166,7 +166,7 @@ class _Partition:
     A cause is known by its row among the candidates, and by who is worse off.
     """
 
-    def __init__(self, trials: Trials, candidates: Candidates, search: Search) -> None:
+    def __init__(self, trials: AtomTrials, candidates: Candidates, search: Search) -> None:
         self._trials = trials
         self._candidates = candidates
         self._search = search
@@ -182,11 +182,12 @@ class _Partition:
         else:
             self._explained.setdefault(cause, []).append(gap)
 
-    def causes(self) -> list[Cause]:
+    def causes(self) -> list[BreachCause]:
         """Those that explain a crossing."""
         found = [self._cause(*known, gaps) for known, gaps in self._explained.items()]
         return found + [
-            Cause(one.group_by, one.slice, one.direction, Share.MOST, (one,)) for one in self._alone
+            BreachCause(one.group_by, one.slice, one.direction, Share.MOST, (one,))
+            for one in self._alone
         ]
 
     def _known(self, gap: _Gap) -> tuple[int, Direction] | None:
@@ -200,7 +201,7 @@ class _Partition:
         if largest >= max(needed, self._search.least / 2):
             place = added.index(largest)
             return self._fit.causes[place], _WORSE[bool(self._fit.effects[place] > 0)]
-        if gap.stream.kind is Kind.LEVEL and self._base > gap.limit:
+        if gap.stream.kind is StreamKind.LEVEL and self._base > gap.limit:
             return _NOWHERE, Direction.SLICE_WORSE
         return None
 
@@ -215,12 +216,14 @@ class _Partition:
         """Rate of harm outside of all causes."""
         return float(expit(np.array(self._fit.base)))
 
-    def _cause(self, row: int, direction: Direction, gaps: Sequence[_Gap]) -> Cause:
+    def _cause(self, row: int, direction: Direction, gaps: Sequence[_Gap]) -> BreachCause:
         streams = tuple(sorted(gap.stream for gap in gaps))
         if row == _NOWHERE:
-            return Cause(EVERYTHING, EVERYTHING, direction, Share.MOST, streams)
+            return BreachCause(EVERYTHING, EVERYTHING, direction, Share.MOST, streams)
         name = self._candidates.group_bys[row], self._candidates.slices[row]
-        return Cause(*name, direction, self._share(self._fit.causes.index(row), gaps), streams)
+        return BreachCause(
+            *name, direction, self._share(self._fit.causes.index(row), gaps), streams
+        )
 
     def _share(self, place: int, gaps: Sequence[_Gap]) -> Share:
         """Of the excess on the sides of its crossings that the cause lies in."""
@@ -233,13 +236,13 @@ class _Partition:
         return in_words(float(divide(abs(own), max(abs(own), excess * np.sign(own)), empty=1)))
 
 
-def _evidence(gap: _Gap, trials: Trials) -> Floats:
+def _evidence(gap: _Gap, trials: AtomTrials) -> Floats:
     """Twice the nats by which the gap is beyond its limit; 0 where it is not."""
     excess, variance = gap.excess(trials)
     return np.nan_to_num(divide(np.maximum(excess, 0) ** 2, variance))
 
 
-def _onset(gaps: Sequence[_Gap], trials: Trials) -> int:
+def _onset(gaps: Sequence[_Gap], trials: AtomTrials) -> int:
     """The pane from which on the gaps are beyond their limits most surely; the first of equals."""
     total = np.sum([_evidence(gap, trials) for gap in gaps], axis=0)
     return int(np.argmax(total))
@@ -254,5 +257,5 @@ def _metric(streams: Sequence[Stream], contract: Contract) -> Metric:
     return metrics.pop()
 
 
-def _name(cause: Cause) -> tuple[str, str, Direction]:
+def _name(cause: BreachCause) -> tuple[str, str, Direction]:
     return cause.group_by, cause.slice, cause.direction

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats, divide
-from monitor.detection.pages.comparison_arms import Arms
+from monitor.detection.pages.comparison_arms import ComparisonCounts
 from monitor.detection.pages.levels import log_factors
 from monitor.detection.pages.outcomes import SAFE, Outcomes, Reach, Side
 
@@ -59,7 +59,7 @@ def raised(edges: Int64s, delta: float) -> Int64s:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class BetTable:
     """log(1 + mu g) of auto_serve and log(1 - nu g) of human_review, or with the signs swapped.
 
     Attributes:
@@ -75,7 +75,7 @@ class Table:
     review: Floats
 
     @classmethod
-    def of(cls, outcomes: Outcomes, metric: Metric, side: Side) -> Table:
+    def of(cls, outcomes: Outcomes, metric: Metric, side: Side) -> BetTable:
         """Of the columns of a day."""
         g = side.value * outcomes.scores(metric, side)
         auto = outcomes.auto
@@ -86,7 +86,7 @@ class Table:
         return Logs(counts[:, self.route] @ self.auto, counts[:, ~self.route] @ self.review)
 
 
-Tables = Mapping[Side, Table]
+Tables = Mapping[Side, BetTable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Logs:
     auto: Floats
     review: Floats
 
-    def of(self, stakes: Stakes, rows: Int64s) -> Floats:
+    def of(self, stakes: BetSizes, rows: Int64s) -> Floats:
         """Of the chosen ones, shape (n, 5, levels)."""
         shape = (len(rows), *stakes.mu.shape[1:])
         mu, nu = (at[rows].reshape(len(rows), -1).astype(np.int64) for at in (stakes.mu, stakes.nu))
@@ -105,14 +105,14 @@ class Logs:
 
 
 @dataclass(frozen=True, slots=True)
-class Stakes:
+class BetSizes:
     """Where in _MU and _NU the stakes are, shape (P, 5, levels)."""
 
     mu: npt.NDArray[np.int16]
     nu: npt.NDArray[np.int16]
 
 
-def best_stakes(arms: Arms, table: Table, rates: Floats, edges: Int64s) -> Stakes:
+def best_stakes(arms: ComparisonCounts, table: BetTable, rates: Floats, edges: Int64s) -> BetSizes:
     """The stakes that grow fastest about each level under each alternative.
 
     Growth rises with the stake up to one maximum (it is concave), so that halving finds it.
@@ -136,7 +136,7 @@ def best_stakes(arms: Arms, table: Table, rates: Floats, edges: Int64s) -> Stake
         low, high = np.where(rises, middle, low), np.where(rises, high, np.maximum(middle - 1, low))
     bets = possible & (growth.at(low, k) > 0)
     mu, nu = np.where(bets, low, len(_MU) - 1), np.where(bets, COARSE * low + k, len(_NU) - 1)
-    return Stakes(mu.astype(np.int16), nu.astype(np.int16))
+    return BetSizes(mu.astype(np.int16), nu.astype(np.int16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class _Growth:
     review_rise: Singles
 
     @classmethod
-    def of(cls, arms: Arms, table: Table, rates: Floats) -> _Growth:
+    def of(cls, arms: ComparisonCounts, table: BetTable, rates: Floats) -> _Growth:
         # In single precision, which halves the time: it decides between neighbouring stakes only.
         mass = arms.mass.transpose(0, 2, 1)[..., None, None]
         weights = divide(arms.cells(rates), mass, empty=0).astype(np.float32)

@@ -21,7 +21,7 @@ from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats, z_value
 from monitor.core.rates.estimates import RateColumns, estimate
 from monitor.core.rates.gaps import HARMED_BY_LESS, gap, references
-from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Kind, Stream
+from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
 _GAP_SHARES = {Metric.TPR: 0.40, Metric.FPR: 0.20, Metric.BLOCKED: 0.20}
 _LEVEL_SHARE = 0.20
@@ -78,7 +78,7 @@ def class_share(stream: Stream) -> float:
     Raises:
         ValueError: for a metric that has no share.
     """
-    share = _LEVEL_SHARE if stream.kind is Kind.LEVEL else _GAP_SHARES.get(stream.metric)
+    share = _LEVEL_SHARE if stream.kind is StreamKind.LEVEL else _GAP_SHARES.get(stream.metric)
     if share is None:
         raise ValueError(f"gaps of {stream.metric} have no share of the error budget")
     return share * _DEPTH_SHARES[min(stream.depth, len(_DEPTH_SHARES)) - 1]
@@ -117,7 +117,8 @@ def _by_class(streams: Iterable[Stream], known: Mapping[str, float]) -> dict[str
     classes: dict[str, list[Stream]] = {}
     for stream in new.values():
         depth = min(stream.depth, len(_DEPTH_SHARES))
-        name = f"{stream.kind.value}|{'' if stream.kind is Kind.LEVEL else stream.metric}|{depth}"
+        metric = "" if stream.kind is StreamKind.LEVEL else stream.metric
+        name = f"{stream.kind.value}|{metric}|{depth}"
         classes.setdefault(name, []).append(stream)
     return classes
 
@@ -152,7 +153,7 @@ def resolved(stream: Stream, counts: SliceCounts, coding: Coding, limits: Limits
     slices = estimate(counts, coding, stream.metric, Z_ONE_SIDED)
     if not _supported(slices, row, limits, k):
         return False
-    if stream.kind is Kind.LEVEL:
+    if stream.kind is StreamKind.LEVEL:
         return bool(_level_kept(stream, slices, row))
     other = estimate(references(counts, stream.reference), coding, stream.metric, Z_ONE_SIDED)
     if not _supported(other, row, limits, k):

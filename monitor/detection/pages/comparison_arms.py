@@ -1,4 +1,4 @@
-"""Arms of a comparison: groups of decisions, and what the past says of each."""
+"""Both arms of a comparison: groups of decisions, and what the past says of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.detection.pages.outcomes import Outcomes, Reach
 
 
 @dataclass(frozen=True, slots=True)
-class Arms:
+class ComparisonCounts:
     """What the past says of P groups of decisions.
 
     Attributes:
@@ -27,12 +27,14 @@ class Arms:
     reach: Reach
 
     @classmethod
-    def slices(cls, outcomes: Outcomes, metric: Metric) -> Arms:
+    def slices(cls, outcomes: Outcomes, metric: Metric) -> ComparisonCounts:
         """Every slice."""
         return cls._of(outcomes, metric, outcomes.traffic, outcomes.possible())
 
     @classmethod
-    def references(cls, outcomes: Outcomes, metric: Metric, reference: int | None) -> Arms:
+    def references(
+        cls, outcomes: Outcomes, metric: Metric, reference: int | None
+    ) -> ComparisonCounts:
         """What every slice is compared with: one row for all, or each one's complement (None)."""
         traffic, possible = outcomes.traffic, outcomes.possible()
         if reference is None:
@@ -48,7 +50,7 @@ class Arms:
         metric: Metric,
         traffic: Floats,
         possible: npt.NDArray[np.bool_],
-    ) -> Arms:
+    ) -> ComparisonCounts:
         by_y = np.maximum(traffic if metric is Metric.TPR else traffic[::-1], 0)
         by_route = [by_y[:, :, route].sum(axis=2) for route in (outcomes.auto, ~outcomes.auto)]
         mass: Floats = np.stack(by_route, axis=2)

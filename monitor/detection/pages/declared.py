@@ -10,7 +10,7 @@ from itertools import product
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
 from monitor.core.counts.cells import MISSING, OTHER, atom_text, parse_atom
 from monitor.core.counts.coding import Coding
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def declared_slices(group: GroupBy, coding: Coding) -> tuple[str, ...]:
 
 
 def comparisons(
-    contract: Contract, group: GroupBy, metric: Metric, kind: Kind, coding: Coding
+    contract: Contract, group: GroupBy, metric: Metric, kind: StreamKind, coding: Coding
 ) -> Comparisons:
     """The streams of one metric; none where the contract sets no limit.
 
@@ -51,7 +51,7 @@ def comparisons(
     """
     limit = _limit(contract, metric, kind)
     slices = declared_slices(group, coding)
-    if limit is None or (kind is Kind.GAP and not _has_reference(group, slices)):
+    if limit is None or (kind is StreamKind.GAP and not _has_reference(group, slices)):
         return Comparisons((), (), ())
     found = [
         (Stream(contract.name, group.name, metric, kind, text, reference, direction, limit), row)
@@ -72,22 +72,22 @@ def all_streams(contracts: Sequence[Contract], coding: Coding) -> tuple[Stream, 
         stream
         for contract in contracts
         for group in contract.group_bys
-        for kind, metric in product(Kind, Metric)
+        for kind, metric in product(StreamKind, Metric)
         for stream in comparisons(contract, group, metric, kind, coding).streams
     )
 
 
-def _looks(group: GroupBy, text: str, kind: Kind) -> Iterator[tuple[str, Direction]]:
+def _looks(group: GroupBy, text: str, kind: StreamKind) -> Iterator[tuple[str, Direction]]:
     """A gap is looked at in each direction; a reference is not compared with itself."""
-    if kind is Kind.LEVEL:
+    if kind is StreamKind.LEVEL:
         yield "", Direction.SLICE_WORSE
     elif text != group.reference:
         yield from ((group.reference, direction) for direction in Direction)
 
 
-def _limit(contract: Contract, metric: Metric, kind: Kind) -> Fraction | None:
+def _limit(contract: Contract, metric: Metric, kind: StreamKind) -> Fraction | None:
     limits = contract.limits
-    if kind is Kind.GAP:
+    if kind is StreamKind.GAP:
         return limits.max_gap(metric)
     return {Metric.TPR: limits.min_tpr, Metric.FPR: limits.max_fpr}.get(metric)
 

@@ -34,7 +34,7 @@ _BUDGET, _HISTORY = "budget", "history"
 
 
 @dataclass(frozen=True, slots=True)
-class UseCase:
+class WatchedUseCase:
     """One cohort as one contract sees it.
 
     Attributes:
@@ -51,7 +51,7 @@ class UseCase:
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
+class PageAdvance:
     """What one cohort brought.
 
     Attributes:
@@ -62,11 +62,11 @@ class Advance:
 
     crossed: tuple[Stream, ...]
     listed: tuple[Stream, ...] | None
-    seen: Mapping[str, UseCase] = field(compare=False, repr=False)
+    seen: Mapping[str, WatchedUseCase] = field(compare=False, repr=False)
 
 
 @dataclass(slots=True)
-class Fleet:
+class PageTests:
     """Every sequential test there is.
 
     Attributes:
@@ -92,7 +92,7 @@ class Fleet:
         coding: Coding,
         cluster_size: int = 1,
         parts: Mapping[str, bytes] | None = None,
-    ) -> Fleet:
+    ) -> PageTests:
         """All that the settings declare, with the evidence that is kept of it.
 
         Args:
@@ -127,7 +127,7 @@ class Fleet:
             history.restore(*past)
         return cls(contracts, coding, budget, groups, history, rates)
 
-    def advance(self, hour: int, counts: Counts, index: CellIndex) -> Advance:
+    def advance(self, hour: int, counts: Counts, index: CellIndex) -> PageAdvance:
         """Consume the cohort of one hour.
 
         Args:
@@ -139,13 +139,13 @@ class Fleet:
             ValueError: if a stratum has an audit rate that the coding does not know.
         """
         crossed: list[Stream] = []
-        seen: dict[str, UseCase] = {}
+        seen: dict[str, WatchedUseCase] = {}
         for contract in self.contracts:
             own = scoped(contract, counts, index)
             seen[contract.name] = self._see(contract, hour, own, index)
             crossed += self._contract(contract, hour, seen[contract.name], index)
         self.history.note(hour, self._steps())
-        return Advance(tuple(crossed), self._listed(), seen)
+        return PageAdvance(tuple(crossed), self._listed(), seen)
 
     @property
     def streams(self) -> list[Stream]:
@@ -176,16 +176,18 @@ class Fleet:
         none = np.zeros(0, np.int64)
         return np.concatenate([none, *(watch.evidence() for watch in watches)])
 
-    def _see(self, contract: Contract, hour: int, counts: Counts, index: CellIndex) -> UseCase:
+    def _see(
+        self, contract: Contract, hour: int, counts: Counts, index: CellIndex
+    ) -> WatchedUseCase:
         before = self.rates.get(contract.name, ())
         total = roll_up(counts, index, ())
         self.rates[contract.name] = tuple(sorted({*before, *rates_of(total)}))
         groups = contract.group_bys
         rolled = {group.name: roll_up(counts, index, group.attributes) for group in groups}
-        return UseCase(counts, self._thinned(hour, counts, index, before), total, rolled)
+        return WatchedUseCase(counts, self._thinned(hour, counts, index, before), total, rolled)
 
     def _contract(
-        self, contract: Contract, hour: int, seen: UseCase, index: CellIndex
+        self, contract: Contract, hour: int, seen: WatchedUseCase, index: CellIndex
     ) -> list[Stream]:
         layout = Layout.of(self.rates[contract.name], self.coding)
         crossed: list[Stream] = []

@@ -26,15 +26,15 @@ from monitor.core.intervals import Floats
 from monitor.detection.pages.bet_sizes import (
     FINE,
     LAST,
+    BetSizes,
+    BetTable,
     Logs,
-    Stakes,
-    Table,
     Tables,
     best_stakes,
     level,
     raised,
 )
-from monitor.detection.pages.comparison_arms import Arms
+from monitor.detection.pages.comparison_arms import ComparisonCounts
 from monitor.detection.pages.outcomes import Outcomes, Side
 from monitor.detection.pages.projection import EXCESSES
 
@@ -69,9 +69,9 @@ class GapBets:
             reference: row of the slice that all are compared with (what is planned for this row
                 itself means nothing); None for each one's complement.
         """
-        tables = {side: Table.of(outcomes, self.metric, side) for side in Side}
-        slices = Arms.slices(outcomes, self.metric)
-        others = Arms.references(outcomes, self.metric, reference)
+        tables = {side: BetTable.of(outcomes, self.metric, side) for side in Side}
+        slices = ComparisonCounts.slices(outcomes, self.metric)
+        others = ComparisonCounts.references(outcomes, self.metric, reference)
         return GapPlan(
             tables,
             self._bets(tables, slices, others),
@@ -79,7 +79,7 @@ class GapBets:
             self.metric is Metric.FPR,
         )
 
-    def _bets(self, tables: Tables, higher: Arms, lower: Arms) -> _Bets:
+    def _bets(self, tables: Tables, higher: ComparisonCounts, lower: ComparisonCounts) -> _Bets:
         """Bets that the rate of one arm is higher."""
         rates = self._alternatives(higher, lower)
         middle = (rates[0, :, 1] + rates[1, :, 1] - self.delta) / 2
@@ -91,7 +91,7 @@ class GapBets:
             best_stakes(lower, tables[Side.BELOW], rates[1], edges),
         )
 
-    def _alternatives(self, higher: Arms, lower: Arms) -> Floats:
+    def _alternatives(self, higher: ComparisonCounts, lower: ComparisonCounts) -> Floats:
         """Rates of both arms beyond the limit, where the one that is better off stays as it was.
 
         Most gaps open because somebody's service gets worse. Alternatives around the pooled rate
@@ -151,8 +151,8 @@ class _Bets:
         lower: that b is below the edge.
     """
 
-    higher: Stakes
-    lower: Stakes
+    higher: BetSizes
+    lower: BetSizes
 
     def log_e(self, rows: Int64s, a: Logs, b: Logs) -> Floats:
         """The least over the intervals, shape (n, 5); the outermost ones end at 0 and at 1."""

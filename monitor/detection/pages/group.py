@@ -28,8 +28,8 @@ from monitor.detection.pages.gaps import GapBets, GapPlan
 from monitor.detection.pages.levels import FRACTIONS, LevelBets, LevelPlan
 from monitor.detection.pages.outcomes import Outcomes
 from monitor.detection.pages.ready import ReadyRates
-from monitor.detection.pages.stream_group import Watch
-from monitor.detection.pages.streams import Kind, Stream
+from monitor.detection.pages.stream_group import StreamGroup
+from monitor.detection.pages.streams import Stream, StreamKind
 
 BATCH = 1_000
 """Decisions that a slice and its reference both need before a bet on their gap within a day: the
@@ -42,7 +42,7 @@ LABELLED = (Metric.TPR, Metric.FPR)
 class _Gaps:
     """The gap streams of a metric: pairs of rows, slice worse and reference worse."""
 
-    watch: Watch
+    watch: StreamGroup
     hourly: HourlyGaps
 
 
@@ -77,7 +77,7 @@ class GroupTests:
     slices: tuple[str, ...]
     cluster_size: int
     gaps: dict[Metric, _Gaps]
-    levels: dict[Metric, Watch]
+    levels: dict[Metric, StreamGroup]
     ready: ReadyRates
     day: int | None = None
     today: SliceCohort | None = None
@@ -96,22 +96,22 @@ class GroupTests:
         """Without evidence; all streams are in the budget."""
         slices = declared_slices(group, coding)
         gaps: dict[Metric, _Gaps] = {}
-        levels: dict[Metric, Watch] = {}
+        levels: dict[Metric, StreamGroup] = {}
         for metric in (*LABELLED, Metric.BLOCKED):
-            found = comparisons(contract, group, metric, Kind.GAP, coding)
+            found = comparisons(contract, group, metric, StreamKind.GAP, coding)
             if found.streams:
                 width = ALTERNATIVES * (2 if metric in LABELLED else 1)
-                watch = Watch.start(found.streams, budget.of(found.streams), width)
+                watch = StreamGroup.start(found.streams, budget.of(found.streams), width)
                 gaps[metric] = _Gaps(watch, HourlyGaps.start(metric, found, slices))
-            found = comparisons(contract, group, metric, Kind.LEVEL, coding)
+            found = comparisons(contract, group, metric, StreamKind.LEVEL, coding)
             if found.streams:
-                watch = Watch.start(found.streams, budget.of(found.streams), len(FRACTIONS))
+                watch = StreamGroup.start(found.streams, budget.of(found.streams), len(FRACTIONS))
                 levels[metric] = watch
         ready = ReadyRates.start(len(slices), Layout.of((), coding))
         return cls(contract, group, slices, cluster_size, gaps, levels, ready)
 
     @property
-    def watches(self) -> dict[str, Watch]:
+    def watches(self) -> dict[str, StreamGroup]:
         """All streams, by the name of their part of the state."""
         gaps = {f"gap.{metric}": one.watch for metric, one in self.gaps.items()}
         return gaps | {f"level.{metric}": watch for metric, watch in self.levels.items()}

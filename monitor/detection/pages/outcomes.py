@@ -46,7 +46,7 @@ class Side(enum.Enum):
     BELOW = -1  # that the rate is below c
 
 
-class Outcome(enum.IntEnum):
+class LabelOutcome(enum.IntEnum):
     """What became of the label of one decision. A label that never came is UNLABELLED."""
 
     UNLABELLED = 0
@@ -63,7 +63,7 @@ def scores(metric: Metric, ready: npt.ArrayLike, audit: npt.ArrayLike) -> Floats
         audit: audit rates in (0, 1], broadcast with ``ready``.
 
     Returns:
-        Shape (..., 3), the last axis by :class:`Outcome`.
+        Shape (..., 3), the last axis by :class:`LabelOutcome`.
 
     Example:
         >>> scores(Metric.TPR, 0.75, 0.5).tolist()
@@ -136,17 +136,17 @@ class Outcomes:
         expected = _expected(forecast.decisions)
         used, position = np.unique(codes[expected], return_inverse=True)
         first = np.full(codes.shape, -1, np.int64)
-        first[expected] = len(Outcome) * position
+        first[expected] = len(LabelOutcome) * position
         route, rate, bins = np.unravel_index(used, (*layout.shape[:2], BINS))
-        columns = len(Outcome) * len(used) + len(REVIEWED_ROUTES)
+        columns = len(LabelOutcome) * len(used) + len(REVIEWED_ROUTES)
         traffic = _traffic(forecast, first, columns)
         return cls(
             layout.rates,
             first,
-            np.append(np.repeat(route == Route.AUTO_SERVE, len(Outcome)), (True, False)),
-            np.append(np.repeat((bins + 0.5) / BINS, len(Outcome)), (0.5, 0.5)),
-            np.append(np.repeat(layout.audit[rate], len(Outcome)), (1.0, 1.0)),
-            np.append(np.tile(np.arange(len(Outcome)), len(used)), (0, 0)),
+            np.append(np.repeat(route == Route.AUTO_SERVE, len(LabelOutcome)), (True, False)),
+            np.append(np.repeat((bins + 0.5) / BINS, len(LabelOutcome)), (0.5, 0.5)),
+            np.append(np.repeat(layout.audit[rate], len(LabelOutcome)), (1.0, 1.0)),
+            np.append(np.tile(np.arange(len(LabelOutcome)), len(used)), (0, 0)),
             traffic,
         )
 
@@ -182,7 +182,7 @@ class Outcomes:
         further = first[at] >= 0
         counted = np.zeros(len(first) * self.columns)
         values = (decisions - labelled, ready, labelled - ready)
-        for outcome, value in zip(Outcome, values, strict=True):
+        for outcome, value in zip(LabelOutcome, values, strict=True):
             counted += np.bincount(step + outcome * further, value, counted.size)
         return counted.reshape(len(first), self.columns)
 
@@ -202,7 +202,7 @@ class Outcomes:
         found = np.zeros((len(self.first), self.columns), np.bool_)
         found[:, -len(REVIEWED_ROUTES) :] = True
         row, *_ = at = np.nonzero(self.first >= 0)
-        for outcome in Outcome:
+        for outcome in LabelOutcome:
             found[row, self.first[tuple(at)] + outcome] = True
         return found
 
@@ -248,7 +248,7 @@ def _traffic(forecast: Forecast, first: Int64s, columns: int) -> Floats:
     audit, ready = forecast.layout.audit[rate], forecast.ready[at]
     size = len(first) * columns
     traffic = []
-    for outcome, share in ((Outcome.READY, ready), (Outcome.NOT_READY, 1 - ready)):
+    for outcome, share in ((LabelOutcome.READY, ready), (LabelOutcome.NOT_READY, 1 - ready)):
         decisions = forecast.decisions[at] * share
         unlabelled = np.bincount(step, decisions * (1 - audit), size)
         labelled = np.bincount(step + outcome, decisions * audit, size)

@@ -8,7 +8,7 @@ goes in.
 
 Example:
     >>> from monitor.core.contract import Metric
-    >>> arms = Arms(Metric.TPR, *(np.array([x]) for x in (0.9, 700.0, 7000.0)))
+    >>> arms = PowerDesign(Metric.TPR, *(np.array([x]) for x in (0.9, 700.0, 7000.0)))
     >>> days_to_resolve(arms, Fraction("0.10"), min_support=50)
     [1]
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 from monitor.core.intervals import mover, wilson
 from monitor.core.rates.gaps import HARMED_BY_LESS
-from monitor.detection.label_needs import Arms
+from monitor.detection.label_needs import PowerDesign
 from monitor.detection.pages.budget import Z_ONE_SIDED
 
 LONGEST = 7
@@ -31,7 +31,7 @@ _WEEK = 7
 _SLACK = 1e-12
 
 
-def days_to_resolve(arms: Arms, limit: Fraction, min_support: int) -> list[int | None]:
+def days_to_resolve(arms: PowerDesign, limit: Fraction, min_support: int) -> list[int | None]:
     """Whole days of cohorts after a repair until each slice's breach can be resolved.
 
     None where something is hidden, or where seven days of labels are not enough: then it can

@@ -23,7 +23,7 @@ COHORT_DAYS = HOUR / DAY
 
 
 @dataclass(slots=True)
-class Watch:
+class StreamGroup:
     """The evidence of J streams with K alternatives each, all weighted equally.
 
     Attributes:
@@ -41,7 +41,7 @@ class Watch:
     finished: Floats | None = None
 
     @classmethod
-    def start(cls, streams: Sequence[Stream], weights: Floats, alternatives: int) -> Watch:
+    def start(cls, streams: Sequence[Stream], weights: Floats, alternatives: int) -> StreamGroup:
         """Without evidence."""
         return cls(tuple(streams), weights, SrMixture.empty(len(streams), alternatives))
 

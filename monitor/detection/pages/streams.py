@@ -25,7 +25,7 @@ class Direction(enum.StrEnum):
     REFERENCE_WORSE = "reference_worse"
 
 
-class Kind(enum.StrEnum):
+class StreamKind(enum.StrEnum):
     """What a stream compares."""
 
     GAP = "gap"  # a slice with its reference
@@ -50,7 +50,7 @@ class Stream:
     contract: str
     group_by: str
     metric: Metric
-    kind: Kind
+    kind: StreamKind
     slice: str
     reference: str
     direction: Direction
@@ -82,5 +82,12 @@ class Stream:
         contract, group_by, metric, kind, of, reference, direction, limit = key.split("|")
         whose = Direction(direction)
         return cls(
-            contract, group_by, Metric(metric), Kind(kind), of, reference, whose, Fraction(limit)
+            contract,
+            group_by,
+            Metric(metric),
+            StreamKind(kind),
+            of,
+            reference,
+            whose,
+            Fraction(limit),
         )

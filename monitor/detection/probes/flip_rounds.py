@@ -30,8 +30,8 @@ from typing import Any, Self
 import msgspec
 import numpy.typing as npt
 
-from monitor.core.probes.flips import Direction
-from monitor.core.probes.pairs import Compared
+from monitor.core.probes.flips import FlipDirection
+from monitor.core.probes.pairs import ComparedRound
 from monitor.detection.probes.flip_test import ALPHA, FlipTest, fewest_flips
 
 EASILY = 0.5
@@ -65,8 +65,8 @@ class FlipWatch:
 
     test: FlipTest
     fewest: int
-    pages: dict[Direction, FlipPage] = field(default_factory=dict)
-    paged: set[Direction] = field(default_factory=set)
+    pages: dict[FlipDirection, FlipPage] = field(default_factory=dict)
+    paged: set[FlipDirection] = field(default_factory=set)
 
     @classmethod
     def start(cls, variants: Sequence[str]) -> Self:
@@ -77,25 +77,27 @@ class FlipWatch:
         """
         return cls(FlipTest(variants), fewest_flips(len(variants)))
 
-    def follow(self, compared: Compared, *, live: bool) -> None:
+    def follow(self, compared: ComparedRound, *, live: bool) -> None:
         """Let a round bet, and open and end pages by it."""
         self.test.bet(compared.first)
-        excess = {Direction.HELD_BACK: compared.excess, Direction.SERVED: -compared.excess}
-        for way in Direction:
+        excess = {FlipDirection.HELD_BACK: compared.excess, FlipDirection.SERVED: -compared.excess}
+        for way in FlipDirection:
             if way in self.pages:
                 self._look_again(way, excess[way], compared, live=live)
             elif self._pages_at(way, excess[way], compared.spread):
                 self.pages[way] = FlipPage(compared.at, live)
                 self.paged.add(way)
 
-    def _look_again(self, way: Direction, excess: int, compared: Compared, *, live: bool) -> None:
+    def _look_again(
+        self, way: FlipDirection, excess: int, compared: ComparedRound, *, live: bool
+    ) -> None:
         if excess <= _chance(compared.spread, EASILY):
             del self.pages[way]
             self.test.reset(way)
         elif live and not self.pages[way].live:
             self.pages[way] = FlipPage(compared.at, live)
 
-    def _pages_at(self, way: Direction, excess: int, spread: int) -> bool:
+    def _pages_at(self, way: FlipDirection, excess: int, spread: int) -> bool:
         if excess <= _chance(spread, EASILY):
             return False
         return self.test.has_crossed(way) or (way in self.paged and self._is_back(excess, spread))
@@ -104,7 +106,7 @@ class FlipWatch:
         """Whether there are as many flips one way again as chance does not make."""
         return excess >= max(self.fewest, _chance(spread, ALPHA))
 
-    def shown(self) -> dict[Direction, int]:
+    def shown(self) -> dict[FlipDirection, int]:
         """Pages that stand and may be shown, with their event time."""
         return {way: page.at for way, page in self.pages.items() if page.live}
 
@@ -128,8 +130,8 @@ class FlipWatch:
             ValueError: they are of other variants.
         """
         test = FlipTest.from_arrays(variants, arrays)
-        pages = msgspec.convert(facts["pages"], dict[Direction, FlipPage])
-        paged = {Direction(way) for way in facts["paged"]}
+        pages = msgspec.convert(facts["pages"], dict[FlipDirection, FlipPage])
+        paged = {FlipDirection(way) for way in facts["paged"]}
         return cls(test, fewest_flips(len(variants)), pages, paged)
 
 

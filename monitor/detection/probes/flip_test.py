@@ -43,7 +43,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.probes.flips import Direction
+from monitor.core.probes.flips import FlipDirection
 from monitor.detection.pages.mixture import SrMixture
 
 ALPHA = 0.01
@@ -53,7 +53,7 @@ ALTERNATIVES = np.array([0.6, 0.75, 0.9, 1.0])
 """Shares of first flips that go one way. The last one gives the shortest run that pages, of ten
 flips; the first finds what is near chance: at .6 it takes half as many as without it."""
 
-_WAYS = tuple(Direction)
+_WAYS = tuple(FlipDirection)
 
 
 class FlipTest:
@@ -70,7 +70,7 @@ class FlipTest:
         self._mixture = SrMixture.empty(rows, len(ALTERNATIVES))
         self._bets = np.zeros(rows, np.int64)
 
-    def bet(self, first: Sequence[tuple[str, Direction]]) -> None:
+    def bet(self, first: Sequence[tuple[str, FlipDirection]]) -> None:
         """Add the first flips of one round: variant and direction, each variant once."""
         for variant, way in first:
             at = self._variants.index(variant)
@@ -84,23 +84,23 @@ class FlipTest:
         log_e = _LOG_AHEAD if ahead else _LOG_BEHIND
         self._mixture.bet(np.array([row]), log_e[None], _WEIGHTS)
 
-    def log_evidence(self, way: Direction) -> float:
+    def log_evidence(self, way: FlipDirection) -> float:
         """The evidence ln M of a direction; 0 without any bet."""
         rows = self._rows(way)
         begun, unbegun = self._mixture.statistic()[rows], -np.log1p(self._bets[rows])
         log_m = np.logaddexp(begun, unbegun)
         return float(np.logaddexp.reduce(log_m) - np.log(len(self._variants)))
 
-    def has_crossed(self, way: Direction) -> bool:
+    def has_crossed(self, way: FlipDirection) -> bool:
         """Whether the evidence of a direction is at what a page needs."""
         return self.log_evidence(way) >= _LOG_THRESHOLD
 
-    def reset(self, way: Direction) -> None:
+    def reset(self, way: FlipDirection) -> None:
         """Begin anew in one direction, as after a page was resolved."""
         self._mixture.reset(self._rows(way))
         self._bets[self._rows(way)] = 0
 
-    def _rows(self, way: Direction) -> Int64s:
+    def _rows(self, way: FlipDirection) -> Int64s:
         size = len(self._variants)
         return np.arange(size) + _WAYS.index(way) * size
 
@@ -134,7 +134,7 @@ def fewest_flips(variants: int) -> int:
         (10, 12)
     """
     names = [str(number) for number in range(variants)]
-    test, way, flips = FlipTest(names), Direction.HELD_BACK, 0
+    test, way, flips = FlipTest(names), FlipDirection.HELD_BACK, 0
     while not test.has_crossed(way):
         test.bet([(names[0], way)])
         flips += 1

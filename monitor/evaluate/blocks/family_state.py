@@ -11,9 +11,9 @@ import numpy as np
 
 from monitor.core.counts.cells import Counts, Int64s, parse_atom
 from monitor.core.counts.rollup import CellIndex, slice_text
-from monitor.core.privacy.families import Family
+from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.pooling import MergeMap
-from monitor.core.privacy.release_blocks import Condition, Edge, Pane, Span, Tally, advance
+from monitor.core.privacy.release_blocks import BlockTally, Condition, Edge, Pane, Span, advance
 from monitor.evaluate.blocks.units import RowUnits
 from monitor.ports import PaneUnits
 from monitor.store.evaluator.release_blocks import StoredMap
@@ -25,7 +25,7 @@ POOLING = 1
 class Rows:
     """The row of a family that each cell belongs to."""
 
-    def __init__(self, family: Family, pooling: MergeMap) -> None:
+    def __init__(self, family: SliceFamily, pooling: MergeMap) -> None:
         self.slices = pooling.slices
         self._family = family
         self._pooling = pooling
@@ -77,7 +77,7 @@ class FamilyState:
         label_tail: what the open block of labels holds.
     """
 
-    family: Family
+    family: SliceFamily
     pooling: MergeMap | None = None
     unlabelled: frozenset[tuple[str, int]] = frozenset()
     left_out: frozenset[str] = frozenset()
@@ -86,8 +86,8 @@ class FamilyState:
     label_edges: list[int] = field(default_factory=list)
     burned: set[int] = field(default_factory=set)
     label_burned: set[int] = field(default_factory=set)
-    tail: Tally = field(default_factory=lambda: Tally.empty(0))
-    label_tail: Tally = field(default_factory=lambda: Tally.empty(0))
+    tail: BlockTally = field(default_factory=lambda: BlockTally.empty(0))
+    label_tail: BlockTally = field(default_factory=lambda: BlockTally.empty(0))
     rows: Rows | None = None
 
     @property
@@ -101,7 +101,7 @@ class FamilyState:
         guarded = pooling is not None and self.family.k > 1
         self.rows = Rows(self.family, pooling) if pooling is not None and guarded else None
         size = len(self.rows.slices) if self.rows else 0
-        self.tail, self.label_tail = Tally.empty(size), Tally.empty(size)
+        self.tail, self.label_tail = BlockTally.empty(size), BlockTally.empty(size)
 
     def begin(self, at: int) -> None:
         """Forget all blocks but which were burned; the first one begins here."""
@@ -115,7 +115,7 @@ class FamilyState:
         self.burned = {edge for edge in self.burned if edge >= before}
         self.label_burned = {edge for edge in self.label_burned if edge >= before}
 
-    def take(self, run: Run, allowed: Collection[int], *, labels: bool) -> list[Edge]:
+    def take(self, run: PaneRun, allowed: Collection[int], *, labels: bool) -> list[Edge]:
         """Add successive closed panes; returns the edges that were made."""
         edges, burned = self.of(labels)
         if self.rows is None:  # nothing is hidden here
@@ -139,19 +139,19 @@ class FamilyState:
         """Edges of decisions or of labels, and those of them that are burned."""
         return (self.label_edges, self.label_burned) if labels else (self.edges, self.burned)
 
-    def leave_open(self, tail: Tally, labels: bool) -> None:
+    def leave_open(self, tail: BlockTally, labels: bool) -> None:
         """Say what the open block holds."""
         if labels:
             self.label_tail = tail
         else:
             self.tail = tail
 
-    def tally(self, counts: Counts, units: PaneUnits, index: CellIndex) -> Tally:
+    def tally(self, counts: Counts, units: PaneUnits, index: CellIndex) -> BlockTally:
         """Counts by row of this family."""
         assert self.rows is not None, "only families that hide something count"  # noqa: S101
         at = np.searchsorted(index.cells, counts.keys)
         rows = self.rows
-        tally = Tally.of(len(rows.slices), rows.of(index)[at], index.strata[at], counts.values)
+        tally = BlockTally.of(len(rows.slices), rows.of(index)[at], index.strata[at], counts.values)
         return replace(tally, units=rows.units(units, index).summed())
 
     def shown_edges(self, *, labels: bool) -> list[int]:
@@ -206,7 +206,7 @@ class FamilyState:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PaneRun:
     """Successive closed panes: where each ends, and the rows of counts they hold.
 
     Attributes:
@@ -232,9 +232,9 @@ class Run:
         at, size = np.searchsorted(self.index.cells, self.cells), len(rows.slices)
         row = rows.of(self.index)[at]
         place = np.where(row < 0, -1, self.pane * size + row)
-        whole = Tally.of(len(self.ends) * size, place, self.index.strata[at], self.values)
+        whole = BlockTally.of(len(self.ends) * size, place, self.index.strata[at], self.values)
         units = rows.units(self.units, self.index)
         for i, end in enumerate(self.ends):
             part = slice(i * size, (i + 1) * size)
             shares = units.of_pane(self.first + i)
-            yield Pane(end, Tally(whole.decisions[part], whole.labels[part], shares))
+            yield Pane(end, BlockTally(whole.decisions[part], whole.labels[part], shares))

@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from monitor.core.counts.cells import COUNTERS, Counter, Int64s
 from monitor.core.counts.rollup import CellIndex
-from monitor.core.privacy.release_blocks import Tally, on_the_hour
+from monitor.core.privacy.release_blocks import BlockTally, on_the_hour
 from monitor.core.time import HOUR, Grain
 from monitor.evaluate.blocks.family_state import FamilyState
-from monitor.evaluate.blocks.release_blocks import Release
+from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.windows import split_panes
 from monitor.ports import PaneCounts, PaneUnits
 
@@ -31,20 +31,20 @@ _LABELS = ~np.isin(np.arange(COUNTERS), (Counter.N, Counter.Q))
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LateCounts:
     """What is held back: hour, cell and counters of every row."""
 
     hours: Int64s
     cells: Int64s
     values: Int64s
 
-    def take(self, rows: npt.NDArray[np.bool_]) -> Held:
+    def take(self, rows: npt.NDArray[np.bool_]) -> LateCounts:
         """The chosen rows."""
-        return Held(self.hours[rows], self.cells[rows], self.values[rows])
+        return LateCounts(self.hours[rows], self.cells[rows], self.values[rows])
 
 
-def let_go(
-    release: Release, index: CellIndex, held: Held, units: PaneUnits
+def release_late_counts(
+    release: ReleaseBlocks, index: CellIndex, held: LateCounts, units: PaneUnits
 ) -> tuple[list[PaneCounts], PaneUnits]:
     """What may join what is published now, by hour; often nothing.
 
@@ -63,11 +63,11 @@ def let_go(
     left_out, unlabelled = (
         mask[np.searchsorted(index.cells, held.cells)] for mask in release.kept_out(index)
     )
-    found: list[Held] = []
+    found: list[LateCounts] = []
     for labels in (False, True):
         values = np.where(labels == _LABELS, held.values, 0)
         values[unlabelled | left_out if labels else left_out] = 0
-        late = Held(held.hours, held.cells, values).take(np.asarray(values.any(axis=1)))
+        late = LateCounts(held.hours, held.cells, values).take(np.asarray(values.any(axis=1)))
         guarded = [s for s in release.families.values() if s.rows and len(s.of(labels)[0]) > 1]
         whose = None if labels else units
         for part in _regions(guarded, index, late, whose):
@@ -82,7 +82,7 @@ def let_go(
     return counts, units.take(freed)
 
 
-def _of(part: Held, index: CellIndex, units: PaneUnits) -> npt.NDArray[np.bool_]:
+def _of(part: LateCounts, index: CellIndex, units: PaneUnits) -> npt.NDArray[np.bool_]:
     """Which units are of decisions of a part."""
     atoms = index.atoms[np.searchsorted(index.cells, part.cells)]
     places = set(zip(part.hours.tolist(), atoms.tolist(), strict=True))
@@ -91,8 +91,8 @@ def _of(part: Held, index: CellIndex, units: PaneUnits) -> npt.NDArray[np.bool_]
 
 
 def _regions(
-    families: Sequence[FamilyState], index: CellIndex, late: Held, units: PaneUnits | None
-) -> Iterator[Held]:
+    families: Sequence[FamilyState], index: CellIndex, late: LateCounts, units: PaneUnits | None
+) -> Iterator[LateCounts]:
     """The late counts of every region in which no family shows a small change.
 
     They are decisions where ``units`` says whose, else labels.
@@ -121,7 +121,7 @@ def _all_enough(
     state: FamilyState,
     edges: Sequence[int],
     index: CellIndex,
-    part: Held,
+    part: LateCounts,
     units: PaneUnits | None,
 ) -> bool:
     """Whether no block of a family has a row with 1 to k - 1 changes, or mostly of one unit."""
@@ -135,7 +135,7 @@ def _all_enough(
     counted = np.zeros_like(part.values)
     counted[:, Counter.LABELLED if units is None else Counter.N] = changes
     place = np.where(rows < 0, -1, (block - first) * size + rows)
-    tally = Tally.of(size * blocks, place, index.strata[at], counted)
+    tally = BlockTally.of(size * blocks, place, index.strata[at], counted)
     if units is None:
         return tally.labelled(state.family.k)
     block = np.searchsorted(edges, units.panes * HOUR, side="right") - first

@@ -11,7 +11,7 @@ _BEGINNING, _END = -(1 << 62), 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LostSpan:
     """Event time (microseconds) that lost events may belong to, both ends included."""
 
     first: int
@@ -26,8 +26,8 @@ class Span:
 class LostSpans:
     """What was lost, by the topic it was lost from."""
 
-    decisions: tuple[Span, ...] = ()
-    labels: tuple[Span, ...] = ()
+    decisions: tuple[LostSpan, ...] = ()
+    labels: tuple[LostSpan, ...] = ()
 
     @classmethod
     def of(
@@ -38,8 +38,8 @@ class LostSpans:
         Events come up to ``lateness`` out of order, labels up to ``horizon`` after their
         decision; what nobody knows is as wide as can be.
         """
-        decisions: list[Span] = []
-        labels: list[Span] = []
+        decisions: list[LostSpan] = []
+        labels: list[LostSpan] = []
         for loss in losses:
             if loss.topic == decisions_topic:
                 decisions.append(_span(loss, lateness, lateness))
@@ -56,9 +56,9 @@ class LostSpans:
         return any(span.touches(start, end) for span in (*self.decisions, *self.labels))
 
 
-def _span(loss: Loss, before: int, after: int) -> Span:
+def _span(loss: Loss, before: int, after: int) -> LostSpan:
     first = _BEGINNING if loss.after is None else loss.after - before
     if loss.before is None:
-        return Span(first, _END)
+        return LostSpan(first, _END)
     # Shards that were moved back read older events first: the gap is never less than nothing.
-    return Span(first, max(loss.before, loss.after or _BEGINNING) + after)
+    return LostSpan(first, max(loss.before, loss.after or _BEGINNING) + after)

@@ -28,11 +28,11 @@ from monitor.core.counts.rollup import CellIndex, SliceCounts, roll_up
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.dominance import shared_rows
-from monitor.core.privacy.families import Family
+from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.pooling import Flow, MergeMap, decisions_of, merge_map, unlabelled_rows
-from monitor.core.privacy.release_blocks import Tally
+from monitor.core.privacy.release_blocks import BlockTally
 from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
-from monitor.evaluate.blocks.family_state import FamilyState, Run
+from monitor.evaluate.blocks.family_state import FamilyState, PaneRun
 from monitor.evaluate.blocks.windows import split_panes
 from monitor.ports import PaneCounts
 from monitor.store.evaluator.release_blocks import ReleaseChange, StoredEdge
@@ -70,7 +70,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
-class Release:
+class ReleaseBlocks:
     """All families, and how far panes are closed.
 
     Attributes:
@@ -98,8 +98,8 @@ class Release:
 
     @classmethod
     def load(
-        cls, store: EvaluatorStore, families: Sequence[Family], index: CellIndex, kept: int
-    ) -> Release:
+        cls, store: EvaluatorStore, families: Sequence[SliceFamily], index: CellIndex, kept: int
+    ) -> ReleaseBlocks:
         """As it was committed last; families of other settings are made anew."""
         stored = store.release_state()
         release = cls({family.name: FamilyState(family) for family in families}, kept)
@@ -233,7 +233,7 @@ class Release:
 
     def _take(
         self,
-        run: Run,
+        run: PaneRun,
         *,
         labels: bool,
         only: Mapping[str, Collection[int]] | None = None,
@@ -261,7 +261,7 @@ class Release:
         start = state.of(labels)[0][-1]
         end = (self.labels if labels else self.decisions) or start
         pieces = [(Grain.HOUR, start, end)] if labels else _pieces(start, end)
-        state.leave_open(Tally.empty(len(state.tail.decisions)), labels)
+        state.leave_open(BlockTally.empty(len(state.tail.decisions)), labels)
         for piece in pieces:
             tail = state.label_tail if labels else state.tail
             state.leave_open(tail + _tally(store, state, index, piece), labels)
@@ -470,7 +470,7 @@ def _unlabelled(state: FamilyState, rolled: SliceCounts, span: int) -> frozenset
 
 def _tally(
     store: EvaluatorStore, state: FamilyState, index: CellIndex, piece: tuple[Grain, int, int]
-) -> Tally:
+) -> BlockTally:
     """What an interval of closed panes holds of a family."""
     grain, start, end = piece
     panes = (grain, pane_of(start, grain), pane_of(end, grain))
@@ -492,7 +492,7 @@ def _pieces(start: int, end: int) -> Iterator[tuple[Grain, int, int]]:
 
 def _runs(
     store: EvaluatorStore, index: CellIndex, start: int, end: int, fine: int
-) -> Iterator[Run]:
+) -> Iterator[PaneRun]:
     """Closed panes from ``start`` to ``end``: of hours up to ``fine``, then of 5 minutes."""
     fine = max(start, fine // HOUR * HOUR)
     for grain, a, b in _pieces(start, fine):
@@ -502,17 +502,17 @@ def _runs(
 
 def _portions(
     store: EvaluatorStore, index: CellIndex, grain: Grain, start: int, end: int
-) -> Iterator[Run]:
+) -> Iterator[PaneRun]:
     """A day at a time, so that a back-fill stays bounded in memory."""
     for at in range(start, end, DAY):
         first, last = pane_of(at, grain), pane_of(min(at + DAY, end), grain)
         panes, cells, values = store.released_panes(grain, first, last)
         ends = [pane_start(pane + 1, grain) for pane in range(first, last)]
         units = store.units(grain, first, last)
-        yield Run(ends, panes - first, cells, values, index, units, first)
+        yield PaneRun(ends, panes - first, cells, values, index, units, first)
 
 
-def _scoped_roll_up(counts: Counts, index: CellIndex, family: Family) -> SliceCounts:
+def _scoped_roll_up(counts: Counts, index: CellIndex, family: SliceFamily) -> SliceCounts:
     """The slices of a family, of its use case only."""
     names = tuple(dict.fromkeys((*family.attributes, *(name for name, _ in family.where))))
     rolled = roll_up(counts, index, names)

@@ -18,9 +18,9 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.completeness import CohortState
 from monitor.core.counts.rollup import roll_up
 from monitor.core.time import DAY, Grain, pane_of, pane_start
-from monitor.detection.advisory.advisors import Advice
+from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.pages.budget import resolved
-from monitor.detection.pages.fleet import Fleet, scoped
+from monitor.detection.pages.fleet import PageTests, scoped
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.inputs import Inputs
@@ -54,7 +54,7 @@ class DetectionPolicy:
 
 
 @dataclass(slots=True)
-class Detection:
+class DetectionState:
     """The detectors; always equal to what the store holds.
 
     Attributes:
@@ -69,8 +69,8 @@ class Detection:
     """
 
     policy: DetectionPolicy
-    fleet: Fleet
-    advice: Advice
+    fleet: PageTests
+    advice: Advisors
     consumed: int | None = None
     standing: dict[str, Crossing] = field(default_factory=dict)
     next_id: int = 1
@@ -78,7 +78,7 @@ class Detection:
     ended: list[Crossing] = field(default_factory=list)
 
     @classmethod
-    def load(cls, store: EvaluatorStore, policy: DetectionPolicy) -> Detection:
+    def load(cls, store: EvaluatorStore, policy: DetectionPolicy) -> DetectionState:
         """As it was committed last."""
         stored = store.detection_state()
         fleet, advice = _fleet(policy, stored.parts), _advice(policy, stored.parts)
@@ -242,17 +242,17 @@ def _day(hour: int) -> int:
     return pane_of(pane_start(hour, Grain.HOUR), Grain.DAY)
 
 
-def _fleet(policy: DetectionPolicy, parts: Mapping[str, bytes]) -> Fleet:
+def _fleet(policy: DetectionPolicy, parts: Mapping[str, bytes]) -> PageTests:
     settings = (policy.contracts, policy.coding, policy.cluster_size)
     try:
-        return Fleet.start(*settings, parts)
+        return PageTests.start(*settings, parts)
     except ValueError:
         log.warning("the detectors begin anew: their stored state is of another version")
-        return Fleet.start(*settings)
+        return PageTests.start(*settings)
 
 
-def _advice(policy: DetectionPolicy, parts: Mapping[str, bytes]) -> Advice:
-    advice = Advice.start(policy.contracts, policy.coding, policy.cluster_size, parts)
+def _advice(policy: DetectionPolicy, parts: Mapping[str, bytes]) -> Advisors:
+    advice = Advisors.start(policy.contracts, policy.coding, policy.cluster_size, parts)
     if advice.renewed:
         log.warning("some advisory detectors begin anew: their stored state cannot be continued")
     return advice

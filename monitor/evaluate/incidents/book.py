@@ -21,7 +21,7 @@ from monitor.core.contract import Metric
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.incidents import Incident, Standing, standing
 from monitor.core.time import DAY
-from monitor.detection.diagnosis.explain import Cause
+from monitor.detection.diagnosis.explain import BreachCause
 from monitor.detection.pages.streams import Stream
 from monitor.store.evaluator.detection import Crossing
 from monitor.store.evaluator.incident_acts import Acts
@@ -33,13 +33,13 @@ log = logging.getLogger("slicewatch.evaluate")
 JUST_BEFORE = 2 * DAY
 """Versions and settings that changed so shortly before a crossing are told with it."""
 
-Explain = Callable[[Collection[Stream], int, int], Sequence[Cause]]
+Explain = Callable[[Collection[Stream], int, int], Sequence[BreachCause]]
 """The causes of crossings of one contract and metric, the first of which was at some time, by the
 cohorts that end until another (microseconds)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class IncidentStep:
     """What the detectors have come to.
 
     Attributes:
@@ -60,7 +60,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class RowExtras:
     """What is known around a crossing.
 
     Attributes:
@@ -71,7 +71,7 @@ class Around:
     """
 
     explain: Explain
-    versions_changed_at: Callable[[Cause], int | None]
+    versions_changed_at: Callable[[BreachCause], int | None]
     settings_changed_at: Sequence[int]
     now: int
 
@@ -129,7 +129,7 @@ class IncidentBook:
             del self.crossings[number]
         return IncidentChange(changed=[self.end(one, until) for one in ended]), gone
 
-    def follow(self, step: Step, around: Around) -> IncidentChange:
+    def follow(self, step: IncidentStep, around: RowExtras) -> IncidentChange:
         """Let incidents open, grow, be refined and end as the detectors say."""
         draft = _Draft(self, step, around)
         draft.end()
@@ -166,8 +166,8 @@ class _Draft:
     """What one step changes."""
 
     book: IncidentBook
-    step: Step
-    around: Around
+    step: IncidentStep
+    around: RowExtras
     opened: dict[int, Incident] = field(default_factory=dict)
     changed: dict[int, Incident] = field(default_factory=dict)
 
@@ -223,7 +223,7 @@ class _Draft:
                 keys = tuple(sorted(one.key for one in cause.streams))
                 self._open(IncidentKind.TICKET, cause, begin, streams=keys)
 
-    def _causes(self, contract: str, metric: Metric, until: int) -> Sequence[Cause]:
+    def _causes(self, contract: str, metric: Metric, until: int) -> Sequence[BreachCause]:
         known = [(one, Stream.parse(one.stream)) for one in self.book.crossings.values()]
         here = [(one, s) for one, s in known if (s.contract, s.metric) == (contract, metric)]
         if not here:
@@ -231,7 +231,7 @@ class _Draft:
         first = min(one.crossed_at for one, _ in here)
         return self.around.explain([stream for _, stream in here], first, until)
 
-    def _known(self, contract: str, metric: Metric, cause: Cause) -> Incident | None:
+    def _known(self, contract: str, metric: Metric, cause: BreachCause) -> Incident | None:
         """The oldest incident of a cause: it names its slice, or has most of its crossings."""
         keys = {stream.key for stream in cause.streams}
         best: tuple[tuple[bool, int, int], Incident] | None = None
@@ -246,7 +246,7 @@ class _Draft:
                 best = rank, one
         return None if best is None else best[1]
 
-    def _paged(self, contract: str, metric: Metric, cause: Cause) -> bool:
+    def _paged(self, contract: str, metric: Metric, cause: BreachCause) -> bool:
         return any(
             (one.contract, one.metric, one.group_by, one.slice)
             == (contract, metric, cause.group_by, cause.slice)
@@ -256,7 +256,7 @@ class _Draft:
     def _open(
         self,
         kind: IncidentKind,
-        cause: Cause,
+        cause: BreachCause,
         at: int,
         crossings: tuple[int, ...] = (),
         streams: tuple[str, ...] = (),
@@ -281,7 +281,7 @@ class _Draft:
         self.opened[number] = one
         self.book.put(one)
 
-    def _rename(self, known: Incident, cause: Cause) -> None:
+    def _rename(self, known: Incident, cause: BreachCause) -> None:
         named = (known.group_by, known.slice) == (cause.group_by, cause.slice)
         first = known.first if named else None  # of another slice
         place = {"group_by": cause.group_by, "slice": cause.slice, "share": cause.share}

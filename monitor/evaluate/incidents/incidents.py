@@ -9,17 +9,17 @@ from typing import Self
 
 from monitor.core.contract import Contract
 from monitor.core.counts.cells import Counts, merge
-from monitor.core.counts.coding import Eras
+from monitor.core.counts.coding import CodingHistory
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import ContractTable, ShownIncident
 from monitor.core.time import DAY, Grain, pane_of, pane_start
-from monitor.detection.diagnosis.explain import Cause, explain
+from monitor.detection.diagnosis.explain import BreachCause, explain
 from monitor.detection.pages.fleet import scoped
 from monitor.detection.pages.streams import Stream
-from monitor.evaluate.detect.cohorts_in_order import Detection
+from monitor.evaluate.detect.cohorts_in_order import DetectionState
 from monitor.evaluate.detect.inputs import Inputs
-from monitor.evaluate.incidents.book import Around, IncidentBook, Step
-from monitor.evaluate.incidents.shown import Beside, IncidentPages, Known
+from monitor.evaluate.incidents.book import IncidentBook, IncidentStep, RowExtras
+from monitor.evaluate.incidents.shown import IncidentView, ShownIncidents, TableContext
 from monitor.store.evaluator.detection import DetectionChange, FrozenCohort
 from monitor.store.evaluator.incidents import IncidentChange
 from monitor.store.evaluator.store import EvaluatorStore
@@ -47,14 +47,14 @@ class Incidents:
         now: wall clock of this cycle.
     """
 
-    detection: Detection
-    eras: Eras
+    detection: DetectionState
+    eras: CodingHistory
     book: IncidentBook
     now: int = 0
     _first_shown: dict[int, Incident] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, store: EvaluatorStore, detection: Detection, eras: Eras) -> Self:
+    def load(cls, store: EvaluatorStore, detection: DetectionState, eras: CodingHistory) -> Self:
         """As it was committed last."""
         return cls(detection, eras, IncidentBook.load(store, detection.standing.values()))
 
@@ -76,7 +76,7 @@ class Incidents:
             return IncidentChange()
         first = change.cohorts[0].hour
         begin = pane_start(first, Grain.HOUR)
-        step = Step(
+        step = IncidentStep(
             opened=[one for one in change.opened if one.resolved_at is None],
             resolved=change.resolved,
             listed=change.listed,
@@ -92,10 +92,11 @@ class Incidents:
         if not standing:
             return ()
         frontier, now = (_end(table, labels=labels) for labels in (True, False))
-        beside = Beside(contract, self._sampling(contract), now or 0, frontier)
-        pages = IncidentPages(table, beside)
+        beside = TableContext(contract, self._sampling(contract), now or 0, frontier)
+        pages = ShownIncidents(table, beside)
         known = [
-            Known(one, self.book.how(one, self.now), self.book.streams(one)) for one in standing
+            IncidentView(one, self.book.how(one, self.now), self.book.streams(one))
+            for one in standing
         ]
         return pages.shown(self._seen(one, pages) for one in known)
 
@@ -121,7 +122,7 @@ class Incidents:
         ended = self.detection.ended
         return {x.stream for x in ended if x.resolved_at and since < x.resolved_at <= until}
 
-    def _seen(self, known: Known, pages: IncidentPages) -> Known:
+    def _seen(self, known: IncidentView, pages: ShownIncidents) -> IncidentView:
         """Keep what is shown of a slice for the first time."""
         if known.incident.first is not None or (value := pages.value(known)) is None:
             return known
@@ -130,17 +131,17 @@ class Incidents:
         self._first_shown[seen.id] = seen
         return replace(known, incident=seen)
 
-    def _around(self, inputs: Inputs, fresh: Sequence[FrozenCohort]) -> Around:
+    def _around(self, inputs: Inputs, fresh: Sequence[FrozenCohort]) -> RowExtras:
         changes = [era.start for era in self.eras.eras[1:]]
         changes += [c.effective for c in self.detection.policy.contracts if c.effective is not None]
-        return Around(
+        return RowExtras(
             explain=_Recent(self.detection, inputs, fresh).explain,
             versions_changed_at=self._versions_changed_at,
             settings_changed_at=changes,
             now=self.now,
         )
 
-    def _versions_changed_at(self, cause: Cause) -> int | None:
+    def _versions_changed_at(self, cause: BreachCause) -> int | None:
         contract = cause.streams[0].contract
         return self.detection.advice.changed_at(contract, cause.group_by, cause.slice)
 
@@ -155,12 +156,14 @@ class Incidents:
 class _Recent:
     """Finds the causes of crossings in the cohorts of the last days."""
 
-    detection: Detection
+    detection: DetectionState
     inputs: Inputs
     fresh: Sequence[FrozenCohort]
     _cohorts: list[FrozenCohort] = field(default_factory=list)
 
-    def explain(self, crossed: Collection[Stream], first: int, until: int) -> tuple[Cause, ...]:
+    def explain(
+        self, crossed: Collection[Stream], first: int, until: int
+    ) -> tuple[BreachCause, ...]:
         policy = self.detection.policy
         (name,) = {stream.contract for stream in crossed}
         contract = next(one for one in policy.contracts if one.name == name)

@@ -28,14 +28,14 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.core.time import DAY
 from monitor.detection.pages.recovery import days_to_resolve
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.evaluate.label_needs import arms_of
 
 _STAGE_OF = {Metric.TPR: Metric.TPR, Metric.FPR: Metric.SELECTION, Metric.BLOCKED: Metric.SELECTION}
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class IncidentView:
     """An incident, and what is known of it beside the pages.
 
     Attributes:
@@ -49,9 +49,13 @@ class Known:
     streams: Sequence[Stream]
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> StreamKind:
         """A gap, unless nothing but a level is broken."""
-        return Kind.GAP if any(one.kind is Kind.GAP for one in self.streams) else Kind.LEVEL
+        return (
+            StreamKind.GAP
+            if any(one.kind is StreamKind.GAP for one in self.streams)
+            else StreamKind.LEVEL
+        )
 
     @property
     def slices(self) -> Collection[tuple[str, str]]:
@@ -61,7 +65,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class TableContext:
     """What pages of a contract say beside its numbers.
 
     Attributes:
@@ -78,7 +82,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _IncidentContext:
     """A row of the pages: of a group-by, or the total."""
 
     table: GroupTable | WindowTable
@@ -96,7 +100,7 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
-class IncidentPages:
+class ShownIncidents:
     """Shows the incidents of one contract.
 
     Attributes:
@@ -105,34 +109,34 @@ class IncidentPages:
     """
 
     table: ContractTable
-    beside: Beside
-    _places: dict[tuple[str, str], _Place] = field(default_factory=dict)
+    beside: TableContext
+    _places: dict[tuple[str, str], _IncidentContext] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for window in self.table.windows:
             if window.window == self.table.window:
-                for place in _Place.all_of(window):
+                for place in _IncidentContext.all_of(window):
                     self._places[place.group_by, place.row.slice] = place
 
-    def shown(self, known: Iterable[Known]) -> tuple[ShownIncident, ...]:
+    def shown(self, known: Iterable[IncidentView]) -> tuple[ShownIncident, ...]:
         """Those that stand, by id."""
         ordered = sorted(known, key=lambda one: one.incident.id)
         return tuple(self._shown(one) for one in ordered)
 
-    def value(self, known: Known) -> PublishedValue | None:
+    def value(self, known: IncidentView) -> PublishedValue | None:
         """What the pages show of an incident's slice now; None where that is withheld."""
         place = self._place(known.incident)
         if place is None:
             return None
         row, metric = place.row, known.incident.metric
         shown: ShownGap | ShownRate | None
-        shown = row.gaps.get(metric) if known.kind is Kind.GAP else row.rates.get(metric)
+        shown = row.gaps.get(metric) if known.kind is StreamKind.GAP else row.rates.get(metric)
         period = place.table.labelled if metric.labelled else place.table.decisions
         if shown is None or period is None:
             return None
         return PublishedValue(shown.value, shown.lower, shown.upper, period.end)
 
-    def _shown(self, known: Known) -> ShownIncident:
+    def _shown(self, known: IncidentView) -> ShownIncident:
         incident, how = known.incident, known.how
         told = ShownIncident(
             incident.id,
@@ -163,32 +167,37 @@ class IncidentPages:
             resolvable_at=self._resolvable_at(known, place),
         )
 
-    def _place(self, incident: Incident) -> _Place | None:
+    def _place(self, incident: Incident) -> _IncidentContext | None:
         """The row of the incident's slice, where that is shown."""
         if incident.group_by is None or incident.slice is None:
             return None
         return self._shown_place((incident.group_by, incident.slice), incident.metric)
 
-    def _shown_place(self, where: tuple[str, str], metric: Metric) -> _Place | None:
+    def _shown_place(self, where: tuple[str, str], metric: Metric) -> _IncidentContext | None:
         place = self._places.get(where)
         if place is None or OTHER in parse_atom(where[1]).values():
             return None  # a row in which others are pooled is another set than the stream's
         hidden = place.row.states.get(metric, State.SUPPRESSED) is State.SUPPRESSED
         return None if hidden else place
 
-    def _inherited(self, known: Known) -> tuple[str, ...]:
+    def _inherited(self, known: IncidentView) -> tuple[str, ...]:
         cause = (known.incident.group_by, known.incident.slice)
         others = (where for where in known.slices if where != cause)
         metric = known.incident.metric
         return tuple(sorted(text for g, text in others if self._shown_place((g, text), metric)))
 
-    def _resolvable_at(self, known: Known, place: _Place) -> int | None:
+    def _resolvable_at(self, known: IncidentView, place: _IncidentContext) -> int | None:
         """In whole days: the repair, as many days of labels as are needed, and their delay."""
         group = place.table
         metric, contract = known.incident.metric, self.beside.contract
         frontier = self.beside.frontier
         limit = contract.limits.max_gap(metric)
-        if known.kind is not Kind.GAP or not metric.labelled or limit is None or frontier is None:
+        if (
+            known.kind is not StreamKind.GAP
+            or not metric.labelled
+            or limit is None
+            or frontier is None
+        ):
             return None
         if not isinstance(group, GroupTable):
             return None

@@ -17,7 +17,7 @@ from monitor.core.time import Grain, pane_of
 from monitor.detection.advisory.label_requests import RequestWatch
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.blocks.published_blocks import Blocks
-from monitor.evaluate.detect.cohorts_in_order import Detection
+from monitor.evaluate.detect.cohorts_in_order import DetectionState
 
 _Stratum = tuple[Route, float, Fault]
 
@@ -30,11 +30,11 @@ class RequestFaults:
         detection: has the checks.
     """
 
-    detection: Detection
+    detection: DetectionState
     _told: dict[str, Mapping[_Stratum, int]] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, detection: Detection, before: Snapshot | None) -> RequestFaults:
+    def start(cls, detection: DetectionState, before: Snapshot | None) -> RequestFaults:
         """After the last Snapshot: when it showed what it shows stays as it was said."""
         made = cls(detection)
         for table in before.contracts if before else ():

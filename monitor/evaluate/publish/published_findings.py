@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.publish.annotations import Annotation
-from monitor.core.publish.findings import CROSSED, Finding, Findings
+from monitor.core.publish.findings import CROSSED, Finding, GroupFindings
 from monitor.core.publish.snapshot import GroupTable, Noted, Snapshot
 from monitor.core.time import Grain, pane_of
 from monitor.detection.advisory.findings import (
@@ -28,12 +28,12 @@ from monitor.detection.advisory.findings import (
     VersionChange,
 )
 from monitor.detection.advisory.label_delays import Timing
-from monitor.detection.advisory.river_advisory import Tally
+from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.advisory.river_detectors import Detector
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.blocks.published_blocks import Blocks
-from monitor.evaluate.detect.cohorts_in_order import Detection
+from monitor.evaluate.detect.cohorts_in_order import DetectionState
 
 Mark = tuple[str, Annotation, Metric | None]
 """A slice, what is noted in it, and of which rate."""
@@ -85,16 +85,16 @@ def marks(table: GroupTable) -> dict[Mark, int]:
 
 def _tallies(
     timelines: Mapping[AnySubject, Timeline], blocks: Mapping[bool, Blocks]
-) -> dict[Mark, Tally]:
+) -> dict[Mark, FindingCount]:
     """How often everything was found before the end of its newest block, and when last."""
-    tallies: dict[Mark, Tally] = {}
+    tallies: dict[Mark, FindingCount] = {}
     for subject, timeline in timelines.items():
         mark = _mark(subject)
         known = blocks.get(_on_labels(mark))
         tally = timeline.before(pane_of(known.end, Grain.HOUR)) if known else None
         if tally is not None:
-            other = tallies.get(mark, Tally(0, tally.last))
-            tallies[mark] = Tally(tally.count + other.count, max(tally.last, other.last))
+            other = tallies.get(mark, FindingCount(0, tally.last))
+            tallies[mark] = FindingCount(tally.count + other.count, max(tally.last, other.last))
     return tallies
 
 
@@ -125,20 +125,20 @@ _Since = Mapping[tuple[str, Metric], int]
 
 
 @dataclass(slots=True)
-class Found:
+class PublishedFindings:
     """Reads the detectors for whoever makes tables.
 
     Attributes:
         detection: the detectors.
     """
 
-    detection: Detection
+    detection: DetectionState
     _since: dict[_Where, _Since] = field(default_factory=dict)
     _marks: dict[_Where, Mapping[Mark, int]] = field(default_factory=dict)
     _watched: dict[_Where, list[tuple[int, Stream]]] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, detection: Detection, before: Snapshot | None) -> Found:
+    def start(cls, detection: DetectionState, before: Snapshot | None) -> PublishedFindings:
         """After the last Snapshot: since when it has shown what it shows stays as it was said."""
         made = cls(detection)
         for row, stream in enumerate(detection.fleet.streams):
@@ -154,14 +154,14 @@ class Found:
         }
         self._marks[contract, table.group_by] = marks(table)
 
-    def of(self, contract: Contract, group: GroupBy, state: FamilyState) -> Findings:
+    def of(self, contract: Contract, group: GroupBy, state: FamilyState) -> GroupFindings:
         """The findings of a group-by, where a block has ended for them."""
         where = contract.name, group.name
         until = self.detection.until
         known = {labels: Blocks.of(state, until, labels=labels) for labels in (False, True)}
         blocks = {labels: one for labels, one in known.items() if one is not None}
         timelines = self.detection.advice.ledger.of(*where)
-        return Findings(
+        return GroupFindings(
             self._tests(where, blocks), noted(timelines, blocks, self._marks.get(where, {}))
         )
 

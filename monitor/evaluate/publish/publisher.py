@@ -8,23 +8,23 @@ from typing import TypeVar, cast
 
 from monitor.core.contract import Contract, GroupBy
 from monitor.core.counts.cells import Counts
-from monitor.core.counts.coding import Eras
+from monitor.core.counts.coding import CodingHistory
 from monitor.core.counts.rollup import CellIndex
-from monitor.core.privacy.families import Family
+from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.release_blocks import Span, newest_span, on_the_hour, without
-from monitor.core.publish.findings import Findings
+from monitor.core.publish.findings import GroupFindings
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
 from monitor.core.publish.tables import BlockCounts, Builder
 from monitor.core.time import DAY, HOUR, Grain, WindowKind
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.blocks.losses import LostSpans
-from monitor.evaluate.blocks.release_blocks import Release
+from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.windows import Sums
 from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.publish.annotate import with_diagnosis
 from monitor.evaluate.publish.label_requests import RequestFaults
-from monitor.evaluate.publish.published_findings import Found
+from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.store.evaluator.store import EvaluatorStore
 
 _Table = TypeVar("_Table", GroupTable, WindowTable)
@@ -32,7 +32,7 @@ Contracts = Sequence[tuple[Contract, Sequence[WindowKind]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TableInputs:
     """Which blocks one table is made of, and what the tests found; equal ones give equal tables."""
 
     decided: Period | None
@@ -41,7 +41,7 @@ class Shown:
     labelled_in: tuple[Span, ...]
     pooling: str | None
     revision: int
-    findings: Findings | None = None
+    findings: GroupFindings | None = None
 
 
 @dataclass(slots=True)
@@ -63,15 +63,15 @@ class Publisher:
     """
 
     contracts: Contracts
-    eras: Eras
-    found: Found
+    eras: CodingHistory
+    found: PublishedFindings
     requests: RequestFaults
     incidents: Incidents
     lost: LostSpans = field(default_factory=LostSpans)
     excluded: tuple[Span, ...] = ()
     revision: int = 0
     labelled: Counts = field(default_factory=Counts.empty)
-    tables: dict[tuple[str, str, str], tuple[Shown, GroupTable | WindowTable]] = field(
+    tables: dict[tuple[str, str, str], tuple[TableInputs, GroupTable | WindowTable]] = field(
         default_factory=dict
     )
     # Apart: labels of hours that are closed to decisions may still come.
@@ -84,7 +84,7 @@ class Publisher:
         self._decided.forget()
         self._labelled.forget()
 
-    def snapshot(self, store: EvaluatorStore, release: Release, index: CellIndex) -> Snapshot:
+    def snapshot(self, store: EvaluatorStore, release: ReleaseBlocks, index: CellIndex) -> Snapshot:
         """What is published now."""
         tables = [
             self._contract(store, release, index, contract, kinds)
@@ -97,7 +97,7 @@ class Publisher:
     def _contract(
         self,
         store: EvaluatorStore,
-        release: Release,
+        release: ReleaseBlocks,
         index: CellIndex,
         contract: Contract,
         kinds: Sequence[WindowKind],
@@ -109,14 +109,14 @@ class Publisher:
             groups = [maker.group(release, kind, group) for group in contract.group_bys]
             windows.append(maker.window(release, kind, groups))
         table = builder.table(windows)
-        total = release.families[Family(contract.name).name]
+        total = release.families[SliceFamily(contract.name).name]
         return replace(
             table,
             requests_at_fault=self.requests.of(table, total),
             incidents=self.incidents.shown(table, contract),
         )
 
-    def shown(self, state: FamilyState, kind: WindowKind, release: Release) -> Shown:
+    def shown(self, state: FamilyState, kind: WindowKind, release: ReleaseBlocks) -> TableInputs:
         """The newest blocks that cover a window."""
         edges = state.shown_edges(labels=False)
         hours = on_the_hour(edges)
@@ -132,7 +132,7 @@ class Publisher:
         out = (*self.excluded, *state.burned_spans(labels=True))
         labelled_in = without(labelled, edges, out) if labelled else ()
         stored = state.stored()
-        return Shown(
+        return TableInputs(
             decided=self._period(decided, decided_in, labels=False),
             decided_in=decided_in,
             labelled=self._period(labelled, labelled_in, labels=True),
@@ -152,7 +152,7 @@ class Publisher:
         return Period(span.start, span.end, lost(span.start, span.end), excluded)
 
     def counts(
-        self, store: EvaluatorStore, index: CellIndex, kind: WindowKind, shown: Shown
+        self, store: EvaluatorStore, index: CellIndex, kind: WindowKind, shown: TableInputs
     ) -> BlockCounts:
         """What was counted in the blocks of one table."""
         whole_hours = all(map(_on_the_hour, shown.decided_in))
@@ -179,7 +179,7 @@ class _Maker:
     index: CellIndex
     builder: Builder
 
-    def group(self, release: Release, kind: WindowKind, group: GroupBy) -> GroupTable:
+    def group(self, release: ReleaseBlocks, kind: WindowKind, group: GroupBy) -> GroupTable:
         contract = self.builder.contract
         state, shown, counts = self._counted(release, kind, group.attributes)
         decides = kind.name == contract.window
@@ -200,7 +200,7 @@ class _Maker:
         return table
 
     def window(
-        self, release: Release, kind: WindowKind, groups: Sequence[GroupTable]
+        self, release: ReleaseBlocks, kind: WindowKind, groups: Sequence[GroupTable]
     ) -> WindowTable:
         _, shown, counts = self._counted(release, kind, ())
         if kind.labelled:
@@ -213,13 +213,15 @@ class _Maker:
         return replace(table, groups=tuple(groups))
 
     def _counted(
-        self, release: Release, kind: WindowKind, attributes: tuple[str, ...]
-    ) -> tuple[FamilyState, Shown, BlockCounts]:
-        state = release.families[Family(self.builder.contract.name, attributes).name]
+        self, release: ReleaseBlocks, kind: WindowKind, attributes: tuple[str, ...]
+    ) -> tuple[FamilyState, TableInputs, BlockCounts]:
+        state = release.families[SliceFamily(self.builder.contract.name, attributes).name]
         shown = self.publisher.shown(state, kind, release)
         return state, shown, self.publisher.counts(self.store, self.index, kind, shown)
 
-    def _kept(self, key: tuple[str, str, str], shown: Shown, make: Callable[[], _Table]) -> _Table:
+    def _kept(
+        self, key: tuple[str, str, str], shown: TableInputs, make: Callable[[], _Table]
+    ) -> _Table:
         """The last Snapshot's table where it is of the same blocks."""
         known = self.publisher.tables.get(key)
         if known is not None and known[0] == shown:

@@ -21,7 +21,7 @@ Acts = Mapping[int, tuple[Act, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ActInput:
     """Who acts, and why.
 
     Attributes:
@@ -46,7 +46,7 @@ class Closing:
     until: int | None = None
 
 
-def acknowledge(engine: sa.Engine, number: int, said: Said, now: int) -> Act:
+def acknowledge(engine: sa.Engine, number: int, said: ActInput, now: int) -> Act:
     """Put on record that somebody looks after an incident, also when it is over.
 
     Raises:
@@ -55,7 +55,7 @@ def acknowledge(engine: sa.Engine, number: int, said: Said, now: int) -> Act:
     return _add(engine, number, None, said, now)
 
 
-def close(engine: sa.Engine, number: int, closing: Closing, said: Said, now: int) -> Act:
+def close(engine: sa.Engine, number: int, closing: Closing, said: ActInput, now: int) -> Act:
     """Put on record what an incident came to; the evaluator acts on it in its next cycle.
 
     Raises:
@@ -64,7 +64,7 @@ def close(engine: sa.Engine, number: int, closing: Closing, said: Said, now: int
     return _add(engine, number, closing, said, now)
 
 
-def _add(engine: sa.Engine, number: int, closing: Closing | None, said: Said, now: int) -> Act:
+def _add(engine: sa.Engine, number: int, closing: Closing | None, said: ActInput, now: int) -> Act:
     with writing(engine) as connection:
         # Locked, so that of two people who act at once the second sees what the first has done.
         found = find_incident(connection, number, lock=True)

@@ -24,7 +24,7 @@ class ContractRecord:
     record: str
 
 
-class Records:
+class RecordStore:
     """Reads and writes what is neither counted nor folded."""
 
     def __init__(self, engine: sa.Engine) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import Counts, Int64s
-from monitor.core.counts.coding import Eras
+from monitor.core.counts.coding import CodingHistory
 from monitor.core.privacy.release_blocks import Span
 from monitor.core.publish.snapshot import Snapshot, encode
 from monitor.core.time import Grain
@@ -159,7 +159,7 @@ class EvaluatorStore:
                 {"role": ROLE, "owner": owner},
             )
 
-    def require_eras(self, eras: Eras) -> None:
+    def require_eras(self, eras: CodingHistory) -> None:
         """Raise OutdatedError unless decisions are coded by these eras."""
         with reading(self._engine) as connection:
             require_eras(connection, eras)

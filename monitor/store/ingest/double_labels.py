@@ -28,7 +28,7 @@ _NOBODY = Review(0, 0, 0, 0)
 
 
 @dataclass(slots=True)
-class Said:
+class ReviewerAnswer:
     """What labels of one decision say.
 
     Attributes:
@@ -40,12 +40,12 @@ class Said:
     retracted: bool = False
 
 
-def said(labels: LabelColumns, keys: Sequence[Key]) -> dict[Key, Said]:
+def said(labels: LabelColumns, keys: Sequence[Key]) -> dict[Key, ReviewerAnswer]:
     """What labels say, by the decision of each."""
-    found: dict[Key, Said] = {}
+    found: dict[Key, ReviewerAnswer] = {}
     columns = (keys, labels.reviews(), (labels.rank == RETRACTED).tolist())
     for key, review, retracted in zip(*columns, strict=True):
-        decision = found.setdefault(key, Said())
+        decision = found.setdefault(key, ReviewerAnswer())
         decision.retracted |= retracted
         if review is not None:
             decision.reviews.append(review)
@@ -53,7 +53,9 @@ def said(labels: LabelColumns, keys: Sequence[Key]) -> dict[Key, Said]:
 
 
 def count_pairs(
-    connection: sa.Connection, stood: Mapping[Key, Said], came: Mapping[Key, Said]
+    connection: sa.Connection,
+    stood: Mapping[Key, ReviewerAnswer],
+    came: Mapping[Key, ReviewerAnswer],
 ) -> Int64s:
     """Write what the reviewers said, and tell what it adds to the cell of each decision.
 
@@ -71,7 +73,7 @@ def count_pairs(
     stored = _read(connection, came)
     changed: dict[Key, tuple[Review, ...]] = {}
     for row, (key, new) in enumerate(came.items()):
-        old, kept = stood.get(key, Said()), stored.get(key, ())
+        old, kept = stood.get(key, ReviewerAnswer()), stored.get(key, ())
         before = first_two([*kept, *old.reviews])
         after = first_two([*before, *new.reviews])
         if after != kept:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from monitor.core.counts.cells import COUNTERS, Int64s
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
-from monitor.ports import NEAR, OtherIds, Request, Shard, Tallies
+from monitor.ports import NEAR, LabelRequest, OtherIds, Shard, Tallies
 from monitor.store import bulk
 from monitor.store.erasure import NO_DECISION
 from monitor.store.ingest.double_labels import count_pairs, said
@@ -113,8 +113,8 @@ class Matched:
     @property
     def counts(self) -> _Bools:
         """Labels that are one of a sample, or a complaint nobody asked for."""
-        unasked = self.hit & (self.found.request == Request.NONE)
-        sampled = self.found.request == Request.KEPT
+        unasked = self.hit & (self.found.request == LabelRequest.NONE)
+        sampled = self.found.request == LabelRequest.KEPT
         return np.asarray(sampled | (unasked & (self.labels.complaint == 1)))
 
     @property
@@ -176,8 +176,8 @@ def join(connection: sa.Connection, matched: Matched) -> Joined:
     """Join labels to their decisions; write label_state, double_label and waiting_label."""
     labels, found, hit, counts = matched.labels, matched.found, matched.hit, matched.counts
     joined = _apply(connection, labels.take(counts), _pick(found, counts))
-    joined.thinned = int((hit & (found.request == Request.THINNED)).sum())
-    if (stray := hit & (found.request == Request.NONE) & ~counts).any():
+    joined.thinned = int((hit & (found.request == LabelRequest.THINNED)).sum())
+    if (stray := hit & (found.request == LabelRequest.NONE) & ~counts).any():
         joined.unmatched["not_requested"] = int(stray.sum())
     if matched.due.any():
         joined.unmatched[NO_DECISION] = int(matched.due.sum())

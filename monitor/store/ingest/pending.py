@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.time import Grain, pane_of
-from monitor.ports import DecisionColumns, Request, ShardFlush, Tallies
+from monitor.ports import DecisionColumns, LabelRequest, ShardFlush, Tallies
 from monitor.store import bulk
 from monitor.store.schema import pending
 
@@ -21,7 +21,7 @@ _PARTS = 1 << 15  # partitions of files have numbers of 31 bits, the column has 
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _PendingRows:
     """Rows to insert, sorted by key.
 
     Attributes:
@@ -61,12 +61,12 @@ def write_pending(connection: sa.Connection, flushes: Sequence[ShardFlush]) -> N
         tallies.late += int(own.sum() - elsewhere.sum())
 
 
-def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _Rows:
+def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _PendingRows:
     parts, columns_of = zip(*decided, strict=True)
     decisions = DecisionColumns.concat(columns_of)
     chosen = decisions.pending
     owner = np.repeat(np.arange(len(parts)), [len(one.ts) for one in columns_of])[chosen]
-    route = np.where(decisions.request != Request.NONE, decisions.routes, -1)[chosen]
+    route = np.where(decisions.request != LabelRequest.NONE, decisions.routes, -1)[chosen]
     columns = {
         "hour": pane_of(decisions.ts[chosen], Grain.HOUR),
         "id": decisions.ids[chosen],
@@ -76,7 +76,9 @@ def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _Rows:
         "part": np.array(parts, np.int64)[owner],
     }
     order = np.lexsort((columns["id"], columns["hour"]))
-    return _Rows({name: one[order] for name, one in columns.items()}, owner[order], route[order])
+    return _PendingRows(
+        {name: one[order] for name, one in columns.items()}, owner[order], route[order]
+    )
 
 
 def _insert(connection: sa.Connection, columns: dict[str, Int64s]) -> Int64s | None:

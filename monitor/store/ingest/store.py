@@ -14,7 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.counts.coding import Eras
+from monitor.core.counts.coding import CodingHistory
 from monitor.core.time import DAY
 from monitor.errors import FencedError
 from monitor.ports import (
@@ -93,7 +93,7 @@ class IngestStore:
         engine: sa.Engine,
         decisions_topic: str,
         clock: Clock,
-        eras: Eras | None = None,
+        eras: CodingHistory | None = None,
         keys: Sequence[IdKey] | None = None,
     ) -> None:
         self._engine = engine

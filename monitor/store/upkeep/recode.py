@@ -15,7 +15,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import MISSING, OTHER, Int64s, atom_text, content_id, parse_atom
-from monitor.core.counts.coding import Coding, Era, Eras
+from monitor.core.counts.coding import Coding, CodingHistory, CodingVersion
 from monitor.ports import Dictionary
 from monitor.store import bulk
 from monitor.store import deltas as payload
@@ -75,14 +75,14 @@ def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
     return gone
 
 
-def _within(eras: Eras, coding: Coding) -> Eras:
-    """Eras of what is still listed; one that lists what the era before it lists is none."""
-    kept: list[Era] = []
+def _within(eras: CodingHistory, coding: Coding) -> CodingHistory:
+    """The history of what is still listed; a version that lists what the last one lists is none."""
+    kept: list[CodingVersion] = []
     for era in eras.eras:
         left = replace(era, coding=era.coding.within(coding))
         if not kept or kept[-1].coding.hash != left.coding.hash:
             kept.append(left)
-    return Eras(tuple(kept))
+    return CodingHistory(tuple(kept))
 
 
 def _recode_cells(connection: sa.Connection, kept: Coding) -> tuple[Recoded, Recoded]:

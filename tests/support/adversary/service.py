@@ -34,7 +34,7 @@ from monitor.settings import Settings, load
 from monitor.store.database import writing
 from monitor.store.deltas import Payload, summed, write_delta
 from monitor.store.dictionary import write_dictionary
-from monitor.store.evaluator.records import Records
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.schema import ownership
 
 K = 11
@@ -233,7 +233,7 @@ class Service:
         """Feed, evaluate, publish and fetch; None where no new Snapshot was stored."""
         self.feed.until(now)
         assert self.evaluator.cycle()
-        newest = Records(self.engine).newest_snapshot(self._seen)
+        newest = RecordStore(self.engine).newest_snapshot(self._seen)
         if newest is None:
             return None
         self._seen = newest[0]

@@ -19,7 +19,7 @@ from alerts.rules.declarations import Alert, Declarations, schema
 from alerts.rules.load import filled, values
 from monitor.core.blindness import Blind
 from monitor.core.contract import Metric, State
-from monitor.core.probes.flips import Direction
+from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.annotations import Annotation, Fault
 from monitor.ports import ConsumerState
 from monitor.settings import Settings
@@ -31,7 +31,7 @@ ALERTS = [alert for group in declarations().groups.values() for alert in group]
 EXPORTED = {
     "state": {*State, *ConsumerState},
     "finding": {*Annotation},
-    "direction": {*Direction},
+    "direction": {*FlipDirection},
     "metric": {*Metric},
     "fault": {*Fault},
     "reason": {*Blind},

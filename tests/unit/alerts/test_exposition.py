@@ -20,7 +20,7 @@ from alerts.negotiation import accepts_gzip, wants_openmetrics
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import Route
-from monitor.core.probes.flips import Direction
+from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.annotations import Annotation, Fault, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import (
     CalibrationCell,
@@ -135,12 +135,12 @@ def probe_set() -> ShownProbeSet:
     return ShownProbeSet(
         *("tone", "5f" * 32, ("chatty", "conversational"), 40),
         (
-            ShownFlips("conversational", Direction.HELD_BACK, "judge_score", 6),
-            ShownFlips("conversational", Direction.SERVED, "evidence_gate", 1),
+            ShownFlips("conversational", FlipDirection.HELD_BACK, "judge_score", 6),
+            ShownFlips("conversational", FlipDirection.SERVED, "evidence_gate", 1),
         ),
         *(2, DAY, 0.05, AT - DAY),
-        {Direction.HELD_BACK: AT - 5_000_000},
-        (ShownFlips("conversational", Direction.HELD_BACK, "judge_score", 4),),
+        {FlipDirection.HELD_BACK: AT - 5_000_000},
+        (ShownFlips("conversational", FlipDirection.HELD_BACK, "judge_score", 4),),
     )
 
 
@@ -289,8 +289,10 @@ def test_a_probe_set_is_told_with_its_page_and_its_cadence(page: Page) -> None:
     assert value(found, "slicewatch_probe_cadence_seconds", **tone) == 86_400
     assert value(found, "slicewatch_probe_max_flip_ratio", **tone) == 0.05
     assert value(found, "slicewatch_probe_covered_timestamp_seconds", **tone) == AT / 1e6 - 86_400
-    pages = {way: value(found, "slicewatch_probe_page", **tone, direction=way) for way in Direction}
-    assert pages == {Direction.HELD_BACK: 1, Direction.SERVED: 0}
+    pages = {
+        way: value(found, "slicewatch_probe_page", **tone, direction=way) for way in FlipDirection
+    }
+    assert pages == {FlipDirection.HELD_BACK: 1, FlipDirection.SERVED: 0}
     since = "slicewatch_probe_page_since_timestamp_seconds"
     assert value(found, since, **tone, direction="held_back") == AT / 1e6 - 5
     assert value(found, since, **tone, direction="served") is None
@@ -322,7 +324,7 @@ def test_every_flip_that_can_be_is_told_from_zero(
     stages = {"evidence_gate", "judge_score", "threshold", "judge_score_and_threshold", "route"}
 
     assert {stage for _, _, stage in flips} == stages
-    assert len(flips) == 2 * len(Direction) * len(stages)
+    assert len(flips) == 2 * len(FlipDirection) * len(stages)
     assert {what: count for what, count in flips.items() if count} == expected
 
 

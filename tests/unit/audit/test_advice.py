@@ -6,10 +6,10 @@ import pytest
 
 from monitor.audit.decision import advice
 from monitor.audit.flips import stage_name
-from monitor.core.probes.flips import Cause, FlipStage
+from monitor.core.probes.flips import FlipCause, FlipStage
 
 GATE = stage_name(FlipStage.EVIDENCE_GATE, None)
-BEHIND = [stage_name(FlipStage.JUDGE_OR_ROUTE, cause) for cause in Cause]
+BEHIND = [stage_name(FlipStage.JUDGE_OR_ROUTE, cause) for cause in FlipCause]
 ALL = [GATE, *BEHIND]
 
 
@@ -37,6 +37,6 @@ def test_more_data_only_where_the_data_is_the_cause() -> None:
 
 
 def test_the_judges_stage_names_the_shortcuts_that_hurt() -> None:
-    (one,) = advice([stage_name(FlipStage.JUDGE_OR_ROUTE, Cause.JUDGE_SCORE)])
+    (one,) = advice([stage_name(FlipStage.JUDGE_OR_ROUTE, FlipCause.JUDGE_SCORE)])
     for words in ("Rewriting customers' text", "levelling down", "product and legal"):
         assert words in one.does_not_help

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from matched import CANDIDATE, REFERENCES, VARIETY, row, seen, ten_pairs, varieties
 from matched import pair as pair_of
 
-from monitor.audit.compare_runs import NOTHING_SENTENCE, Side, broken, compare_runs
+from monitor.audit.compare_runs import NOTHING_SENTENCE, RunSide, broken, compare_runs
 from monitor.audit.comparisons import comparisons
 from monitor.audit.model import Pair
 from monitor.audit.report import REPAIRED_SENTENCE, Comparison
 
 
-def side(pairs: Sequence[Pair]) -> Side:
-    return Side(pairs, comparisons(pairs, REFERENCES))
+def side(pairs: Sequence[Pair]) -> RunSide:
+    return RunSide(pairs, comparisons(pairs, REFERENCES))
 
 
 def against_the_lesson(**scores: tuple[float, float]) -> Comparison:
@@ -83,7 +83,7 @@ def test_a_pair_that_is_gone_is_not_repaired() -> None:
 
 
 def test_several_comparisons_of_a_pair_are_named_each() -> None:
-    def run(**scores: float) -> Side:
+    def run(**scores: float) -> RunSide:
         its = {"formal": 0.8, **scores}
         rows = (row("p1", name, {VARIETY: name}, seen(x)) for name, x in its.items())
         return side([pair_of(rows), varieties("p2", seen(0.8), seen(0.6))])

@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from probe_rows import write_text
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from monitor.audit.dataset import Cell, DatasetReport, Representation, balance, representation
-from monitor.audit.dataset_counts import Combination, Counts, read_counts
+from monitor.audit.dataset import (
+    DatasetCell,
+    DatasetReport,
+    Representation,
+    balance,
+    representation,
+)
+from monitor.audit.dataset_counts import Combination, RowCounts, read_counts
 from monitor.errors import AuditError
 
 LESSON = "language_variety,count,target\nformal,62,0.5\nconversational,38,0.5\n"
@@ -193,7 +199,9 @@ def test_one_slice_alone_has_nothing_to_differ_from(tmp_path: Path) -> None:
 def test_balancing_is_what_brute_force_makes_of_it(counts: list[tuple[int, int]]) -> None:
     rows, aims = (np.array(column) for column in zip(*counts, strict=True))
     shares, targets = rows / rows.sum(), aims / aims.sum()
-    cells = [Cell(str(i), None, *pair) for i, pair in enumerate(zip(shares, targets, strict=True))]
+    cells = [
+        DatasetCell(str(i), None, *pair) for i, pair in enumerate(zip(shares, targets, strict=True))
+    ]
     done = balance(cells, int(rows.sum()))
     weight = np.repeat([one.weight or 0 for one in done.weights], rows)
     kish = weight.sum() ** 2 / (weight**2).sum() if weight.any() else 0
@@ -208,9 +216,9 @@ def test_balancing_is_what_brute_force_makes_of_it(counts: list[tuple[int, int]]
         assert done.points_left == pytest.approx(100 * left)
 
 
-def counted(cells: Sequence[tuple[str, str, bool, int]]) -> Counts:
+def counted(cells: Sequence[tuple[str, str, bool, int]]) -> RowCounts:
     lines = tuple(Combination({"a": a, "b": b}, ready, count, None) for a, b, ready, count in cells)
-    return Counts(("a", "b"), True, False, lines)
+    return RowCounts(("a", "b"), True, False, lines)
 
 
 CELLS = st.lists(

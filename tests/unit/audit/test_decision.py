@@ -14,10 +14,10 @@ from monitor.audit.report import (
     HELD_OUT,
     REGRESSION,
     Check,
-    Decision,
     FlipCounts,
     Part,
     Point,
+    ReleaseDecision,
     Requirement,
     Run,
     ShownFlip,
@@ -26,7 +26,7 @@ from monitor.audit.report import (
     VariantOutcome,
 )
 from monitor.core.contract import Metric, Verdict
-from monitor.core.probes.flips import Cause, Direction, FlipStage
+from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownRate
 
 QUARTER = timedelta(days=90)
@@ -41,8 +41,8 @@ SURE = replace(KEPT, verdict=Verdict.PASS)
 ENOUGH = SupportCheck(Metric.TPR, "x=b", 50, 50, met=True)
 OUTCOME = VariantOutcome("a", {"x": "a"}, "auto_serve", 0.8, 0.7, True)
 FLIP = ShownFlip(
-    "p1", "x", True, OUTCOME, OUTCOME, Direction.HELD_BACK, FlipStage.JUDGE_OR_ROUTE,
-    Cause.JUDGE_SCORE,
+    "p1", "x", True, OUTCOME, OUTCOME, FlipDirection.HELD_BACK, FlipStage.JUDGE_OR_ROUTE,
+    FlipCause.JUDGE_SCORE,
 )  # fmt: skip
 PART = Part(
     name=REGRESSION,
@@ -71,12 +71,12 @@ def decided(
     synthetic: bool = True,
     since: date = date(2026, 1, 1),
     at: date = TODAY,
-) -> Decision:
+) -> ReleaseDecision:
     signed = Signed(sign_off(*missing, at=at), since)
     return decide(one or run(REVIEWED), synthetic=synthetic, signed=signed)
 
 
-def why(decision: Decision, requirement: Requirement) -> str:
+def why(decision: ReleaseDecision, requirement: Requirement) -> str:
     (line,) = (line for line in decision.requirements if line.requirement is requirement)
     return line.why
 

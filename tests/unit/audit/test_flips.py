@@ -13,9 +13,9 @@ from monitor.audit.flips import flip_counts, mcnemar, shown_flips
 from monitor.audit.model import Compared, Pair
 from monitor.audit.report import FlipCounts, ShownFlip, VariantOutcome
 from monitor.core.privacy.bands import edges
-from monitor.core.probes.flips import Cause, Direction, FlipStage
+from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 
-HELD_BACK, SERVED = Direction
+HELD_BACK, SERVED = FlipDirection
 K = 11
 
 
@@ -52,7 +52,7 @@ class TestListed:
         for one in flips:
             assert (one.reference.route, one.variant.route) == ("auto_serve", "human_review")
             assert one.direction is HELD_BACK
-            assert (one.stage, one.cause) == (FlipStage.JUDGE_OR_ROUTE, Cause.JUDGE_SCORE)
+            assert (one.stage, one.cause) == (FlipStage.JUDGE_OR_ROUTE, FlipCause.JUDGE_SCORE)
 
     def test_a_flip_tells_both_sides(self) -> None:
         flips = shown_flips(compared([varieties("p4", seen(0.78), seen(0.67), channel="email")]))
@@ -60,17 +60,17 @@ class TestListed:
         casual = VariantOutcome(
             "conversational", {VARIETY: "conversational"}, "human_review", 0.67, 0.7, True
         )
-        at = (HELD_BACK, FlipStage.JUDGE_OR_ROUTE, Cause.JUDGE_SCORE)
+        at = (HELD_BACK, FlipStage.JUDGE_OR_ROUTE, FlipCause.JUDGE_SCORE)
         assert flips == (ShownFlip("p4", VARIETY, True, formal, casual, *at),)
 
     @pytest.mark.parametrize(
         ("formal", "conversational", "stage", "cause"),
         [
             (seen(0.9), seen(None, passed=False), FlipStage.EVIDENCE_GATE, None),
-            (seen(0.9), seen(0.6), FlipStage.JUDGE_OR_ROUTE, Cause.JUDGE_SCORE),
-            (seen(0.75), seen(0.75, 0.8), FlipStage.JUDGE_OR_ROUTE, Cause.THRESHOLD),
-            (seen(0.85), seen(0.75, 0.8), FlipStage.JUDGE_OR_ROUTE, Cause.SCORE_AND_THRESHOLD),
-            (seen(0.9), seen(0.9, route=REVIEWED), FlipStage.JUDGE_OR_ROUTE, Cause.ROUTE),
+            (seen(0.9), seen(0.6), FlipStage.JUDGE_OR_ROUTE, FlipCause.JUDGE_SCORE),
+            (seen(0.75), seen(0.75, 0.8), FlipStage.JUDGE_OR_ROUTE, FlipCause.THRESHOLD),
+            (seen(0.85), seen(0.75, 0.8), FlipStage.JUDGE_OR_ROUTE, FlipCause.SCORE_AND_THRESHOLD),
+            (seen(0.9), seen(0.9, route=REVIEWED), FlipStage.JUDGE_OR_ROUTE, FlipCause.ROUTE),
         ],
     )
     def test_each_stage(self, formal, conversational, stage, cause) -> None:
@@ -183,7 +183,7 @@ class TestGuarded:
             for name in ("compared", "flips", "at_gate"):
                 assert getattr(shown, name) in bands
                 assert getattr(shown, name) <= getattr(true, name)
-            assert all(shown.directions[way] <= true.directions[way] for way in Direction)
+            assert all(shown.directions[way] <= true.directions[way] for way in FlipDirection)
             assert all(number <= true.stages[at] for at, number in shown.stages.items())
             assert bands.issuperset([*shown.directions.values(), *shown.stages.values()])
 

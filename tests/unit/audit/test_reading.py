@@ -10,7 +10,7 @@ import pytest
 from probe_rows import VERSIONS, result_row, set_row, write_csv, write_json, write_text
 
 from monitor.audit import files
-from monitor.audit.model import Item, Versions
+from monitor.audit.model import Item, RunVersions
 from monitor.audit.reading import read_results, read_set, route_of
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
@@ -34,7 +34,7 @@ def test_a_row_of_results(tmp_path: Path) -> None:
     row = results.rows[1]
     assert row.line == 2
     assert row.observed == Observed(Route.HUMAN_REVIEW, 0.67, 0.70, evidence_passed=True)
-    assert row.versions == Versions("j1", "r1", "p1", "t1")
+    assert row.versions == RunVersions("j1", "r1", "p1", "t1")
     assert row.item.pair == "p1"
     assert row.item.variant == "conversational"
     assert row.item.attributes == {"language_variety": "conversational", "channel": "email"}

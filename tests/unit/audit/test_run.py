@@ -25,7 +25,7 @@ from matched import pair as pair_of
 from matched import row as row_of
 from probe_rows import result_row, write_json
 
-from monitor.audit.model import Pair, Results, Row, Versions, digest
+from monitor.audit.model import Pair, Results, Row, RunVersions, digest
 from monitor.audit.reading import read_results
 from monitor.audit.report import (
     HELD_OUT,
@@ -41,12 +41,12 @@ from monitor.audit.sign_off import SignOff
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route
 from monitor.core.privacy.bands import edges
-from monitor.core.probes.flips import Cause, Direction, FlipStage, Observed
+from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage, Observed
 from monitor.errors import AuditError
 from monitor.settings.use_case import GroupBySettings
 
 FORMAL, CONVERSATIONAL = f"{VARIETY}=formal", f"{VARIETY}=conversational"
-OTHER_VERSIONS = Versions("j2", "r1", "p1", "t1")
+OTHER_VERSIONS = RunVersions("j2", "r1", "p1", "t1")
 VARIETY_ALONE = (GroupBySettings(attributes=(VARIETY,), reference=FORMAL),)
 
 
@@ -95,7 +95,7 @@ class TestLesson:
             assert (flip.reference.variant, flip.variant.variant) == ("formal", "conversational")
             assert (flip.reference.route, flip.variant.route) == ("auto_serve", "human_review")
             assert (flip.direction, flip.stage, flip.cause) == (
-                Direction.HELD_BACK, FlipStage.JUDGE_OR_ROUTE, Cause.JUDGE_SCORE,
+                FlipDirection.HELD_BACK, FlipStage.JUDGE_OR_ROUTE, FlipCause.JUDGE_SCORE,
             )  # fmt: skip
         (counts,) = part.counts
         assert (counts.by, counts.compared, counts.flips) == (VARIETY, 10, 3)

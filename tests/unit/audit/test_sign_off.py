@@ -11,7 +11,7 @@ import pytest
 from audited import TODAY, sign_off
 from matched import VERSIONS
 
-from monitor.audit.model import Versions
+from monitor.audit.model import RunVersions
 from monitor.audit.report import AuditReport, Requirement, Run
 from monitor.audit.sign_off import Signature, SignOff, read_sign_off
 from monitor.errors import AuditError
@@ -161,10 +161,10 @@ class TestFor:
     @pytest.mark.parametrize(
         ("signed", "said"),
         [
-            (sign_off(versions=Versions("j2", "r1", "p1", "t1")), "judge j2, this is j1"),
-            (sign_off(versions=Versions("j1", "r2", "p1", "t1")), "rubric r2, this is r1"),
-            (sign_off(versions=Versions("j1", "r1", "p2", "t1")), "policy p2, this is p1"),
-            (sign_off(versions=Versions("j1", "r1", "p1", "t2")), "router t2, this is t1"),
+            (sign_off(versions=RunVersions("j2", "r1", "p1", "t1")), "judge j2, this is j1"),
+            (sign_off(versions=RunVersions("j1", "r2", "p1", "t1")), "rubric r2, this is r1"),
+            (sign_off(versions=RunVersions("j1", "r1", "p2", "t1")), "policy p2, this is p1"),
+            (sign_off(versions=RunVersions("j1", "r1", "p1", "t2")), "router t2, this is t1"),
             (sign_off(threshold=0.71), "threshold 0.71, this is 0.7"),
             (sign_off(threshold=0.7000000001), "threshold 0.7000000001, this is 0.7"),
             (sign_off(contract="replies 2"), "contract replies 2, this is replies 1"),
@@ -178,13 +178,13 @@ class TestFor:
         assert self.differences(signed) == (f"signed for {said}",)
 
     def test_several_differences(self) -> None:
-        other = sign_off(versions=Versions("j2", "r2", "p1", "t1"))
+        other = sign_off(versions=RunVersions("j2", "r2", "p1", "t1"))
         assert len(self.differences(other)) == 2
 
     def test_of_several_values_none_is_told(self) -> None:
         mixed = replace(
             made.BASELINE,
-            versions=(VERSIONS, Versions("j2", "r1", "p1", "t1")),
+            versions=(VERSIONS, RunVersions("j2", "r1", "p1", "t1")),
             thresholds=(0.70, 0.65),
         )
         report = replace(self.REPORT, baseline=mixed)

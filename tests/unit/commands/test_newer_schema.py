@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from monitor.cli import cli
 from monitor.commands import check
 from monitor.commands.run import run_until_stopped
-from monitor.commands.starting import Stop
+from monitor.commands.starting import StopSignal
 from monitor.errors import StoreError
 from monitor.service import Parts
 from monitor.store import database
@@ -62,7 +62,7 @@ def test_the_service_and_replay_say_so(
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(Stop, "listen", lambda _: None)  # the signals are pytest's
+    monkeypatch.setattr(StopSignal, "listen", lambda _: None)  # the signals are pytest's
     for parts in (Parts(), Parts(serve=False), Parts(ingest=False)):
         with pytest.raises(StoreError, match="use the newer slicewatch"):
             run_until_stopped(SETTINGS, parts)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.commands.starting import Stop
+from monitor.commands.starting import StopSignal
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = ROOT / "deploy" / "examples" / "ten_pairs.toml"
@@ -134,6 +134,6 @@ def test_what_fails_at_the_start_is_raised_and_what_is_made_is_given() -> None:
     def fail() -> None:
         raise ValueError("as it was")
 
-    assert Stop().unless_asked(lambda: 7) == 7
+    assert StopSignal().unless_asked(lambda: 7) == 7
     with pytest.raises(ValueError, match="as it was"):
-        Stop().unless_asked(fail)
+        StopSignal().unless_asked(fail)

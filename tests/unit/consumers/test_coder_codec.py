@@ -18,14 +18,14 @@ from signed_probes import DIGEST, KEY, VARIANTS, is_probe, signed
 from consumers import coder as coder_module
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
-from consumers.dead_letters import REASONS, IdHasher, Letters
+from consumers.dead_letters import REASONS, DeadLetterBuffer, IdHasher
 from consumers.events import FastDecision
 from consumers.probes import Doubt, ProbePolicy
 from monitor.core.counts.cells import Route, Stratum, content_id, decode_strata
-from monitor.core.counts.coding import Attribute, Coding, Era, Eras
+from monitor.core.counts.coding import Attribute, Coding, CodingHistory, CodingVersion
 from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.time import to_micros
-from monitor.ports import DeadLetter, Records, Shard
+from monitor.ports import DeadLetter, RecordBatch, Shard
 
 CODING = Coding(
     (Attribute("channel", ("chat", "email")), Attribute("release", ("j1",), "judge")),
@@ -36,9 +36,9 @@ SHARD = Shard("decisions", 0)
 HASHER = IdHasher.of(b"key")
 
 
-def records(values: list[bytes | None], start: int = 0) -> Records:
+def records(values: list[bytes | None], start: int = 0) -> RecordBatch:
     offsets = list(range(start, start + len(values)))
-    return Records(SHARD, offsets, values, [7] * len(values))
+    return RecordBatch(SHARD, offsets, values, [7] * len(values))
 
 
 def event(key: str = "a", **more: Any) -> dict[str, Any]:
@@ -48,12 +48,12 @@ def event(key: str = "a", **more: Any) -> dict[str, Any]:
 
 
 def codec(coding: Coding = CODING, max_versions: int = 64) -> tuple[DecisionCodec, Coder]:
-    coder = Coder(Eras.always(coding), max_versions)
+    coder = Coder(CodingHistory.always(coding), max_versions)
     return DecisionCodec(coder, coding), coder
 
 
-def read_all(codec: Any, batch: Records) -> tuple[Any, list[DeadLetter]]:
-    letters = Letters(batch, HASHER)
+def read_all(codec: Any, batch: RecordBatch) -> tuple[Any, list[DeadLetter]]:
+    letters = DeadLetterBuffer(batch, HASHER)
     return codec.read(batch, letters), letters.found
 
 
@@ -90,7 +90,7 @@ def test_a_code_means_another_cell_in_another_era() -> None:
     start = (to_micros(lesson.START) // hour + 1) * hour
     channel, tier = Attribute("channel", ("chat", "email", "fax")), Attribute("tier", ("a",))
     later = replace(CODING, attributes=(channel, *CODING.attributes[1:], tier))
-    eras = Eras((Era(0, CODING), Era(start, later)))
+    eras = CodingHistory((CodingVersion(0, CODING), CodingVersion(start, later)))
     coder = Coder(eras, 64)
     reader = DecisionCodec(coder, eras.newest)
     said = {"channel": "fax", "tier": "a"}
@@ -106,7 +106,7 @@ def test_a_code_means_another_cell_in_another_era() -> None:
         "channel=__missing__,release=j1",
         "channel=__missing__,release=j1,tier=__missing__",
     ]
-    alone, plain = Coder(Eras.always(CODING), 64), DecisionCodec(coder, CODING)
+    alone, plain = Coder(CodingHistory.always(CODING), 64), DecisionCodec(coder, CODING)
     again = read_all(DecisionCodec(alone, CODING), records(dump(event())))[0]
     read = read_all(plain, records(dump(event())))[0]
     assert alone.cells(again.codes, again.bands, again.ts) == coder.cells(
@@ -190,7 +190,7 @@ def test_versions_beyond_the_cap_are_other() -> None:
     count(reader, coder, *(event(threshold=i / 10) for i in range(6)))
     assert len(coder.dictionary.versions) == 4
     assert "__other__" in coder.dictionary.versions.values()
-    known = Coder(Eras.always(CODING), 3, ["a", "b", "c"])
+    known = Coder(CodingHistory.always(CODING), 3, ["a", "b", "c"])
     count(DecisionCodec(known, CODING), known, event())
     assert list(known.dictionary.versions.values()) == ["__other__"]
 
@@ -308,7 +308,7 @@ KINDS = [{}, {"attributes": {"channel": "fax"}}, {"audit_p": 0.6}, {"evidence_pa
 def test_an_unsigned_probe_is_what_it_would_be_without_calling_itself_one(
     more: dict[str, Any],
 ) -> None:
-    coder = Coder(Eras.always(CODING), 64)
+    coder = Coder(CodingHistory.always(CODING), 64)
     reader = DecisionCodec(coder, CODING, POLICY)
     plain, unsigned = event(**more), event(**more) | PROBE
     events = [plain, unsigned, unsigned | {"signature": "0" * 64}, signed(unsigned)]
@@ -326,7 +326,7 @@ def test_an_unsigned_probe_is_what_it_would_be_without_calling_itself_one(
 
 def test_only_what_calls_itself_a_probe_is_looked_at() -> None:
     """No row of production traffic costs more for it; nothing at all before the first probe."""
-    coder, seen = Coder(Eras.always(CODING), 64), list[str]()
+    coder, seen = Coder(CodingHistory.always(CODING), 64), list[str]()
 
     class Policy(ProbePolicy):
         def judge(self, decision: FastDecision, at: int) -> ProbeDecision | Doubt:
@@ -368,8 +368,8 @@ def test_arrays_batches_and_refused_neighbours_do_not_change_who_is_a_probe(
             assert is_signed == is_probe(one)
 
 
-def _with(batch: Records) -> tuple[DecisionCodec, Records]:
-    return DecisionCodec(Coder(Eras.always(CODING), 64), CODING, POLICY), batch
+def _with(batch: RecordBatch) -> tuple[DecisionCodec, RecordBatch]:
+    return DecisionCodec(Coder(CodingHistory.always(CODING), 64), CODING, POLICY), batch
 
 
 def _said(read: Any) -> list[ProbeDecision | Doubt | None]:

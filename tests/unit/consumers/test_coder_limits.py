@@ -14,9 +14,9 @@ from consumers import cardinality
 from consumers import coder as coder_module
 from consumers.codec import DecisionCodec
 from consumers.coder import Coder
-from consumers.dead_letters import Letters
-from monitor.core.counts.coding import Attribute, Coding, Eras
-from monitor.ports import DeadLetter, Records, Shard
+from consumers.dead_letters import DeadLetterBuffer
+from monitor.core.counts.coding import Attribute, Coding, CodingHistory
+from monitor.ports import DeadLetter, RecordBatch, Shard
 
 CODING = Coding(
     (Attribute("channel", ("chat", "caf\u00e9")), Attribute("release", ("j1",), "judge")),
@@ -32,8 +32,8 @@ def decision(channel: object = "chat", **more: Any) -> dict[str, Any]:
 def read(coder: Coder, *values: dict[str, Any] | bytes) -> tuple[list[str], list[DeadLetter]]:
     """Atoms of what was counted, and the dead letters."""
     messages = [v if isinstance(v, bytes) else json.dumps(v).encode() for v in values]
-    records = Records(Shard("d", 0), range(len(messages)), messages, [0] * len(messages))
-    letters = Letters(records, HASHER)
+    records = RecordBatch(Shard("d", 0), range(len(messages)), messages, [0] * len(messages))
+    letters = DeadLetterBuffer(records, HASHER)
     found = DecisionCodec(coder, CODING).read(records, letters)
     cells = coder.cells(found.codes, found.bands, found.ts)
     rows = coder.dictionary
@@ -55,7 +55,7 @@ HASHER: Any = Hasher()
 
 
 def coder(max_versions: int = 64) -> Coder:
-    return Coder(Eras.always(CODING), max_versions)
+    return Coder(CodingHistory.always(CODING), max_versions)
 
 
 ENDLESS = {
@@ -171,8 +171,8 @@ def test_distinct_unlisted_values_are_counted_each_day_anew() -> None:
 def test_versions_of_events_that_count_nowhere_do_not_reach_the_store() -> None:
     """A clock may refuse what was decoded: no row of the dictionary is to stand for it."""
     mine = coder()
-    records = Records(Shard("d", 0), [0], [json.dumps(decision()).encode()], [0])
-    DecisionCodec(mine, CODING).read(records, Letters(records, HASHER))
+    records = RecordBatch(Shard("d", 0), [0], [json.dumps(decision()).encode()], [0])
+    DecisionCodec(mine, CODING).read(records, DeadLetterBuffer(records, HASHER))
     assert not mine.dictionary.versions
     read(mine, decision())
     assert len(mine.dictionary.versions) == 1

@@ -6,9 +6,9 @@ from typing import Any
 
 from consumers.codec import DecisionCodec
 from consumers.coder import Coder
-from consumers.dead_letters import MAX_LETTERS, Letters
-from monitor.core.counts.coding import Coding, Eras
-from monitor.ports import Records, Shard
+from consumers.dead_letters import MAX_LETTERS, DeadLetterBuffer
+from monitor.core.counts.coding import Coding, CodingHistory
+from monitor.ports import RecordBatch, Shard
 
 
 class Hasher:
@@ -24,10 +24,10 @@ class Hasher:
 def test_a_message_of_two_bytes_an_event_leaves_few_letters_and_all_counts() -> None:
     hasher: Any = Hasher()
     messages = [b"[" + b",".join([b"0"] * 10_000) + b"]"] * 30
-    records = Records(Shard("d", 0), range(30), messages, [0] * 30)
-    letters = Letters(records, hasher)
+    records = RecordBatch(Shard("d", 0), range(30), messages, [0] * 30)
+    letters = DeadLetterBuffer(records, hasher)
     coding = Coding(())
-    DecisionCodec(Coder(Eras.always(coding), 8), coding).read(records, letters)
+    DecisionCodec(Coder(CodingHistory.always(coding), 8), coding).read(records, letters)
     assert letters.counts == {"wrong_type": 300_000}
     assert [(one.offset, one.index) for one in letters.found] == [
         (0, index) for index in range(MAX_LETTERS)

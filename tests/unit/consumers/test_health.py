@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.backpressure import LABELS_AHEAD, Elsewhere, paused_shards
+from consumers.backpressure import LABELS_AHEAD, PeerProgress, paused_shards
 from consumers.health import (
     POLL_SECONDS,
     STUCK_SECONDS,
@@ -120,10 +120,10 @@ def test_two_workers_never_wait_for_each_other(
     assert not unread or unread - stopped
 
 
-def seen_from_afar(others: list[One], top: int | None) -> Elsewhere:
+def seen_from_afar(others: list[One], top: int | None) -> PeerProgress:
     """As the store has it: a shard that is caught up took over the newest decision's time."""
     marks = [(one, top if one.caught_up and top else one.newest) for one in others]
-    return Elsewhere(
+    return PeerProgress(
         [mark for one, mark in marks if one.is_decisions],
         [mark for one, mark in marks if not one.is_decisions],
     )
@@ -133,15 +133,15 @@ def test_a_worker_without_decisions_waits_for_those_of_another() -> None:
     labels = [One(Shard("l", 0), T0 + 2 * HOUR, False)]
     decisions = [One(Shard("d", 0), T0 + HORIZON, False)]
 
-    def waits(shards: list[One], elsewhere: Elsewhere) -> bool:
+    def waits(shards: list[One], elsewhere: PeerProgress) -> bool:
         return bool(paused_shards(shards, HORIZON, elsewhere))  # type: ignore[arg-type]
 
-    assert not waits(labels, Elsewhere())
-    assert waits(labels, Elsewhere(decisions=[T0 + DAY, T0]))
-    assert waits(labels, Elsewhere(decisions=[None]))
-    assert not waits(labels, Elsewhere(decisions=[T0 + HOUR]))
-    assert waits(decisions, Elsewhere(labels=[T0 + HORIZON, T0]))
-    assert not waits(decisions, Elsewhere(labels=[None, T0 + HORIZON]))
+    assert not waits(labels, PeerProgress())
+    assert waits(labels, PeerProgress(decisions=[T0 + DAY, T0]))
+    assert waits(labels, PeerProgress(decisions=[None]))
+    assert not waits(labels, PeerProgress(decisions=[T0 + HOUR]))
+    assert waits(decisions, PeerProgress(labels=[T0 + HORIZON, T0]))
+    assert not waits(decisions, PeerProgress(labels=[None, T0 + HORIZON]))
 
 
 def test_what_the_store_says_of_others() -> None:
@@ -159,8 +159,8 @@ def test_what_the_store_says_of_others() -> None:
         status(Shard("d", 4), None, holds_back=False),
         status(Shard("l", 0), T0 - HOUR),
     ]
-    found = Elsewhere.of(statuses, [Shard("d", 0)], "d", 600)
-    assert found == Elsewhere([T0 + 601, None], [T0 - HOUR + 600])
+    found = PeerProgress.of(statuses, [Shard("d", 0)], "d", 600)
+    assert found == PeerProgress([T0 + 601, None], [T0 - HOUR + 600])
 
 
 def stalled(*turns: tuple[float, One, bool]) -> tuple[str, list[Shard]]:

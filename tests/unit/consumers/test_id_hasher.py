@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.codec import LabelCodec
-from consumers.dead_letters import IdHasher, Letters
+from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from monitor.core.counts.cells import Int64s
 from monitor.core.time import DAY, SECOND, to_micros
-from monitor.ports import BEGINNING, NEAR, IdKey, Records, Shard
+from monitor.ports import BEGINNING, NEAR, IdKey, RecordBatch, Shard
 
 FIRST, SECOND_KEY, THIRD = (name.encode() * 16 for name in "abc")
 D1, D2 = 20_000 * DAY, 20_030 * DAY
@@ -93,8 +93,8 @@ def test_a_label_is_hashed_by_the_day_of_its_decision() -> None:
     hasher = IdHasher([IdKey("a", BEGINNING, FIRST), IdKey("b", start, SECOND_KEY)])
     near = lesson.START.replace(hour=0, minute=0, second=20)
     labels = [lesson.label("x", lesson.START, True), lesson.label("y", near, True)]
-    batch = Records(Shard("labels", 0), [0], [msgspec.json.encode(labels)], [-1])
-    read = LabelCodec(hasher).read(batch, Letters(batch, hasher))
+    batch = RecordBatch(Shard("labels", 0), [0], [msgspec.json.encode(labels)], [-1])
+    read = LabelCodec(hasher).read(batch, DeadLetterBuffer(batch, hasher))
     assert read.labels.ids.tolist() == hasher(["x", "y"], times(noon, noon)).tolist()
     assert read.labels.ts.tolist() == [noon, start + 20 * SECOND]
     ((own, at), other) = read.other_ids.popitem()

@@ -16,9 +16,9 @@ from consumers.dead_letters import IdHasher
 from consumers.event_time import ClockPolicy
 from consumers.probes import Doubt, ProbePolicy
 from consumers.shard import Codecs, ShardState
-from monitor.core.counts.coding import Attribute, Coding, Eras
+from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.time import HOUR, MINUTE, to_micros
-from monitor.ports import Claim, Records, Request, Shard, Tallies
+from monitor.ports import Claim, LabelRequest, RecordBatch, Shard, Tallies
 
 CODING = Coding((Attribute("channel", ("chat",)),), (0.7,), (1.0, 0.5))
 DECISIONS, LABELS = Shard("decisions", 0), Shard("labels", 0)
@@ -28,7 +28,7 @@ POLICY = ProbePolicy(KEY.encode(), {DIGEST: frozenset(VARIANTS)})
 
 
 def codecs(dedupe: int = HOUR, pending_all: bool = False) -> Codecs:
-    coder, hasher = Coder(Eras.always(CODING), 64), IdHasher.of(b"key")
+    coder, hasher = Coder(CodingHistory.always(CODING), 64), IdHasher.of(b"key")
     return Codecs(
         decisions=DecisionCodec(coder, CODING, POLICY),
         labels=LabelCodec(hasher),
@@ -58,8 +58,8 @@ def event(key: str, **more: Any) -> bytes:
     ).encode()
 
 
-def records(values: list[bytes | None], offsets: list[int], high: int | None = None) -> Records:
-    return Records(DECISIONS, offsets, values, [-1] * len(values), high)
+def records(values: list[bytes | None], offsets: list[int], high: int | None = None) -> RecordBatch:
+    return RecordBatch(DECISIONS, offsets, values, [-1] * len(values), high)
 
 
 def test_totals_close_over_gaps_duplicates_and_bad_events() -> None:
@@ -114,7 +114,7 @@ def test_what_is_pending_and_hashed(dedupe: int, pending_all: bool) -> None:
     columns = one.flush().decisions
     assert columns is not None
     assert columns.pending.tolist() == [True, pending_all]
-    assert columns.request.tolist() == [Request.KEPT, Request.NONE]
+    assert columns.request.tolist() == [LabelRequest.KEPT, LabelRequest.NONE]
     hashes = shared.hasher(["a", "b"], columns.ts).tolist()
     needed = bool(dedupe) or pending_all
     assert columns.ids.tolist() == [hashes[0], hashes[1] if needed else 0]
@@ -138,8 +138,8 @@ def test_thinned_requests_are_flagged_and_not_requested() -> None:
     one.add(records(values, list(range(10, 410))), NOW)  # type: ignore[arg-type]
     columns = one.flush().decisions
     assert columns is not None
-    kept = columns.request == Request.KEPT
-    assert (columns.request[~kept] == Request.THINNED).all()
+    kept = columns.request == LabelRequest.KEPT
+    assert (columns.request[~kept] == LabelRequest.THINNED).all()
     assert columns.pending.all()
     assert 0.5 < kept.mean() < 0.75  # 0.5 / 0.8 of them
 
@@ -169,7 +169,7 @@ def test_position_beyond_control_records_is_caught_up() -> None:
 def test_labels_are_kept_apart_from_decisions() -> None:
     one = state(shard=LABELS)
     label = json.dumps(lesson.label("a", lesson.START, True)).encode()
-    one.add(Records(LABELS, [10, 11], [label, b"x"], [-1, -1]), NOW)
+    one.add(RecordBatch(LABELS, [10, 11], [label, b"x"], [-1, -1]), NOW)
     flush = one.flush()
     assert flush.decisions is None
     assert flush.labels is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumers.unread import Unread
+from consumers.unread import UnreadShards
 from monitor.ports import Shard, ShardStatus, Tallies
 
 ADDED, PARKED, READ, ELSEWHERE = (Shard("d", part) for part in range(4))
@@ -32,8 +32,8 @@ STATUSES = [
 ]
 
 
-def unread() -> Unread:
-    found = Unread()
+def unread() -> UnreadShards:
+    found = UnreadShards()
     found.review(STATUSES, [PARKED], ["d", "l"])
     return found
 
@@ -43,7 +43,7 @@ def test_added_partitions_and_our_parked_ones_are_told_of() -> None:
 
 
 def test_a_partition_whose_first_position_is_still_to_be_resolved_has_no_lag() -> None:
-    found = Unread()
+    found = UnreadShards()
     found.review([status(ADDED, None, None)], [], ["d"])
     assert not found.shards
 

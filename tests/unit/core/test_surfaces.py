@@ -19,7 +19,7 @@ from monitor.core.surface_texts import ARGUMENTS, KNOWS_SETTINGS_ONLY, Argument
 from monitor.core.surfaces import TABLE, rows_of
 from monitor.demo.document import document
 from monitor.demo.traffic import Produced
-from monitor.demo.view import Consumed, SliceView, View, Watch
+from monitor.demo.view import Consumed, FirstShown, SliceView, View
 
 ANONYMOUS = "?"
 """A log line whose event is not written where it is logged: that of the access log."""
@@ -132,7 +132,7 @@ def test_every_key_of_the_demo_s_document_has_a_row() -> None:
     snapshot = Snapshot(0, 0, (replace(table, windows=(window,)),))
     slices = [SliceView(g.group_by, row, 0.5) for g in window.groups for row in g.rows]
     consumed = Consumed(dead_letters={"json": 1})
-    view = View(1.0, 0, 1.0, 0, snapshot, slices, Watch(), consumed, 1.0, "http://127.0.0.1")
+    view = View(1.0, 0, 1.0, 0, snapshot, slices, FirstShown(), consumed, 1.0, "http://127.0.0.1")
     found = exported.builtins(document(view, Produced(), 1))
     closed = frozenset({"published", "suspected", "dead_letters"})
     assert exported.keys_of(found, closed) == set(rows_of(Surface.DEMO))

@@ -19,7 +19,7 @@ from monitor.demo.document import document
 from monitor.demo.settings import demo_settings
 from monitor.demo.table import LiveScreen, PlainScreen, SilentScreen, render, screen_for, svg
 from monitor.demo.traffic import Produced
-from monitor.demo.view import REGRESSED_SLICE, SYNTHETIC, Consumed, View, Watch, slice_views
+from monitor.demo.view import REGRESSED_SLICE, SYNTHETIC, Consumed, FirstShown, View, slice_views
 from monitor.demo.world import BEGINS, HISTORY
 from monitor.ports import Shard, ShardStatus, Tallies
 
@@ -34,7 +34,7 @@ def view() -> View:
     history.live_until(began + 2 * DAY)
     snapshot = history.snapshot()
     slices = slice_views(snapshot, history.synthetic.truth)
-    watch = Watch()
+    watch = FirstShown()
     watch.look(slices, 31.25)
     now = history.synthetic.now
     return View(
@@ -102,7 +102,7 @@ def test_a_hidden_slice_shows_its_state_and_no_number(view: View) -> None:
 def test_it_says_when_the_regression_began_and_was_noticed(view: View) -> None:
     text = printed(view)
     assert "conversational: TPR fell 20 s ago (01-09 12:00), suspected 31 s after the start" in text
-    early = replace(view, simulated=view.regression_at - DAY, watch=Watch())
+    early = replace(view, simulated=view.regression_at - DAY, watch=FirstShown())
     assert "conversational: TPR falls in 10 s" in printed(early)
 
 
@@ -122,7 +122,7 @@ PAGE = ShownIncident(
 def with_incident(view: View, one: ShownIncident) -> View:
     assert view.snapshot is not None
     table = replace(view.snapshot.contracts[0], incidents=(one,))
-    watch = Watch(view.watch.first)
+    watch = FirstShown(view.watch.first)
     watch.look([], 44.0, (one,))
     return replace(view, snapshot=replace(view.snapshot, contracts=(table,)), watch=watch)
 
@@ -150,7 +150,7 @@ def test_a_page_of_a_hidden_slice_is_told_without_slice_and_numbers(view: View) 
 
 
 def test_it_says_when_a_slice_is_suspected_wrongly(view: View) -> None:
-    wrong = replace(view, watch=Watch({"channel=chat": 3.0}))
+    wrong = replace(view, watch=FirstShown({"channel=chat": 3.0}))
     assert "channel=chat suspected although nothing happened to it" in printed(wrong)
 
 
@@ -183,7 +183,7 @@ def test_the_document_holds_what_is_published_and_the_truth(view: View) -> None:
 
 
 def test_the_document_of_nothing_is_a_document(view: View) -> None:
-    nothing = replace(view, snapshot=None, slices=[], watch=Watch())
+    nothing = replace(view, snapshot=None, slices=[], watch=FirstShown())
     found = document(nothing, Produced(), 1)
     assert found["slices"] == []
     assert found["window"] is None

@@ -11,20 +11,20 @@ from demo_history import CODING
 
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
-from consumers.dead_letters import IdHasher, Letters
+from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from consumers.event_time import TOO_EARLY, ClockPolicy, ShardClock
 from consumers.events import Decision
-from monitor.core.counts.coding import Eras
+from monitor.core.counts.coding import CodingHistory
 from monitor.core.counts.labels import UNDECIDABLE
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.demo.router import STEP
 from monitor.demo.wire import bad_record, decision_events, label_events, messages
-from monitor.demo.world import Step, Synthetic
-from monitor.ports import Records, Shard
+from monitor.demo.world import Synthetic, WorldStep
+from monitor.ports import RecordBatch, Shard
 
 
 @pytest.fixture(scope="module")
-def step() -> Step:
+def step() -> WorldStep:
     """A step with decisions and labels, corrections among them."""
     synthetic = Synthetic(seed=5)
     for _ in range(DAY // STEP):
@@ -32,22 +32,22 @@ def step() -> Step:
     return step
 
 
-def records(topic: str, values: list[bytes], at: int) -> Records:
-    return Records(
+def records(topic: str, values: list[bytes], at: int) -> RecordBatch:
+    return RecordBatch(
         Shard(topic, 0), list(range(len(values))), values, [at // 1000] * len(values), None
     )
 
 
-def read_all(codec: Any, batch: Records) -> tuple[Any, list[str]]:
-    letters = Letters(batch, IdHasher.of(b""))
+def read_all(codec: Any, batch: RecordBatch) -> tuple[Any, list[str]]:
+    letters = DeadLetterBuffer(batch, IdHasher.of(b""))
     return codec.read(batch, letters), [letter.reason for letter in letters.found]
 
 
 def decision_codec() -> DecisionCodec:
-    return DecisionCodec(Coder(Eras.always(CODING), max_versions=8), CODING)
+    return DecisionCodec(Coder(CodingHistory.always(CODING), max_versions=8), CODING)
 
 
-def test_every_decision_is_read_back_as_it_was_made(step: Step) -> None:
+def test_every_decision_is_read_back_as_it_was_made(step: WorldStep) -> None:
     made = step.decisions
     values = list(messages(decision_events(made), 100))
     read, refused = read_all(decision_codec(), records("decisions", values, step.end))
@@ -57,7 +57,7 @@ def test_every_decision_is_read_back_as_it_was_made(step: Step) -> None:
     assert read.bands.tolist() == [CODING.band(score) for score in made.score.tolist()]
 
 
-def test_every_label_is_read_back_as_it_was_given(step: Step) -> None:
+def test_every_label_is_read_back_as_it_was_given(step: WorldStep) -> None:
     values = list(messages(label_events(step.labels), 100))
     read, refused = read_all(LabelCodec(IdHasher.of(b"")), records("labels", values, step.end))
     assert not refused
@@ -66,21 +66,21 @@ def test_every_label_is_read_back_as_it_was_given(step: Step) -> None:
     assert read.labels.labelled_at.tolist() == step.labels.labelled_at.tolist()
 
 
-def test_a_label_names_its_decision_and_repeats_its_time(step: Step) -> None:
+def test_a_label_names_its_decision_and_repeats_its_time(step: WorldStep) -> None:
     decisions = {e.decision_id: e.decided_at for e in decision_events(step.decisions)}
     mine = np.isin(step.labels.number, step.decisions.number)
     for label in label_events(step.labels.take(mine)):
         assert decisions[label.decision_id] == label.decided_at
 
 
-def test_label_ids_are_unique_and_an_undecided_label_says_null(step: Step) -> None:
+def test_label_ids_are_unique_and_an_undecided_label_says_null(step: WorldStep) -> None:
     labels = label_events(step.labels)
     assert len({label.label_id for label in labels}) == len(labels)
     for label, ready in zip(labels, step.labels.ready.tolist(), strict=True):
         assert (label.ready is None) is (ready == UNDECIDABLE)
 
 
-def test_messages_are_arrays_of_at_most_the_size_asked_for(step: Step) -> None:
+def test_messages_are_arrays_of_at_most_the_size_asked_for(step: WorldStep) -> None:
     sizes = [
         len(msgspec.json.decode(value, type=list[Decision]))
         for value in messages(decision_events(step.decisions), 100)
@@ -89,12 +89,12 @@ def test_messages_are_arrays_of_at_most_the_size_asked_for(step: Step) -> None:
     assert sizes[:-1] == [100] * (len(sizes) - 1)
 
 
-def test_nothing_is_later_than_the_broker_says(step: Step) -> None:
+def test_nothing_is_later_than_the_broker_says(step: WorldStep) -> None:
     assert step.decisions.at.max() < step.end
     assert step.labels.labelled_at.max() < step.end
 
 
-def test_every_bad_record_ends_as_one_dead_letter(step: Step) -> None:
+def test_every_bad_record_ends_as_one_dead_letter(step: WorldStep) -> None:
     event, rng = decision_events(step.decisions)[0], np.random.default_rng(0)
     codec, clock = decision_codec(), ShardClock(ClockPolicy(True, 3 * DAY, 5 * MINUTE))
     reasons = set()
@@ -108,5 +108,5 @@ def test_every_bad_record_ends_as_one_dead_letter(step: Step) -> None:
     assert len(reasons) >= 5
 
 
-def test_labels_stay_far_from_the_horizon(step: Step) -> None:
+def test_labels_stay_far_from_the_horizon(step: WorldStep) -> None:
     assert (step.end - step.labels.at).max() < 2 * DAY + HOUR

@@ -21,7 +21,7 @@ from monitor.demo.router import (
     Decisions,
 )
 from monitor.demo.truth import KEEP
-from monitor.demo.world import BEGINS, HISTORY, REGRESSION_AFTER, Step, Synthetic
+from monitor.demo.world import BEGINS, HISTORY, REGRESSION_AFTER, Synthetic, WorldStep
 
 DAYS = 6  # two of them after the regression
 
@@ -32,12 +32,12 @@ def synthetic() -> Synthetic:
 
 
 @pytest.fixture(scope="module")
-def steps(synthetic: Synthetic) -> list[Step]:
+def steps(synthetic: Synthetic) -> list[WorldStep]:
     return list(lived(synthetic, DAYS * DAY))
 
 
 @pytest.fixture(scope="module")
-def decisions(steps: list[Step]) -> Decisions:
+def decisions(steps: list[WorldStep]) -> Decisions:
     names = ("number", "at", "values", "score", "route", "ready", "requested")
     return Decisions(
         *(np.concatenate([getattr(s.decisions, name) for s in steps]) for name in names)
@@ -45,14 +45,14 @@ def decisions(steps: list[Step]) -> Decisions:
 
 
 @pytest.fixture(scope="module")
-def labels(steps: list[Step]) -> Labels:
+def labels(steps: list[WorldStep]) -> Labels:
     joined = steps[0].labels
     for step in steps[1:]:
         joined = joined.joined(step.labels)
     return joined
 
 
-def lived(synthetic: Synthetic, length: int) -> Iterator[Step]:
+def lived(synthetic: Synthetic, length: int) -> Iterator[WorldStep]:
     until = synthetic.now + length
     while synthetic.now < until:
         yield synthetic.step()
@@ -84,14 +84,14 @@ def test_about_twenty_thousand_decisions_a_day_each_once(decisions: Decisions) -
     assert len(np.unique(decisions.number)) == len(decisions)
 
 
-def test_steps_cover_event_time_without_holes(steps: list[Step]) -> None:
+def test_steps_cover_event_time_without_holes(steps: list[WorldStep]) -> None:
     assert steps[0].start == BEGINS
     for step in steps:
         assert step.end == step.start + STEP
         assert ((step.decisions.at >= step.start) & (step.decisions.at < step.end)).all()
 
 
-def test_arrival_is_a_little_out_of_order(steps: list[Step]) -> None:
+def test_arrival_is_a_little_out_of_order(steps: list[WorldStep]) -> None:
     behind = [np.maximum.accumulate(s.decisions.at) - s.decisions.at for s in steps]
     assert max(b.max() for b in behind) > 0
 

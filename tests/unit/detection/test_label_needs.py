@@ -17,8 +17,8 @@ from monitor.detection.label_needs import (
     BEYOND,
     POWER,
     WEEKS,
-    Arms,
     LabelNeed,
+    PowerDesign,
     detectable_gaps,
     label_needs,
     worst,
@@ -30,9 +30,9 @@ PRECISION = Precision(11)
 Z = simultaneous_z(5)
 
 
-def arms(metric: Metric, reference_rate: object, slices: object, references: object) -> Arms:
+def arms(metric: Metric, reference_rate: object, slices: object, references: object) -> PowerDesign:
     columns = (reference_rate, slices, references)
-    return Arms(metric, *np.broadcast_arrays(*(np.asarray(x, np.float64) for x in columns)))
+    return PowerDesign(metric, *np.broadcast_arrays(*(np.asarray(x, np.float64) for x in columns)))
 
 
 # --- Following what is printed, in simulated weeks ------------------------------------------------
@@ -65,11 +65,11 @@ class World:
         worse, other = (self.rates(rng, g, weeks, 150) for g in (gap_, None))
         return float(np.mean(gap(worse, other).lower > float(LIMIT) + 1e-12))
 
-    def published(self, rng: np.random.Generator, present_gap: float) -> Arms:
+    def published(self, rng: np.random.Generator, present_gap: float) -> PowerDesign:
         """What one week shows of the two."""
         mine, other = (self.rates(rng, g, 1, 1) for g in (present_gap, None))
         supports = (PRECISION.support(x.support).astype(float) for x in (mine, other))
-        return Arms(self.metric, PRECISION.rate(other.value, other.support), *supports)
+        return PowerDesign(self.metric, PRECISION.rate(other.value, other.support), *supports)
 
 
 def shares(tpr: float, fpr: float, ready: float = 0.6) -> np.ndarray:

@@ -23,7 +23,7 @@ from monitor.cli import cli
 from monitor.commands.audit import PIPED_WIDTH
 from monitor.commands.audit import command as audit
 from monitor.commands.probe.run import run as probe_run
-from monitor.core.probes.flips import Cause, Direction, FlipStage
+from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.rows import MIN_CALIBRATION
 
 ROOT = Path(__file__).parents[3]
@@ -129,7 +129,7 @@ def test_every_json_key_is_told() -> None:
 def test_every_requirement_direction_stage_and_cause_is_told() -> None:
     assert first_cells(section("The release decision")) == {*Requirement}
     words = set(re.findall(r"`(\w+)`", section("How to read the report")))
-    assert {*Direction, *FlipStage, *Cause} - {FlipStage.NO_OBSERVED_FLIP} <= words
+    assert {*FlipDirection, *FlipStage, *FlipCause} - {FlipStage.NO_OBSERVED_FLIP} <= words
 
 
 def test_sentences_and_numbers_are_the_programs() -> None:

@@ -17,14 +17,14 @@ from monitor.core.privacy.bands import STEPS, Precision, edges
 from monitor.core.privacy.release_blocks import blocks_kept
 from monitor.core.time import DAY, HOUR, WINDOWS
 from monitor.evaluate.blocks import release_blocks as release
-from monitor.settings.sections import Privacy, Retention, Stream
+from monitor.settings.sections import Privacy, Retention, StreamSettings
 from monitor.settings.use_case import AttributeSettings, UseCase
 from monitor.store.upkeep.retention import HOURS_KEPT_AFTER_HORIZON
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "deploy" / "docs" / "privacy.md").read_text()
 K = 11
-SECTIONS = {"privacy": Privacy, "stream": Stream, "retention": Retention}
+SECTIONS = {"privacy": Privacy, "stream": StreamSettings, "retention": Retention}
 
 
 def row(name: str) -> str:
@@ -61,7 +61,7 @@ def test_the_periods_are_those_of_the_release() -> None:
 
 
 def test_how_long_things_are_kept() -> None:
-    horizon = int(defaults(Stream)["horizon"])  # type: ignore[call-overload]
+    horizon = int(defaults(StreamSettings)["horizon"])  # type: ignore[call-overload]
     kept = re.findall(r"^\| [^|]+ \| `(\w+)\.(\w+)` \| (\d+ days) \|$", PAGE, re.MULTILINE)
 
     assert len(kept) == 5

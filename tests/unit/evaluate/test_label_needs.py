@@ -11,7 +11,7 @@ from monitor.core.publish.snapshot import GroupTable, Period, ShownRate, SliceRo
 from monitor.core.publish.states import hidden
 from monitor.core.rates.gaps import comparisons, simultaneous_z
 from monitor.core.time import DAY
-from monitor.detection.label_needs import Arms, LabelNeed, detectable_gaps, label_needs
+from monitor.detection.label_needs import LabelNeed, PowerDesign, detectable_gaps, label_needs
 from monitor.evaluate.label_needs import AT_LEAST, with_label_needs
 
 TPR, FPR = Metric.TPR, Metric.FPR
@@ -42,7 +42,7 @@ def told(
 
 
 def expected(reference: float, mine: float, others: float, slices: int) -> tuple[int, float | None]:
-    arms = Arms(TPR, *(np.array([x]) for x in (reference, mine, others)))
+    arms = PowerDesign(TPR, *(np.array([x]) for x in (reference, mine, others)))
     z, limit = simultaneous_z(comparisons(slices, COMPLEMENT)), LIMITS.max_tpr_gap
     (need,), (gap,) = label_needs(arms, limit, z), detectable_gaps(arms, limit, z)
     assert need is not None

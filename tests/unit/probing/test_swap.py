@@ -17,10 +17,10 @@ from monitor.core.probes.flips import Observed
 from monitor.errors import SlicewatchError
 from monitor.probing.run import Answered
 from monitor.probing.swap import (
-    Review,
-    Side,
     Swap,
     Swapped,
+    SwapReview,
+    SwapSide,
     for_review,
     parse_swap,
     sides,
@@ -116,16 +116,16 @@ def test_traces_with_both_answers_are_compared() -> None:
     ]
     found = sides(answered, made.ids)
     assert [one.id for one in found] == ["t1", "t3"]
-    assert found[0] == Side("t1", high.observed, low.observed)
+    assert found[0] == SwapSide("t1", high.observed, low.observed)
     assert found[0].flipped
     assert found[0].difference == pytest.approx(-0.21)
 
 
-def play() -> list[Side]:
+def play() -> list[SwapSide]:
     """Five held back, one served, nine alike, five of these without a score."""
     pairs = [(served(), reviewed())] * 5 + [(reviewed(), served(0.7))]
     pairs += [(served(), served(0.75))] * 4 + [(served(None), served(0.8))] * 5
-    return [Side(f"t{number}", *pair) for number, pair in enumerate(pairs)]
+    return [SwapSide(f"t{number}", *pair) for number, pair in enumerate(pairs)]
 
 
 def test_all_together() -> None:
@@ -141,24 +141,24 @@ def test_all_together() -> None:
 def test_nothing_is_said_of_too_few() -> None:
     assert summary(play(), k=16) is None
     assert summary([], k=1) is None
-    assert summary([Side("t", served(None), served(None))], k=1).difference is None  # type: ignore[union-attr]
+    assert summary([SwapSide("t", served(None), served(None))], k=1).difference is None  # type: ignore[union-attr]
 
 
 def test_scores_that_differ_by_the_limit_do_not_disagree() -> None:
-    assert not Side("t", served(0.7), served(0.8)).disagrees(0.1)
-    assert Side("t", served(0.7), served(0.801)).disagrees(0.1)
-    assert Side("t", served(0.8), served(0.7)).disagrees(0.09)
-    assert Side("t", served(0.7), reviewed(0.7)).disagrees(1.0)
-    assert not Side("t", served(None), served(0.9)).disagrees(0.0)
+    assert not SwapSide("t", served(0.7), served(0.8)).disagrees(0.1)
+    assert SwapSide("t", served(0.7), served(0.801)).disagrees(0.1)
+    assert SwapSide("t", served(0.8), served(0.7)).disagrees(0.09)
+    assert SwapSide("t", served(0.7), reviewed(0.7)).disagrees(1.0)
+    assert not SwapSide("t", served(None), served(0.9)).disagrees(0.0)
 
 
-def alike(number: int) -> list[Side]:
-    return [Side(f"same{n}", served(), served()) for n in range(number)]
+def alike(number: int) -> list[SwapSide]:
+    return [SwapSide(f"same{n}", served(), served()) for n in range(number)]
 
 
 def test_all_disagreements_are_listed_and_a_share_of_the_rest() -> None:
     apart = [one for one in play() if one.flipped]
-    listed = for_review([*apart, *alike(100)], Review(0.1, 0.05), np.random.default_rng(1))
+    listed = for_review([*apart, *alike(100)], SwapReview(0.1, 0.05), np.random.default_rng(1))
     assert {one.side.id for one in listed if not one.spot_check} == {one.id for one in apart}
     assert len([one for one in listed if one.spot_check]) == 5
     assert len({one.side.id for one in listed}) == 11
@@ -166,10 +166,10 @@ def test_all_disagreements_are_listed_and_a_share_of_the_rest() -> None:
 
 def test_there_is_a_spot_check_unless_none_is_wanted() -> None:
     rng = np.random.default_rng(1)
-    assert len(for_review(alike(3), Review(0.1, 0.05), rng)) == 1
-    assert for_review(alike(3), Review(0.1, 0.0), rng) == []
-    assert len(for_review(alike(3), Review(0.1, 1.0), rng)) == 3
-    assert for_review([], Review(), rng) == []
+    assert len(for_review(alike(3), SwapReview(0.1, 0.05), rng)) == 1
+    assert for_review(alike(3), SwapReview(0.1, 0.0), rng) == []
+    assert len(for_review(alike(3), SwapReview(0.1, 1.0), rng)) == 3
+    assert for_review([], SwapReview(), rng) == []
 
 
 def test_spot_checks_are_drawn_evenly_and_stand_anywhere_in_the_list() -> None:
@@ -177,7 +177,7 @@ def test_spot_checks_are_drawn_evenly_and_stand_anywhere_in_the_list() -> None:
     apart = [one for one in play() if one.flipped]
     drawn, places = Counter[str](), Counter[int]()
     for _ in range(1000):
-        listed = for_review([*apart, *alike(10)], Review(0.1, 0.1), rng)
+        listed = for_review([*apart, *alike(10)], SwapReview(0.1, 0.1), rng)
         (place,) = (number for number, one in enumerate(listed) if one.spot_check)
         drawn[listed[place].side.id] += 1
         places[place] += 1

@@ -12,7 +12,7 @@ import pytest
 from consumers.sources import file_source
 from consumers.sources.file_source import FileSource, LineFile
 from monitor.errors import DataLossError, SourceError
-from monitor.ports import Records, Shard, Start
+from monitor.ports import RecordBatch, Shard, Start
 
 SHARD = Shard("decisions", 0)
 
@@ -29,15 +29,15 @@ def open_at(path: Path | str, offset: int = 0) -> FileSource:
     return source
 
 
-def read_all(source: FileSource) -> list[Records]:
-    found: list[Records] = []
+def read_all(source: FileSource) -> list[RecordBatch]:
+    found: list[RecordBatch] = []
     with closing(source):
         while not source.finished:
             found.extend(source.poll(0).records)
     return found
 
 
-def rows(found: list[Records]) -> list[tuple[int, bytes | None]]:
+def rows(found: list[RecordBatch]) -> list[tuple[int, bytes | None]]:
     return [row for one in found for row in zip(one.offsets, one.values, strict=True)]
 
 

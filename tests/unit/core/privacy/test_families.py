@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.core.contract import GroupBy
-from monitor.core.privacy.families import Family, of_contracts, ordered
+from monitor.core.privacy.families import SliceFamily, of_contracts, ordered
 
 NAMES = "abcd"
 ATTRIBUTES = st.lists(st.sampled_from(NAMES), unique=True, max_size=3).map(sorted).map(tuple)
@@ -19,17 +19,17 @@ WHERE = st.dictionaries(st.sampled_from(NAMES), st.sampled_from("xy"), max_size=
 
 
 @st.composite
-def some_families(draw: st.DrawFn) -> list[Family]:
+def some_families(draw: st.DrawFn) -> list[SliceFamily]:
     """Families of a few contracts, each with its total."""
     found = []
     for name in draw(st.lists(st.sampled_from("mno"), unique=True, min_size=1)):
         where, k = draw(WHERE), draw(st.sampled_from([1, 11, 20]))
         for attributes in {(), *draw(st.lists(ATTRIBUTES, max_size=3))}:
-            found.append(Family(name, attributes, where, k))
+            found.append(SliceFamily(name, attributes, where, k))
     return found
 
 
-def by_name(families: tuple[Family, ...]) -> dict[str, Family]:
+def by_name(families: tuple[SliceFamily, ...]) -> dict[str, SliceFamily]:
     return {family.name: family for family in families}
 
 
@@ -44,22 +44,24 @@ def test_families_of_contracts() -> None:
 
 
 def test_overlapping_group_bys_meet_in_one_that_is_not_published() -> None:
-    pairs = [Family("m", pair) for pair in pairwise(NAMES)]
-    found = by_name(ordered([Family("m"), *pairs]))
+    pairs = [SliceFamily("m", pair) for pair in pairwise(NAMES)]
+    found = by_name(ordered([SliceFamily("m"), *pairs]))
     hidden = {name for name, family in found.items() if not family.published}
     assert hidden == {"/b", "/c"}
     assert found["m/b+c"].parents == ("m/", "/b", "/c")
 
 
 def test_a_meeting_of_three_is_found_by_two_that_met() -> None:
-    triples = [Family("m", names) for names in (("a", "b", "c"), ("a", "b", "d"), ("a", "c", "d"))]
+    triples = [
+        SliceFamily("m", names) for names in (("a", "b", "c"), ("a", "b", "d"), ("a", "c", "d"))
+    ]
     hidden = {family.name for family in ordered(triples) if not family.published}
     assert hidden == {"/a+b", "/a+c", "/a+d", "/a"}
 
 
 def test_use_cases_are_rows_of_the_group_by_that_tells_them_apart() -> None:
-    chat, email = (Family(v, (), (("channel", v),)) for v in ("chat", "email"))
-    found = by_name(ordered([Family("all"), chat, email, Family("all", ("channel",))]))
+    chat, email = (SliceFamily(v, (), (("channel", v),)) for v in ("chat", "email"))
+    found = by_name(ordered([SliceFamily("all"), chat, email, SliceFamily("all", ("channel",))]))
     assert found["chat/"].parents == found["email/"].parents == ("all/",)
     assert found["all/channel"].parents == ("all/", "chat/", "email/")
     assert not chat.refines(email)
@@ -67,23 +69,26 @@ def test_use_cases_are_rows_of_the_group_by_that_tells_them_apart() -> None:
 
 
 def test_slices_of_a_use_case_are_rows_of_the_intersection_too() -> None:
-    within = Family("chat", ("language",), (("channel", "chat"),))
-    across = Family("all", ("channel", "language"))
+    within = SliceFamily("chat", ("language",), (("channel", "chat"),))
+    across = SliceFamily("all", ("channel", "language"))
     assert within.refines(across)
     assert across.refines(within)
     assert by_name(ordered([within, across]))["all/channel+language"].parents == ("chat/language",)
 
 
 def test_use_cases_that_overlap_meet_in_all_decisions() -> None:
-    chat, eu = Family("chat", (), (("channel", "chat"),)), Family("eu", (), (("region", "eu"),))
+    chat, eu = (
+        SliceFamily("chat", (), (("channel", "chat"),)),
+        SliceFamily("eu", (), (("region", "eu"),)),
+    )
     found = by_name(ordered([chat, eu]))
-    assert found["/"] == Family("", k=11, published=False)
+    assert found["/"] == SliceFamily("", k=11, published=False)
     assert found["chat/"].parents == found["eu/"].parents == ("/",)
 
 
 def test_group_bys_of_one_use_case_meet_within_it() -> None:
     where = (("case", "a"),)
-    pairs = [Family("m", names, where) for names in ((), ("a", "b"), ("b", "c"))]
+    pairs = [SliceFamily("m", names, where) for names in ((), ("a", "b"), ("b", "c"))]
     (meeting,) = (family for family in ordered(pairs) if not family.published)
     assert meeting.names == {"b", "case"}
     assert meeting.where == where
@@ -91,27 +96,35 @@ def test_group_bys_of_one_use_case_meet_within_it() -> None:
 
 def test_a_use_case_of_one_value_does_not_stand_for_the_others() -> None:
     """It says nothing of the slices in which two group-bys meet, but for its own."""
-    pairs = [Family("m", ("a", "b")), Family("m", ("b", "c")), Family("n", (), (("b", "x"),))]
+    pairs = [
+        SliceFamily("m", ("a", "b")),
+        SliceFamily("m", ("b", "c")),
+        SliceFamily("n", (), (("b", "x"),)),
+    ]
     found = by_name(ordered(pairs))
     assert found["/b"].where == ()
     assert {"/b", "n/"} <= {*found["m/a+b"].parents} & {*found["m/b+c"].parents}
 
 
 def test_k_is_the_largest_of_those_that_meet() -> None:
-    families = [Family("m", ("a", "b"), k=11), Family("n", ("b", "c"), k=20)]
+    families = [SliceFamily("m", ("a", "b"), k=11), SliceFamily("n", ("b", "c"), k=20)]
     (meeting,) = (family for family in ordered(families) if not family.published)
     assert (meeting.attributes, meeting.k) == (("b",), 20)
 
 
 def test_what_hides_nothing_stands_alone() -> None:
-    families = [Family("m", ("a",), k=1), Family("m", ("a", "b"), k=1), Family("n", ("a",))]
+    families = [
+        SliceFamily("m", ("a",), k=1),
+        SliceFamily("m", ("a", "b"), k=1),
+        SliceFamily("n", ("a",)),
+    ]
     found = by_name(ordered(families))
     assert found["m/a+b"].parents == ()
     assert found["n/a"].parents == ()
 
 
 @given(some_families())
-def test_what_two_families_have_in_common_holds_them_together(families: list[Family]) -> None:
+def test_what_two_families_have_in_common_holds_them_together(families: list[SliceFamily]) -> None:
     """Both can be added up to it, so both advance only where it does."""
     found = ordered(families)
     position = {family.name: i for i, family in enumerate(found)}
@@ -127,6 +140,6 @@ def test_what_two_families_have_in_common_holds_them_together(families: list[Fam
         assert any(_linked(one, f) and _linked(other, f) for f in common)
 
 
-def _linked(one: Family, other: Family) -> bool:
+def _linked(one: SliceFamily, other: SliceFamily) -> bool:
     """The edges of one of them are edges of the other."""
     return one is other or one.name in other.parents or other.name in one.parents

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
 from monitor.core.privacy.release_blocks import (
     BlockRule,
+    BlockTally,
     Condition,
     Edge,
     Pane,
     Span,
-    Tally,
     advance,
     blocks_kept,
     newest_span,
@@ -31,9 +31,9 @@ STEP = 5 * MINUTE
 EDGES = st.lists(st.integers(0, 200), unique=True, min_size=2, max_size=20).map(sorted)
 
 
-def decided(*rows: Sequence[int]) -> Tally:
+def decided(*rows: Sequence[int]) -> BlockTally:
     """Decisions of each row by route, or only auto_serve."""
-    tally = Tally.empty(len(rows))
+    tally = BlockTally.empty(len(rows))
     for row, n in enumerate(rows):
         tally.decisions[row, : len(n)] = n
     return tally
@@ -59,7 +59,7 @@ def condition(panes: Sequence[Pane], k: int = K, **more: object) -> Condition:
 
 
 def edges(panes: Sequence[Pane], rows: int = 1, start: int = 0, **more: object) -> list[int]:
-    made, _ = advance(start, Tally.empty(rows), panes, condition(panes, **more))  # type: ignore[arg-type]
+    made, _ = advance(start, BlockTally.empty(rows), panes, condition(panes, **more))  # type: ignore[arg-type]
     return [edge.at for edge in made]
 
 
@@ -77,12 +77,12 @@ class TestTally:
         values[:, Counter.N] = [9, 7, 5, 100, 3, 100]
         values[:, Counter.LABELLED] = [4, 6, 5, 100, 2, 100]
         values[:, Counter.READY] = [1, 6, 5, 100, 2, 100]
-        found = Tally.of(2, np.array([0, 0, 1, 1, 1, -1]), np.array(strata), values)
+        found = BlockTally.of(2, np.array([0, 0, 1, 1, 1, -1]), np.array(strata), values)
         assert found.decisions.tolist() == [[9, 7, 0], [0, 3, 5]]
         assert found.labels.tolist() == [[[3, 1], [0, 6]], [[0, 0], [0, 0]]]
 
     def test_none_or_enough_of_every_row(self) -> None:
-        assert Tally.empty(2).decided(K)
+        assert BlockTally.empty(2).decided(K)
         assert decided([0], [K]).decided(K)
         assert decided([6, 0, 5], [K]).decided(K)
         assert not decided([K - 1], [100]).decided(K)
@@ -90,20 +90,22 @@ class TestTally:
 
     def test_labels_are_counted_in_each_route_by_itself(self) -> None:
         labels = np.array([[[5, 6], [0, 0]], [[0, 0], [K, 0]]])
-        assert Tally(np.zeros((2, 3), np.int64), labels).labelled(K)
+        assert BlockTally(np.zeros((2, 3), np.int64), labels).labelled(K)
         labels[1, 0, 0] = 1
-        assert not Tally(np.zeros((2, 3), np.int64), labels).labelled(K)
+        assert not BlockTally(np.zeros((2, 3), np.int64), labels).labelled(K)
 
     def test_a_correction_may_leave_fewer_than_none(self) -> None:
         labels = np.array([[[-1, 2], [0, 0]]])
-        assert not Tally(np.zeros((1, 3), np.int64), labels).labelled(K)
+        assert not BlockTally(np.zeros((1, 3), np.int64), labels).labelled(K)
 
     def test_stronger_rules(self) -> None:
         by_route = BlockRule(routes=True)
         assert not decided([6, 5, 0]).decided(K, by_route)
         assert decided([K, 0, K]).decided(K, by_route)
         labels = np.array([[[5, 6], [0, 0]]])
-        assert not Tally(np.zeros((1, 3), np.int64), labels).labelled(K, BlockRule(values=True))
+        assert not BlockTally(np.zeros((1, 3), np.int64), labels).labelled(
+            K, BlockRule(values=True)
+        )
 
     def test_sums(self) -> None:
         both = decided([1, 2, 3]) + decided([10, 0, 1])
@@ -117,15 +119,15 @@ class TestAdvance:
 
     def test_what_is_left_is_the_open_block(self) -> None:
         panes = hours([(11,), (5,), (4,)])
-        made, tail = advance(0, Tally.empty(1), panes, condition(panes))
+        made, tail = advance(0, BlockTally.empty(1), panes, condition(panes))
         assert made == [Edge(HOUR)]
         assert tail.decisions.sum() == 9
 
     def test_the_open_block_goes_on_where_it_was(self) -> None:
         panes = hours([(5,), (3,), (3,), (9,), (2,)])
-        at_once = advance(0, Tally.empty(1), panes, condition(panes))
+        at_once = advance(0, BlockTally.empty(1), panes, condition(panes))
         for cut in range(len(panes)):
-            first, tail = advance(0, Tally.empty(1), panes[:cut], condition(panes))
+            first, tail = advance(0, BlockTally.empty(1), panes[:cut], condition(panes))
             then, tail = advance(first[-1].at if first else 0, tail, panes[cut:], condition(panes))
             assert [*first, *then] == at_once[0]
             assert tail.decisions.tolist() == at_once[1].decisions.tolist()
@@ -137,7 +139,7 @@ class TestAdvance:
 
     def test_a_burned_instant_ends_a_block_whatever_it_holds(self) -> None:
         panes = hours([(3,), (11,), (11,), (2,)])
-        made, tail = advance(0, Tally.empty(1), panes, condition(panes, burned={HOUR}))
+        made, tail = advance(0, BlockTally.empty(1), panes, condition(panes, burned={HOUR}))
         assert made == [Edge(HOUR, burned=True), Edge(2 * HOUR), Edge(3 * HOUR)]
         assert tail.decisions.sum() == 2
 
@@ -145,20 +147,20 @@ class TestAdvance:
         """The hour before was published; a sum of both could be subtracted from."""
         panes = hours([(11,), (3,), (11,), (11,)])
         rule = condition(panes, allowed={2 * HOUR, 4 * HOUR}, burned={2 * HOUR})
-        made, _ = advance(0, Tally.empty(1), panes, rule)
+        made, _ = advance(0, BlockTally.empty(1), panes, rule)
         assert made == [Edge(2 * HOUR, burned=True), Edge(4 * HOUR)]
 
     def test_a_burned_instant_that_is_no_edge_any_more_burns_the_block_that_holds_it(self) -> None:
         panes = hours([(11,), (3,), (11,), (11,)])
         rule = condition(panes, allowed={HOUR, 3 * HOUR, 4 * HOUR}, burned={2 * HOUR})
-        at_once, _ = advance(0, Tally.empty(1), panes, rule)
+        at_once, _ = advance(0, BlockTally.empty(1), panes, rule)
         assert at_once == [Edge(HOUR), Edge(3 * HOUR, burned=True), Edge(4 * HOUR)]
-        first, tail = advance(0, Tally.empty(1), panes[:2], rule)
+        first, tail = advance(0, BlockTally.empty(1), panes[:2], rule)
         then, _ = advance(first[-1].at, tail, panes[2:], rule)
         assert [*first, *then] == at_once, "also where the open block held it already"
 
     def test_labels_are_looked_at_for_blocks_of_labels(self) -> None:
-        few, enough = Tally.empty(1), Tally.empty(1)
+        few, enough = BlockTally.empty(1), BlockTally.empty(1)
         few.labels[0, 0] = (3, 4)
         enough.labels[0, 0] = (3, 1)
         panes = [Pane(HOUR, few), Pane(2 * HOUR, enough)]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from matched import BLOCKED, REVIEWED, SERVED, seen
 
 from monitor.core.probes.flips import (
-    Cause,
-    Direction,
+    FlipCause,
+    FlipDirection,
     FlipStage,
     Observed,
     cause,
@@ -36,20 +36,24 @@ GATE, BEHIND, NONE = FlipStage
 @pytest.mark.parametrize(
     ("reference", "variant", "expected"),
     [
-        (seen(0.78), seen(0.67), Cause.JUDGE_SCORE),
-        (seen(0.70), seen(0.69), Cause.JUDGE_SCORE),  # equal to the threshold is served
-        (seen(0.78), seen(None), Cause.JUDGE_SCORE),  # no score is never served
-        (seen(0.9, 0.7), seen(0.6, 0.75), Cause.JUDGE_SCORE),  # under either threshold
-        (seen(0.78, 0.70), seen(0.78, 0.80), Cause.THRESHOLD),
-        (seen(0.80, 0.70), seen(0.78, 0.80 + 1e-9), Cause.THRESHOLD),
-        (seen(0.80, 0.70), seen(0.78, 0.80), Cause.SCORE_AND_THRESHOLD),
-        (seen(0.78, 0.80), seen(0.72, 0.70), Cause.THRESHOLD),
-        (seen(0.90, route=REVIEWED), seen(0.90), Cause.ROUTE),
-        (seen(0.78), seen(0.67, route=BLOCKED), Cause.ROUTE),  # blocked, though it passed the gate
-        (seen(0.60, route=SERVED), seen(0.60), Cause.ROUTE),
+        (seen(0.78), seen(0.67), FlipCause.JUDGE_SCORE),
+        (seen(0.70), seen(0.69), FlipCause.JUDGE_SCORE),  # equal to the threshold is served
+        (seen(0.78), seen(None), FlipCause.JUDGE_SCORE),  # no score is never served
+        (seen(0.9, 0.7), seen(0.6, 0.75), FlipCause.JUDGE_SCORE),  # under either threshold
+        (seen(0.78, 0.70), seen(0.78, 0.80), FlipCause.THRESHOLD),
+        (seen(0.80, 0.70), seen(0.78, 0.80 + 1e-9), FlipCause.THRESHOLD),
+        (seen(0.80, 0.70), seen(0.78, 0.80), FlipCause.SCORE_AND_THRESHOLD),
+        (seen(0.78, 0.80), seen(0.72, 0.70), FlipCause.THRESHOLD),
+        (seen(0.90, route=REVIEWED), seen(0.90), FlipCause.ROUTE),
+        (
+            seen(0.78),
+            seen(0.67, route=BLOCKED),
+            FlipCause.ROUTE,
+        ),  # blocked, though it passed the gate
+        (seen(0.60, route=SERVED), seen(0.60), FlipCause.ROUTE),
     ],
 )
-def test_cause_behind_the_gate(reference: Observed, variant: Observed, expected: Cause) -> None:
+def test_cause_behind_the_gate(reference: Observed, variant: Observed, expected: FlipCause) -> None:
     assert stage(reference, variant) is BEHIND
     assert cause(reference, variant) is expected
     assert cause(variant, reference) is expected
@@ -72,19 +76,19 @@ def test_both_stopped_are_no_flip() -> None:
 def test_both_stopped_and_apart_are_not_the_judges_doing() -> None:
     stopped, reviewed = seen(0.9, passed=False), seen(0.1, route=REVIEWED, passed=False)
     assert stage(stopped, reviewed) is BEHIND
-    assert cause(stopped, reviewed) is Cause.ROUTE
+    assert cause(stopped, reviewed) is FlipCause.ROUTE
     served = seen(0.9, route=SERVED, passed=False)
-    assert cause(served, reviewed) is Cause.ROUTE
+    assert cause(served, reviewed) is FlipCause.ROUTE
 
 
 @pytest.mark.parametrize(
     ("reference", "variant", "expected"),
     [
-        (SERVED, REVIEWED, Direction.HELD_BACK),
-        (SERVED, BLOCKED, Direction.HELD_BACK),
-        (REVIEWED, BLOCKED, Direction.HELD_BACK),
-        (BLOCKED, REVIEWED, Direction.SERVED),
-        (REVIEWED, SERVED, Direction.SERVED),
+        (SERVED, REVIEWED, FlipDirection.HELD_BACK),
+        (SERVED, BLOCKED, FlipDirection.HELD_BACK),
+        (REVIEWED, BLOCKED, FlipDirection.HELD_BACK),
+        (BLOCKED, REVIEWED, FlipDirection.SERVED),
+        (REVIEWED, SERVED, FlipDirection.SERVED),
     ],
 )
 def test_direction(reference, variant, expected) -> None:
@@ -108,8 +112,8 @@ def test_what_score_and_threshold_made_is_never_put_on_the_route(
     if not is_flip(one, other):
         return
     if one.threshold == other.threshold:
-        assert cause(one, other) is Cause.JUDGE_SCORE
+        assert cause(one, other) is FlipCause.JUDGE_SCORE
     elif one.score == other.score:
-        assert cause(one, other) is Cause.THRESHOLD
+        assert cause(one, other) is FlipCause.THRESHOLD
     else:
-        assert cause(one, other) is not Cause.ROUTE
+        assert cause(one, other) is not FlipCause.ROUTE

@@ -11,8 +11,14 @@ import pytest
 
 from monitor.core.counts.cells import Route
 from monitor.core.probes.decisions import ProbeDecision
-from monitor.core.probes.flips import Direction, Observed
-from monitor.core.probes.pairs import MAX_WAITING, Compared, DeclaredSet, FlippingPair, ProbePairs
+from monitor.core.probes.flips import FlipDirection, Observed
+from monitor.core.probes.pairs import (
+    MAX_WAITING,
+    ComparedRound,
+    DeclaredSet,
+    FlippingPair,
+    ProbePairs,
+)
 
 SERVED = Observed(Route.AUTO_SERVE, 0.78, 0.70)
 LOW_SCORE = Observed(Route.HUMAN_REVIEW, 0.67, 0.70)
@@ -20,7 +26,7 @@ HIGH_THRESHOLD = Observed(Route.HUMAN_REVIEW, 0.78, 0.80)
 BLOCKED = Observed(Route.BLOCKED_BY_EVIDENCE, None, 0.70, evidence_passed=False)
 TONE = DeclaredSet("tone", "a" * 64, 2, ("casual", "formal"), "formal", timeout=60)
 THREE = replace(TONE, variants=("casual", "formal", "terse"))
-HELD_BACK, SERVED_MORE = Direction.HELD_BACK, Direction.SERVED
+HELD_BACK, SERVED_MORE = FlipDirection.HELD_BACK, FlipDirection.SERVED
 
 
 def probe(pair: str, variant: str, at: int, observed: Observed = SERVED) -> ProbeDecision:
@@ -55,10 +61,10 @@ def test_a_flip_is_counted_by_variant_direction_and_cause() -> None:
 def test_a_flip_at_the_evidence_gate_is_counted_and_held_outside() -> None:
     pairs = ProbePairs(TONE)
     pairs.add(sent("p1", 10, SERVED, BLOCKED))
-    assert pairs.advance(100) == [Compared(11, (), 0, 0)]
+    assert pairs.advance(100) == [ComparedRound(11, (), 0, 0)]
     assert pairs.flips == {("casual", HELD_BACK, "evidence_gate"): 1}
     pairs.add(sent("p1", 110, SERVED, LOW_SCORE))
-    first = Compared(111, (("casual", HELD_BACK),), 1, 1)
+    first = ComparedRound(111, (("casual", HELD_BACK),), 1, 1)
     assert pairs.advance(200) == [first], "what the gate did does not spend the comparison"
 
 
@@ -96,10 +102,10 @@ def test_every_variant_is_compared_with_the_reference() -> None:
     pairs = ProbePairs(THREE)
     pairs.add([probe("p1", "terse", 11), probe("p1", "casual", 12), probe("p1", "formal", 13)])
     pairs.add([probe("p2", "terse", 21, LOW_SCORE), probe("p2", "casual", 22, LOW_SCORE)])
-    assert pairs.advance(20) == [Compared(13, (), 0, 0)]
+    assert pairs.advance(20) == [ComparedRound(13, (), 0, 0)]
     pairs.add([probe("p2", "formal", 23)])
     both = (("casual", HELD_BACK), ("terse", HELD_BACK))
-    assert pairs.advance(24) == [Compared(23, both, 2, 4)]
+    assert pairs.advance(24) == [ComparedRound(23, both, 2, 4)]
     assert pairs.compared == 4
 
 
@@ -141,7 +147,7 @@ def test_what_comes_too_late_joins_an_open_round() -> None:
     pairs.add([probe("p1", "formal", 40)])
     assert pairs.advance(60) == []
     pairs.add([probe("p1", "casual", 20, LOW_SCORE)])
-    assert pairs.advance(61) == [Compared(40, (("casual", HELD_BACK),), 1, 1)]
+    assert pairs.advance(61) == [ComparedRound(40, (("casual", HELD_BACK),), 1, 1)]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +193,9 @@ def test_what_was_compared_joins_no_later_round() -> None:
     pairs.add([probe("p1", "casual", 11, LOW_SCORE)])
     assert pairs.advance(42) == []
     pairs.add([probe("p1", "casual", 41)])
-    assert pairs.advance(43) == [Compared(41, (), 0, 0)], "it is matched with what was sent with it"
+    assert pairs.advance(43) == [ComparedRound(41, (), 0, 0)], (
+        "it is matched with what was sent with it"
+    )
     assert (pairs.compared, pairs.flips.total(), pairs.incomplete) == (2, 1, 1)
 
 
@@ -195,7 +203,7 @@ def test_what_is_sent_again_takes_nobodys_room() -> None:
     pairs, old = compare(*sent("p1", 10, SERVED, SERVED)), sent("p1", 10, SERVED, SERVED)
     new = sent("p1", 200, SERVED, LOW_SCORE)
     pairs.add(old * 200 + new[:1] * 200 + new)
-    assert pairs.advance(300) == [Compared(201, (("casual", HELD_BACK),), 1, 1)]
+    assert pairs.advance(300) == [ComparedRound(201, (("casual", HELD_BACK),), 1, 1)]
     assert pairs.incomplete == 400 + 200
 
 
@@ -249,7 +257,7 @@ def history(seed: int, declared: DeclaredSet) -> list[ProbeDecision]:
 
 def play(
     declared: DeclaredSet, decisions: Sequence[ProbeDecision], steps: Sequence[int], seed: int
-) -> tuple[list[Compared], dict[str, object]]:
+) -> tuple[list[ComparedRound], dict[str, object]]:
     """Each watermark finds the decisions before it stored, others too, and is a restart."""
     rng = random.Random(seed)
     pairs, left, rounds = ProbePairs(declared), list(decisions), []

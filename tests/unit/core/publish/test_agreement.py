@@ -15,7 +15,7 @@ from monitor.core.intervals import Z95
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.publish.agreement import Pairs, cohens_kappa, pairs_of, shown_agreement
-from monitor.core.publish.findings import Findings
+from monitor.core.publish.findings import GroupFindings
 from monitor.core.publish.snapshot import ShownAgreement
 from monitor.core.publish.tables import Builder
 
@@ -147,7 +147,7 @@ def agreements(
     builder, counts = Builder(contract(group), CODING), window(cells, window_name).blocks
     kept = MergeMap({"channel": ("chat", "email")})
     table = builder.group(
-        builder.pooled(group, counts, kept), None, Findings() if decides else None
+        builder.pooled(group, counts, kept), None, GroupFindings() if decides else None
     )
     total = builder.window(window_name, counts, ()).total
     return {row.slice: row.agreement for row in (total, *table.rows)}

@@ -8,7 +8,7 @@ from cubes import CODING, LIMITS, auto, contract, review, window
 from monitor.core.contract import GroupBy, Metric, State
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.publish.annotations import Annotation
-from monitor.core.publish.findings import CROSSED, Finding, Findings, with_findings
+from monitor.core.publish.findings import CROSSED, Finding, GroupFindings, with_findings
 from monitor.core.publish.snapshot import Noted, SliceRow
 from monitor.core.publish.states import hidden
 from monitor.core.publish.tables import Builder
@@ -21,15 +21,15 @@ OF_TPR = Noted(Annotation.ADWIN, TPR, 3, SINCE)
 OF_BLOCKED = Noted(Annotation.GAP, Metric.BLOCKED, 1, SINCE)
 OF_NONE = Noted(Annotation.VERSION_CHANGE, None, 1, SINCE)
 NOTED = (OF_TPR, OF_BLOCKED, OF_NONE)
-FOUND = Findings(
+FOUND = GroupFindings(
     {(CHAT, TPR): Finding(CROSSED, SINCE), (CHAT, Metric.FPR): Finding(2)}, {CHAT: NOTED}
 )
 
 
-def crossed(*texts: str) -> Findings:
+def crossed(*texts: str) -> GroupFindings:
     """The TPR of each slice has crossed, and something is noted in it."""
     tests = {(text, TPR): Finding(CROSSED, SINCE) for text in texts}
-    return Findings(tests, dict.fromkeys(texts, NOTED))
+    return GroupFindings(tests, dict.fromkeys(texts, NOTED))
 
 
 def row(state: State, text: str = CHAT) -> SliceRow:
@@ -96,7 +96,7 @@ def test_an_intersection_with_a_pooled_part_is_another_set() -> None:
     assert (alone.evidence, alone.noted) == ({TPR: CROSSED}, (OF_TPR, OF_NONE))
 
 
-def table(findings: Findings | None, chat: int) -> dict[str, SliceRow]:
+def table(findings: GroupFindings | None, chat: int) -> dict[str, SliceRow]:
     """Chat and email, alike; of chat so many decisions in each route."""
     cells = [
         make({"channel": name}, n, n, n * 6 // 10)

@@ -18,11 +18,11 @@ from monitor.core.counts.cells import Counter, Counts, Route, StratumColumns, de
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import roll_up
 from monitor.core.time import Grain, pane_start
-from monitor.detection.advisory.advisors import Advice
+from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.findings import (
     AnySubject,
     Drift,
-    Findings,
+    FindingLog,
     LabelDelay,
     ListedGap,
     MixShift,
@@ -31,10 +31,10 @@ from monitor.detection.advisory.findings import (
 )
 from monitor.detection.advisory.label_delays import Timing
 from monitor.detection.advisory.labels import RATES, CellLabels, Places
-from monitor.detection.advisory.river_advisory import Tally
+from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.advisory.river_detectors import Change, Detector
 from monitor.detection.pages.cohort import Layout, SliceCohort
-from monitor.detection.pages.fleet import Advance, Fleet, UseCase
+from monitor.detection.pages.fleet import PageAdvance, PageTests, WatchedUseCase
 from monitor.detection.pages.projection import trials
 
 DAY, WEEK = 24, 168
@@ -67,19 +67,19 @@ class Site:
 
     contracts: list[Contract] = field(default_factory=lambda: [contract(BY_A)])
     coding: Coding = CODING
-    findings: list[Findings] = field(default_factory=list)
+    findings: list[FindingLog] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.fleet = Fleet.start(self.contracts, self.coding)
-        self.advice = Advice.start(self.contracts, self.coding)
+        self.fleet = PageTests.start(self.contracts, self.coding)
+        self.advice = Advisors.start(self.contracts, self.coding)
 
     def see(
         self, hour: int, traffic: Traffic, change: Changed = asked, cells: Cells = ALL
-    ) -> dict[str, UseCase]:
+    ) -> dict[str, WatchedUseCase]:
         """An hour's cohort."""
         return dict(self.cohort(hour, traffic, change, cells).seen)
 
-    def cohort(self, hour: int, traffic: Traffic, change: Changed, cells: Cells) -> Advance:
+    def cohort(self, hour: int, traffic: Traffic, change: Changed, cells: Cells) -> PageAdvance:
         """What an hour brings the fleet; hours have their own seeds."""
         rng = np.random.default_rng((7, hour))
         counts = change(hour, cells.hour(rng, traffic))
@@ -94,7 +94,7 @@ class Site:
             self.findings.append(found)
 
     def restart(self, **parts: bytes) -> None:
-        self.advice = Advice.start(self.contracts, self.coding, parts=self.advice.parts() | parts)
+        self.advice = Advisors.start(self.contracts, self.coding, parts=self.advice.parts() | parts)
 
     @property
     def found(self) -> set[AnySubject]:
@@ -116,8 +116,8 @@ def settled() -> Site:
 
 def copy_of(site: Site) -> Site:
     other = Site(site.contracts, site.coding)
-    other.fleet = Fleet.start(site.contracts, site.coding, parts=site.fleet.parts())
-    other.advice = Advice.start(site.contracts, site.coding, parts=site.advice.parts())
+    other.fleet = PageTests.start(site.contracts, site.coding, parts=site.fleet.parts())
+    other.advice = Advisors.start(site.contracts, site.coding, parts=site.advice.parts())
     return other
 
 
@@ -151,9 +151,9 @@ def test_a_stop_after_any_hour_is_seen_in_nothing() -> None:
 def test_the_fleet_and_what_advises_share_one_table(settled: Site) -> None:
     fleet, advice = settled.fleet.parts(), settled.advice.parts()
     assert not fleet.keys() & advice.keys()
-    again = Fleet.start(settled.contracts, CODING, parts=fleet | advice)
+    again = PageTests.start(settled.contracts, CODING, parts=fleet | advice)
     assert again.parts() == fleet
-    assert Advice.start(settled.contracts, CODING, parts=fleet | advice).parts() == advice
+    assert Advisors.start(settled.contracts, CODING, parts=fleet | advice).parts() == advice
 
 
 PARTS = ("~found", "~drift/c/a", "~delays/c/a", "~requests/c", "~river/c")
@@ -168,15 +168,15 @@ def test_a_part_that_cannot_be_read_begins_anew_alone(
     assert sorted(kept) == sorted(PARTS)
     other = kept["~delays/c/a" if name != "~delays/c/a" else "~requests/c"]
     body = kept[name][:-5] if damage == "cut" else other
-    again = Advice.start(settled.contracts, CODING, parts=kept | {name: body})
+    again = Advisors.start(settled.contracts, CODING, parts=kept | {name: body})
     assert again.renewed == 1
-    empty = Advice.start(settled.contracts, CODING).parts()
+    empty = Advisors.start(settled.contracts, CODING).parts()
     assert again.parts() == kept | {name: empty[name]}
 
 
 def test_a_new_value_begins_and_the_others_go_on(settled: Site) -> None:
     wider = coding(a="uvw", b="xy")
-    again = Advice.start(settled.contracts, wider, parts=settled.advice.parts())
+    again = Advisors.start(settled.contracts, wider, parts=settled.advice.parts())
     assert not again.renewed
     (watch,) = again.watches
     reference = watch.drifts["a"].baselines[Metric.TPR].reference
@@ -187,7 +187,7 @@ def test_a_new_value_begins_and_the_others_go_on(settled: Site) -> None:
 
 def test_other_attributes_of_the_mixes_begin_the_baselines_anew(settled: Site) -> None:
     wider = coding(a="uv", b="xy", c="z")
-    again = Advice.start(settled.contracts, wider, parts=settled.advice.parts())
+    again = Advisors.start(settled.contracts, wider, parts=settled.advice.parts())
     assert again.renewed == 1
     assert not again.watches[0].drifts["a"].baselines[Metric.TPR].reference.frozen.any()
 
@@ -198,7 +198,7 @@ def test_what_is_no_longer_watched_is_forgotten() -> None:
     site.play(range(12, 36), fallen(0.6))
     assert {subject.slice for subject in site.advice.tallies} == {"a=u"}
     left = coding(a="v", b="xy")
-    again = Advice.start(site.contracts, left, parts=site.advice.parts())
+    again = Advisors.start(site.contracts, left, parts=site.advice.parts())
     assert not again.tallies
     assert again.watches[0].river.slices == {"a=v"}
 
@@ -232,7 +232,7 @@ def test_all_streams_of_a_slice_and_metric_on_the_weekly_list_are_one_finding(
     gaps = {ListedGap("c", "a", "a=u", metric) for metric in (Metric.TPR, Metric.BLOCKED)}
     assert len(found.listed) == 2
     assert set(found.listed) == set(found.subjects) == gaps
-    assert all(site.advice.tallies[gap] == Tally(1, found.at) for gap in gaps)
+    assert all(site.advice.tallies[gap] == FindingCount(1, found.at) for gap in gaps)
 
 
 def test_river_finds_the_drop_and_it_is_counted_with_its_time(settled: Site) -> None:

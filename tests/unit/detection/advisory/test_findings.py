@@ -15,7 +15,7 @@ from monitor.detection.advisory.findings import (
     FORM,
     AnySubject,
     Drift,
-    Findings,
+    FindingLog,
     LabelDelay,
     Ledger,
     ListedGap,
@@ -25,7 +25,7 @@ from monitor.detection.advisory.findings import (
     VersionChange,
 )
 from monitor.detection.advisory.label_delays import Timing
-from monitor.detection.advisory.river_advisory import Tally
+from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.advisory.river_detectors import Change, Detector
 from monitor.detection.pages.history import KEPT
 
@@ -55,16 +55,16 @@ KINDS: dict[str, type[AnySubject]] = {
 }
 
 
-def brought(hour: int, *subjects: AnySubject) -> Findings:
+def brought(hour: int, *subjects: AnySubject) -> FindingLog:
     """What a cohort brought."""
     parts = {
         name: tuple(subject for subject in subjects if isinstance(subject, kind))
         for name, kind in KINDS.items()
     }
-    return Findings(pane_start(hour, Grain.HOUR), **parts)  # type: ignore[arg-type]
+    return FindingLog(pane_start(hour, Grain.HOUR), **parts)  # type: ignore[arg-type]
 
 
-def history(seed: int, hours: int = 3 * KEPT) -> list[Findings]:
+def history(seed: int, hours: int = 3 * KEPT) -> list[FindingLog]:
     """Cohorts of most hours; one in ten brings something, sometimes the same thing twice."""
     pick = random.Random(seed)
     return [
@@ -74,15 +74,15 @@ def history(seed: int, hours: int = 3 * KEPT) -> list[Findings]:
     ]
 
 
-def counted(cohorts: list[Findings], subject: AnySubject, hour: int) -> Tally | None:
+def counted(cohorts: list[FindingLog], subject: AnySubject, hour: int) -> FindingCount | None:
     """From the start, one cohort after the other."""
     before = [f for f in cohorts if f.at < pane_start(hour, Grain.HOUR) and subject in f.subjects]
     if not before:
         return None
-    return Tally(sum(Counter(f.subjects)[subject] for f in before), before[-1].at)
+    return FindingCount(sum(Counter(f.subjects)[subject] for f in before), before[-1].at)
 
 
-def played(cohorts: list[Findings], restarts: float = 0.0) -> Ledger:
+def played(cohorts: list[FindingLog], restarts: float = 0.0) -> Ledger:
     pick, ledger = random.Random(1), Ledger()
     for one in cohorts:
         ledger.note(one)
@@ -124,7 +124,7 @@ def test_what_is_old_is_folded_into_its_total() -> None:
     assert (one.hours, one.totals) == ([FIRST + 3, FIRST + 9], [3, 4])
     ledger.note(brought(FIRST + 5 * KEPT))
     assert (one.hours, one.totals) == ([FIRST + 9], [4])
-    assert one.now == Tally(4, pane_start(FIRST + 9, Grain.HOUR)), "the newest one stays"
+    assert one.now == FindingCount(4, pane_start(FIRST + 9, Grain.HOUR)), "the newest one stays"
 
 
 def test_what_is_kept_is_bounded_by_the_hours() -> None:
@@ -134,7 +134,7 @@ def test_what_is_kept_is_bounded_by_the_hours() -> None:
         ledger.note(brought(hour, *[FALL] * 50))
     one = timeline(ledger, FALL)
     assert len(one.hours) == len(one.totals) == KEPT + 2
-    assert one.now == Tally(50 * (KEPT + 200), pane_start(FIRST + KEPT + 199, Grain.HOUR))
+    assert one.now == FindingCount(50 * (KEPT + 200), pane_start(FIRST + KEPT + 199, Grain.HOUR))
     assert len(ledger.to_bytes()) < 10_000
 
 
@@ -169,7 +169,9 @@ def test_what_is_not_watched_any_more_is_forgotten() -> None:
     "stored",
     [
         [],
-        [(FALL, Tally(3, pane_start(FIRST, Grain.HOUR)))],  # as it was before there were timelines
+        [
+            (FALL, FindingCount(3, pane_start(FIRST, Grain.HOUR)))
+        ],  # as it was before there were timelines
         (FORM + 1, []),
     ],
     ids=str,

@@ -16,12 +16,12 @@ from monitor.core.counts.cells import Counter, Counts, Int64s, Route, decode_str
 from monitor.core.privacy.release_blocks import Span
 from monitor.core.publish.annotations import Fault
 from monitor.core.time import DAY, HOUR
-from monitor.detection.advisory.advisors import Advice
+from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.label_requests import RequestFault, RequestTest, RequestWatch
-from monitor.detection.advisory.river_advisory import Tally
+from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.pages.history import KEPT
 from monitor.evaluate.cohorts import Cohorts
-from monitor.evaluate.detect.cohorts_in_order import Detection, DetectionPolicy
+from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.detect.label_requests import RequestChecks
 from monitor.store.evaluator.detection import DetectionChange, StoredDetection
@@ -104,7 +104,7 @@ class Counted:
     def run(self, hours: int) -> list[DetectionChange]:
         """All that is complete by a new evaluator, each change committed."""
         policy = DetectionPolicy(self.contracts, CODING, Fraction(1), True, 1)
-        detection, changes = Detection.load(cast(EvaluatorStore, self), policy), []
+        detection, changes = DetectionState.load(cast(EvaluatorStore, self), policy), []
         cohorts, watermark = cast(Cohorts, self), (MONDAY + hours) * HOUR
         while (found := detection.step(self.inputs, cohorts, watermark, 7 * DAY)) is not None:
             self.parts |= found.parts
@@ -113,7 +113,7 @@ class Counted:
 
     def watches(self) -> dict[str, RequestWatch]:
         """As they were committed last."""
-        advice = Advice.start(self.contracts, CODING, parts=self.parts)
+        advice = Advisors.start(self.contracts, CODING, parts=self.parts)
         assert not advice.renewed
         return {one.name: one.requests for one in advice.watches}
 
@@ -131,7 +131,7 @@ def test_a_broken_sampler_is_found_without_any_label() -> None:
     hours = one.watch.faults[HALVED].hours
     assert BROKEN <= hours[0] - MONDAY < BROKEN + 4
     assert len(hours) >= 2, "it is found again on new evidence"
-    assert one.watch.before(hours[1]) == {HALVED: Tally(1, hours[0] * HOUR)}
+    assert one.watch.before(hours[1]) == {HALVED: FindingCount(1, hours[0] * HOUR)}
 
 
 def test_nobody_has_to_ask_for_what_is_blocked() -> None:
@@ -156,7 +156,7 @@ def test_hours_have_their_turn_once_they_are_complete() -> None:
     one = Counted()
     one.run(5)
     assert one.watch.consumed == MONDAY + 4
-    detection = Detection.load(
+    detection = DetectionState.load(
         cast(EvaluatorStore, one), DetectionPolicy((WATCHED,), CODING, Fraction(1), True, 1)
     )
     almost = (MONDAY + 6) * HOUR - 1
@@ -243,7 +243,7 @@ def test_the_state_of_another_form_begins_anew(monkeypatch: pytest.MonkeyPatch) 
     fresh = RequestWatch.start(RequestTest.of(CODING.audit_rates), 1)
     with pytest.raises(ValueError, match="another form"):
         fresh.restored(old)
-    assert Advice.start((WATCHED,), CODING, parts=one.parts).renewed == 1
+    assert Advisors.start((WATCHED,), CODING, parts=one.parts).renewed == 1
     one.run(20)
     assert one.reads[-1] == (0, 20)
 
@@ -257,7 +257,9 @@ def test_what_is_old_is_only_counted() -> None:
     hours = KEPT + 100
     for hour in range(hours):
         watch.advance(MONDAY + hour, decisions, none)
-    assert watch.before(MONDAY + hours) == {review: Tally(hours, (MONDAY + hours - 1) * HOUR)}
+    assert watch.before(MONDAY + hours) == {
+        review: FindingCount(hours, (MONDAY + hours - 1) * HOUR)
+    }
     assert len(watch.faults[review].hours) <= KEPT + 2
     assert watch.before(MONDAY + 200)[review].count == 200
     again = RequestWatch.start(watch.test, 1).restored(watch.to_bytes())

@@ -10,7 +10,7 @@ import pytest
 from monitor.core.contract import Metric
 from monitor.core.time import HOUR
 from monitor.detection.advisory import river_advisory as advisory_module
-from monitor.detection.advisory.river_advisory import Advisory, Detection, Tally
+from monitor.detection.advisory.river_advisory import Advisory, FindingCount, RiverAlarm
 from monitor.detection.advisory.river_detectors import (
     EARLY_LABELS,
     Change,
@@ -88,7 +88,7 @@ def test_cohorts_give_what_river_gives_fed_label_by_label(metric):
     seen = []
     for i, (n, k) in enumerate(cohorts(np.random.default_rng(4), steps, 600)):
         expected = [
-            Detection(text, metric, *found)
+            RiverAlarm(text, metric, *found)
             for text, oracle, labels, successes in zip(SLICES, oracles, n, k, strict=True)
             for found in oracle.feed(int(labels), int(successes))
         ]
@@ -119,7 +119,7 @@ def test_detections_are_counted_with_the_event_time_of_their_cohort():
     assert log
     for detection in {d for d, _ in log}:
         times = [at for d, at in log if d == detection]
-        assert advisory.tallies[detection] == Tally(len(times), times[-1])
+        assert advisory.tallies[detection] == FindingCount(len(times), times[-1])
     assert len(advisory.tallies) == len({d for d, _ in log})
 
 

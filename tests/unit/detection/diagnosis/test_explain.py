@@ -20,9 +20,9 @@ from monitor.core.publish.annotations import Share
 from monitor.core.rates.estimates import estimate
 from monitor.detection.diagnosis.atom_rates import AtomRates
 from monitor.detection.diagnosis.cause_search import Candidates, Evidence, Fit, Search
-from monitor.detection.diagnosis.explain import EVERYTHING, Cause, Explanation, explain
+from monitor.detection.diagnosis.explain import EVERYTHING, BreachCause, Explanation, explain
 from monitor.detection.pages.declared import all_streams
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 WORSE, BETTER = Direction.SLICE_WORSE, Direction.REFERENCE_WORSE
 CODING = coding(a="uvw", b="xyz", c="pq")
@@ -58,7 +58,7 @@ def stream(
     text: str, direction: Direction = WORSE, *, of: Contract = ALL, level: bool = False
 ) -> Stream:
     """The TPR stream of a slice."""
-    kind = Kind.LEVEL if level else Kind.GAP
+    kind = StreamKind.LEVEL if level else StreamKind.GAP
     (found,) = (
         one
         for one in all_streams([of], CODING)
@@ -88,7 +88,9 @@ INHERITED = [stream("a=u"), stream("b=x"), stream("a=v", BETTER), stream("a=w,b=
 def test_what_contains_a_bad_slice_or_is_compared_with_it_only_inherits_it(seed: int) -> None:
     crossed = [stream("a=u,b=x"), *INHERITED]
     found = explained(crossed, days(tpr("a=u,b=x", rate=WORST), seed))
-    assert found.causes == (Cause("a+b", "a=u,b=x", WORSE, Share.MOST, tuple(sorted(crossed))),)
+    assert found.causes == (
+        BreachCause("a+b", "a=u,b=x", WORSE, Share.MOST, tuple(sorted(crossed))),
+    )
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -157,7 +159,7 @@ def test_a_reference_that_is_badly_served_itself_is_named(seed: int) -> None:
     of = contract(BY_A, GroupBy(("b",), "b=x"))
     crossed = [stream("b=y", BETTER, of=of), stream("b=z", BETTER, of=of)]
     found = explained(crossed, days(tpr("b=x"), seed), of)
-    assert found.causes == (Cause("b", "b=x", WORSE, Share.MOST, tuple(crossed)),)
+    assert found.causes == (BreachCause("b", "b=x", WORSE, Share.MOST, tuple(crossed)),)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -216,7 +218,7 @@ LEVELS = contract(BY_A, BY_B, BOTH, of=limits(floor="0.75"))
 def test_levels_that_all_are_below_have_one_cause_that_lies_in_no_slice(seed: int) -> None:
     crossed = [stream(text, of=LEVELS, level=True) for text in ("a=u", "b=x", "a=w,b=z")]
     found = explained(crossed, days(np.full(9, BAD), seed), LEVELS)
-    everything = Cause(EVERYTHING, EVERYTHING, WORSE, Share.MOST, tuple(sorted(crossed)))
+    everything = BreachCause(EVERYTHING, EVERYTHING, WORSE, Share.MOST, tuple(sorted(crossed)))
     assert found.causes == (everything,)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.detection.pages.budget import Budget, class_share, crossed, evidence, scores
-from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Kind, Stream
+from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
 LN90 = math.log(BUDGET_DAYS)
 LEVELS = (Metric.TPR, Metric.FPR)
@@ -20,10 +20,10 @@ UNHURRIED = settings(deadline=None)
 
 
 def stream(
-    number: int, metric: Metric = Metric.TPR, kind: Kind = Kind.GAP, depth: int = 1
+    number: int, metric: Metric = Metric.TPR, kind: StreamKind = StreamKind.GAP, depth: int = 1
 ) -> Stream:
     group_by = "+".join("abcd"[:depth])
-    reference = COMPLEMENT if kind is Kind.GAP else ""
+    reference = COMPLEMENT if kind is StreamKind.GAP else ""
     return Stream(
         "contract", group_by, metric, kind, f"a={number}", reference,
         Direction.SLICE_WORSE, Fraction(1, 10),
@@ -31,16 +31,16 @@ def stream(
 
 
 def gaps(*numbers: int, metric: Metric = Metric.TPR, depth: int = 1) -> list[Stream]:
-    return [stream(number, metric, Kind.GAP, depth) for number in numbers]
+    return [stream(number, metric, StreamKind.GAP, depth) for number in numbers]
 
 
 streams = st.builds(
     stream,
     st.integers(0, 30),
     st.sampled_from(GAPS),
-    st.just(Kind.GAP),
+    st.just(StreamKind.GAP),
     st.integers(1, 4),
-) | st.builds(stream, st.integers(0, 30), st.sampled_from(LEVELS), st.just(Kind.LEVEL))
+) | st.builds(stream, st.integers(0, 30), st.sampled_from(LEVELS), st.just(StreamKind.LEVEL))
 declarations = st.lists(st.lists(streams, max_size=25), max_size=8)
 
 
@@ -66,10 +66,10 @@ def test_no_class_spends_more_than_its_share(sequence: list[list[Stream]]) -> No
     for declared in sequence:
         budget = budget.declare(declared)
     everything = {each.key: each for each in itertools.chain(*sequence)}.values()
-    spent: dict[tuple[Kind, Metric | None, int], list[float]] = {}
-    share: dict[tuple[Kind, Metric | None, int], float] = {}
+    spent: dict[tuple[StreamKind, Metric | None, int], list[float]] = {}
+    share: dict[tuple[StreamKind, Metric | None, int], float] = {}
     for each in everything:
-        name = (each.kind, each.metric if each.kind is Kind.GAP else None, min(each.depth, 3))
+        name = (each.kind, each.metric if each.kind is StreamKind.GAP else None, min(each.depth, 3))
         spent.setdefault(name, []).append(budget.weights[each.key])
         share[name] = class_share(each)
     for name, weights in spent.items():
@@ -79,19 +79,19 @@ def test_no_class_spends_more_than_its_share(sequence: list[list[Stream]]) -> No
 def test_shares_of_the_classes() -> None:
     """40 / 20 / 20 / 20 %, inside each 70 / 25 / 5 % by depth."""
     assert [class_share(stream(0, metric)) for metric in GAPS] == pytest.approx([0.28, 0.14, 0.14])
-    assert [class_share(stream(0, Metric.FPR, Kind.LEVEL))] == pytest.approx([0.14])
+    assert [class_share(stream(0, Metric.FPR, StreamKind.LEVEL))] == pytest.approx([0.14])
     by_depth = [class_share(stream(0, depth=depth)) for depth in (1, 2, 3, 4)]
     assert by_depth == pytest.approx([0.28, 0.10, 0.02, 0.02])
 
 
 def test_classes_together_are_the_whole_budget() -> None:
     parts = [class_share(stream(0, metric, depth=d)) for metric in GAPS for d in (1, 2, 3)]
-    parts += [class_share(stream(0, Metric.TPR, Kind.LEVEL, d)) for d in (1, 2, 3)]
+    parts += [class_share(stream(0, Metric.TPR, StreamKind.LEVEL, d)) for d in (1, 2, 3)]
     assert math.fsum(parts) == pytest.approx(1)
 
 
 def test_levels_of_both_rates_share_one_class() -> None:
-    declared = [stream(0, metric, Kind.LEVEL) for metric in LEVELS]
+    declared = [stream(0, metric, StreamKind.LEVEL) for metric in LEVELS]
     assert Budget().declare(declared).of(declared) == pytest.approx([0.035, 0.035])
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from monitor.core.contract import Contract, GroupBy, Limits, Metric, PrimaryMetric
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.detection.pages.declared import all_streams, comparisons, declared_slices
-from monitor.detection.pages.streams import Direction, Kind
+from monitor.detection.pages.streams import Direction, StreamKind
 
 CODING = Coding((Attribute("channel", ("chat", "email")), Attribute("tone", ("formal",))))
 
@@ -39,7 +39,7 @@ def test_other_and_missing_are_slices_like_any() -> None:
 
 def test_every_slice_is_compared_with_the_rest_in_both_directions() -> None:
     group = GroupBy(("channel",))
-    found = comparisons(contract(group), group, Metric.TPR, Kind.GAP, CODING)
+    found = comparisons(contract(group), group, Metric.TPR, StreamKind.GAP, CODING)
     slices = declared_slices(group, CODING)
     assert [stream.slice for stream in found.streams] == [slices[row] for row in found.rows]
     assert {stream.slice for stream in found.streams} == {*slices} - {"channel=__missing__"}
@@ -50,7 +50,7 @@ def test_every_slice_is_compared_with_the_rest_in_both_directions() -> None:
 
 def test_a_named_reference_is_not_compared_with_itself() -> None:
     group = GroupBy(("channel",), "channel=chat")
-    found = comparisons(contract(group), group, Metric.FPR, Kind.GAP, CODING)
+    found = comparisons(contract(group), group, Metric.FPR, StreamKind.GAP, CODING)
     assert {stream.slice for stream in found.streams} == {"channel=email", "channel=__other__"}
     assert {stream.reference for stream in found.streams} == {"channel=chat"}
 
@@ -59,14 +59,14 @@ def test_what_has_no_limit_has_no_stream() -> None:
     group = GroupBy(("channel",))
     limited = contract(group, blocked="0.1", min_tpr="0.8")
     for metric, kind, wanted in [
-        (Metric.BLOCKED, Kind.GAP, 6),
-        (Metric.TPR, Kind.LEVEL, 3),
-        (Metric.FPR, Kind.LEVEL, 0),
-        (Metric.SELECTION, Kind.GAP, 0),
+        (Metric.BLOCKED, StreamKind.GAP, 6),
+        (Metric.TPR, StreamKind.LEVEL, 3),
+        (Metric.FPR, StreamKind.LEVEL, 0),
+        (Metric.SELECTION, StreamKind.GAP, 0),
     ]:
         assert len(comparisons(limited, group, metric, kind, CODING).streams) == wanted
     gone = GroupBy(("channel",), "channel=fax")
-    assert comparisons(limited, gone, Metric.TPR, Kind.GAP, CODING).streams == ()
+    assert comparisons(limited, gone, Metric.TPR, StreamKind.GAP, CODING).streams == ()
 
 
 def test_all_of_them_have_keys_of_their_own() -> None:

@@ -16,7 +16,7 @@ from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route, 
 from monitor.core.counts.rollup import CellIndex
 from monitor.detection import arrays
 from monitor.detection.pages.budget import class_share
-from monitor.detection.pages.fleet import Advance, Fleet
+from monitor.detection.pages.fleet import PageAdvance, PageTests
 from monitor.detection.pages.projection import EXCESSES
 
 CODING = coding(a="uvw", b="xy")
@@ -61,14 +61,14 @@ def play(
     contracts: Sequence[Contract] = (WATCHED,),
     index: CellIndex = CELLS.index,
     hours: Sequence[int] = HOURS,
-) -> tuple[list[Advance], list[Mapping[str, bytes]]]:
+) -> tuple[list[PageAdvance], list[Mapping[str, bytes]]]:
     """What every hour brought, and the state after it; stopped and revived after some of them."""
-    fleet, brought, states = Fleet.start(contracts, CODING), [], []
+    fleet, brought, states = PageTests.start(contracts, CODING), [], []
     for hour in hours:
         brought.append(fleet.advance(hour, feed(hour), index))
         states.append(fleet.parts())
         if hour in stops:
-            fleet = Fleet.start(contracts, CODING, parts=states[-1])
+            fleet = PageTests.start(contracts, CODING, parts=states[-1])
     return brought, states
 
 
@@ -81,12 +81,12 @@ def opened(parts: Mapping[str, bytes]) -> dict[str, Int64s]:
 
 
 @pytest.fixture(scope="module")
-def alone() -> tuple[list[Advance], list[Mapping[str, bytes]]]:
+def alone() -> tuple[list[PageAdvance], list[Mapping[str, bytes]]]:
     return play()
 
 
 def test_the_world_of_these_tests_pages_and_lists(
-    alone: tuple[list[Advance], list[Mapping[str, bytes]]],
+    alone: tuple[list[PageAdvance], list[Mapping[str, bytes]]],
 ) -> None:
     brought, _ = alone
     assert sum(len(one.crossed) for one in brought) > 2
@@ -98,7 +98,7 @@ def test_the_world_of_these_tests_pages_and_lists(
     "stops", [HOURS[25:51], *(random.Random(s).sample(HOURS, 5) for s in (1, 2))]
 )
 def test_stops_are_seen_in_nothing(
-    stops: Sequence[int], alone: tuple[list[Advance], list[Mapping[str, bytes]]]
+    stops: Sequence[int], alone: tuple[list[PageAdvance], list[Mapping[str, bytes]]]
 ) -> None:
     """After every hour around two midnights, new audit rates and hours without anything."""
     brought, states = play(stops=stops)
@@ -107,8 +107,8 @@ def test_stops_are_seen_in_nothing(
 
 
 def test_a_fleet_that_has_consumed_nothing_is_revived_as_it_is() -> None:
-    parts = Fleet.start([WATCHED], CODING).parts()
-    revived = Fleet.start([WATCHED], CODING, parts=parts)
+    parts = PageTests.start([WATCHED], CODING).parts()
+    revived = PageTests.start([WATCHED], CODING, parts=parts)
     assert revived.parts() == parts
 
 
@@ -124,7 +124,7 @@ def test_where_no_label_is_left_out_the_filing_of_decisions_changes_nothing() ->
 
 
 def test_filed_otherwise_other_labels_are_left_out_by_thinning_and_nothing_else_changes(
-    alone: tuple[list[Advance], list[Mapping[str, bytes]]],
+    alone: tuple[list[PageAdvance], list[Mapping[str, bytes]]],
 ) -> None:
     _, states = play(lambda hour: cut(hour_of(hour), hour), hours=ONE_DAY)
     first, second = opened(alone[1][29]), opened(states[29])
@@ -154,7 +154,7 @@ def cut(counts: Counts, seed: int) -> Counts:
 
 @pytest.mark.parametrize("probe", [True, False])
 def test_what_is_no_production_decision_with_evidence_moves_no_labelled_stream(
-    probe: bool, alone: tuple[list[Advance], list[Mapping[str, bytes]]]
+    probe: bool, alone: tuple[list[PageAdvance], list[Mapping[str, bytes]]]
 ) -> None:
     """Probes move nothing; a decision without evidence still was blocked or not."""
     strata = [Stratum(route, 1, 1, False, probe).code for route in Route]
@@ -211,13 +211,13 @@ SETTINGS = {
 
 @pytest.mark.parametrize("added", SETTINGS)
 def test_later_streams_get_later_weights_and_leave_the_others_alone(
-    added: str, alone: tuple[list[Advance], list[Mapping[str, bytes]]]
+    added: str, alone: tuple[list[PageAdvance], list[Mapping[str, bytes]]]
 ) -> None:
     parts = alone[1][40]
-    old = Fleet.start([WATCHED], CODING, parts=parts)
+    old = PageTests.start([WATCHED], CODING, parts=parts)
     second = SETTINGS[added]
     contracts = [WATCHED, second] if second.name != WATCHED.name else [second]
-    new = Fleet.start(contracts, CODING, parts=parts)
+    new = PageTests.start(contracts, CODING, parts=parts)
     later = [one for one in new.streams if one not in set(old.streams)]
     assert later
     assert sum(new.budget.weights.values()) <= 1
@@ -236,7 +236,7 @@ def test_later_streams_get_later_weights_and_leave_the_others_alone(
     assert all((one[key] == other[key]).all() for key in shared)
 
 
-def evidence_by_stream(fleet: Fleet) -> dict[str, Int64s]:
+def evidence_by_stream(fleet: PageTests) -> dict[str, Int64s]:
     return {
         stream.key: watch.mixture.log_r[row]
         for group in fleet.groups.values()

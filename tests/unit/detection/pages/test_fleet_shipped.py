@@ -13,11 +13,11 @@ from fleet_shipped import Latches, ShippedFleet
 from fleet_worlds import HOURS, LEVELS, Audits, Path, World, gaps
 
 from monitor.core.contract import Metric
-from monitor.detection.pages.streams import Kind
+from monitor.detection.pages.streams import StreamKind
 
 WIDE = Rates(0.50, 0.10)
 KEPT = Rates(0.88, 0.10)
-OF_SLICE_1 = Page(1, Metric.TPR, Kind.GAP)
+OF_SLICE_1 = Page(1, Metric.TPR, StreamKind.GAP)
 
 
 def world(path: Path, days: int, change: int | None = None) -> World:
@@ -47,7 +47,7 @@ def test_weights_are_those_of_the_budget() -> None:
     rule = ShippedFleet(world(steady([BEST, AT_LIMIT, AT_LIMIT]), 1))
     # Half of each class is kept for later; __other__ is declared too: 3 x 2 gaps, 4 x 2 levels.
     assert rule.weight(OF_SLICE_1) == pytest.approx(0.40 * 0.70 / 2 / 6)
-    assert rule.weight(Page(0, Metric.FPR, Kind.LEVEL)) == pytest.approx(0.20 * 0.70 / 2 / 8)
+    assert rule.weight(Page(0, Metric.FPR, StreamKind.LEVEL)) == pytest.approx(0.20 * 0.70 / 2 / 8)
 
 
 def test_a_list_comes_with_the_first_cohort_of_each_later_week() -> None:
@@ -58,7 +58,7 @@ def test_a_list_comes_with_the_first_cohort_of_each_later_week() -> None:
         if (listed := rule.tickets()) is not None:
             lists[cohort.hour] = set(listed)
     assert list(lists) == [7 * HOURS, 14 * HOURS]
-    both = {OF_SLICE_1, Page(1, Metric.TPR, Kind.LEVEL)}
+    both = {OF_SLICE_1, Page(1, Metric.TPR, StreamKind.LEVEL)}
     assert all(listed == both for listed in lists.values())
 
 

@@ -51,7 +51,7 @@ from scipy import stats
 from monitor.core.contract import Metric
 from monitor.core.counts.rollup import roll_up
 from monitor.detection.pages.cohort import SliceCohort
-from monitor.detection.pages.streams import Direction, Kind
+from monitor.detection.pages.streams import Direction, StreamKind
 
 CALM = {world.name: world for world in nulls(QUICK)}
 OPEN = {world.name: world for world in (*standing_gaps(QUICK), *dropping_levels(QUICK))}
@@ -312,7 +312,7 @@ def naive_points(world: World) -> list[tuple[int, Page]]:
                 gap = rates[row] - rates[world.reference]
                 gap = -gap if watch.direction is Direction.REFERENCE_WORSE else gap
                 level = 1 - watch.limit if watch.metric is Metric.TPR else watch.limit
-                beyond = rates[row] > level if watch.kind is Kind.LEVEL else gap > watch.limit
+                beyond = rates[row] > level if watch.kind is StreamKind.LEVEL else gap > watch.limit
                 page = Page(row, watch.metric, watch.kind, watch.direction)
                 if beyond and now - last.get(page, -math.inf) >= 7 * HOURS:
                     last[page] = now
@@ -391,7 +391,7 @@ class Scripted:
         return self._script.get(cohort.hour, [])
 
 
-TPR_GAP = Watch(Metric.TPR, Kind.GAP, Fraction("0.10"))
+TPR_GAP = Watch(Metric.TPR, StreamKind.GAP, Fraction("0.10"))
 
 
 def breaking() -> World:
@@ -408,7 +408,7 @@ def played(script: dict[int, list[Page]]) -> Score:
 
 
 def test_a_page_is_false_if_the_contract_held_since_the_last_one() -> None:
-    one, two = (Page(row, Metric.TPR, Kind.GAP) for row in (1, 2))
+    one, two = (Page(row, Metric.TPR, StreamKind.GAP) for row in (1, 2))
     score = played({10: [two], 50: [two], 4 * HOURS + 6: [one]})
     assert score.false == 2
     assert score.breaches == 1
@@ -418,7 +418,7 @@ def test_a_page_is_false_if_the_contract_held_since_the_last_one() -> None:
 
 
 def test_a_stream_that_paged_before_the_change_has_no_delay() -> None:
-    one = Page(1, Metric.TPR, Kind.GAP)
+    one = Page(1, Metric.TPR, StreamKind.GAP)
     score = played({10: [one], 5 * HOURS: [one]})
     assert (score.false, score.early, score.found) == (1, 1, [])
     assert math.isnan(score.quantile("days", 0.5))
@@ -426,7 +426,7 @@ def test_a_stream_that_paged_before_the_change_has_no_delay() -> None:
 
 def test_labels_are_counted_from_the_change_to_the_page() -> None:
     world = breaking()
-    (found,) = played({5 * HOURS: [Page(1, Metric.TPR, Kind.GAP)]}).found
+    (found,) = played({5 * HOURS: [Page(1, Metric.TPR, StreamKind.GAP)]}).found
     hours = [c.counts for c in world.cohorts() if 4 * HOURS <= c.hour <= 5 * HOURS]
     assert found.labels == sum(int(counts.ready[1].sum()) for counts in hours)
     assert found.decisions == sum(int(counts.decisions[1].sum()) for counts in hours)
@@ -440,7 +440,7 @@ def test_a_breach_that_is_never_paged_is_later_than_any() -> None:
 
 
 def test_scores_of_several_seeds_add_up() -> None:
-    one = Page(1, Metric.TPR, Kind.GAP)
+    one = Page(1, Metric.TPR, StreamKind.GAP)
     both = played({4 * HOURS: [one]}) + played({6 * HOURS: [one]})
     assert (both.breaches, both.quantile("days", 0.5)) == (2, 1 / HOURS)
     assert both.quantile("days", 0.95) == 2 + 1 / HOURS
@@ -456,7 +456,7 @@ def test_every_rival_runs_in_every_kind_of_world() -> None:
 def _excess(world: World, watch: Watch) -> np.ndarray:
     """How far beyond its limit each stream truly is, by hour and slice."""
     mine, theirs = world.harm(watch.metric)
-    if watch.kind is Kind.LEVEL:
+    if watch.kind is StreamKind.LEVEL:
         limit_of = 1 - watch.limit if watch.metric is Metric.TPR else watch.limit
         return mine - float(limit_of)
     gap = mine - theirs if watch.direction is Direction.SLICE_WORSE else theirs - mine

@@ -14,8 +14,8 @@ from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 
 from monitor.core.contract import COMPLEMENT, GroupBy, Limits, Metric
 from monitor.core.intervals import Floats
-from monitor.detection.pages.fleet import Advance, Fleet
-from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Kind, Stream
+from monitor.detection.pages.fleet import PageAdvance, PageTests
+from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
 NAMES = "uvwx"
 CODING = coding(a=NAMES)
@@ -46,9 +46,9 @@ def play(
     reference: str = COMPLEMENT,
     ready: float = 0.7,
     audit: int = TWENTIETH,
-) -> Iterator[tuple[int, Advance]]:
+) -> Iterator[tuple[int, PageAdvance]]:
     """Hours from Monday on, all alike before day ``since``."""
-    fleet = Fleet.start([contract(GroupBy(("a",), reference), of=of)], CODING)
+    fleet = PageTests.start([contract(GroupBy(("a",), reference), of=of)], CODING)
     rng = np.random.default_rng(seed)
     before = Traffic(ready=ready, audit=audit, **GOOD)
     after = Traffic(ready=ready, audit=audit, **then)
@@ -133,5 +133,5 @@ def test_a_level_is_found_where_it_is_without_any_gap() -> None:
     of = limits("0.10", "0.80", None)
     then = worse(**dict.fromkeys(NAMES, ("tpr", -0.25)))
     found = {one for _, brought in play(3, 9, 1, then, of=of) for one in brought.crossed}
-    assert {one.kind for one in found} == {Kind.LEVEL}
+    assert {one.kind for one in found} == {StreamKind.LEVEL}
     assert {one.slice for one in found} == {f"a={name}" for name in NAMES}

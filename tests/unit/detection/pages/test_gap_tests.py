@@ -13,7 +13,7 @@ from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.declared import Comparisons, comparisons, declared_slices
 from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, USUAL, HourlyGaps
 from monitor.detection.pages.projection import PairCounts, gap_log_e
-from monitor.detection.pages.streams import Direction, Kind
+from monitor.detection.pages.streams import Direction, StreamKind
 
 CODING = coding(a="uvw")
 METRICS = (Metric.TPR, Metric.FPR, Metric.BLOCKED)
@@ -27,7 +27,7 @@ def declared(
 ) -> tuple[HourlyGaps, Comparisons, list[str]]:
     group = GroupBy(("a",), reference)
     slices = declared_slices(group, CODING)
-    found = comparisons(contract(group), group, metric, Kind.GAP, CODING)
+    found = comparisons(contract(group), group, metric, StreamKind.GAP, CODING)
     return HourlyGaps.start(metric, found, slices), found, list(slices)
 
 

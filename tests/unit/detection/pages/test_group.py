@@ -11,7 +11,7 @@ from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.counts.cells import Counter, Counts
 from monitor.core.counts.coding import Coding
-from monitor.detection.pages.fleet import Fleet
+from monitor.detection.pages.fleet import PageTests
 from monitor.detection.pages.group import BATCH, GroupTests
 from monitor.detection.pages.stream_group import COHORT_DAYS
 
@@ -26,12 +26,16 @@ DAY = 24
 
 def start(
     contract_: Contract | None = None, coding_: Coding = CODING, cluster_size: int = 1
-) -> Fleet:
-    return Fleet.start([contract_ or contract(BY_A, of=LEVELS)], coding_, cluster_size)
+) -> PageTests:
+    return PageTests.start([contract_ or contract(BY_A, of=LEVELS)], coding_, cluster_size)
 
 
 def play(
-    fleet: Fleet, hours: range, traffic: Traffic | None = None, cells: Cells = ALL, seed: int = 0
+    fleet: PageTests,
+    hours: range,
+    traffic: Traffic | None = None,
+    cells: Cells = ALL,
+    seed: int = 0,
 ) -> GroupTests:
     """Hours have their own seeds, so that the same hours bring the same decisions."""
     for hour in hours:
@@ -133,7 +137,7 @@ def test_a_new_stream_is_not_bet_on_what_came_before_it_was_declared(change: str
         play(fleet, range(DAY))
         play(fleet, range(DAY, DAY + 12), Traffic(tpr=tpr), seed=seed)
         old = set(fleet.streams)
-        fleet = Fleet.start([CHANGES[change]], CODING, parts=fleet.parts())
+        fleet = PageTests.start([CHANGES[change]], CODING, parts=fleet.parts())
         group = play(fleet, range(DAY + 12, 2 * DAY + 1))
         for name in LABELLED_GAPS:
             watch = group.watches[name]
@@ -153,7 +157,7 @@ def test_a_value_that_is_listed_later_leaves_the_evidence_of_the_others() -> Non
         for row, one in enumerate(watch.streams)
     }
     parts = fleet.parts()
-    fleet = Fleet.start(fleet.contracts, CODING, parts=parts)
+    fleet = PageTests.start(fleet.contracts, CODING, parts=parts)
     (after,) = fleet.groups.values()
     for watch in after.watches.values():
         for row, one in enumerate(watch.streams):

@@ -8,7 +8,7 @@ from betting import AUTO, LAYOUT, REVIEW, Arm, cohort, forecast, past
 
 from monitor.core.contract import Metric
 from monitor.detection.pages.cohort import Layout
-from monitor.detection.pages.outcomes import BINS, Outcome, Outcomes, Side, scores
+from monitor.detection.pages.outcomes import BINS, LabelOutcome, Outcomes, Side, scores
 from monitor.detection.pages.ready import ReadyRates
 
 TWO = Outcomes.of(forecast((0.9, 0.3, 0.6), (0.5, 0.3, 0.5)))
@@ -52,7 +52,7 @@ def test_columns_carry_the_middle_of_the_forecasts_bin() -> None:
     for row, stratum, centre in ((0, AUTO, 0.925), (1, AUTO, 0.525), (0, REVIEW, 0.325)):
         first = TWO.first[row][stratum]
         assert TWO.centre[first : first + 3] == pytest.approx([centre] * 3)
-        assert TWO.outcome[first : first + 3].tolist() == list(Outcome)
+        assert TWO.outcome[first : first + 3].tolist() == list(LabelOutcome)
         assert TWO.audit[first] == (0.25 if stratum == AUTO else 1)
 
 

@@ -9,16 +9,16 @@ import pytest
 
 from monitor.core.contract import Metric
 from monitor.core.intervals import mover, wilson
-from monitor.detection.label_needs import Arms
+from monitor.detection.label_needs import PowerDesign
 from monitor.detection.pages.budget import Z_ONE_SIDED
 from monitor.detection.pages.recovery import LONGEST, days_to_resolve
 
 LIMIT = Fraction("0.10")
 
 
-def arms(metric: Metric, rate: object, mine: object, others: object) -> Arms:
+def arms(metric: Metric, rate: object, mine: object, others: object) -> PowerDesign:
     columns = (np.asarray(x, np.float64) for x in (rate, mine, others))
-    return Arms(metric, *np.broadcast_arrays(*columns))
+    return PowerDesign(metric, *np.broadcast_arrays(*columns))
 
 
 @pytest.mark.parametrize("metric", [Metric.TPR, Metric.FPR])

@@ -14,7 +14,7 @@ from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum, merge
 from monitor.core.counts.rollup import SliceCounts, roll_up
 from monitor.detection.pages.budget import resolved
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 CODING = coding(a="uv")
 LIMITS = limits("0.10", "0.80", "0.20")
@@ -59,13 +59,13 @@ def table(sides: Mapping[str, Side]) -> SliceCounts:
 
 
 def gap_of(metric: Metric, direction: Direction, reference: str = COMPLEMENT) -> Stream:
-    return Stream("c", "a", metric, Kind.GAP, "a=u", reference, direction, Fraction(1, 10))
+    return Stream("c", "a", metric, StreamKind.GAP, "a=u", reference, direction, Fraction(1, 10))
 
 
 def level_of(metric: Metric) -> Stream:
     limit = {Metric.TPR: LIMITS.min_tpr, Metric.FPR: LIMITS.max_fpr}[metric]
     assert limit is not None
-    return Stream("c", "a", metric, Kind.LEVEL, "a=u", "", Direction.SLICE_WORSE, limit)
+    return Stream("c", "a", metric, StreamKind.LEVEL, "a=u", "", Direction.SLICE_WORSE, limit)
 
 
 def over(stream: Stream, u: Side, v: Side | None = None, k: int = K) -> bool:

@@ -10,8 +10,8 @@ import pytest
 from fleet_cells import MONDAY
 
 from monitor.core.contract import Metric
-from monitor.detection.pages.stream_group import COHORT_DAYS, Watch
-from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Kind, Stream
+from monitor.detection.pages.stream_group import COHORT_DAYS, StreamGroup
+from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
 WIDTH = 4
 WEIGHTS = np.array([0.5, 0.25, 0.05])
@@ -19,7 +19,9 @@ WEIGHTS = np.array([0.5, 0.25, 0.05])
 
 def stream(name: str) -> Stream:
     limit = Fraction(1, 10)
-    return Stream("c", "a", Metric.TPR, Kind.LEVEL, f"a={name}", "", Direction.SLICE_WORSE, limit)
+    return Stream(
+        "c", "a", Metric.TPR, StreamKind.LEVEL, f"a={name}", "", Direction.SLICE_WORSE, limit
+    )
 
 
 STREAMS = tuple(map(stream, "uvw"))
@@ -29,8 +31,8 @@ def bets(rows: int, value: float) -> np.ndarray[tuple[int, ...], np.dtype[np.flo
     return np.full((rows, WIDTH), value)
 
 
-def entered(hours: int, first: int = MONDAY) -> Watch:
-    watch = Watch.start(STREAMS, WEIGHTS, WIDTH)
+def entered(hours: int, first: int = MONDAY) -> StreamGroup:
+    watch = StreamGroup.start(STREAMS, WEIGHTS, WIDTH)
     for hour in range(first, first + hours):
         watch.enter(hour)
     return watch
@@ -101,7 +103,7 @@ def test_streams_are_found_again_by_their_keys() -> None:
     rng = np.random.default_rng(1)
     watch.bet(np.array([0, 2]), rng.normal(size=(2, WIDTH)), 1)
     kept = watch.to_arrays("p")
-    new = Watch.start((STREAMS[2], stream("z"), STREAMS[0]), WEIGHTS, WIDTH)
+    new = StreamGroup.start((STREAMS[2], stream("z"), STREAMS[0]), WEIGHTS, WIDTH)
     new.restore("p", kept, [one.key for one in STREAMS])
     assert (new.mixture.log_r[[0, 2]] == watch.mixture.log_r[[2, 0]]).all()
     assert np.isneginf(new.mixture.log_r[1]).all()
@@ -113,11 +115,11 @@ def test_streams_are_found_again_by_their_keys() -> None:
 
 
 def test_a_state_without_these_streams_leaves_them_without_evidence() -> None:
-    watch = Watch.start(STREAMS, WEIGHTS, WIDTH)
+    watch = StreamGroup.start(STREAMS, WEIGHTS, WIDTH)
     watch.restore("other", entered(3).to_arrays("p"), [one.key for one in STREAMS])
     assert watch.week is None
     assert not watch.mixture.pending.any()
-    before_all = Watch.start(STREAMS, WEIGHTS, WIDTH)
+    before_all = StreamGroup.start(STREAMS, WEIGHTS, WIDTH)
     before_all.restore("p", watch.to_arrays("p"), [one.key for one in STREAMS])
     assert before_all.week is None
     assert before_all.to_arrays("p").keys() == watch.to_arrays("p").keys()

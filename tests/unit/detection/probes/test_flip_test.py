@@ -9,34 +9,34 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from monitor.core.probes.flips import Direction
-from monitor.core.probes.pairs import Compared, DeclaredSet
+from monitor.core.probes.flips import FlipDirection
+from monitor.core.probes.pairs import ComparedRound, DeclaredSet
 from monitor.detection import arrays
 from monitor.detection.probes.flip_rounds import FlipWatch
 from monitor.detection.probes.flip_test import FlipTest, fewest_flips
 from monitor.evaluate.probes import WatchedSet
 from monitor.store.evaluator.probe_sets import StoredProbeSet
 
-HELD_BACK, SERVED = Direction.HELD_BACK, Direction.SERVED
+HELD_BACK, SERVED = FlipDirection.HELD_BACK, FlipDirection.SERVED
 ONE = ("casual",)
 
 
-def fed(*ways: Direction, variants: tuple[str, ...] = ONE) -> FlipTest:
+def fed(*ways: FlipDirection, variants: tuple[str, ...] = ONE) -> FlipTest:
     test = FlipTest(variants)
     for way in ways:
         test.bet([(variants[0], way)])
     return test
 
 
-def first(way: Direction, excess: int, at: int = 0) -> Compared:
-    return Compared(at, ((ONE[0], way),), excess, abs(excess))
+def first(way: FlipDirection, excess: int, at: int = 0) -> ComparedRound:
+    return ComparedRound(at, ((ONE[0], way),), excess, abs(excess))
 
 
-def nothing_new(excess: int, at: int = 0, *, spread: int | None = None) -> Compared:
-    return Compared(at, (), excess, abs(excess) if spread is None else spread)
+def nothing_new(excess: int, at: int = 0, *, spread: int | None = None) -> ComparedRound:
+    return ComparedRound(at, (), excess, abs(excess) if spread is None else spread)
 
 
-def watched(flips: int, way: Direction = HELD_BACK, live: bool = True) -> FlipWatch:
+def watched(flips: int, way: FlipDirection = HELD_BACK, live: bool = True) -> FlipWatch:
     """After so many pairs that flip one way and stay so, at the times 1, 2, ..."""
     watch, sign = FlipWatch.start(ONE), 1 if way is HELD_BACK else -1
     for number in range(1, flips + 1):
@@ -117,8 +117,8 @@ def test_the_state_is_kept_bit_for_bit() -> None:
         FlipTest.from_arrays(("casual", "terse"), test.to_arrays())
 
 
-@pytest.mark.parametrize("way", list(Direction))
-def test_a_page_opens_at_the_flip_that_crosses(way: Direction) -> None:
+@pytest.mark.parametrize("way", list(FlipDirection))
+def test_a_page_opens_at_the_flip_that_crosses(way: FlipDirection) -> None:
     assert watched(9, way).shown() == {}
     assert watched(10, way).shown() == {way: 10}
     assert watched(30, way).shown() == {way: 10}, "and keeps its time"

@@ -7,11 +7,11 @@ import numpy as np
 from monitor.core.counts.cells import COUNTERS
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.dominance import UNIT_COUNTS
-from monitor.core.privacy.families import Family
+from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.privacy.release_blocks import Edge, Span
 from monitor.core.time import HOUR, Grain
-from monitor.evaluate.blocks.family_state import FamilyState, Run
+from monitor.evaluate.blocks.family_state import FamilyState, PaneRun
 from monitor.ports import PaneUnits
 
 K = 11
@@ -19,18 +19,18 @@ EMPTY = np.empty(0, np.int64)
 
 
 def state_of(k: int = K) -> FamilyState:
-    state = FamilyState(Family("replies", ("channel",), k=k))
+    state = FamilyState(SliceFamily("replies", ("channel",), k=k))
     state.use(MergeMap({"channel": ("chat",)}))
     state.begin(0)
     return state
 
 
-def nothing(hours: int) -> Run:
+def nothing(hours: int) -> PaneRun:
     """Hours without a decision: every one of them may be an edge."""
     ends = [hour * HOUR for hour in range(1, hours + 1)]
     cells = CellIndex(EMPTY, EMPTY, EMPTY, {})
     units = PaneUnits(int(Grain.HOUR), EMPTY, EMPTY, np.empty((0, UNIT_COUNTS), np.int64))
-    return Run(ends, EMPTY, EMPTY, np.empty((0, COUNTERS), np.int64), cells, units, 0)
+    return PaneRun(ends, EMPTY, EMPTY, np.empty((0, COUNTERS), np.int64), cells, units, 0)
 
 
 def test_what_was_burned_stays_so_where_it_is_no_edge_any_more() -> None:

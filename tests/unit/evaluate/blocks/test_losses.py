@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.evaluate.blocks.losses import LostSpans, Span
+from monitor.evaluate.blocks.losses import LostSpan, LostSpans
 from monitor.ports import Loss
 
 LATENESS, HORIZON = 2, 9
@@ -42,7 +42,7 @@ def test_a_window_is_touched_when_any_of_its_instants_is(
 
 @pytest.mark.parametrize(("start", "end"), [(None, None), (0, None), (None, 5)])
 def test_a_window_without_time_is_never_touched(start: int | None, end: int | None) -> None:
-    assert not Span(-(1 << 62), 1 << 62).touches(start, end)
+    assert not LostSpan(-(1 << 62), 1 << 62).touches(start, end)
 
 
 def test_without_losses_nothing_is_touched() -> None:

@@ -19,7 +19,7 @@ from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import DAY, HOUR
 from monitor.detection import arrays
 from monitor.evaluate.cohorts import Cohorts
-from monitor.evaluate.detect.cohorts_in_order import RESOLVE_SPAN, Detection, DetectionPolicy
+from monitor.evaluate.detect.cohorts_in_order import RESOLVE_SPAN, DetectionPolicy, DetectionState
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.store.evaluator.detection import (
     Crossing,
@@ -96,7 +96,7 @@ class Kept:
 
     def run(self, hours: int) -> list[DetectionChange]:
         """All that is mature by a new evaluator, each change committed."""
-        detection, changes = Detection.load(cast(EvaluatorStore, self), self.policy), []
+        detection, changes = DetectionState.load(cast(EvaluatorStore, self), self.policy), []
         inputs = Inputs(cast(EvaluatorStore, self), CELLS.index, self.excluded)
         watermark = (MONDAY + hours) * HOUR
         while (

@@ -13,9 +13,9 @@ from monitor.core.counts.cells import atom_text, parse_atom
 from monitor.core.publish.annotations import IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import Act, Action, Incident, Stand
 from monitor.core.time import DAY, HOUR
-from monitor.detection.diagnosis.explain import Cause
-from monitor.detection.pages.streams import Direction, Kind, Stream
-from monitor.evaluate.incidents.book import Around, IncidentBook, Step
+from monitor.detection.diagnosis.explain import BreachCause
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
+from monitor.evaluate.incidents.book import IncidentBook, IncidentStep, RowExtras
 from monitor.store.evaluator.detection import Crossing
 
 BOTH = atom_text({"channel": "voice", "variety": "a"})
@@ -25,7 +25,7 @@ def stream(slice_: str, metric: Metric = Metric.TPR) -> Stream:
     group_by = "+".join(parse_atom(slice_))
     worse = Direction.SLICE_WORSE
     limit = Fraction("0.10")
-    return Stream("replies", group_by, metric, Kind.GAP, slice_, COMPLEMENT, worse, limit)
+    return Stream("replies", group_by, metric, StreamKind.GAP, slice_, COMPLEMENT, worse, limit)
 
 
 VOICE, A, CELL, CHAT = map(stream, ("channel=voice", "variety=a", BOTH, "channel=chat"))
@@ -46,14 +46,14 @@ class World:
     explained: int = 0
     firsts: list[int] = field(default_factory=list)
 
-    def explain(self, crossed: Collection[Stream], first: int, until: int) -> Sequence[Cause]:
+    def explain(self, crossed: Collection[Stream], first: int, until: int) -> Sequence[BreachCause]:
         assert self.explained <= until <= self.at, "in order, and never by what is yet to come"
         self.explained, self.firsts = until, [*self.firsts, first]
         found: dict[Stream, list[Stream]] = {}
         for one in sorted(crossed):
             found.setdefault(self.causes.get(one, one), []).append(one)
         return [
-            Cause(of.group_by, of.slice, Direction.SLICE_WORSE, Share.MOST, tuple(streams))
+            BreachCause(of.group_by, of.slice, Direction.SLICE_WORSE, Share.MOST, tuple(streams))
             for of, streams in found.items()
         ]
 
@@ -73,9 +73,9 @@ class World:
             hour = self.at // HOUR - 1
             opened.append(Crossing(self.crossed, one.key, hour, True, self.at, self.at))
             self.standing[one.key] = opened[-1]
-        step = Step(opened, ended, listed, self.repaired, self.at - HOUR, new_day)
+        step = IncidentStep(opened, ended, listed, self.repaired, self.at - HOUR, new_day)
         settings = [] if self.settings_changed_at is None else [self.settings_changed_at]
-        around = Around(self.explain, lambda _: self.versions_changed_at, settings, 77)
+        around = RowExtras(self.explain, lambda _: self.versions_changed_at, settings, 77)
         change = self.book.follow(step, around)
         return list(change.opened), list(change.changed)
 

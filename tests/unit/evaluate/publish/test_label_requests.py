@@ -21,12 +21,12 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.time import HOUR, Grain, pane_of
-from monitor.detection.advisory.advisors import Advice
+from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.findings import Timeline
 from monitor.detection.advisory.label_requests import RequestFault
-from monitor.detection.pages.fleet import Fleet
+from monitor.detection.pages.fleet import PageTests
 from monitor.evaluate.blocks.family_state import FamilyState
-from monitor.evaluate.detect.cohorts_in_order import Detection, DetectionPolicy
+from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.publish.label_requests import RequestFaults
 
 START = 1_780_272_000_000_000
@@ -41,10 +41,12 @@ def at(hours: int) -> int:
     return START + hours * HOUR
 
 
-def detection(consumed: int | None, **found: list[int]) -> Detection:
+def detection(consumed: int | None, **found: list[int]) -> DetectionState:
     """Past so many hours; ``few=[3]`` was found in the third."""
     policy = DetectionPolicy([CONTRACT], CODING, Fraction(95, 100), True, 1)
-    made = Detection(policy, Fleet.start([CONTRACT], CODING), Advice.start([CONTRACT], CODING))
+    made = DetectionState(
+        policy, PageTests.start([CONTRACT], CODING), Advisors.start([CONTRACT], CODING)
+    )
     (watch,) = made.advice.watches
     first = pane_of(START, Grain.HOUR)
     watch.requests.consumed = None if consumed is None else first + consumed - 1
@@ -70,7 +72,7 @@ def table(state: State = State.WITHIN_CONTRACT) -> ContractTable:
 
 
 def shown(
-    made: Detection, state: FamilyState, before: Snapshot | None = None
+    made: DetectionState, state: FamilyState, before: Snapshot | None = None
 ) -> tuple[RequestsAtFault, ...]:
     return RequestFaults.start(made, before).of(replace(table(), contract=CONTRACT.name), state)
 

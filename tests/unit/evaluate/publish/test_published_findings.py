@@ -11,13 +11,13 @@ from cubes import contract
 
 from monitor.core.contract import GroupBy, Metric
 from monitor.core.counts.coding import Attribute, Coding
-from monitor.core.privacy.families import Family, of_contracts
+from monitor.core.privacy.families import SliceFamily, of_contracts
 from monitor.core.publish.annotations import Annotation
-from monitor.core.publish.findings import CROSSED, Finding, Findings
+from monitor.core.publish.findings import CROSSED, Finding, GroupFindings
 from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, Snapshot, WindowTable
 from monitor.core.publish.tables import Builder
 from monitor.core.time import HOUR, Grain, pane_of
-from monitor.detection.advisory.advisors import Advice
+from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.findings import (
     AnySubject,
     Drift,
@@ -28,14 +28,14 @@ from monitor.detection.advisory.findings import (
     RateChange,
     VersionChange,
 )
-from monitor.detection.advisory.findings import Findings as Cohort
+from monitor.detection.advisory.findings import FindingLog as Cohort
 from monitor.detection.advisory.label_delays import Timing
 from monitor.detection.advisory.river_detectors import Change, Detector
-from monitor.detection.pages.fleet import Fleet
-from monitor.detection.pages.streams import Direction, Kind, Stream
+from monitor.detection.pages.fleet import PageTests
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.evaluate.blocks.family_state import FamilyState
-from monitor.evaluate.detect.cohorts_in_order import Detection, DetectionPolicy
-from monitor.evaluate.publish.published_findings import Found
+from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
+from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.store.evaluator.detection import Crossing
 
 START = 1_780_272_000_000_000
@@ -52,13 +52,15 @@ def at(hours: int) -> int:
 
 def stream(metric: Metric, direction: Direction = Direction.SLICE_WORSE) -> Stream:
     names = CONTRACT.name, GROUP.name, metric
-    return Stream(*names, Kind.GAP, CHAT, "complement", direction, Fraction(1, 10))
+    return Stream(*names, StreamKind.GAP, CHAT, "complement", direction, Fraction(1, 10))
 
 
-def detection(consumed: int | None, **steps: int) -> Detection:
+def detection(consumed: int | None, **steps: int) -> DetectionState:
     """Past so many hours; the TPR of chat had step n after the hours in ``h<n>``."""
     policy = DetectionPolicy([CONTRACT], CODING, Fraction(95, 100), True, 1)
-    made = Detection(policy, Fleet.start([CONTRACT], CODING), Advice.start([CONTRACT], CODING))
+    made = DetectionState(
+        policy, PageTests.start([CONTRACT], CODING), Advisors.start([CONTRACT], CODING)
+    )
     first = pane_of(START, Grain.HOUR)
     row = made.fleet.streams.index(stream(TPR))
     for name, step in steps.items():
@@ -69,7 +71,7 @@ def detection(consumed: int | None, **steps: int) -> Detection:
     return made
 
 
-def cross(made: Detection, metric: Metric, hours: int, resolved: int | None = None) -> None:
+def cross(made: DetectionState, metric: Metric, hours: int, resolved: int | None = None) -> None:
     ended = None if resolved is None else at(resolved)
     hour = pane_of(at(hours), Grain.HOUR) - 1
     one = Crossing(1, stream(metric).key, hour, True, at(hours), at(hours), ended)
@@ -81,17 +83,17 @@ def cross(made: Detection, metric: Metric, hours: int, resolved: int | None = No
 
 def family(labels: list[int], decisions: list[int], burned: tuple[int, ...] = ()) -> FamilyState:
     (one,) = (f for f in of_contracts([CONTRACT]) if f.attributes)
-    assert isinstance(one, Family)
+    assert isinstance(one, SliceFamily)
     state = FamilyState(one, edges=[at(h) for h in decisions], label_edges=[at(h) for h in labels])
     state.label_burned = {at(h) for h in burned}
     return state
 
 
-def found(made: Detection, state: FamilyState, metric: Metric = TPR) -> Finding | None:
-    return Found.start(made, None).of(CONTRACT, GROUP, state).tests.get((CHAT, metric))
+def found(made: DetectionState, state: FamilyState, metric: Metric = TPR) -> Finding | None:
+    return PublishedFindings.start(made, None).of(CONTRACT, GROUP, state).tests.get((CHAT, metric))
 
 
-def note(made: Detection, hours: int, *subjects: AnySubject) -> None:
+def note(made: DetectionState, hours: int, *subjects: AnySubject) -> None:
     """The cohort that ends after so many hours found these."""
     kinds = {"listed": ListedGap, "drifted": Drift, "mix_shifted": MixShift}
     kinds |= {"changed": RateChange, "delayed": LabelDelay, "versions": VersionChange}
@@ -99,8 +101,8 @@ def note(made: Detection, hours: int, *subjects: AnySubject) -> None:
     made.advice.ledger.note(Cohort(at(hours) - HOUR, **parts))
 
 
-def noted(made: Detection, state: FamilyState) -> tuple[Noted, ...]:
-    return Found.start(made, None).of(CONTRACT, GROUP, state).noted.get(CHAT, ())
+def noted(made: DetectionState, state: FamilyState) -> tuple[Noted, ...]:
+    return PublishedFindings.start(made, None).of(CONTRACT, GROUP, state).noted.get(CHAT, ())
 
 
 BLOCKS = family([0, 6, 18], [0, 1, 2, 5, 20])
@@ -119,7 +121,10 @@ def test_evidence_is_that_of_the_newest_block_that_the_tests_are_past(
 
 
 def test_before_the_first_block_nothing_is_told() -> None:
-    assert Found.start(detection(9), None).of(CONTRACT, GROUP, family([0], [0])) == Findings()
+    assert (
+        PublishedFindings.start(detection(9), None).of(CONTRACT, GROUP, family([0], [0]))
+        == GroupFindings()
+    )
 
 
 def test_a_burned_block_is_no_end() -> None:
@@ -178,7 +183,7 @@ def test_since_when_it_is_shown_stays_as_it_was_said() -> None:
     """Blocks are made anew every week, and forgotten after two months."""
     made = detection(60)
     cross(made, TPR, 4)
-    reader = Found.start(made, None)
+    reader = PublishedFindings.start(made, None)
     row = SliceRow(CHAT, {}, breach_since={TPR: at(6)})
     reader.told(CONTRACT.name, GroupTable(GROUP.name, (row,)))
     later = family([12, 24, 48], [12])
@@ -272,12 +277,12 @@ def test_of_another_slice_or_group_by_nothing_is_noted() -> None:
     note(made, 3, VersionChange(contract, group, "channel=email"))
     note(made, 4, VersionChange(contract, "channel+region", CHAT))
     note(made, 5, VersionChange("another", group, CHAT))
-    findings = Found.start(made, None).of(CONTRACT, GROUP, BLOCKS)
+    findings = PublishedFindings.start(made, None).of(CONTRACT, GROUP, BLOCKS)
     email = Noted(Annotation.VERSION_CHANGE, None, 1, at(6))
     assert findings.noted == {"channel=email": (email,)}
 
 
-def tell(reader: Found, *many: Noted) -> None:
+def tell(reader: PublishedFindings, *many: Noted) -> None:
     row = SliceRow(CHAT, {}, noted=many)
     reader.told(CONTRACT.name, GroupTable(GROUP.name, (row,)))
 
@@ -286,7 +291,10 @@ def test_the_block_that_first_showed_it_stays_as_it_was_said() -> None:
     """Until it is found again: blocks are made anew every week, and forgotten after two months."""
     made = detection(60)
     note(made, 4, RELEASE)
-    reader, first = Found.start(made, None), Noted(Annotation.VERSION_CHANGE, None, 1, at(6))
+    reader, first = (
+        PublishedFindings.start(made, None),
+        Noted(Annotation.VERSION_CHANGE, None, 1, at(6)),
+    )
     tell(reader, first)
     wider, later = family([0, 24, 48], [0]), family([12, 24, 48], [12])
     for state in (wider, later):
@@ -312,7 +320,7 @@ def test_what_was_said_of_a_newer_finding_is_not_said_of_an_older_one() -> None:
     made = detection(60)
     note(made, 4, RELEASE)
     note(made, 20, RELEASE)
-    reader = Found.start(made, None)
+    reader = PublishedFindings.start(made, None)
     tell(reader, Noted(Annotation.VERSION_CHANGE, None, 2, at(24)))
     before = Noted(Annotation.VERSION_CHANGE, None, 1, at(6))
     assert reader.of(CONTRACT, GROUP, BLOCKS).noted[CHAT] == (before,)
@@ -322,10 +330,13 @@ def test_after_a_restart_the_same_is_said() -> None:
     made = detection(60)
     note(made, 4, RELEASE)
     note(made, 5, FALL)
-    one = Found.start(made, None).of(CONTRACT, GROUP, BLOCKS)
+    one = PublishedFindings.start(made, None).of(CONTRACT, GROUP, BLOCKS)
     row = SliceRow(CHAT, {}, noted=one.noted[CHAT])
     group = GroupTable(GROUP.name, (row,))
     window = WindowTable(CONTRACT.window, SliceRow("", {}), (group,))
     before = Snapshot(at(60), at(60), (Builder(CONTRACT, CODING).table([window]),))
     made.advice.ledger = Ledger.from_bytes(made.advice.ledger.to_bytes())
-    assert Found.start(made, before).of(CONTRACT, GROUP, family([0, 24], [0])).noted == one.noted
+    assert (
+        PublishedFindings.start(made, before).of(CONTRACT, GROUP, family([0, 24], [0])).noted
+        == one.noted
+    )
