@@ -28,8 +28,8 @@ class Limits:
     Example:
         >>> now = 0.0
         >>> limits = Limits(lambda: now)
-        >>> limits.tell(Limit.SERIES, True)
-        >>> limits.tell(Limit.SERIES, False)
+        >>> limits.set_reached(Limit.SERIES, True)
+        >>> limits.set_reached(Limit.SERIES, False)
         >>> [limit.value for limit, reached in limits.reached().items() if reached]
         ['series']
         >>> now = HOLD_SECONDS
@@ -46,7 +46,7 @@ class Limits:
         self._clock = clock
         self._until = dict.fromkeys(Limit, -math.inf)
 
-    def tell(self, limit: Limit, reached: bool) -> None:
+    def set_reached(self, limit: Limit, reached: bool) -> None:
         """Whether a limit is reached now; it stays so until told otherwise."""
         if reached:
             self._until[limit] = math.inf

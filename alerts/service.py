@@ -249,7 +249,7 @@ class ServiceMetrics:
         with self._lock:
             self._distinct = dict(unlisted)
             self._show_unlisted_if_free()
-            self._limits.tell(Limit.VERSIONS, versions_turned_away > self._turned_away)
+            self._limits.set_reached(Limit.VERSIONS, versions_turned_away > self._turned_away)
             self._turned_away = versions_turned_away
 
     def _show_unlisted_if_free(self) -> None:
@@ -265,7 +265,7 @@ class ServiceMetrics:
         bands = self._bands.support([*self._distinct.values()]).tolist()
         for attribute, distinct in zip(self._distinct, bands, strict=True):
             self._set(catalogue.UNKNOWN_DISTINCT, distinct, attribute)
-        self._limits.tell(Limit.VALUES, max(bands, default=0) > MANY_VALUES)
+        self._limits.set_reached(Limit.VALUES, max(bands, default=0) > MANY_VALUES)
 
     # What the evaluator reports.
 
@@ -306,7 +306,7 @@ class ServiceMetrics:
             self._set(catalogue.RENDER_SECONDS, seconds)
             self._set(catalogue.SERIES, series)
             self._set(catalogue.DROPPED, dropped)
-            self._limits.tell(Limit.SERIES, dropped > 0)
+            self._limits.set_reached(Limit.SERIES, dropped > 0)
 
     def set_withheld(self, withheld: bool) -> None:
         """Whether the slice page is withheld now."""

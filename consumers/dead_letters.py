@@ -170,7 +170,7 @@ class DeadLetterBreaker:
     min_events: int
     _runs: dict[str, _Run] = field(default_factory=dict)
 
-    def saw(self, shard: Shard, events: int, refused: Counter[str]) -> None:
+    def record(self, shard: Shard, events: int, refused: Counter[str]) -> None:
         """Judge what one batch of a shard brought.
 
         Raises:

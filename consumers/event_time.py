@@ -57,8 +57,8 @@ class Ahead:
 
     Example:
         >>> ahead = Ahead()
-        >>> ahead.saw(70, 0.0)
-        >>> ahead.saw(0, 200.0)
+        >>> ahead.record(70, 0.0)
+        >>> ahead.record(0, 200.0)
         >>> ahead.lately(599.0), ahead.lately(700.0)
         (70, 0)
     """
@@ -66,7 +66,7 @@ class Ahead:
     _most: int = 0
     _at: float = 0.0
 
-    def saw(self, micros: int, now: float) -> None:
+    def record(self, micros: int, now: float) -> None:
         """Take in the most of one batch, at ``now`` (monotonic seconds)."""
         if micros >= self.lately(now):
             self._most, self._at = micros, now

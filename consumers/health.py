@@ -124,7 +124,7 @@ class Progress:
         self._heard: dict[Shard, float] = {}
         self._paused: frozenset[Shard] = frozenset()
 
-    def hear(
+    def set_end_offsets(
         self, states: Mapping[Shard, ShardState], ends: Mapping[Shard, int | None], now: float
     ) -> None:
         """Take in where shards end that had been :meth:`unknown`; None: nobody could say."""

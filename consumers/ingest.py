@@ -168,7 +168,7 @@ class Ingest:
             state.position = self._source.position(state.shard)
         while not self._ends.empty():
             ends = self._ends.get()
-            self._progress_of.hear(self._states, ends, now)
+            self._progress_of.set_end_offsets(self._states, ends, now)
             self._tell_unread(ends, now)
         self._forget_unread()
         self._progress_of.note(states, arrived, now, paused=self._paused)
@@ -182,7 +182,7 @@ class Ingest:
             self._next_tell = now + TELL_SECONDS
             self._tell_cardinality()
             for state in told:
-                self._tell(state)
+                self._report(state)
         if not any(state.dirty for state in self._states.values()) and health.store_ok:
             health.stored = now
         if self._own.any:
@@ -191,7 +191,7 @@ class Ingest:
             health.claimed = now
 
     def _tell_unread(self, ends: Mapping[Shard, int | None], now: float) -> None:
-        for one in self._lookout.unread.hear(ends, now):
+        for one in self._lookout.unread.set_end_offsets(ends, now):
             if one.shard in self._states:
                 continue  # read since: what is told of it is told with it
             self._told_unread.add(one.shard)
@@ -219,13 +219,13 @@ class Ingest:
                 return
             self.health.store_ok = not self._retry.waits
             if claimed:
-                self._lookout.look_elsewhere()
+                self._lookout.reconcile_peers()
         except StoreError as error:
             self._lost_store(error)
             return
         for state in claimed:
             self._set_back(state)
-            self._tell(state)
+            self._report(state)
         self._wall.require_right()
 
     def _set_back(self, state: ShardState) -> None:
@@ -236,7 +236,7 @@ class Ingest:
                 " clock; see slicewatch db repair-clock",
                 extra={"shard": str(state.shard), "stood_at": to_datetime(stood).isoformat()},
             )
-        self._wall.saw(state.shard, beyond=state.clock.beyond)
+        self._wall.record(state.shard, beyond=state.clock.beyond)
 
     def _lost_store(self, error: StoreError) -> None:
         if self.health.store_ok:
@@ -256,8 +256,8 @@ class Ingest:
             state.add(records, self._clock.now(), self._beside(state))
             if state.aside and self._source.ended(state.shard):
                 state.judge_aside(self._clock.now(), self._beside(state))
-        self._wall.saw(records.shard, beyond=state.clock.beyond)
-        state.ahead.saw(state.clock.ahead, self._clock.monotonic())
+        self._wall.record(records.shard, beyond=state.clock.beyond)
+        state.ahead.record(state.clock.ahead, self._clock.monotonic())
 
     @contextmanager
     def _counted(self, state: ShardState) -> Iterator[None]:
@@ -266,7 +266,7 @@ class Ingest:
         yield
         fresh = state.tallies.events - events
         self._events += fresh
-        self._poison.saw(state.shard, fresh, Counter(state.tallies.dead_letters) - letters)
+        self._poison.record(state.shard, fresh, Counter(state.tallies.dead_letters) - letters)
 
     def _beside(self, state: ShardState) -> int | None:
         """Newest event time of the other shards, where a first event is to be judged by it."""
@@ -299,8 +299,8 @@ class Ingest:
         self.health.store_ok = True
         self.health.stored = self._clock.monotonic()
         for state in states:
-            self._tell_noticed(state.settle(result.tallies[state.shard]))
-            self._tell(state)
+            self._log_notices(state.flushed(result.tallies[state.shard]))
+            self._report(state)
         self._observer.flushed(self._clock.monotonic() - began)
         self._observer.observe_label_delays(result.delays, joined_at=self._clock.now())
         self._source.report({state.shard: state.committed for state in states})
@@ -316,7 +316,7 @@ class Ingest:
         self._observer.store_failed()
         self._next_flush = self._clock.monotonic() + self._retry.failed()
 
-    def _tell_noticed(self, noticed: FlushNotices) -> None:
+    def _log_notices(self, noticed: FlushNotices) -> None:
         for attribute, number in noticed.unlisted.items():
             self._observer.add_unknown_values(attribute, number)
         if noticed.doubts:
@@ -329,7 +329,7 @@ class Ingest:
             self._observer.drop_shard(error.shard)
         self._next_flush = self._clock.monotonic()
 
-    def _tell(self, state: ShardState) -> None:
+    def _report(self, state: ShardState) -> None:
         messages, seconds = lag(state, self._clock.now(), storing=not self._retry.waits)
         offsets = state.committed - state.start_offset
         self._observer.set_ahead(state.shard, state.ahead.lately(self._clock.monotonic()))

@@ -57,7 +57,7 @@ class Reconciler:
         self._next_versions = now
         self._reached: dict[Shard, int | None] = {}
 
-    def look_elsewhere(self, statuses: Sequence[ShardStatus] | None = None) -> None:
+    def reconcile_peers(self, statuses: Sequence[ShardStatus] | None = None) -> None:
         """Take in how far other workers are, at once when what is ours has changed.
 
         Raises:
@@ -104,7 +104,7 @@ class Reconciler:
         self.unread.review(statuses, self._own.parked, self._policy.topics)
         self._reached = {s.shard: s.max_decided_at for s in statuses}
         self._known |= self._reached.keys()
-        self.look_elsewhere(statuses)
+        self.reconcile_peers(statuses)
         decisions = self._policy.decisions_topic
         idle = [
             state

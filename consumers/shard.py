@@ -406,7 +406,7 @@ class ShardState:
             self.advance(now, pane_start(hour + 1, Grain.HOUR) + self.codecs.lateness)
 
     def flush(self) -> ShardFlush:
-        """What the store is to add now; the state stays as it is until :meth:`settle`."""
+        """What the store is to add now; the state stays as it is until :meth:`flushed`."""
         labels = None if self.is_decisions else LabelColumns.concat(self._labels)
         return ShardFlush(
             shard=self.shard,
@@ -425,7 +425,7 @@ class ShardState:
             flushes=self._flushes,
         )
 
-    def settle(self, tallies: Tallies) -> FlushNotices:
+    def flushed(self, tallies: Tallies) -> FlushNotices:
         """The store has it all, with these totals; returns what there is to tell."""
         self.committed = self.next_offset
         self._flushes = None if self._flushes is None else self._flushes + 1

@@ -58,7 +58,7 @@ class UnreadShards:
         }
         self._since = {s: at for s, at in self._since.items() if s in self._statuses}
 
-    def hear(self, ends: Mapping[Shard, int | None], now: float) -> Iterator[UnreadLag]:
+    def set_end_offsets(self, ends: Mapping[Shard, int | None], now: float) -> Iterator[UnreadLag]:
         """Lag by where shards end; None where nobody says.
 
         Args:

@@ -18,7 +18,7 @@ class WallClockWatch:
         >>> still = SimpleNamespace(now=lambda: 0, monotonic=lambda: 0.0)
         >>> watch = WallClockWatch(still, most=DAY)
         >>> for number, beyond in enumerate((True, False, False)):
-        ...     watch.saw(Shard("decisions", number), beyond=beyond)
+        ...     watch.record(Shard("decisions", number), beyond=beyond)
         >>> watch.require_right()
 
     Args:
@@ -32,7 +32,7 @@ class WallClockWatch:
         self._beyond: dict[Shard, bool] = {}
         self._before = clock.now(), clock.monotonic()
 
-    def saw(self, shard: Shard, *, beyond: bool) -> None:
+    def record(self, shard: Shard, *, beyond: bool) -> None:
         """Take in where most events of a shard's last batch lie, or its stored clock."""
         self._beyond[shard] = beyond
 

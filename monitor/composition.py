@@ -57,7 +57,7 @@ from monitor.store.upkeep.service_health import HealthPolicy
 if TYPE_CHECKING:
     from consumers.sources.librdkafka_source import RdkafkaSource
 
-KNOCK_TIMEOUT = 4.0  # a broker that does not answer is told soon
+ACCESS_TIMEOUT = 4.0  # a broker that does not answer is told soon
 
 
 def owner_name() -> str:
@@ -159,9 +159,9 @@ def kafka_connection(settings: Settings) -> KafkaConnection:
     return KafkaConnection(stream.bootstrap_servers, security=kafka_arguments(stream.security))
 
 
-def knock(settings: Settings) -> None:
+def check_access(settings: Settings) -> None:
     """Raise AccessError unless a broker lets us in, within moments, to all that we read."""
-    replace(kafka_connection(settings), timeout=KNOCK_TIMEOUT).knock(_need(settings.stream))
+    replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT).check_access(_need(settings.stream))
 
 
 def _need(stream: StreamSettings) -> Need:
@@ -170,8 +170,8 @@ def _need(stream: StreamSettings) -> Need:
 
 def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
     """Where partitions end, by a client of its own; no answer within moments: SourceError."""
-    connection = replace(kafka_connection(settings), timeout=KNOCK_TIMEOUT)
-    connection.knock()
+    connection = replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT)
+    connection.check_access()
     return kafka_admin.ask_ends(connection, shards)
 
 
@@ -180,7 +180,7 @@ def kafka_source(settings: Settings) -> RecordSource:
     stream, connection = settings.stream, kafka_connection(settings)
     source = _rdkafka_source() if stream.client == "librdkafka" else KafkaSource
     # The clients find out late, in many lines, or never.
-    connection.knock(_need(stream))
+    connection.check_access(_need(stream))
     return source(
         connection,
         [stream.decisions_topic, stream.labels_topic],

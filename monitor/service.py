@@ -321,7 +321,7 @@ class Service:
 
     def _release(self) -> None:
         try:
-            self._evaluator.release()
+            self._evaluator.release_lease()
         except StoreError as error:
             log.warning("the lease was not given back: %s", error)
 

@@ -55,7 +55,7 @@ class Watchdog:
 
     def _knock(self) -> str | None:
         try:
-            composition.knock(self._settings)
+            composition.check_access(self._settings)
         except AccessError as error:
             return str(error)
         return None

@@ -54,7 +54,7 @@ class KafkaConnection:
             **self.security,
         }
 
-    def knock(self, need: Need = NOTHING) -> None:
+    def check_access(self, need: Need = NOTHING) -> None:
         """Ask the brokers, one after the other, whether they let us in and to what we need.
 
         Raises:
@@ -97,7 +97,7 @@ class KafkaTopics:
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
-        connection.knock()
+        connection.check_access()
         try:
             self._admin = KafkaAdminClient(
                 **connection.client(), request_timeout_ms=int(connection.timeout * 1000)

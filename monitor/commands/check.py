@@ -126,7 +126,7 @@ def _certificates(settings: Settings) -> Iterator[str]:
 
 def _topics(settings: Settings) -> Iterator[str]:
     stream = settings.stream
-    composition.knock(settings)
+    composition.check_access(settings)
     topics = KafkaTopics(composition.kafka_connection(settings))
     try:
         yield f"ok: broker at {', '.join(stream.bootstrap_servers)}"

@@ -82,7 +82,7 @@ def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
     if not evaluator.cycle():
         click.echo("counted; another process evaluates this store", err=True)
         return
-    evaluator.release()
+    evaluator.release_lease()
     slowest = RecordStore(engine).slowest_event_time()
     try:
         retention.apply(engine, composition.retention_policy(settings), slowest, clock.now())

@@ -30,10 +30,10 @@ from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.units import Gate, UnitRows
 from monitor.evaluate.blocks.windows import split_panes
 from monitor.evaluate.cohorts import Cohorts
-from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState, tell
+from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState, log_detection
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.dictionary import CellDictionary
-from monitor.evaluate.incidents.book import tell as tell_incidents
+from monitor.evaluate.incidents.book import log_incidents
 from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.probes import ProbeSets
 from monitor.evaluate.publish.label_requests import RequestFaults
@@ -173,9 +173,9 @@ class Evaluator:
         labelled, decisions = bands.tolist()
         return labelled / decisions if decisions else None
 
-    def release(self) -> None:
+    def release_lease(self) -> None:
         """Let another evaluator work at once."""
-        self._store.release(self._policy.owner)
+        self._store.release_lease(self._policy.owner)
         self._forget()
 
     def _forget(self) -> None:
@@ -218,7 +218,7 @@ class Evaluator:
             topic = self._store.decisions_topic
             memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
             memory.publisher.excluded = self._store.excluded()
-            self._heed(epoch, memory)
+            self._apply_acts(epoch, memory)
             self._compare(epoch, memory, watermark)
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
             self._publish(epoch, memory, watermark, caught_up=not behind)
@@ -235,17 +235,17 @@ class Evaluator:
         lag = watermark - read_to
         return horizon + min(lag, _LONG) if lag > horizon // 2 else horizon
 
-    def _heed(self, epoch: int, memory: _Memory) -> None:
+    def _apply_acts(self, epoch: int, memory: _Memory) -> None:
         """Do what people say of incidents."""
         memory.incidents.now = self._clock.now()
-        memory.incidents.book.hear(self._store.incident_acts())
-        ended = memory.incidents.heed()
+        memory.incidents.book.set_acts(self._store.incident_acts())
+        ended = memory.incidents.apply_acts()
         if ended is None:
             return
         cycle = Cycle(folded=memory.cursors, incidents=ended[0], detection=ended[1])
         self._store.commit(epoch, cycle, self._clock.now())
-        tell(ended[1])
-        tell_incidents(ended[0])
+        log_detection(ended[1])
+        log_incidents(ended[0])
         memory.moved = True
 
     def _compare(self, epoch: int, memory: _Memory, watermark: int | None) -> None:
@@ -254,7 +254,7 @@ class Evaluator:
         if change is not None:
             cycle = Cycle(folded=memory.cursors, probes=change)
             self._store.commit(epoch, cycle, self._clock.now())
-            memory.probes.tell()
+            memory.probes.log_changes()
 
     def _detect(self, epoch: int, memory: _Memory, watermark: int | None) -> bool:
         """Consume hours whose turn has come; returns whether more may wait."""
@@ -268,8 +268,8 @@ class Evaluator:
         incidents = memory.incidents.follow(change, inputs, before)
         cycle = Cycle(folded=memory.cursors, detection=change, incidents=incidents)
         self._store.commit(epoch, cycle, self._clock.now())
-        tell(change)
-        tell_incidents(incidents)
+        log_detection(change)
+        log_incidents(incidents)
         memory.moved = True
         return True
 

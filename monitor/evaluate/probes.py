@@ -157,7 +157,7 @@ class ProbeSets:
         shown = (one.shown() for one in self.sets.values())
         self.shown = tuple(one for one in shown if one is not None)
 
-    def tell(self) -> None:
+    def log_changes(self) -> None:
         """Log what has been committed."""
         for name, way, stands in self._news:
             of = way.value

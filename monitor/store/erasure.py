@@ -43,7 +43,7 @@ def forget(engine: sa.Engine, key: int) -> dict[str, int]:
         for shard, row in shards.items():
             where = {"topic": shard.topic, "part": shard.partition}
             if number := _forget_in(connection, waiting_label, key, **where):
-                settle(connection, shard, row.tallies, number)
+                close_waiting(connection, shard, row.tallies, number)
                 waiting += number
         return {**removed, waiting_label.name: waiting}
 
@@ -79,10 +79,10 @@ def expire_waiting(engine: sa.Engine, end: int) -> None:
             ours = (waiting_label.c.topic == shard.topic, waiting_label.c.part == shard.partition)
             gone = connection.execute(sa.delete(waiting_label).where(*ours, where)).rowcount
             if gone:
-                settle(connection, shard, row.tallies, gone, NO_DECISION)
+                close_waiting(connection, shard, row.tallies, gone, NO_DECISION)
 
 
-def settle(
+def close_waiting(
     connection: sa.Connection, shard: Shard, stored: str, number: int, reason: str = FORGOTTEN
 ) -> None:
     """Count labels that waited in a shard with these tallies as unmatched, and fence the shard."""

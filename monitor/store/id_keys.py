@@ -22,7 +22,7 @@ from monitor.settings.sections import STORE_KEY
 from monitor.store import id_key_rules as rules
 from monitor.store.codings import fence_all, lock_eras
 from monitor.store.database import reading, writing
-from monitor.store.erasure import settle
+from monitor.store.erasure import close_waiting
 from monitor.store.id_key_rules import KeyMark, ends
 from monitor.store.schema import (
     double_label,
@@ -252,7 +252,7 @@ def _drop_waiting(connection: sa.Connection, start: int | None, end: int | None)
     for shard, row in lock_shards(connection).items():
         where = (*_of(shard), *_within(waiting_label, start, end))
         if number := connection.execute(sa.delete(waiting_label).where(*where)).rowcount:
-            settle(connection, shard, row.tallies, number)
+            close_waiting(connection, shard, row.tallies, number)
             total += number
     return total
 

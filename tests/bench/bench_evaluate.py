@@ -157,7 +157,7 @@ class Site:
         return decode(newest[1])
 
     def close(self) -> None:
-        self.evaluator.release()
+        self.evaluator.release_lease()
         self._engine.dispose()
 
     def _watch_commits(self) -> None:

@@ -180,7 +180,7 @@ class _Counted:
 
         source.begin = begun  # type: ignore[method-assign]
 
-    def saw(self, events: int) -> None:
+    def record(self, events: int) -> None:
         """Count, and stop after the last."""
         self._left -= events
         if self._left <= 0:

@@ -53,7 +53,7 @@ def replay(events: Traffic, kind: str, made: Databases, folder: Path) -> tuple[f
     assert all(status.tallies.balance == 0 for status in read_statuses(engine))
     evaluator = composition.build_evaluator(settings, engine, SystemClock())
     evaluating = timed(evaluator.cycle)
-    evaluator.release()
+    evaluator.release_lease()
     engine.dispose()
     return counting, evaluating
 

@@ -263,7 +263,7 @@ def test_a_worker_and_an_evaluator_that_run_meanwhile_go_on(site: Site) -> None:
     assert site.pipeline.workers == [worker]
     for _ in range(5):
         evaluator.cycle()
-    evaluator.release()
+    evaluator.release_lease()
     site.pipeline.fold()
     site.is_exact()
     assert not site.find()

@@ -648,9 +648,9 @@ def test_the_lease_is_held_renewed_and_given_back(evaluator: EvaluatorStore) -> 
     epoch = evaluator.acquire("a", 60_000_000)
     assert evaluator.acquire("a", 60_000_000) == epoch
     assert evaluator.acquire("b", 60_000_000) is None
-    evaluator.release("b")
+    evaluator.release_lease("b")
     assert evaluator.acquire("b", 60_000_000) is None
-    evaluator.release("a")
+    evaluator.release_lease("a")
     assert evaluator.acquire("b", 60_000_000) == (epoch or 0) + 1
 
 

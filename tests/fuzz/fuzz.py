@@ -44,15 +44,15 @@ def main() -> int:
         tried["flood"] += flood(FLOOD, seed=random.randrange(2**32))
         resident.append(psutil.Process().memory_info().rss)
         if spent >= next_tell:
-            _tell(f"{spent:6.0f} s  {_summary(tried, resident)}")
+            _log(f"{spent:6.0f} s  {_summary(tried, resident)}")
             next_tell = spent + TELL_SECONDS
     grows = _grows(resident)
     verdict = "MEMORY GROWS" if grows else "nothing escaped"
-    _tell(f"fuzz: {verdict} in {spent:.0f} s: {_summary(tried, resident)}")
+    _log(f"fuzz: {verdict} in {spent:.0f} s: {_summary(tried, resident)}")
     return int(grows)
 
 
-def _tell(line: str) -> None:
+def _log(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

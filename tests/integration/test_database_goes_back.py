@@ -107,7 +107,7 @@ def decided(pipeline: Pipeline) -> int:
 
 def check_snapshot(pipeline: Pipeline, evaluator: Evaluator) -> None:
     """What was published is what one who begins from the store would publish."""
-    evaluator.release()
+    evaluator.release_lease()
     published = pipeline.snapshot()
     pipeline.fold()
     assert pipeline.snapshot() == published
@@ -179,7 +179,7 @@ def test_the_page_shows_what_the_database_has(
                 patch.setattr(service._evaluator, "cycle", _away)
                 service._evaluate_once()
             send(pipeline, "chat", "efg")
-            service._evaluator.release()
+            service._evaluator.release_lease()
             pipeline.fold()  # the Snapshot has the number of the one that was shown
         service._evaluate_once()
         published = pipeline.snapshot()

@@ -145,7 +145,7 @@ def test_a_restart_or_another_evaluator_goes_on_with_the_next_hour(
             if pick.random() < 0.3:
                 one.restart()
             if pick.random() < 0.3:
-                one.evaluator.release()
+                one.evaluator.release_lease()
                 one.evaluator, other = other, one.evaluator
         assert one.detection() == alone.detection()
         assert one.snapshots() == alone.snapshots()

@@ -120,7 +120,7 @@ def site(
         send(pipeline, [tick(start_of(-1))])
         evaluator = pipeline.evaluator()
         assert evaluator.cycle()
-        evaluator.release()
+        evaluator.release_lease()
         return pipeline
 
     yield make
@@ -149,7 +149,7 @@ def alone(pipeline: Pipeline, events: Sequence[Event] = EVENTS) -> None:
     send(pipeline, events)
     evaluator = pipeline.evaluator()
     assert evaluator.cycle()
-    evaluator.release()
+    evaluator.release_lease()
 
 
 class Failing:

@@ -220,7 +220,7 @@ def test_an_evaluator_with_older_settings_is_refused(tmp_path: Path, url: str) -
         site.change(NEW)
         with pytest.raises(OutdatedError, match=MOVED_ON):
             old.cycle()
-        old.release()
+        old.release_lease()
         assert site.evaluator().cycle()
 
 
@@ -692,4 +692,4 @@ def test_who_runs_during_a_removal_must_be_started_anew(tmp_path: Path, url: str
             go_on(site, worker)
         with pytest.raises(OutdatedError, match=MOVED_ON):
             evaluator.cycle()
-        evaluator.release()
+        evaluator.release_lease()

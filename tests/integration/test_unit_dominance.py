@@ -123,7 +123,7 @@ def run(
             found.snapshots.append(pipeline.snapshot() or b"")
             if restarts and hour % 2:
                 pipeline.kill(worker)
-                evaluator.release()
+                evaluator.release_lease()
                 worker, evaluator = pipeline.worker(), pipeline.evaluator()
         pipeline.check_conservation()
     return found

@@ -223,7 +223,7 @@ def _check_disorder(seed: int, size: int, **where: str) -> None:
         for worker in list(pipeline.workers):
             pipeline.kill(worker)
         for evaluator in evaluators:
-            evaluator.release()
+            evaluator.release_lease()
         pipeline.worker()
         pipeline.drain()
         pipeline.fold()
@@ -248,7 +248,7 @@ def _evaluate(evaluators: list[Any], pick: random.Random) -> None:
     evaluator = pick.choice(evaluators)
     evaluator.cycle()
     if pick.random() < 0.5:
-        evaluator.release()
+        evaluator.release_lease()
 
 
 @examples(10)

@@ -298,12 +298,12 @@ def test_a_healthy_mixed_stream_is_never_stopped(seed: int) -> None:
 
 def test_the_usual_reason_is_the_present_one() -> None:
     watch = DeadLetterBreaker(0.9, 100)
-    watch.saw(L0, 100, Counter(malformed_json=80))
-    watch.saw(D0, 5000, Counter())
-    watch.saw(L0, 60, Counter(unknown_field=60))
-    watch.saw(D0, 5000, Counter())
+    watch.record(L0, 100, Counter(malformed_json=80))
+    watch.record(D0, 5000, Counter())
+    watch.record(L0, 60, Counter(unknown_field=60))
+    watch.record(D0, 5000, Counter())
     with pytest.raises(PoisonedStreamError, match=r"98% of the last 100 .* mostly unknown_field"):
-        watch.saw(L1, 40, Counter(malformed_json=38))
+        watch.record(L1, 40, Counter(malformed_json=38))
 
 
 @given(st.lists(st.tuples(st.sampled_from([D0, L0]), st.integers(1, 50), st.floats(0, 0.9))))
@@ -312,7 +312,7 @@ def test_no_batch_of_which_a_tenth_is_good_is_poison(
 ) -> None:
     watch = DeadLetterBreaker(0.9, 20)
     for shard, events, share in batches:
-        watch.saw(shard, events, Counter(x=int(events * share)))
+        watch.record(shard, events, Counter(x=int(events * share)))
 
 
 # The evaluator, with and without a watermark
@@ -340,7 +340,7 @@ def _story(path: Path, restarts: Sequence[int], **options: object) -> list[bytes
             assert evaluator.cycle()
             said.append(pipeline.snapshot())
             if len(said) in restarts:
-                evaluator.release()
+                evaluator.release_lease()
                 evaluator = pipeline.evaluator()
 
         read((0, 24), D0, labels=True)

@@ -249,7 +249,7 @@ class Pipeline:
         """Fold everything, and give the lease back."""
         evaluator = self.evaluator()
         assert evaluator.cycle()
-        evaluator.release()
+        evaluator.release_lease()
         self.check_released()
 
     def check_released(self) -> None:

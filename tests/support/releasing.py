@@ -113,7 +113,7 @@ class Releasing:
 
     def restart(self) -> None:
         """Begin from what the store holds."""
-        self.evaluator.release()
+        self.evaluator.release_lease()
         self.evaluator = self.fresh()
 
     def until(self, now: int) -> None:

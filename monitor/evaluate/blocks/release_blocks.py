@@ -57,7 +57,7 @@ comes slower than k in eight hours (stray decisions), nobody waits for it and it
 OTHER_LABEL_PERIOD, LABEL_PERIOD = 2 * DAY, 10 * DAY
 """The same for labels of one route: what comes slower is taken as not given."""
 
-STAYING = 2
+POOLING_HYSTERESIS = 2
 """What is in stays in until it comes this much slower: who is near the limit would be in one week
 and out the next, and what its open block holds then would be given up each time."""
 
@@ -444,7 +444,7 @@ def _leave_out(state: FamilyState, rolled: SliceCounts, span: int) -> None:
     need = _need(state.family.k, span, OTHER_PERIOD)
     stays = span >= 2 * DAY and other not in state.left_out  # not the first map
     state.left_out, state.left_out_share = frozenset(), None
-    if flow[other] < (need / STAYING if stays else need):
+    if flow[other] < (need / POOLING_HYSTERESIS if stays else need):
         state.left_out = frozenset({other})
         state.left_out_share = Precision(state.family.k).at_most(flow[other], sum(flow.values()))
 
@@ -463,7 +463,7 @@ def _unlabelled(state: FamilyState, rolled: SliceCounts, span: int) -> frozenset
         stays = np.ones(wanted.shape, bool)
         for text, route in state.unlabelled:
             stays[rows.get(text, other), route] = False
-        wanted[stays] = -(-wanted[stays] // STAYING)
+        wanted[stays] = -(-wanted[stays] // POOLING_HYSTERESIS)
     slow = unlabelled_rows(Flow.of(pooled), wanted)
     return frozenset((pooled.slices[row], route) for row, route in np.argwhere(slow).tolist())
 

@@ -32,7 +32,7 @@ class Sums:
             self._asked[key] = self._summed(store, grain, spans) if found is None else found
         return self._asked[key]
 
-    def settle(self) -> None:
+    def drop_unused(self) -> None:
         """A publication is complete."""
         self._held, self._asked = self._asked, {}
 

@@ -211,7 +211,7 @@ class DetectionState:
         return resolved(stream, rolled, self.policy.coding, contract.limits, contract.k)
 
 
-def tell(change: DetectionChange) -> None:
+def log_detection(change: DetectionChange) -> None:
     """Log what has been committed: without slices and numbers."""
     for one in change.opened:
         if one.resolved_at is None:

@@ -100,7 +100,7 @@ class IncidentBook:
         known = {one.id: one for one in crossings}
         return cls(by_id, stored.next_id, store.incident_acts(), known)
 
-    def hear(self, acts: Acts) -> None:
+    def set_acts(self, acts: Acts) -> None:
         """Take note of what people say."""
         self.acts = acts
 
@@ -313,7 +313,7 @@ class _Draft:
         return [one for one in self.book.standing.values() if one.kind is kind]
 
 
-def tell(change: IncidentChange) -> None:
+def log_incidents(change: IncidentChange) -> None:
     """Log what has been committed: without slices and numbers."""
     for one in change.opened:
         log.warning("an incident is open", extra={"incident": one.id, "kind": one.kind.value})

@@ -58,7 +58,7 @@ class Incidents:
         """As it was committed last."""
         return cls(detection, eras, IncidentBook.load(store, detection.standing.values()))
 
-    def heed(self) -> tuple[IncidentChange, DetectionChange] | None:
+    def apply_acts(self) -> tuple[IncidentChange, DetectionChange] | None:
         """Do what people say; None where nothing ends by it."""
         until = self.detection.until or 0
         change, gone = self.book.close(until, self.now)

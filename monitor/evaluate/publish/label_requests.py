@@ -38,7 +38,7 @@ class RequestFaults:
         """After the last Snapshot: when it showed what it shows stays as it was said."""
         made = cls(detection)
         for table in before.contracts if before else ():
-            made._tell(table.contract, table.requests_at_fault)
+            made._log(table.contract, table.requests_at_fault)
         return made
 
     def of(self, table: ContractTable, total: FamilyState) -> tuple[RequestsAtFault, ...]:
@@ -52,7 +52,7 @@ class RequestFaults:
         watch = watches[table.contract]
         blocks = Blocks.of(total, watch.until, labels=False)
         found = self._found(table.contract, watch, blocks) if blocks and _is_shown(table) else ()
-        self._tell(table.contract, found)
+        self._log(table.contract, found)
         return found
 
     def _found(
@@ -66,7 +66,7 @@ class RequestFaults:
                 found.append(RequestsAtFault(route, audit_rate, fault, tally.count, latest))
         return tuple(sorted(found, key=_stratum))
 
-    def _tell(self, contract: str, faults: Sequence[RequestsAtFault]) -> None:
+    def _log(self, contract: str, faults: Sequence[RequestsAtFault]) -> None:
         self._told[contract] = {_stratum(one): one.latest for one in faults}
 
 

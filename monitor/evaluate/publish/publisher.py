@@ -90,8 +90,8 @@ class Publisher:
             self._contract(store, release, index, contract, kinds)
             for contract, kinds in self.contracts
         ]
-        self._decided.settle()
-        self._labelled.settle()
+        self._decided.drop_unused()
+        self._labelled.drop_unused()
         return Snapshot(release.decisions, release.labels, tuple(tables))
 
     def _contract(

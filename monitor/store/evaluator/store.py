@@ -151,7 +151,7 @@ class EvaluatorStore:
             ).scalar()
             return database_now(connection) - ((until or 0) - lease)
 
-    def release(self, owner: str) -> None:
+    def release_lease(self, owner: str) -> None:
         """Give the lease back, so that another evaluator need not wait for its end."""
         with writing(self._engine) as connection:
             connection.execute(

@@ -58,7 +58,7 @@ class Joined:
         self.cells = np.concatenate([self.cells, cells])
         self.values = np.concatenate([self.values, values])
 
-    def settle(self, tallies: Tallies) -> None:
+    def add_to(self, tallies: Tallies) -> None:
         """Add the outcomes to a shard's totals."""
         tallies.counted += self.counted
         tallies.stale += self.stale

@@ -265,7 +265,7 @@ class IngestStore:
         delays, now = np.empty(0), self._clock.now()
         if labels is not None:
             joined = join(connection, labels)
-            joined.settle(flush.tallies)
+            joined.add_to(flush.tallies)
             delays = joined.delays
             body = deltas.Payload(joined.panes, joined.cells, joined.values, _NONE, _NONE)
             write_delta(connection, flush, summed(body))

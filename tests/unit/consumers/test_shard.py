@@ -90,7 +90,7 @@ def test_a_flush_changes_nothing_until_it_is_settled() -> None:
     assert second.tallies.counted == 1
     assert second.decisions is not None
     assert len(second.decisions.ts) == 1
-    one.settle(second.tallies)
+    one.flushed(second.tallies)
     assert not one.dirty
     assert one.buffered == 0
     assert one.flush().decisions is None
@@ -199,7 +199,7 @@ def test_a_probe_is_kept_once_and_only_if_it_was_counted() -> None:
     assert [p.at for p in one.flush().probes] == [T0, T0]
     assert (one.tallies.counted, one.tallies.duplicates) == (2, 2)
     assert one.tallies.dead_letters == {"too_old": 1}
-    one.settle(one.flush().tallies)
+    one.flushed(one.flush().tallies)
     assert one.flush().probes == []
 
 
@@ -208,9 +208,9 @@ def test_doubts_are_told_when_they_are_stored_and_once() -> None:
     undeclared = signed(probe("u", "pirate"))
     values = dump(probe("x"), probe("x"), probe("y"), undeclared, undeclared, signed(probe("a")))
     one.add(records(values, list(range(10, 16))), NOW)
-    told = one.settle(one.flush().tallies).doubts
+    told = one.flushed(one.flush().tallies).doubts
     assert told == {Doubt.UNSIGNED: 2, Doubt.UNDECLARED: 1}
-    assert not one.settle(one.flush().tallies).doubts
+    assert not one.flushed(one.flush().tallies).doubts
 
 
 @pytest.mark.parametrize("pending_all", [False, True])

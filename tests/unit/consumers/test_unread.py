@@ -51,24 +51,26 @@ def test_a_partition_whose_first_position_is_still_to_be_resolved_has_no_lag() -
 def test_lag_is_what_lies_behind_the_stored_position_and_since_when() -> None:
     found = unread()
     ends = {ADDED: 5, PARKED: 7, READ: 100}
-    first = {one.shard: (one.messages, one.seconds) for one in found.hear(ends, 10.0)}
+    first = {one.shard: (one.messages, one.seconds) for one in found.set_end_offsets(ends, 10.0)}
     assert first == {ADDED: (5, 0.0), PARKED: (0, 0.0)}
-    later = {one.shard: (one.messages, one.seconds) for one in found.hear({ADDED: 8}, 70.0)}
+    later = {
+        one.shard: (one.messages, one.seconds) for one in found.set_end_offsets({ADDED: 8}, 70.0)
+    }
     assert later == {ADDED: (8, 60.0)}
-    (parked,) = found.hear({PARKED: 9}, 80.0)
+    (parked,) = found.set_end_offsets({PARKED: 9}, 80.0)
     assert (parked.messages, parked.seconds, parked.offsets) == (2, 0.0, 7)
     assert parked.tallies == Tallies(messages=7)
 
 
 def test_where_nobody_says_nothing_is_told() -> None:
-    assert list(unread().hear({ADDED: None}, 1.0)) == []
+    assert list(unread().set_end_offsets({ADDED: None}, 1.0)) == []
 
 
 def test_a_shard_that_was_taken_up_begins_anew_when_it_is_unread_again() -> None:
     found = unread()
-    list(found.hear({ADDED: 5}, 10.0))
+    list(found.set_end_offsets({ADDED: 5}, 10.0))
     found.review([status(ADDED, "us")], [], ["d"])
     assert not found.shards
     found.review(STATUSES, [], ["d"])
-    (again,) = found.hear({ADDED: 5}, 100.0)
+    (again,) = found.set_end_offsets({ADDED: 5}, 100.0)
     assert again.seconds == 0.0

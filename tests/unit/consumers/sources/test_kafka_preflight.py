@@ -137,7 +137,7 @@ def test_silence_ends_in_time(serve: Serve) -> None:
                 (f"127.0.0.1:{address[1]}",), security={"security_protocol": protocol}, timeout=0.3
             )
             with pytest.raises(AccessError, match="no Kafka broker can be reached"):
-                connection.knock(NEED)
+                connection.check_access(NEED)
     finally:
         release.set()
     assert time.monotonic() - began < 10.0
@@ -195,8 +195,8 @@ def test_what_one_broker_refuses_another_may_allow(serve: Serve) -> None:
         answer(connected, request_of(connected), struct.pack(">h", 25))
 
     strict, open_ = (f"127.0.0.1:{serve(talk)[1]}" for talk in (hang_up, friendly))
-    KafkaConnection((dead, strict, open_)).knock(NEED)
+    KafkaConnection((dead, strict, open_)).check_access(NEED)
     with pytest.raises(AccessError, match=f"{strict} does not speak Kafka in plain text"):
-        KafkaConnection((dead, strict)).knock(NEED)
+        KafkaConnection((dead, strict)).check_access(NEED)
     with pytest.raises(AccessError, match=f"reached .{dead}: Connection refused"):
-        KafkaConnection((dead,)).knock(NEED)
+        KafkaConnection((dead,)).check_access(NEED)
