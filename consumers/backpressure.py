@@ -43,7 +43,7 @@ class PeerProgress:
         Args:
             statuses: all shards.
             mine: those whose state is known better.
-            decisions_topic: what tells decisions from labels.
+            decisions_topic: topic that has the decisions; any other has labels.
             lateness: how far watermarks are behind the newest event, microseconds.
         """
         marks: dict[bool, list[int | None]] = {True: [], False: []}
@@ -59,7 +59,7 @@ class PeerProgress:
 def paused_shards(
     states: Iterable[ShardState], horizon: int, elsewhere: PeerProgress = PeerProgress()
 ) -> set[Shard]:
-    """Which shards should not be read now.
+    """Shards that should not be read now.
 
     Labels pause while they are more than an hour ahead of decisions still to be read (they
     would only fill ``waiting_label``); decisions pause while unread labels lie more than half

@@ -1,4 +1,4 @@
-"""How many different values were not allow-listed, in a fixed amount of memory.
+"""Number of distinct values that were not allow-listed, in a fixed amount of memory.
 
 A value is hashed with a key that this process alone has, and the hash leaves a trace of six bits
 in one of 2048 registers (HyperLogLog): nobody can tell by them whether a guessed value was there
@@ -62,7 +62,7 @@ class DistinctSketch:
 
 
 def _of_empty(share: float) -> float:
-    """What the registers without a trace add: x + sum of x^(2^k) 2^(k-1), infinite for x = 1."""
+    """Term of the registers without a trace: x + sum of x^(2^k) 2^(k-1), infinite for x = 1."""
     if share == 1:
         return math.inf
     total, power, weight = share, share, 1.0

@@ -181,7 +181,7 @@ class LabelCodec:
 def _identity(label: Label) -> str:
     """The label's id with its content: two labels that tie in order still have one winner.
 
-    Whatever tells two labels apart is in it, since waiting labels are kept by it.
+    Whatever distinguishes two labels is in it, since waiting labels are kept by it.
     """
     at = label.labelled_at.timestamp()
     parts = (label.kind, label.version, label.ready, bool(label.blind), label.reason, at)

@@ -23,7 +23,7 @@ MAX_STRAY_BYTES = 2 << 20
 MAX_SPELLINGS = 16
 """Keys that may mean the same before more of them are strays: serializers, shades of audit_p."""
 MAX_NESTED_BYTES = 4_096  # no allow-listed set of attributes is longer
-_KEY_BYTES = 400  # what a key takes beside its nested parts: measured, with its place in a dict
+_KEY_BYTES = 400  # what a key takes besides its nested parts: measured, with its place in a dict
 
 Nested = TypeVar("Nested")
 Key = tuple[str, float, bool, str, bool, float, bytes, bytes]
@@ -54,7 +54,7 @@ def _nested(decoder: msgspec.json.Decoder[Nested], part: bytes, field: str) -> N
 
 
 class _Said:
-    """What was said so far, however it was put: its codes by keep probability, how many keys."""
+    """Content of keys, however they spell it: its codes by keep probability, how many keys."""
 
     __slots__ = ("codes", "keys", "meaning")
 
@@ -65,7 +65,7 @@ class _Said:
 
 
 def key_of(decision: FastDecision) -> Key:
-    """What decides the cell of a decision, but for its score band."""
+    """Fields that decide the cell of a decision, but for its score band."""
     return (
         decision.route,
         decision.audit_p,
@@ -146,7 +146,7 @@ class Coder:
         self.forget_codes()  # a value is seen when its key is checked
 
     def renew_versions(self, live: Iterable[str]) -> None:
-        """Make room for new version tuples: those that are not live any more are let go."""
+        """Make room for new version tuples: those that are not live any more are dropped."""
         self._versions = set(live) - {OTHER}
         self.crowded = False
         self.forget_codes()

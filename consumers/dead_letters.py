@@ -1,4 +1,7 @@
-"""Keyed hashes, and dead letters: where an unreadable event was and why, never what it said."""
+"""Keyed hashes of ids, dead letters, and the breaker that stops a stream with too many of them.
+
+A dead letter says where an unreadable event was and why it could not be read, never what it said.
+"""
 
 from __future__ import annotations
 
@@ -171,7 +174,7 @@ class DeadLetterBreaker:
     _runs: dict[str, _Run] = field(default_factory=dict)
 
     def record(self, shard: Shard, events: int, refused: Counter[str]) -> None:
-        """Judge what one batch of a shard brought.
+        """Judge the dead letters of one batch of a shard.
 
         Raises:
             PoisonedStreamError: a wrong producer or wrong settings; nothing may be stored now.

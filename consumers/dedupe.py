@@ -1,7 +1,8 @@
-"""The same decision twice: recognised within a window of event time, in every stratum alike.
+"""Recognition of duplicate decisions, within a window of event time, in every stratum alike.
 
 Recognised is a copy with the same id and decided_at in the same partition: partitions may be read
-by different workers. That a copy was counted again is told by :mod:`monitor.store.ingest.pending`.
+by different workers. A copy that was counted again is reported by
+:mod:`monitor.store.ingest.pending`.
 
 Removing only the duplicates that happen to be stored would bias the rates, since review is
 stored and most of auto_serve is not; so the keys of all decisions are kept for the window.
@@ -55,7 +56,7 @@ class DuplicateFilter:
         return sum(run.nbytes for run in self._runs())
 
     def __len__(self) -> int:
-        """How many keys are kept, some of them out of the window already."""
+        """Number of keys kept, some of them out of the window already."""
         return sum(len(run.keys) for run in self._runs())
 
     def restore(self, keys: Int64s, arrivals: Int64s) -> None:
@@ -67,7 +68,7 @@ class DuplicateFilter:
             self._span(number).add(keys[chosen], arrivals[chosen])
 
     def fresh(self, keys: Int64s, running: Int64s) -> tuple[_Bools, Int64s]:
-        """Which events are first copies, and the minute each arrived at; remembers them.
+        """Mask of the events that are first copies, and the minute each arrived at; remembers them.
 
         Args:
             keys: of :func:`duplicate_keys`.
@@ -88,7 +89,7 @@ class DuplicateFilter:
         return (run for span in self._spans.values() for run in span.runs)
 
     def _first_copies(self, keys: Int64s, minutes: Int64s) -> _Bools:
-        """Of sorted keys, and minutes that do not decrease among equal ones."""
+        """Mask of first copies among sorted keys; minutes do not decrease among equal ones."""
         arrived, upper = np.full(len(keys), _NEVER), upper_halves(keys)
         for run in self._runs():
             run.look_up(keys, upper, arrived)

@@ -36,7 +36,7 @@ Reasons = npt.NDArray[np.object_]
 
 @dataclass(frozen=True, slots=True)
 class ClockPolicy:
-    """How far events may be out of order (microseconds).
+    """Limits on how far events may be out of order (microseconds).
 
     Attributes:
         live: the wall clock is the present; else there is none (``history``).
@@ -53,7 +53,7 @@ class ClockPolicy:
 
 @dataclass(slots=True)
 class Ahead:
-    """How far events were ahead of the wall clock in the last minutes: the most of them.
+    """Largest lead of events over the wall clock in the last minutes.
 
     Example:
         >>> ahead = Ahead()

@@ -1,4 +1,7 @@
-"""Is the consumer alive, ready, and making progress? Read from another thread at any moment."""
+"""Health of the consumer (is it alive, ready, making progress?), and the lag of its shards.
+
+The ingest thread writes it; other threads read it at any moment.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class Health:
         return cls(now, now, now, now)
 
     def stuck(self, now: float) -> str | None:
-        """Why the consumer makes no progress, or None."""
+        """Reason why the consumer makes no progress, or None."""
         reasons = (
             (self.shut_out, self.shut_out),
             (now - self.polled > POLL_SECONDS, "no poll has returned"),
@@ -74,11 +77,11 @@ class Health:
         return next((reason for holds, reason in reasons if holds), None)
 
     def live(self, now: float) -> bool:
-        """Whether the loop turns. Nothing a restart cannot mend is asked here."""
+        """Return True when the loop turns. Nothing that a restart cannot repair is asked here."""
         return now - self.polled <= 4 * POLL_SECONDS
 
     def ready(self, now: float) -> tuple[bool, str]:
-        """Whether this worker does its work, and if not, why."""
+        """Readiness of this worker, and if it is not ready, the reason."""
         if not self.started:
             return False, _SHUT_OUT if self.shut_out else "no assignment yet"
         if not self.store_ok:
@@ -117,7 +120,7 @@ NAMED = 3
 
 
 class Progress:
-    """When each shard last had messages, or nothing to wait for (monotonic seconds)."""
+    """Time at which each shard last had messages, or nothing to wait for (monotonic seconds)."""
 
     def __init__(self) -> None:
         self._since: dict[Shard, float] = {}
@@ -127,7 +130,7 @@ class Progress:
     def set_end_offsets(
         self, states: Mapping[Shard, ShardState], ends: Mapping[Shard, int | None], now: float
     ) -> None:
-        """Take in where shards end that had been :meth:`unknown`; None: nobody could say."""
+        """Take in end offsets of shards that had been :meth:`unknown`; None: nobody could say."""
         for shard in states.keys() & ends.keys():
             end = ends[shard]
             states[shard].see_end(end)
@@ -171,7 +174,7 @@ class Progress:
         return ", ".join(sorted(names)[:NAMED]) + more
 
     def unknown(self, states: Iterable[ShardState], now: float) -> list[Shard]:
-        """Shards whose end the broker has not told for too long, or not lately."""
+        """Shards whose end the broker has not reported for too long, or not lately."""
         return [
             state.shard
             for state in states
@@ -180,7 +183,7 @@ class Progress:
         ]
 
     def _patience(self, state: ShardState) -> float:
-        """How long the end of a shard is believed without a message."""
+        """Seconds for which the end of a shard is believed without a message."""
         if state.shard in self._paused:
             return PAUSED_SECONDS
         return SILENT_SECONDS if state.caught_up or state.doubted else inf

@@ -83,7 +83,7 @@ class Ingest:
         self._stop.set()
 
     def tell_ends(self, ends: Mapping[Shard, int | None]) -> None:
-        """Where shards of :attr:`Health.unknown` end, None: nobody says; from any thread."""
+        """Pass on end offsets of :attr:`Health.unknown` shards, None: unknown; from any thread."""
         self._ends.put(dict(ends))
 
     def run(self) -> None:
@@ -131,7 +131,7 @@ class Ingest:
             self._observer.drop_shard(shard)
         self._own.assign(polled.assigned)
         self.health.started |= bool(polled.assigned)
-        # Before any claim: what was fetched under the last ownership starts where that one stood.
+        # Before any claim: what was fetched under the last ownership starts at its position.
         for records in polled.records:
             self._take(records)
         self._wall.require_right()
@@ -193,7 +193,7 @@ class Ingest:
     def _tell_unread(self, ends: Mapping[Shard, int | None], now: float) -> None:
         for one in self._lookout.unread.set_end_offsets(ends, now):
             if one.shard in self._states:
-                continue  # read since: what is told of it is told with it
+                continue  # read since: its lag is reported with the shard itself
             self._told_unread.add(one.shard)
             self._observer.set_shard(
                 one.shard, one.tallies, one.messages, one.seconds, offsets=one.offsets
@@ -383,7 +383,7 @@ class Ingest:
             self._write(list(self._states.values()))
 
     def _judge_aside(self) -> None:
-        """Nothing follows what waits: those with most beside them first, the others by these."""
+        """Judge events that nothing will follow: shards with most of them first, for the others."""
         before = self._events
         for state in sorted(self._states.values(), key=lambda state: -state.aside):
             beside = self._lookout.newest_beside(state.shard)

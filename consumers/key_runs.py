@@ -92,7 +92,7 @@ class KeyRun:
         arrived[rows] = np.maximum(arrived[rows], self._minutes(found))
 
     def arrived_since(self, minute: int) -> KeyRun | None:
-        """What arrived at a minute or later; None when nothing did."""
+        """Keys that arrived at a minute or later; None when none did."""
         kept = self.offsets >= minute - self.start
         if kept.all():
             return self
@@ -112,7 +112,7 @@ class KeyRun:
         return self.offsets[rows].astype(np.int64) + self.start
 
     def _last_up_to(self, wanted: Int64s, upper: _Halves) -> Int64s:
-        """Where the last key is that is not greater; -1 where all are. One binary search for all.
+        """Index of the last key that is not greater; -1 where all are. One binary search for all.
 
         ``searchsorted`` goes over the whole run for each of them, and misses the cache each time.
         """
@@ -132,7 +132,7 @@ def _entries(keys: int) -> int:
 
 
 def _places(upper: _Halves, count: int) -> Int64s:
-    """Which of so many places is each key's: in the order of the keys, spread evenly."""
+    """Place of each key, of so many: in the order of the keys, spread evenly."""
     return (upper * np.uint64(count) >> _HALF).view(np.int64)
 
 

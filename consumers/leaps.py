@@ -31,7 +31,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How far a shard was read, and what is known beside it.
+    """Position up to which a shard was read, and what is known besides.
 
     Attributes:
         to: the newest offset that was read.
@@ -48,7 +48,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Leaps:
-    """What was found among events in order of arrival.
+    """Leaps that were found among events in order of arrival.
 
     Attributes:
         refused: leaps that are not believed, one flag for each decided event.
@@ -121,7 +121,7 @@ def find_leaps(
 
 
 def _next_leap(ts: Int64s, row: int, newest: int, horizon: int) -> tuple[int, int, bool]:
-    """Where the next leap is, the time reached before it, and whether anything lies between."""
+    """Row of the next leap, the time reached before it, and whether anything lies between."""
     before = np.maximum.accumulate(np.concatenate([[newest], ts[row:]]))
     found = np.flatnonzero(ts[row:] > before[:-1] + horizon)
     at = int(found[0]) if len(found) else len(ts) - row
@@ -137,7 +137,7 @@ def _around(ts: Int64s, offsets: Int64s, row: int, reading: Reading) -> _Around:
 
 
 def _leap_believed(at: int, around: _Around, horizon: int, run: int) -> bool | None:
-    """Whether most of what follows, and of what was refused just before, is of its time."""
+    """Return True when most of what follows, or was refused just before, is of its time."""
     if not around.complete:
         return None
     witnesses = run + int((np.abs(around.ts - at) <= horizon).sum())
@@ -145,7 +145,7 @@ def _leap_believed(at: int, around: _Around, horizon: int, run: int) -> bool | N
 
 
 def _first_believed(at: int, around: _Around, horizon: int, reading: Reading) -> bool | None:
-    """Whether it does not lie ahead of most of what follows; alone, of all other shards."""
+    """Return True unless it lies ahead of most of what follows; alone, of all other shards."""
     if not around.complete:
         return None
     if not len(around.ts):

@@ -1,4 +1,4 @@
-"""Which shards this worker owns, and how it comes to own them.
+"""Ownership of shards: those that this worker owns, and how it comes to own them.
 
 A shard passes from assigned (by the group's coordinator) to claimed (in the store, which fences
 its last owner out) to read. Whatever goes wrong, the way back in is the same claim.
@@ -36,7 +36,7 @@ class Ownership:
 
     Attributes:
         states: claimed shards, being read.
-        lost: claimed until the store went away; their lag is told until they are claimed again.
+        lost: claimed until the store went away; their lag is reported until they are claimed again.
         unclaimed: assigned, but not claimed yet.
         parked: assigned, but their data is gone from the broker.
     """
@@ -56,7 +56,7 @@ class Ownership:
 
     @property
     def any(self) -> bool:
-        """Whether any shard is assigned."""
+        """True when any shard is assigned."""
         return bool(self.states or self.unclaimed or self.parked)
 
     def assign(self, shards: Iterable[Shard]) -> None:
@@ -92,7 +92,7 @@ class Ownership:
         return [state for state in begun if state is not None]
 
     def _identities(self, shards: Iterable[Shard]) -> dict[str, str | None]:
-        """What the topics are now; shards of one that cannot be asked wait."""
+        """Present identities of the topics; shards of one that cannot be asked for wait."""
         present = {}
         for topic in {shard.topic for shard in shards}:
             with suppress(SourceError):
@@ -124,7 +124,7 @@ class Ownership:
         return state
 
     def _offset(self, claim: Claim) -> int | None:
-        """Where to go on; None while no broker says where a shard begins: it stays unclaimed."""
+        """Next offset; None while no broker says where a shard begins: it stays unclaimed."""
         if claim.next_offset is not None:
             return claim.next_offset
         try:
@@ -150,7 +150,7 @@ class Ownership:
         """
         if not isinstance(error.shard, Shard):
             raise error
-        # A shard that is not being read is claimed first, and told of its loss again.
+        # A shard that is not being read is claimed first; its loss is reported again.
         if (state := self.states.get(error.shard)) is None:
             return
         present = self._identities([state.shard])

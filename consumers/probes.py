@@ -1,4 +1,4 @@
-"""Decisions that call themselves probes: which of them are, and which are compared pair by pair.
+"""Signatures of probes, and the policy by which probes are compared pair by pair.
 
 A probe that is not signed is production traffic, whatever it says of itself. A signed one is in no
 production rate; it is compared only as a declared variant of a pair of a declared set, else it is
@@ -35,7 +35,7 @@ def sign(decision: Decision, key: bytes) -> str:
 
 
 def is_signed(decision: Decision | FastDecision, key: bytes) -> bool:
-    """Whether the event carries its own signature; nested parts must have been checked.
+    """Return True when the event carries its own signature; nested parts must have been checked.
 
     An event whose signature has not even its length costs nothing.
     """
@@ -44,7 +44,7 @@ def is_signed(decision: Decision | FastDecision, key: bytes) -> bool:
 
 
 def _fields(decision: Decision | FastDecision) -> Mapping[str, object]:
-    """What the event says, however it was written and read."""
+    """Content of the event by field, however it was written and read."""
     score = decision.judge_score
     return msgspec.structs.asdict(decision) | {
         "decided_at": to_micros(decision.decided_at),
@@ -68,7 +68,7 @@ def _texts(part: Mapping[str, str] | msgspec.Struct | msgspec.Raw) -> Mapping[st
 
 
 class Doubt(enum.Enum):
-    """Why what calls itself a probe is not compared."""
+    """Reason why a decision that calls itself a probe is not compared."""
 
     UNSIGNED = "unsigned"  # counts as production
     UNDECLARED = "undeclared"  # signed: a probe, but of no set, pair or variant that is declared
@@ -76,7 +76,7 @@ class Doubt(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProbePolicy:
-    """What probes are checked against.
+    """Key and declared variants that probes are checked against.
 
     Attributes:
         key: that they are signed with; None where there is none: then nothing is signed.
@@ -87,7 +87,7 @@ class ProbePolicy:
     variants: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def judge(self, decision: FastDecision, at: int) -> ProbeDecision | Doubt:
-        """What to make of a decision that calls itself a probe, decided at ``at``.
+        """Judge a decision that calls itself a probe, decided at ``at``.
 
         Its nested parts must have been checked.
         """

@@ -1,4 +1,4 @@
-"""What is looked at now and then: what the store says of all shards, and what the topics are."""
+"""Checks at intervals: the store's status of all shards, and the identity of the topics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Reconciler:
     Attributes:
         elsewhere: how far the shards of other workers were at the last look.
         missing: topics that the brokers did not know at the last look.
-        unread: shards that nobody reads, and this worker tells of.
+        unread: shards that nobody reads, and this worker reports.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Reconciler:
         wall: int,
         storing: bool = True,
     ) -> list[ShardState] | None:
-        """Compare with the store; returns shards that stand elsewhere now without a message.
+        """Compare with the store; returns shards whose status has changed without a message.
 
         None when it is not time to look. What is paused stays where it is: nobody knows how its
         topic goes on.
@@ -97,7 +97,7 @@ class Reconciler:
             return None
         self._next_review = now + REVIEW_SECONDS
         self._renew_versions(now)
-        with suppress(StoreError):  # the flush that fails tells
+        with suppress(StoreError):  # the flush that fails reports it
             self._store.beat(self._own.epochs, storing=storing)
         statuses = self._store.statuses()
         self._own.review(statuses)
@@ -122,7 +122,7 @@ class Reconciler:
         )
 
     def _judge_aside(self, wall: int) -> None:
-        """What waits for events that do not come is judged at the second look."""
+        """Judge events that wait for others which do not come, at the second look."""
         for state in self._own.states.values():
             if state.aside and state.caught_up:
                 if state.quiet:
@@ -141,7 +141,7 @@ class Reconciler:
     ) -> list[ShardState]:
         """Caught-up shards take over the newest event time of all (clock ``live``).
 
-        Under both clocks the store is to be told of shards that never held an event.
+        Under both clocks the status of shards that never held an event must reach the store.
         """
         newest = [s.max_decided_at for s in decisions if s.max_decided_at is not None]
         latest = max(newest, default=None) if self._codecs.clock.live else None
@@ -153,7 +153,7 @@ class Reconciler:
         When it is not time to look, none are.
 
         Raises:
-            StoreError: what was parked could not be kept; it is told again at the next review.
+            StoreError: what was parked could not be kept; it is tried again at the next review.
         """
         if now < self._next_topics or self._source.finished:
             return ()
@@ -162,13 +162,13 @@ class Reconciler:
         return self.missing
 
     def _look_at(self, topic: str) -> bool:
-        """Whether the topic is there, as far as anybody can say."""
+        """Return True when the topic is there, as far as anybody can say."""
         try:
             present = self._source.topic_id(topic)
         except MissingTopicError:
             return False
         except SourceError:
-            return True  # the brokers are away, as the watchdog tells
+            return True  # the brokers are away, as the watchdog reports
         self._own.compare(topic, present)
         self._add_partitions(topic)
         return True

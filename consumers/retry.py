@@ -1,4 +1,4 @@
-"""When to write again what could not be stored."""
+"""Retries of writes to a store that failed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Retry:
 
     @property
     def waits(self) -> bool:
-        """Whether something waits to be stored."""
+        """True when something waits to be stored."""
         return self._pause > 0
 
     def failed(self) -> float:

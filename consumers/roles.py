@@ -1,4 +1,4 @@
-"""What the ingest loop asks of others, and how it behaves."""
+"""Protocols that the ingest loop asks of others, and its settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from monitor.ports import (
 
 
 class Store(Protocol):
-    """What ingest needs of the store."""
+    """The store, as far as ingest needs it."""
 
     def register(self, shards: Sequence[Shard]) -> None:
         """Make every partition known."""
@@ -66,7 +66,7 @@ class Store(Protocol):
 
 
 class Observer(Protocol):
-    """Who is told what happened; metrics, mostly."""
+    """Observer of what happens in the loop; metrics, mostly."""
 
     def set_shard(
         self,
@@ -85,11 +85,11 @@ class Observer(Protocol):
         ...
 
     def set_parked(self, shard: Shard, parked: bool) -> None:
-        """Whether a shard of ours waits for a person."""
+        """Set whether a shard of ours waits for a person."""
         ...
 
     def set_ahead(self, shard: Shard, micros: int) -> None:
-        """How far events of an owned shard were dated ahead of the wall clock lately."""
+        """Set how far events of an owned shard were dated ahead of the wall clock lately."""
         ...
 
     def flushed(self, seconds: float) -> None:
@@ -119,7 +119,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IngestPolicy:
-    """How the loop behaves.
+    """Settings of the ingest loop.
 
     Attributes:
         decisions_topic: topic of decisions.

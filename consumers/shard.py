@@ -38,7 +38,7 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Codecs:
-    """What all shards of a worker share."""
+    """Codecs and settings that all shards of a worker share."""
 
     decisions: DecisionCodec
     labels: LabelCodec
@@ -52,7 +52,7 @@ class Codecs:
 
 @dataclass(slots=True)
 class FlushNotices:
-    """What was worth telling of counted decisions, beside their counts.
+    """Notices of counted decisions, apart from their counts.
 
     Attributes:
         unlisted: values outside the allow-list, by attribute.
@@ -77,12 +77,12 @@ class ShardState:
         clock: its event time.
         tallies: totals as of ``next_offset``, before the labels' outcome.
         stored: totals as the store has them, as of ``committed``.
-        high_water: next offset to be written, as last told by the broker; None when unknown.
+        high_water: next offset to be written, as last reported by the broker; None when unknown.
         doubted: it was asked for again, since no messages came for long, and nobody could say.
         position: next offset to be read, past control records; None when unknown.
         last_timestamp: broker's timestamp of the newest message, milliseconds.
         ended: nothing will ever come again (files).
-        held_back: what the store was last told of :attr:`holds_back`.
+        held_back: :attr:`holds_back` as it was last stored.
         quiet: nothing has come since it was last asked for what waits (clock ``history``).
         ahead: how far its events were ahead of the wall clock lately.
         aside_at: event time of the first event that waits; None when none does.
@@ -139,24 +139,24 @@ class ShardState:
 
     @property
     def shard(self) -> Shard:
-        """Which partition this is."""
+        """Partition that this is the state of."""
         return self.claim.shard
 
     @property
     def dirty(self) -> bool:
-        """Whether something was read that the store does not have."""
+        """True when something was read that the store does not have."""
         return self.next_offset != self.committed
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything the broker holds was read (not merely silence)."""
+        """True when everything the broker holds was read (not merely silence)."""
         if self.high_water is None or self.doubted:
             return False
         return max(self.next_offset, self.position or 0) >= self.high_water
 
     @property
     def holds_back(self) -> bool:
-        """Whether the watermark waits for this shard.
+        """True when the watermark waits for this shard.
 
         It does not for one that never held an event and took no other's time over, nor for a
         file that has ended.
@@ -170,7 +170,7 @@ class ShardState:
         return not (self.ended or never_held)
 
     def see_end(self, end: int | None) -> None:
-        """Take in where the broker says that the shard ends, perhaps an old answer."""
+        """Take in the end offset that the broker reports, perhaps an old answer."""
         if end is not None:
             self.high_water = max(end, self.high_water or 0)
 
@@ -393,7 +393,7 @@ class ShardState:
         return moved
 
     def lose(self) -> None:
-        """What was read since the last flush is gone, and is to be read again."""
+        """Drop what was read since the last flush; it is to be read again."""
         self._aside = self.aside_at = None
         if self.dirty:
             self.next_offset, self.position = self.committed, None
@@ -406,7 +406,7 @@ class ShardState:
             self.advance(now, pane_start(hour + 1, Grain.HOUR) + self.codecs.lateness)
 
     def flush(self) -> ShardFlush:
-        """What the store is to add now; the state stays as it is until :meth:`flushed`."""
+        """Make the flush of all that is new; the state stays as it is until :meth:`flushed`."""
         labels = None if self.is_decisions else LabelColumns.concat(self._labels)
         return ShardFlush(
             shard=self.shard,
@@ -426,7 +426,7 @@ class ShardState:
         )
 
     def flushed(self, tallies: Tallies) -> FlushNotices:
-        """The store has it all, with these totals; returns what there is to tell."""
+        """Note that the store has it all, with these totals; returns what there is to report."""
         self.committed = self.next_offset
         self._flushes = None if self._flushes is None else self._flushes + 1
         self.held_back = self.holds_back

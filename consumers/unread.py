@@ -10,7 +10,7 @@ from monitor.ports import Shard, ShardStatus, Tallies
 
 @dataclass(frozen=True, slots=True)
 class UnreadLag:
-    """How far behind a shard is that is not read.
+    """Lag of a shard that is not read.
 
     Attributes:
         shard: which.
@@ -28,7 +28,7 @@ class UnreadLag:
 
 
 class UnreadShards:
-    """Follows the shards that this worker can tell of and nobody reads."""
+    """Follows the shards that nobody reads and this worker can report."""
 
     def __init__(self) -> None:
         self._statuses: dict[Shard, ShardStatus] = {}
@@ -59,7 +59,7 @@ class UnreadShards:
         self._since = {s: at for s, at in self._since.items() if s in self._statuses}
 
     def set_end_offsets(self, ends: Mapping[Shard, int | None], now: float) -> Iterator[UnreadLag]:
-        """Lag by where shards end; None where nobody says.
+        """Lag of shards by their end offsets; None where nobody knows these.
 
         Args:
             ends: next offset to be written.

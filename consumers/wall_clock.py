@@ -1,4 +1,4 @@
-"""Notices that it is this machine's clock that is wrong, and not what a producer sends."""
+"""Watch over this machine's clock: is it wrong, and not what a producer sends?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FEWEST = 2
 
 
 class WallClockWatch:
-    """Which shards lie far beyond the wall clock: one is a wrong producer, most are a wrong clock.
+    """Watches for shards far beyond the wall clock: one is a wrong producer, most a wrong clock.
 
     Example:
         >>> from types import SimpleNamespace
@@ -59,7 +59,7 @@ class WallClockWatch:
         )
 
     def _require_steady(self, now: int) -> None:
-        """What was seen under another clock says nothing under this one."""
+        """Raise ClockError for a clock that was set back: earlier judgements do not hold by it."""
         (wall, steady), self._before = self._before, (now, self._clock.monotonic())
         back = wall + round((self._before[1] - steady) * SECOND) - now
         if back > self._most:

@@ -1,4 +1,8 @@
-"""What every source that reads Kafka as a member of a group has, whichever client it uses."""
+"""Shared parts of every source that reads Kafka as a member of a group, with any client.
+
+These are the delivery of its shards, the changes of rebalances, the error of a lost position, and
+the base class of such sources.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from monitor.ports import Shard
 
 
 class Delivery:
-    """Which shards are ours, from where they are delivered, and which are held back.
+    """Delivery of our shards: from where each is delivered, and which are held back.
 
     A shard is waiting from its assignment until :meth:`begin`, and again after :meth:`park`.
 
@@ -32,11 +36,11 @@ class Delivery:
         self.paused: set[Shard] = set()
 
     def owns(self, shard: Shard) -> bool:
-        """Whether the shard is assigned to us, begun or not."""
+        """Return True when the shard is assigned to us, begun or not."""
         return shard in self.positions or shard in self.waiting
 
     def flows(self, shard: Shard) -> bool:
-        """Whether messages of the shard may be delivered now."""
+        """Return True when messages of the shard may be delivered now."""
         return shard in self.positions and shard not in self.paused
 
     def flowing(self) -> list[Shard]:
@@ -82,7 +86,7 @@ class Delivery:
 
 
 class Changes:
-    """What rebalances gave and took, noted in callbacks and told by the next poll.
+    """Shards that rebalances gave and took, noted in callbacks and reported by the next poll.
 
     Example:
         >>> changes, shard = Changes(), Shard("decisions", 0)
@@ -146,7 +150,7 @@ COMMIT_SECONDS = 5.0
 
 
 class GroupSource(ABC):
-    """Topics, delivery and losses still to be told; the client is the subclass's."""
+    """Topics, delivery and losses still to be reported; the client is the subclass's."""
 
     def __init__(self, connection: KafkaConnection, topics: Sequence[str]) -> None:
         self._connection = connection

@@ -61,7 +61,7 @@ class LineFile:
 
     @property
     def ended(self) -> bool:
-        """Whether the last line was given out."""
+        """True when the last line was given out."""
         return self._at_end and not self._left
 
     @property
@@ -145,7 +145,7 @@ class FileSource:
     Args:
         files: (topic, path) pairs; ``-`` is standard input, once.
         by_content: number the shards by what the files begin with instead of by their order: a
-            file keeps its stored position whatever other files are read beside it or later.
+            file keeps its stored position whatever other files are read with it or later.
 
     Raises SourceError when a file cannot be opened or there is none.
 
@@ -188,7 +188,7 @@ class FileSource:
 
     @property
     def finished(self) -> bool:
-        """Whether every file has begun and was read to its end."""
+        """True when every file has begun and was read to its end."""
         begun = self._delivery.positions
         return all(shard in begun and file.ended for shard, file in self._files.items())
 
@@ -209,7 +209,7 @@ class FileSource:
     def topic_id(self, topic: str) -> str | None:
         """Hash of the first lines of the topic's files: another file has another identity.
 
-        None with standard input, and where the shards' numbers tell the files apart already.
+        None with standard input, and where the shards' numbers distinguish the files already.
         """
         if self._by_content:
             return None
@@ -283,11 +283,11 @@ class FileSource:
         return self._files[shard].line if shard in self._delivery.positions else None
 
     def ended(self, shard: Shard) -> bool:
-        """Whether the last line of a file was given out."""
+        """Return True when the last line of a file was given out."""
         return self._files[shard].ended
 
     def report(self, positions: Mapping[Shard, int]) -> None:
-        """Nobody to tell."""
+        """Do nothing: no group waits for positions of files."""
 
     def close(self) -> None:
         """Close the files."""
@@ -311,7 +311,7 @@ class FileSource:
         held = f"{self._files[shard].name} has {self._files[shard].line} lines"
         if not self._by_content:
             return data_loss(shard, offset, held)
-        # One file under its own number: no other offset would mend it, and nothing is to park.
+        # One file under its own number: no other offset would help, and nothing is to park.
         return SourceError(
             f"{held}, and {offset} were counted before: it was cut short since; give the whole file"
         )

@@ -1,4 +1,4 @@
-"""Where the Kafka brokers are, how to be let in, and what they know of a topic."""
+"""Kafka brokers: their addresses, access to them, and what they know of topics and ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTHING = Need()
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
-    """Where the brokers are and how to be let in.
+    """Addresses of the brokers, and access to them.
 
     Attributes:
         bootstrap_servers: ``host:port`` of one or more brokers.
@@ -90,7 +90,7 @@ class KafkaConnection:
 
 
 class KafkaTopics:
-    """What the brokers know of topics, by an administration client that is opened once.
+    """Topics as the brokers know them, by an administration client that is opened once.
 
     Raises SourceError when no broker can be reached or access is refused.
     """
@@ -122,9 +122,9 @@ class KafkaTopics:
         return None if found == NO_TOPIC_ID else found
 
     def retention(self, topic: str) -> float | None:
-        """Microseconds that a topic keeps messages by time, infinite included; None if untold.
+        """Microseconds that a topic keeps messages by time, infinite included; None if unknown.
 
-        A user without the operation DescribeConfigs is told nothing.
+        A user without the operation DescribeConfigs gets no answer.
 
         Values that were never changed count too, hence all configuration is asked for.
         """
@@ -184,7 +184,7 @@ ALONE_MILLISECONDS = 500
 
 
 def ask_ends(connection: KafkaConnection, shards: Collection[Shard]) -> dict[Shard, int]:
-    """Next offset to be written of each shard that anybody tells of, by a client of its own.
+    """Next offset to be written of each shard that a broker reports, by a client of its own.
 
     A consumer that cannot receive what it fetches never learns where its partitions end, and
     its connection is busy failing. No answer at all: SourceError.

@@ -127,7 +127,7 @@ class LossWatch:
         self._before[shard] = water
 
     def lost(self, shard: Shard, position: int, water: int | None) -> bool:
-        """Whether the end has been below our position for the whole grace."""
+        """Return True when the end has been below our position for the whole grace."""
         if water is None or water == self._before.get(shard) or water >= position:
             self._since.pop(shard, None)
             return False

@@ -35,7 +35,7 @@ KEY = "stream.security"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What this worker must be allowed to read."""
+    """Topics and group that this worker must be allowed to read."""
 
     topics: Sequence[str] = ()
     group: str | None = None
@@ -241,13 +241,13 @@ class _Visit:
 
 
 def _may_read(topic: Any) -> bool:
-    """Brokers before 2.3 do not tell what is allowed; then reading must be tried."""
+    """Brokers before 2.3 do not report what is allowed; then reading must be tried."""
     allowed = topic.authorized_operations or {UNTOLD}
     return topic.error_code != 0 or UNTOLD in allowed or READ in allowed
 
 
 def _tls_context(security: Mapping[str, Any]) -> ssl.SSLContext:
-    """What the clients would make of the files. Unusable ones: AccessError."""
+    """TLS context that the clients would make of the files. Unusable ones: AccessError."""
     ca, cert, key = (security.get(f"ssl_{name}") for name in ("cafile", "certfile", "keyfile"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:

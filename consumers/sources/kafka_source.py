@@ -6,8 +6,8 @@ What shapes the code (kafka-python 3.0.12):
   Commits and positions are refused there, so it only seeks, pauses and notes; ``poll`` reports.
 * A broker that is away raises nothing from ``poll``: only empty polls come, and whether that is
   wrong is for the caller's watchdog to say. One that refuses us looks the same to our caller: a
-  restart would not mend it, and the client goes on by itself when access is given back.
-* Where our positions come from the client must not know: no reset policy, no automatic commit.
+  restart would not help, and the client goes on by itself when access is given back.
+* The client must not know where our positions come from: no reset policy, no automatic commit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class KafkaSource(GroupSource):
     """Reads topics as a member of a consumer group; fulfils ``RecordSource``.
 
     Args:
-        connection: where the brokers are and how to be let in.
+        connection: addresses of the brokers, and access to them.
         topics: all topics this worker reads.
         group: the consumer group; workers of one deployment share it.
         group_instance_id: a name that survives a restart (the pod's): a member that is back
@@ -230,7 +230,7 @@ class KafkaSource(GroupSource):
         self._consumer.resume(*(mine - held))
 
     def _check_losses(self) -> None:
-        """Losses found here are told by the next poll: this one may have brought messages."""
+        """Note losses for the next poll to report: this one may have brought messages."""
         for shard in self._delivery.flowing():
             water = self._consumer.highwater(_where(shard))
             if self._losses.lost(shard, self._delivery.positions[shard], water):

@@ -1,4 +1,4 @@
-"""librdkafka's consumer as we need it: its fixed settings, our words in its own, its errors."""
+"""librdkafka's consumer as we need it: its settings and errors, what it fetches, its messages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ right that is taken and given back, a group that moves."""
 
 
 def security_settings(connection: KafkaConnection) -> dict[str, object]:
-    """How to be let in, in librdkafka's words. One it has no word for: SourceError."""
+    """Security settings in librdkafka's words. One it has no word for: SourceError."""
     if unknown := sorted(connection.security.keys() - WORDS.keys()):
         raise SourceError(f"librdkafka knows no setting for {', '.join(unknown)}")
     return {WORDS[name]: value for name, value in connection.security.items()}
@@ -131,7 +131,7 @@ def failure(connection: KafkaConnection, error: KafkaError) -> SourceError:
 
 
 def text_of(error: KafkaError) -> str:
-    """What an error says, on one line."""
+    """Text of an error, on one line."""
     return " ".join(error.str().split())
 
 

@@ -46,7 +46,7 @@ class RdkafkaSource(GroupSource):
     """Reads topics as a member of a consumer group; fulfils ``RecordSource``.
 
     Args:
-        connection: where the brokers are and how to be let in.
+        connection: addresses of the brokers, and access to them.
         topics: all topics this worker reads.
         group: the consumer group; workers of one deployment share it.
         group_instance_id: a name that survives a restart (the pod's): a member that is back
@@ -209,7 +209,7 @@ class RdkafkaSource(GroupSource):
             if ours:
                 self._reached(shard, message.offset() or 0)
         elif error.code() in LOST:
-            if ours:  # told by the next poll: this one may have brought messages
+            if ours:  # reported by the next poll: this one may have brought messages
                 self._untold.append(self._park(shard))
         else:
             log.info("%s", text_of(error))

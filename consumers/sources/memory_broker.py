@@ -40,11 +40,11 @@ class Log:
 
 
 class Member(Protocol):
-    """Who reads topics as part of a group."""
+    """Reader of topics as part of a group."""
 
     @property
     def topics(self) -> Sequence[str]:
-        """What it reads."""
+        """Topics that it reads."""
         ...
 
     @property
@@ -139,7 +139,7 @@ class MemoryBroker:
         return dict(self._group(group).reported)
 
     def owner(self, group: str, shard: Shard) -> Ownership | None:
-        """Who owns a shard in a group, and the number of that ownership."""
+        """Owner of a shard in a group, and the number of that ownership."""
         return self._group(group).owners.get(shard)
 
     def members(self, group: str) -> list[Member]:
@@ -180,7 +180,7 @@ class MemoryBroker:
     def _kept(
         self, group: _Group, shards: Sequence[Shard], load: dict[int, int]
     ) -> dict[Shard, Ownership]:
-        """What every member may keep of what it has, counted in ``load``."""
+        """Shards that every member may keep of those it has, counted in ``load``."""
         share, spare = divmod(len(shards), max(len(load), 1))
         kept = {}
         for shard in shards:

@@ -75,7 +75,7 @@ class MemorySource:
         return Polled(self._fetch(), assigned, revoked)
 
     def is_member(self, shards: Sequence[Shard]) -> bool:
-        """Whether the broker still says that the shards are ours."""
+        """Return True when the broker still says that the shards are ours."""
         return not self._closed and all(
             self._delivery.owns(shard)
             and self._broker.owner(self.group, shard) == (self, self._seen[shard])

@@ -1,4 +1,4 @@
-"""Hourly label cohorts: how far the labels of each hour's decisions have come in."""
+"""Hourly label cohorts: completeness of the labels of each hour's decisions."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ class Cohorts:
         return None if self._begin is None else max(self._begin, self._kept)
 
     def _is_mature(self, hour: int, end: int, horizon: int, threshold: Fraction) -> bool:
-        """Whether an hour is mature in its order; asked for successive hours, all are judged once.
+        """Return True when an hour is mature in its order; successive hours are judged once.
 
-        However much is waiting, as much is looked at as two horizons hold.
+        However many hours wait, those of two horizons at most are judged at once.
         """
         ahead = horizon // HOUR  # what comes later is too late for the hour itself
         known, by = self._judged, (end, horizon, threshold)

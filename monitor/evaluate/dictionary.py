@@ -1,4 +1,4 @@
-"""What cell ids mean, read from the store once and extended as new ids appear."""
+"""Meaning of cell ids, read from the store once and extended as new ids appear."""
 
 from __future__ import annotations
 

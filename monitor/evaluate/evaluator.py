@@ -56,7 +56,7 @@ _LABEL_GRAINS = (Grain.HOUR, Grain.DAY, Grain.WEEK)
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorPolicy:
-    """What is evaluated.
+    """Settings of the evaluator.
 
     Attributes:
         owner: name of this evaluator, for the lease.
@@ -84,7 +84,7 @@ class EvaluatorPolicy:
 
     @property
     def detection(self) -> DetectionPolicy:
-        """What is detected."""
+        """Settings of detection."""
         return DetectionPolicy(
             contracts=[contract for contract, _ in self.contracts],
             coding=self.eras.newest,
@@ -100,7 +100,7 @@ _Beside = tuple[LostSpans, tuple[Span, ...], tuple[tuple[int, str], ...], tuple[
 
 @dataclass(slots=True)
 class _Memory:
-    """What is kept between cycles; always equal to what the store holds."""
+    """State that is kept between cycles; always equal to what the store holds."""
 
     cursors: dict[Shard, int]
     dictionary: CellDictionary
@@ -198,7 +198,7 @@ class Evaluator:
         self._lease = max(self._policy.lease, int(4 * took * SECOND), self._lease // 2)
 
     def _step(self, epoch: int) -> bool:
-        """What is done under one renewal of the lease; returns whether more may wait."""
+        """Do the work of one renewal of the lease; returns whether more may wait."""
         if self._memory is None:
             self._memory = self._load()
             return True
@@ -225,7 +225,7 @@ class Evaluator:
         return behind
 
     def _horizon(self, watermark: int | None) -> int:
-        """How long a label is waited for: longer while a label shard lags by half of that.
+        """Microseconds that a label is waited for: more while a label shard lags by half of that.
 
         Else decisions that are read first, in a back-fill, would have their labels passed over.
         """
@@ -236,7 +236,7 @@ class Evaluator:
         return horizon + min(lag, _LONG) if lag > horizon // 2 else horizon
 
     def _apply_acts(self, epoch: int, memory: _Memory) -> None:
-        """Do what people say of incidents."""
+        """Carry out what people decided on incidents."""
         memory.incidents.now = self._clock.now()
         memory.incidents.book.set_acts(self._store.incident_acts())
         ended = memory.incidents.apply_acts()
@@ -296,8 +296,8 @@ class Evaluator:
     ) -> None:
         """Close panes, and store the Snapshot where its bytes have changed.
 
-        Detectors that are past more blocks say more of them: once they have caught up, or what they
-        found of the last blocks would be told with the next ones only.
+        Also once the detectors have caught up, as they are past more blocks then: else findings of
+        the last blocks would be reported with the next ones only.
         """
         closed = watermark is not None and self._close(memory, watermark)
         publisher, probes = memory.publisher, memory.probes.shown
@@ -384,7 +384,7 @@ class Evaluator:
     def _increments(
         self, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
     ) -> tuple[list[PaneCounts], ReleaseChange]:
-        """What the deltas add: to every grain while it is kept, to the cohorts, to closed panes."""
+        """Increments of deltas: to every grain while it is kept, to cohorts, to closed panes."""
         panes = np.concatenate([delta.panes for delta in deltas])
         cells = np.concatenate([delta.cells for delta in deltas])
         values = np.concatenate([delta.values for delta in deltas])
@@ -413,7 +413,7 @@ class Evaluator:
         return watermark - self._policy.horizon - HOURS_KEPT_AFTER_HORIZON
 
     def _released(self, memory: _Memory, rows: _Rows, watermark: int | None) -> ReleaseChange:
-        """What may be published of new counts, and what is held back."""
+        """Split new counts into those that may be published and those that are held back."""
         release, dictionary = memory.release, memory.dictionary
         if watermark is not None:
             rows = rows.since(watermark - release.kept)
@@ -440,7 +440,7 @@ class Evaluator:
         )
 
     def _units(self, memory: _Memory, units: UnitRows, watermark: int | None) -> list[PaneUnits]:
-        """Whose the new decisions are, those that are held back apart."""
+        """New decisions by unit, those that are held back apart."""
         release, index = memory.release, memory.dictionary.index
         if watermark is not None:
             units = units.take(units.at >= watermark - release.kept)

@@ -1,4 +1,4 @@
-"""What is missing until labels can decide, from what is published of a group-by alone."""
+"""Label needs: the labels still missing for a verdict, from published group-bys alone."""
 
 from __future__ import annotations
 
@@ -82,6 +82,6 @@ def arms_of(metric: Metric, table: GroupTable, reference: str) -> PowerDesign:
 
 
 def _point(rate: ShownRate | None) -> float:
-    """The rounded rate, or the bound that stands in its place; NaN where there is neither."""
+    """The rounded rate, or the bound in its place; NaN where there is neither."""
     told = (rate.value, rate.at_least, rate.at_most) if rate is not None else ()
     return next((x for x in told if x is not None), np.nan)

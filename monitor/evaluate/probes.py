@@ -126,8 +126,9 @@ class ProbeSets:
     def advance(self, watermark: int | None) -> ProbeSetsChange | None:
         """Compare what has its turn by now; None where there is nothing to commit.
 
-        Full panes have theirs, as the watermark is published: how many probes of known times were
-        compared would tell the instant of the newest decision else, perhaps the only one.
+        Full panes have theirs, as the watermark is published: otherwise the number of compared
+        probes, whose times are known, would reveal the instant of the newest decision, perhaps
+        the only one.
         """
         if watermark is None:
             return None
@@ -179,5 +180,5 @@ def _shown(flips: Mapping[FlipKey, int]) -> tuple[ShownFlips, ...]:
 
 
 def _published(at: int) -> int:
-    """An instant as coarse as a watermark may be told."""
+    """An instant, as coarse as a watermark may be published."""
     return pane_start(pane_of(at, Grain.MINUTES5), Grain.MINUTES5)

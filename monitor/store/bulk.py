@@ -136,7 +136,7 @@ def _arrays(table: sa.Table, columns: Columns) -> dict[str, PackedArray | list[A
 
 
 def _element(column: sa.Column[Any]) -> tuple[int, str] | None:
-    """How a column's values are packed; None for those that go as a list."""
+    """Packed form of a column's values; None for those that go as a list."""
     if isinstance(column.type, sa.Boolean):
         return _BOOLEAN
     return _BIGINT if isinstance(column.type, sa.Integer) else None

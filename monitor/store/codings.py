@@ -1,4 +1,4 @@
-"""How decisions are coded, by event time: what a start with other settings does to a store.
+"""Eras of coding, by event time, and what a start with other settings does to them.
 
 Each row of ``coding`` is an era that begins at its ``effective_from``. A start whose attributes
 list more than before begins a new era, in an hour that no decision was counted in; one that lists
@@ -47,7 +47,7 @@ class Codings:
         return eras
 
     def changes(self, coding: Coding) -> list[str]:
-        """What a start with this coding would do, a line each; empty when nothing.
+        """Changes that a start with this coding would make, a line each; empty when none.
 
         Raises:
             StoreError: it would refuse.

@@ -1,4 +1,4 @@
-"""Opening the database: engine, what each connection is told, transactions, migrations."""
+"""Opening the database: engine, settings of each connection, transactions, migrations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SERVER_OPTIONS = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
-    # Whatever holds a lock for good, waiting for it is a failure that is told.
+    # Whatever holds a lock for good, waiting for it is a failure that is reported.
     "lock_timeout": "60s",
     "timezone": "UTC",
 }
@@ -115,8 +115,8 @@ def _make_file(dialect: sa.Dialect, _record: object, arguments: Any, _options: o
     file = str(arguments[0]) if arguments else ":memory:"
     if file == ":memory:" or file.startswith("file:"):
         return
-    # Only ever a new one: to close another handle of an open database would drop its locks. What
-    # stands in the way (it is there, no such folder) SQLite finds as well, and says it.
+    # Only ever a new one: to close another handle of an open database would drop its locks. An
+    # obstacle (the file is there, no such folder) is found by SQLite as well, which reports it.
     with suppress(OSError):
         os.close(os.open(os.path.realpath(file), os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
 
@@ -160,7 +160,7 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 def is_there(engine: sa.Engine) -> bool:
-    """Whether there is a database to open: SQLite would make an empty file of any name."""
+    """Return True when there is a database: SQLite would make an empty file of any name."""
     if engine.dialect.name != "sqlite":
         return True
     file = engine.url.database
@@ -168,7 +168,7 @@ def is_there(engine: sa.Engine) -> bool:
 
 
 def open_to_others(engine: sa.Engine) -> bool:
-    """Whether an SQLite file, as it was made once, can be opened by others than its owner."""
+    """Return True when others than its owner can open an SQLite file, as it was made once."""
     if engine.dialect.name != "sqlite" or not is_there(engine):
         return False
     return bool(Path(str(engine.url.database)).stat().st_mode & _FOR_OTHERS)

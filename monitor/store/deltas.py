@@ -1,4 +1,8 @@
-"""Deltas: what one flush of one shard adds, appended and never changed."""
+"""Deltas: what one flush of one shard adds, appended and never changed.
+
+A :class:`Payload` is made of the decisions and labels of a flush, summed by pane and cell, packed
+as bytes and written as one row.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
-"""Known-bad data: spans of event time whose release blocks are left out, as people declared them.
+"""Known-bad and lost data: exclusions as people declared them, and gaps of shards.
 
-A row is never changed but for being lifted, so what was left out when, by whom and why stays known.
+An exclusion is a span of event time whose release blocks are left out. Its row is never changed
+but for being lifted, so what was left out when, by whom and why stays known.
+
+A loss is a gap that a shard was moved over. It is open until the first event after it shows where
+event time goes on.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ _NAMED_VERSIONS = 10  # as many as an error can name and still be read
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What somebody says is bad.
+    """Known-bad data, as somebody declared them.
 
     Attributes:
         span: event time of the decisions.

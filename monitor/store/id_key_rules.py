@@ -1,4 +1,4 @@
-"""Which keys of the settings a store can go on with: a label must find its decision's hash.
+"""Rules of id keys: with which ones a store can go on, as labels must find decisions' hashes.
 
 The store remembers of every key its name, from when on it is used, and a fingerprint. So a key
 cannot be exchanged, moved over decisions that are hashed already, or left out too soon.
@@ -25,7 +25,7 @@ _LABELS_LOST = "labels would not find their decisions"
 
 @dataclass(frozen=True, slots=True)
 class KeyMark:
-    """What a store knows of a key: never the key."""
+    """Mark of a key, which is all that a store knows of it: never the key."""
 
     id: str
     start: int
@@ -44,7 +44,7 @@ def marks_of(keys: Iterable[IdKey]) -> tuple[KeyMark, ...]:
 
 
 def ends(marks: Iterable[KeyMark]) -> dict[str, int]:
-    """Where the days of each key end but the newest's: where those of the next one begin."""
+    """End of the days of each key but the newest: the start of those of the next one."""
     ordered = sorted(marks, key=lambda mark: mark.start)
     return {mark.id: after.start for mark, after in pairwise(ordered)}
 
@@ -117,7 +117,7 @@ def not_set(stored: Sequence[KeyMark]) -> StoreError:
 
 
 def refuse_another(stored: KeyMark, wanted: KeyMark) -> None:
-    """Raise StoreError where one name stands for two keys."""
+    """Raise StoreError where two keys have one name."""
     if stored.fingerprint != wanted.fingerprint:
         raise StoreError(
             f"{_field(wanted)}: this store was written with another key, so {_LABELS_LOST}; use"

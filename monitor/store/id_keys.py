@@ -1,4 +1,4 @@
-"""The keys that decision ids are hashed with: which of them a store is written with.
+"""Id keys of a store: kept and checked at a start, expired in time, dropped on demand.
 
 A decision and its labels are hashed with the key of the day they name. The keys themselves are in
 the settings; the store has their names, days and fingerprints, so that whoever starts with others
@@ -87,7 +87,7 @@ class IdKeys:
         return tuple(keys[mark.id] for mark in stored)
 
     def changes(self, wanted: Sequence[IdKey], horizon: int) -> list[str]:
-        """What a start with these keys would do, a line each; empty when nothing.
+        """Changes that a start with these keys would make, a line each; empty when none.
 
         Raises:
             OutdatedError: the store was started with newer settings.
@@ -106,7 +106,7 @@ class IdKeys:
 
 
 def read_marks(connection: sa.Connection) -> tuple[KeyMark, ...]:
-    """What the store knows of its keys, by start."""
+    """Marks of the store's keys, by start."""
     rows = connection.execute(sa.select(table).order_by(table.c.effective_from)).all()
     return tuple(KeyMark(row.id, row.effective_from, row.fingerprint) for row in rows)
 
@@ -167,7 +167,7 @@ def _followed(
 
 
 def _is_past(connection: sa.Connection, end: int, horizon: int) -> bool:
-    """Whether nothing that is hashed lies before ``end``, nor can come."""
+    """Return True when nothing that is hashed lies before ``end``, nor can come."""
     slowest = read_slowest(connection)
     if slowest is None or slowest - horizon < end:
         return False

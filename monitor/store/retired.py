@@ -1,7 +1,7 @@
 """Topics that are not in the settings any more: their shards are not read and hold nothing back.
 
 A start compares the topics of its settings with the shards that the store knows. What was counted
-of a retired topic stays counted. A topic that is configured again goes on where it stood.
+of a retired topic stays counted. A topic that is configured again goes on at its stored offsets.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RetiredTopics:
         self._engine = engine
 
     def changes(self, topics: Topics) -> list[str]:
-        """What a start with these topics would do, a line each; empty when nothing.
+        """Changes that a start with these topics would make, a line each; empty when none.
 
         Raises:
             StoreError: it would refuse.

@@ -1,4 +1,4 @@
-"""What the store knows of shards: their status, and how far event time is complete."""
+"""Shards in the store: locks, status, watermarks, and moves to another offset after data loss."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lock_shards(connection: sa.Connection) -> dict[Shard, sa.Row[Any]]:
 
 
 def read_statuses(engine: sa.Engine) -> list[ShardStatus]:
-    """What the store knows of every shard, in (topic, partition) order."""
+    """Status of every shard, in (topic, partition) order."""
     with reading(engine) as connection:
         return list_statuses(connection)
 
@@ -107,7 +107,7 @@ _NEVER = -(1 << 61)
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """Where a shard stood before it was moved, and how many offsets are counted again."""
+    """Position of a shard before it was moved, and how many offsets are counted again."""
 
     before: int | None
     again: int
@@ -197,7 +197,7 @@ def set_clock(watermark: int | None, time: ShardTime) -> dict[str, int | None]:
 
 
 def _reached(newest: int | None, now: int, time: ShardTime | None) -> int | None:
-    """Where a loss begins: not beyond the present, whatever event time the shard had run to."""
+    """Beginning of a loss: not beyond the present, whatever event time the shard had run to."""
     known = [newest, now, None if time is None else time.newest]
     return None if newest is None else min(at for at in known if at is not None)
 

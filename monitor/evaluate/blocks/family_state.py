@@ -59,7 +59,7 @@ class Rows:
 
 @dataclass(slots=True)
 class FamilyState:
-    """What is known of one family; equal to what the store holds after every commit.
+    """State of one family; equal to what the store holds after every commit.
 
     Attributes:
         family: which.
@@ -70,11 +70,11 @@ class FamilyState:
         edges: increasing, in event time; blocks of decisions lie between them, the first edge
             is where the first block begins. Off the hour only within the last day.
         label_edges: the same for labels; a subset on the hour.
-        burned: edges whose block is never published, and instants that were such edges: once
-            burned, whatever block holds it.
-        label_burned: the same of labels.
-        tail: what the open block of decisions holds.
-        label_tail: what the open block of labels holds.
+        burned: edges of abandoned blocks, which are never published, and instants that were such
+            edges: an instant stays abandoned, whatever block holds it.
+        label_burned: the same for labels.
+        tail: counts of the open block of decisions.
+        label_tail: counts of the open block of labels.
     """
 
     family: SliceFamily
@@ -92,7 +92,7 @@ class FamilyState:
 
     @property
     def open(self) -> bool:
-        """Whether blocks can be made at all."""
+        """True when blocks can be made at all."""
         return self.pooling is not None or self.family.k == 1
 
     def use(self, pooling: MergeMap | None) -> None:
@@ -104,7 +104,7 @@ class FamilyState:
         self.tail, self.label_tail = BlockTally.empty(size), BlockTally.empty(size)
 
     def begin(self, at: int) -> None:
-        """Forget all blocks but which were burned; the first one begins here."""
+        """Forget all blocks, but not which were abandoned; the first one begins here."""
         self.edges, self.label_edges = [at], [at]
         self.use(self.pooling)
 
@@ -130,17 +130,17 @@ class FamilyState:
         return made
 
     def burn(self, at: int, *, labels: bool) -> None:
-        """End the open block here, never to be published; what comes after is to be counted."""
+        """Abandon the open block, which ends here; the tail after it is still to be counted."""
         edges, burned = self.of(labels)
         edges.append(at)
         burned.add(at)
 
     def of(self, labels: bool) -> tuple[list[int], set[int]]:
-        """Edges of decisions or of labels, and those of them that are burned."""
+        """Edges of decisions or of labels, and those of abandoned blocks."""
         return (self.label_edges, self.label_burned) if labels else (self.edges, self.burned)
 
     def leave_open(self, tail: BlockTally, labels: bool) -> None:
-        """Say what the open block holds."""
+        """Set the counts of the open block."""
         if labels:
             self.label_tail = tail
         else:
@@ -155,7 +155,7 @@ class FamilyState:
         return replace(tally, units=rows.units(units, index).summed())
 
     def shown_edges(self, *, labels: bool) -> list[int]:
-        """All edges but those of burned blocks at the end: what came before them stands."""
+        """All edges but those of abandoned blocks at the end: the blocks before them stay shown."""
         edges, burned = self.of(labels)
         last = len(edges)
         while last > 1 and edges[last - 1] in burned:
@@ -163,14 +163,14 @@ class FamilyState:
         return edges[:last]
 
     def burned_spans(self, *, labels: bool) -> list[Span]:
-        """The blocks that are never published."""
+        """Spans of the abandoned blocks, which are never published."""
         edges, burned = self.of(labels)
         ends = {bisect_left(edges, at) for at in burned}
         return [Span(edges[i - 1], edges[i]) for i in sorted(ends) if 0 < i < len(edges)]
 
     @property
     def condition(self) -> str:
-        """What its blocks were made under: other settings need other blocks."""
+        """Settings that its blocks were made under: other settings need other blocks."""
         family = self.family
         return json.dumps([POOLING, family.k, family.attributes, family.where])
 
@@ -215,7 +215,7 @@ class PaneRun:
         cells: cell id of every row.
         values: its counters.
         index: what the cells mean.
-        units: whose the decisions are; rows of the same panes.
+        units: decisions by unit; rows of the same panes.
         first: number of the first pane.
     """
 

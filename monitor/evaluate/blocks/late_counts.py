@@ -1,7 +1,7 @@
-"""When late counts join what is published: once enough of them have come for every reader.
+"""Late counts, held back until enough of them have come for every reader, then published.
 
 A late label or decision changes a published block; whoever kept the old one can subtract. So the
-counts that are held back for a region of event time are let go together, and only if in every
+counts that are held back for a region of event time are released together, and only if in every
 block of every family each row has none of them, or at least k (labels: in each route). A region
 lies between two instants at which all families have an edge.
 
@@ -32,7 +32,7 @@ _LABELS = ~np.isin(np.arange(COUNTERS), (Counter.N, Counter.Q))
 
 @dataclass(frozen=True, slots=True)
 class LateCounts:
-    """What is held back: hour, cell and counters of every row."""
+    """Counts that are held back: hour, cell and counters of every row."""
 
     hours: Int64s
     cells: Int64s
@@ -46,16 +46,16 @@ class LateCounts:
 def release_late_counts(
     release: ReleaseBlocks, index: CellIndex, held: LateCounts, units: PaneUnits
 ) -> tuple[list[PaneCounts], PaneUnits]:
-    """What may join what is published now, by hour; often nothing.
+    """Late counts that may be published now, by hour; often none.
 
     Args:
-        release: what is published.
+        release: the blocks that are published.
         index: what all cells mean.
-        held: what is held back.
-        units: whose the decisions of it are.
+        held: the late counts that are held back.
+        units: their decisions by unit.
 
     Returns:
-        Counts, and whose their decisions are.
+        Counts, and their decisions by unit.
     """
     freed = np.zeros(len(units.panes), bool)
     if not len(held.hours):
@@ -83,7 +83,7 @@ def release_late_counts(
 
 
 def _of(part: LateCounts, index: CellIndex, units: PaneUnits) -> npt.NDArray[np.bool_]:
-    """Which units are of decisions of a part."""
+    """Mask of the unit rows that are decisions of a part."""
     atoms = index.atoms[np.searchsorted(index.cells, part.cells)]
     places = set(zip(part.hours.tolist(), atoms.tolist(), strict=True))
     pairs = zip(units.panes.tolist(), units.atoms.tolist(), strict=True)
@@ -95,7 +95,7 @@ def _regions(
 ) -> Iterator[LateCounts]:
     """The late counts of every region in which no family shows a small change.
 
-    They are decisions where ``units`` says whose, else labels.
+    They are decisions where ``units`` is given, else labels.
     """
     if not families or not len(late.hours):
         return
@@ -124,7 +124,7 @@ def _all_enough(
     part: LateCounts,
     units: PaneUnits | None,
 ) -> bool:
-    """Whether no block of a family has a row with 1 to k - 1 changes, or mostly of one unit."""
+    """Return True when no block has a row with 1 to k - 1 changes, or mostly of one unit."""
     assert state.rows is not None, "only families that hide something"  # noqa: S101
     at = np.searchsorted(index.cells, part.cells)
     size = len(state.rows.slices)

@@ -1,4 +1,4 @@
-"""Which windows lack events that were lost before they could be read."""
+"""Windows that lack events, since these were lost before they could be read."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class LostSpan:
     last: int
 
     def touches(self, start: int | None, end: int | None) -> bool:
-        """Whether it has an instant in common with a window; None is a window without time."""
+        """Return True when it shares an instant with a window; None is a window without time."""
         return start is not None and end is not None and self.first < end and start <= self.last
 
 
 @dataclass(frozen=True, slots=True)
 class LostSpans:
-    """What was lost, by the topic it was lost from."""
+    """Spans of lost events, by the topic they were lost from."""
 
     decisions: tuple[LostSpan, ...] = ()
     labels: tuple[LostSpan, ...] = ()
@@ -36,7 +36,7 @@ class LostSpans:
         """The widest event time that each loss may have touched.
 
         Events come up to ``lateness`` out of order, labels up to ``horizon`` after their
-        decision; what nobody knows is as wide as can be.
+        decision; a span that is not known is as wide as can be.
         """
         decisions: list[LostSpan] = []
         labels: list[LostSpan] = []
@@ -48,11 +48,11 @@ class LostSpans:
         return cls(tuple(decisions), tuple(labels))
 
     def touch_decisions(self, start: int | None, end: int | None) -> bool:
-        """Whether decisions of this window may be missing."""
+        """Return True when decisions of this window may be missing."""
         return any(span.touches(start, end) for span in self.decisions)
 
     def touch_labelled(self, start: int | None, end: int | None) -> bool:
-        """Whether decisions or labels of this window may be missing."""
+        """Return True when decisions or labels of this window may be missing."""
         return any(span.touches(start, end) for span in (*self.decisions, *self.labels))
 
 

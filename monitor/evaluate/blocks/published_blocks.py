@@ -1,7 +1,7 @@
-"""The published blocks of a family that the tests are past: what may be told of them goes by these.
+"""Published blocks of a family that the tests are past: findings are reported as of these.
 
-What is found moves from the end of one block to the end of another and never between them, and is
-told as the end of the block that first shows it, never as an hour.
+A finding moves from the end of one block to the end of another and never between them, and is
+reported as the end of the block that first shows it, never as an hour.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Blocks:
 
     @property
     def end(self) -> int:
-        """Where the newest of them ends."""
+        """End of the newest of them (microseconds)."""
         return self.ends[-1]
 
     def first_with(self, end: int) -> int:
@@ -55,7 +55,7 @@ class Blocks:
     def latest(self, hour: int, said: int | None) -> int | None:
         """The end of the block that first showed what was found in an hour.
 
-        What was said of it holds, though blocks are made anew every week and forgotten in time.
+        What was reported of it holds, though blocks are made anew every week and forgotten in time.
 
         Args:
             hour: the start of the last hour that it was found in; before :attr:`end`.

@@ -163,7 +163,7 @@ class ReleaseBlocks:
 
     @property
     def hides(self) -> bool:
-        """Whether anything is hidden at all; where nothing is, late counts join at once."""
+        """True when anything is hidden at all; where nothing is, late counts join at once."""
         return any(state.family.k > 1 for state in self.families.values())
 
     def reopen(self, first: int) -> None:
@@ -172,7 +172,7 @@ class ReleaseBlocks:
             self.begins, self._stale = pane_start(pane_of(first, Grain.HOUR), Grain.HOUR), True
 
     def taken(self) -> ReleaseChange:
-        """What has changed since the last call, to be committed."""
+        """Take the changes since the last call, to be committed."""
         marks = {
             _DECISIONS: self.decisions,
             _LABELS: self.labels,
@@ -257,7 +257,7 @@ class ReleaseBlocks:
     def _count_tail(
         self, store: EvaluatorStore, state: FamilyState, index: CellIndex, *, labels: bool
     ) -> None:
-        """What an open block holds, from the store."""
+        """Count anew what an open block holds, from the store."""
         start = state.of(labels)[0][-1]
         end = (self.labels if labels else self.decisions) or start
         pieces = [(Grain.HOUR, start, end)] if labels else _pieces(start, end)
@@ -269,7 +269,7 @@ class ReleaseBlocks:
     # Merge maps.
 
     def _maps_due(self) -> bool:
-        """Whether a full day has come in for the first time, or an ISO week has begun."""
+        """Return True when a full day has come in for the first time, or an ISO week has begun."""
         assert self.decisions is not None and self.begins is not None  # noqa: S101, PT018
         labels = self.begins if self.labels is None else self.labels
         stage = 0
@@ -372,7 +372,7 @@ class ReleaseBlocks:
         return merge(counts), until - start
 
     def _hold_back(self, store: EvaluatorStore, index: CellIndex, since: int) -> None:
-        """Take out what is not given of hours that nobody has published it of yet."""
+        """Take labels that are not shown any more out of the hours not published with them yet."""
         left_out, unlabelled = self.kept_out(index)
         if not (left_out | unlabelled).any():
             return
@@ -387,7 +387,7 @@ class ReleaseBlocks:
         self._purged = split_panes(Grain.HOUR, panes[rows], cells[rows], away[rows])
 
     def _burn(self, store: EvaluatorStore, index: CellIndex, labels_until: int) -> None:
-        """Give up open blocks that wait for what is not given any more."""
+        """Abandon open blocks that wait for rows which are left out or taken as unlabelled now."""
         left_out, unlabelled = self.kept_out(index)
         routes = decode_strata(index.strata).route
         for state in self.families.values():
@@ -471,7 +471,7 @@ def _unlabelled(state: FamilyState, rolled: SliceCounts, span: int) -> frozenset
 def _tally(
     store: EvaluatorStore, state: FamilyState, index: CellIndex, piece: tuple[Grain, int, int]
 ) -> BlockTally:
-    """What an interval of closed panes holds of a family."""
+    """Counts of a family in an interval of closed panes."""
     grain, start, end = piece
     panes = (grain, pane_of(start, grain), pane_of(end, grain))
     return state.tally(store.sum_released(*panes), store.units(*panes), index)

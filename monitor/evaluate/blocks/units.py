@@ -1,4 +1,8 @@
-"""Decisions by unit: which of the new ones count, and what closed panes hold by row of a family."""
+"""The gate that holds late counts back, and decisions by unit.
+
+New counters and new decisions by unit go through the same gate: what it lets pass is published,
+the rest is late. Decisions by unit of closed panes are kept by row of a family.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +77,7 @@ class UnitRows:
 
     @classmethod
     def of(cls, deltas: Sequence[StoredDelta]) -> UnitRows | None:
-        """What the deltas say of units; None where no decision named one."""
+        """Decisions by unit in the deltas; None where no decision named a unit."""
         parts = [(delta, delta.units) for delta in deltas if delta.units is not None]
         if not parts:
             return None

@@ -54,7 +54,7 @@ class Sums:
 
 
 def less(spans: Iterable[Span], others: Sequence[Span]) -> Iterator[Span]:
-    """What of the first is in none of the others.
+    """Parts of the first spans that are in none of the others.
 
     Example:
         >>> list(less([Span(0, 9)], [Span(2, 3), Span(5, 12)]))

@@ -36,11 +36,11 @@ RESOLVE_SPAN = 7 * DAY
 
 @dataclass(frozen=True, slots=True)
 class DetectionPolicy:
-    """What is detected, and from what.
+    """Settings of detection: the contracts, and which cohorts feed the detectors.
 
     Attributes:
         contracts: of all use cases.
-        coding: of now.
+        coding: the present one.
         completeness: share of requested labels that makes a cohort mature.
         live: whether cohorts may page; what is loaded in bulk never does.
         cluster_size: largest number of decisions that hang together.
@@ -58,9 +58,9 @@ class DetectionState:
     """The detectors; always equal to what the store holds.
 
     Attributes:
-        policy: what is detected.
+        policy: settings of detection.
         fleet: all streams.
-        advice: what watches beside them.
+        advice: the advisory detectors.
         consumed: the newest hour whose turn has come; None before the first.
         standing: crossings that are not resolved, by stream key.
         next_id: of the next crossing.
@@ -93,7 +93,7 @@ class DetectionState:
         return None if self.consumed is None else pane_start(self.consumed + 1, Grain.HOUR)
 
     def stood(self, at: int) -> list[Crossing]:
-        """The crossings that stood after the cohorts up to an instant, which all had their turn."""
+        """Crossings unresolved after the cohorts up to an instant, which all had their turn."""
         return [one for one in (*self.ended, *self.standing.values()) if one.stood(at)]
 
     def step(
@@ -103,7 +103,7 @@ class DetectionState:
 
         Args:
             inputs: what cohorts are made of.
-            cohorts: how far their labels have come in.
+            cohorts: completeness of their labels.
             watermark: event time that decisions are complete to.
             horizon: microseconds after which a label is not waited for.
 
@@ -169,7 +169,7 @@ class DetectionState:
         self.consumed = hour
 
     def _cross(self, stream: Stream, hour: int, change: _Changing) -> None:
-        """Open a crossing, or note that one that stands has crossed again."""
+        """Open a crossing, or note that an unresolved one has crossed again."""
         at = pane_start(hour + 1, Grain.HOUR)
         if (known := self.standing.get(stream.key)) is not None:
             change.refresh(known, at)
@@ -183,7 +183,7 @@ class DetectionState:
             self.standing[stream.key] = one
 
     def _resolve(self, inputs: Inputs, hour: int, change: _Changing) -> None:
-        """Look at every crossing that stands, by the cohorts since its post-page window began."""
+        """Judge every unresolved crossing by the cohorts since its post-page window began."""
         now = pane_start(hour, Grain.HOUR)
         frozen = inputs.store.frozen_cohorts(pane_of(now - RESOLVE_SPAN, Grain.HOUR), hour)
         good = [c for c in frozen if not inputs.excludes(c.hour)]
@@ -196,9 +196,9 @@ class DetectionState:
                 del self.standing[key]
 
     def _since(self, one: Crossing, stream: Stream, cohorts: Sequence[FrozenCohort]) -> Counts:
-        """What was counted since it last crossed, and since other versions answer its slice.
+        """Counts since it last crossed, and since other versions answer its slice.
 
-        What they replaced says nothing of whether the page is still right.
+        The replaced versions say nothing of whether the page is still right.
         """
         changed = self.advice.changed_at(stream.contract, stream.group_by, stream.slice)
         begin = max(one.latest, changed or one.latest)
@@ -222,7 +222,7 @@ def log_detection(change: DetectionChange) -> None:
 
 @dataclass(slots=True)
 class _Changing:
-    """What a step has changed so far."""
+    """Changes that a step has made so far."""
 
     cohorts: list[FrozenCohort] = field(default_factory=list)
     resolved: dict[int, int] = field(default_factory=dict)

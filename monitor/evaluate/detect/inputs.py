@@ -1,4 +1,4 @@
-"""What the detectors are fed from."""
+"""Inputs of the detectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.store.evaluator.store import EvaluatorStore
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What cohorts are made of.
+    """Counts, cells and exclusions that cohorts are made from.
 
     Attributes:
         store: holds the counts.
@@ -26,6 +26,6 @@ class Inputs:
     excluded: Sequence[Span] = ()
 
     def excludes(self, hour: int) -> bool:
-        """Whether any of an hour is known to be bad."""
+        """Return True when any data of an hour are known to be bad."""
         start = pane_start(hour, Grain.HOUR)
         return any(span.start < start + HOUR and start < span.end for span in self.excluded)

@@ -1,9 +1,9 @@
 """Incidents between cycles: to which cause a crossing belongs, and which incidents are over.
 
 A crossing joins the incident that has its cause, and else opens one; it stays where it was put.
-The slice that is named may be refined, once a day, while an incident stands. An incident ends with
-its last crossing, or when people close it: then its crossings end too, and evidence that has begun
-anew since then may open another one.
+The slice that is named may be refined, once a day, while an incident is open. An incident ends
+with its last crossing, or when people close it: then its crossings end too, and evidence that has
+begun anew since then may open another one.
 
 A cause is that of the cohorts until the crossing, however many more are consumed with it: so
 incidents are the same after a restart, and however fast one catches up.
@@ -40,10 +40,10 @@ cohorts that end until another (microseconds)."""
 
 @dataclass(frozen=True, slots=True)
 class IncidentStep:
-    """What the detectors have come to.
+    """Outcome of one step of the detectors.
 
     Attributes:
-        opened: crossings that stand since now, in their order.
+        opened: crossings that were opened in it, in their order.
         resolved: when crossings ended, by id; before the first cohort.
         listed: the weekly list, before the first cohort; None where no week has ended.
         repaired: keys of streams whose breach was resolved in the week of that list.
@@ -61,7 +61,7 @@ class IncidentStep:
 
 @dataclass(frozen=True, slots=True)
 class RowExtras:
-    """What is known around a crossing.
+    """Context of a crossing: causes, changes of versions and settings, and the time.
 
     Attributes:
         explain: finds causes.
@@ -78,13 +78,13 @@ class RowExtras:
 
 @dataclass(slots=True)
 class IncidentBook:
-    """The incidents that stand; always equal to what the store holds.
+    """The open incidents; always equal to what the store holds.
 
     Attributes:
         standing: by id.
         next_id: of the next one.
         acts: what people said of them.
-        crossings: all that stand, by id.
+        crossings: all unresolved ones, by id.
     """
 
     standing: dict[int, Incident] = field(default_factory=dict)
@@ -105,11 +105,11 @@ class IncidentBook:
         self.acts = acts
 
     def how(self, incident: Incident, now: int) -> Standing:
-        """How an incident stands at a wall clock."""
+        """Standing of an incident at a wall clock."""
         return standing(incident, self.acts.get(incident.id, ()), now)
 
     def streams(self, incident: Incident) -> list[Stream]:
-        """Those of its crossings that stand, or of a ticket's list."""
+        """Streams of its unresolved crossings, or of a ticket's list."""
         keys = [self.crossings[x].stream for x in incident.crossings if x in self.crossings]
         return [Stream.parse(key) for key in (*keys, *incident.streams) if key]
 
@@ -150,20 +150,20 @@ class IncidentBook:
         self.standing[incident.id] = incident
 
     def _orphans(self) -> list[Crossing]:
-        """Crossings that stand without an incident: those of before there were any."""
+        """Unresolved crossings without an incident: those from before there were any incidents."""
         known = {number for one in self.standing.values() for number in one.crossings}
         orphans = (one for one in self.crossings.values() if one.id not in known)
         return sorted(orphans, key=lambda one: one.crossed_at)
 
     def end(self, incident: Incident, at: int) -> Incident:
-        """Let one stand no longer; returns it as it is then."""
+        """Resolve an incident; returns it as it is then."""
         del self.standing[incident.id]
         return replace(incident, resolved_at=max(at, incident.opened_at))
 
 
 @dataclass(slots=True)
 class _Draft:
-    """What one step changes."""
+    """Changes that one step makes."""
 
     book: IncidentBook
     step: IncidentStep
@@ -172,7 +172,7 @@ class _Draft:
     changed: dict[int, Incident] = field(default_factory=dict)
 
     def end(self) -> None:
-        """Incidents whose last crossing is resolved."""
+        """End the incidents whose last crossing is resolved."""
         for number in self.step.resolved:
             self.book.crossings.pop(number, None)
         for one in self._of(IncidentKind.PAGE):
@@ -207,7 +207,7 @@ class _Draft:
                     self._rename(known, cause)
 
     def ticket(self, listed: Collection[Stream]) -> None:
-        """Tickets for what is on the weekly list and has no page; those that are off it end."""
+        """Open tickets for what is on the weekly list without a page; end those that are off it."""
         begin, paged = self.step.begin, {one.stream for one in self.book.crossings.values()}
         told = paged | set(self.step.repaired)
         open_ = [stream for stream in listed if stream.key not in told]

@@ -1,4 +1,4 @@
-"""Incidents beside the detectors: what they are opened from, and what pages show of them."""
+"""Incidents of all contracts: opened from crossings, acted on by people, shown on pages."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Incidents:
         return cls(detection, eras, IncidentBook.load(store, detection.standing.values()))
 
     def apply_acts(self) -> tuple[IncidentChange, DetectionChange] | None:
-        """Do what people say; None where nothing ends by it."""
+        """Carry out what people decided; None where nothing ends by it."""
         until = self.detection.until or 0
         change, gone = self.book.close(until, self.now)
         return (change, self.detection.close(gone, until)) if change.changed else None
@@ -101,19 +101,19 @@ class Incidents:
         return pages.shown(self._seen(one, pages) for one in known)
 
     def taken(self) -> IncidentChange:
-        """What has been shown of incidents for the first time since it was asked last."""
+        """Take the incidents of which values were first shown since the last call."""
         changed, self._first_shown = self._first_shown, {}
         return IncidentChange(changed=[changed[number] for number in sorted(changed)])
 
     def stored(self, number: int) -> None:
-        """A Snapshot with all that stand was stored under a number."""
+        """Note that a Snapshot with all open incidents was stored under a number."""
         for one in list(self.book.standing.values()):
             if one.snapshot is None:
                 self.book.put(replace(one, snapshot=number))
 
     @property
     def stands(self) -> tuple[tuple[int, str], ...]:
-        """How each of them stands: what pages change with when nobody counts anything."""
+        """State of each open incident by id: pages change with it even when no count does."""
         standing = self.book.standing.values()
         return tuple((one.id, self.book.how(one, self.now).state.value) for one in standing)
 
@@ -146,7 +146,7 @@ class Incidents:
         return self.detection.advice.changed_at(contract, cause.group_by, cause.slice)
 
     def _sampling(self, contract: Contract) -> str:
-        """How labels were sampled, in words."""
+        """Sampling of the labels, in words."""
         rates = self.detection.policy.coding.audit_rates
         seen = sorted({rates[row] for row in self.detection.fleet.rates.get(contract.name, ())})
         return "labels asked for with probability " + ", ".join(f"{x:.3g}" for x in seen)
@@ -198,6 +198,6 @@ def _day(hour: int) -> int:
 
 
 def _end(table: ContractTable, *, labels: bool) -> int | None:
-    """Where the periods of the total end."""
+    """End of the periods of the total."""
     periods = [one.labelled if labels else one.decisions for one in table.windows]
     return max((one.end for one in periods if one is not None), default=None)

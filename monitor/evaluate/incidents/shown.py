@@ -1,7 +1,7 @@
-"""What may be shown of incidents: everything of a slice that is shown, and nothing of another.
+"""Shown incidents: everything of a slice that is shown, and nothing of a slice that is not.
 
-An incident itself waits for no release block: it is told with the cohort that crosses. Its slice
-and its numbers are those of the page of that moment, or withheld.
+An incident itself waits for no release block: it is reported with the cohort that crosses. Its
+slice and its numbers are those of the page of that moment, or withheld.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _STAGE_OF = {Metric.TPR: Metric.TPR, Metric.FPR: Metric.SELECTION, Metric.BLOCKE
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """An incident, and what is known of it beside the pages.
+    """An incident, with what is known of it apart from the pages.
 
     Attributes:
         incident: as it is kept.
-        how: it stands.
+        how: its standing.
         streams: that crossed, or are on the weekly list.
     """
 
@@ -66,7 +66,7 @@ class IncidentView:
 
 @dataclass(frozen=True, slots=True)
 class TableContext:
-    """What pages of a contract say beside its numbers.
+    """Context of a contract's pages, apart from the numbers.
 
     Attributes:
         contract: limits.
@@ -105,7 +105,7 @@ class ShownIncidents:
 
     Attributes:
         table: of the contract, as published.
-        beside: what is told beside it.
+        beside: its context.
     """
 
     table: ContractTable
@@ -119,12 +119,12 @@ class ShownIncidents:
                     self._places[place.group_by, place.row.slice] = place
 
     def shown(self, known: Iterable[IncidentView]) -> tuple[ShownIncident, ...]:
-        """Those that stand, by id."""
+        """The open incidents as they may be shown, by id."""
         ordered = sorted(known, key=lambda one: one.incident.id)
         return tuple(self._shown(one) for one in ordered)
 
     def value(self, known: IncidentView) -> PublishedValue | None:
-        """What the pages show of an incident's slice now; None where that is withheld."""
+        """Published value of an incident's slice now; None where that is withheld."""
         place = self._place(known.incident)
         if place is None:
             return None
@@ -211,12 +211,12 @@ class ShownIncidents:
 
 
 def _stage(row: SliceRow, metric: Metric) -> ShownStage | None:
-    """Of the metric itself, or of selection, which every decision goes through."""
+    """Stage of the metric itself, or of selection, which every decision goes through."""
     return row.stages.get(_STAGE_OF[metric])
 
 
 def _version_change(row: SliceRow, incident: Incident) -> int | None:
-    """As the pages tell it: the end of a release block."""
+    """Time of a version change, as the pages report it: the end of a release block."""
     if incident.versions_changed_at is None:
         return None
     return next((x.latest for x in row.noted if x.annotation is Annotation.VERSION_CHANGE), None)

@@ -1,4 +1,4 @@
-"""At which stage slices part from their reference, and whether other versions answer them.
+"""Diagnosis of slices: the stage at which they differ from their reference, and versions.
 
 All of it is of the very rows and blocks that the table shows, and only of what it shows: it moves
 when the table does, and a hidden slice says nothing.
@@ -30,12 +30,12 @@ _Stages = Mapping[str, Mapping[Metric, ShownStage]]
 def with_diagnosis(pooled: Pooled, table: GroupTable, coding: Coding) -> GroupTable:
     """The table with the stages of its rows, and whether their versions differ.
 
-    A stage is told where the gap of its metric is a number. Where a rate is hidden there is no
+    A stage is reported where the gap of its metric is a number. Where a rate is hidden there is no
     gap; where it is coded, its bound stands for 0 to k - 1 decisions alike, and a stage, which is
     made of just those, could tell some of them apart.
 
-    The versions are told where both slices are shown, coded or not: they do not know the routes.
-    Never of a group-by by a version, whose slices are versions.
+    The versions are reported where both slices are shown, coded or not: they do not know the
+    routes. Never of a group-by by a version, whose slices are versions.
 
     Args:
         pooled: what the table was made of.
@@ -52,7 +52,7 @@ def with_diagnosis(pooled: Pooled, table: GroupTable, coding: Coding) -> GroupTa
 
 
 def _stages(pooled: Pooled, table: GroupTable, bands: int) -> _Stages:
-    """Of every row, by metric."""
+    """Stages of every row, by metric."""
     found: dict[str, dict[Metric, ShownStage]] = {row.slice: {} for row in table.rows}
     for metric in STAGED:
         told = [row.slice for row in table.rows if _is_number(row, metric)]
@@ -83,7 +83,7 @@ def _passage(counts: SliceCounts, metric: Metric, bands: int) -> Passage:
 
 
 def _versions(pooled: Pooled, table: GroupTable, coding: Coding) -> dict[str, bool]:
-    """Of the rows that are shown beside their reference."""
+    """Flags of differing versions, of the rows that are shown along with their reference."""
     by_version = {attribute.name for attribute in coding.attributes if attribute.version_of}
     told = [row.slice for row in table.rows if Metric.SELECTION in row.gaps]
     if not told or by_version & {*pooled.group.attributes}:
@@ -95,7 +95,7 @@ def _versions(pooled: Pooled, table: GroupTable, coding: Coding) -> dict[str, bo
 
 
 def _others(decided: Int64s, slices: tuple[str, ...], reference: str) -> Int64s:
-    """What each row is compared with."""
+    """Decisions that those of each row are compared with."""
     if reference == COMPLEMENT:
         rest: Int64s = decided.sum(axis=0) - decided
         return rest

@@ -1,7 +1,8 @@
-"""What is published of label requests: as of the end of a release block of all decisions.
+"""Published faults of label requests: as of the end of a release block of all decisions.
 
-How often a stratum was found at fault moves from the end of one block of the total to the end of
-another, and when last is told as the end of the block that first shows it, never as an hour.
+The number of times a stratum was found at fault moves from the end of one block of the total to
+the end of another; the last time is reported as the end of the block that first shows it, never
+as an hour.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class RequestFaults:
 
     @classmethod
     def start(cls, detection: DetectionState, before: Snapshot | None) -> RequestFaults:
-        """After the last Snapshot: when it showed what it shows stays as it was said."""
+        """After the last Snapshot: the times it reported stay as they are."""
         made = cls(detection)
         for table in before.contracts if before else ():
             made._log(table.contract, table.requests_at_fault)
@@ -75,6 +76,6 @@ def _stratum(one: RequestsAtFault) -> _Stratum:
 
 
 def _is_shown(table: ContractTable) -> bool:
-    """Whether anything is shown of all decisions together."""
+    """Return True when anything is shown of all decisions together."""
     totals = (window.total for window in table.windows if window.window == table.window)
     return any(total.states[Metric.SELECTION] is not State.SUPPRESSED for total in totals)

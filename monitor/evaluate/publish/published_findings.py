@@ -1,4 +1,4 @@
-"""What detection knows, as of the ends of release blocks: what may be published of it.
+"""Published findings: annotations of slices and sequential tests, as of release blocks.
 
 A finding is that of the newest published block whose cohorts have all been consumed: of labels, for
 metrics that rest on labels, else of decisions. So it moves from the end of one block to the end of
@@ -58,12 +58,12 @@ def noted(
     blocks: Mapping[bool, Blocks],
     told: Mapping[Mark, int],
 ) -> dict[str, tuple[Noted, ...]]:
-    """What is noted in every slice of a group-by, sorted by annotation and metric.
+    """Annotations of every slice of a group-by, sorted by annotation and metric.
 
     Args:
         timelines: when each subject was found.
         blocks: of decisions and of labels, those that there are.
-        told: since which block the last Snapshot said it.
+        told: end of the newest block of each, as the last Snapshot reported it.
     """
     found: defaultdict[str, list[Noted]] = defaultdict(list)
     for mark, tally in _tallies(timelines, blocks).items():
@@ -75,7 +75,7 @@ def noted(
 
 
 def marks(table: GroupTable) -> dict[Mark, int]:
-    """Since which block a table says what is noted in it."""
+    """End of the newest block of each annotation, as a table reports it."""
     return {
         (row.slice, one.annotation, one.metric): one.latest
         for row in table.rows
@@ -86,7 +86,7 @@ def marks(table: GroupTable) -> dict[Mark, int]:
 def _tallies(
     timelines: Mapping[AnySubject, Timeline], blocks: Mapping[bool, Blocks]
 ) -> dict[Mark, FindingCount]:
-    """How often everything was found before the end of its newest block, and when last."""
+    """Number of times each was found before the end of its newest block, and the last time."""
     tallies: dict[Mark, FindingCount] = {}
     for subject, timeline in timelines.items():
         mark = _mark(subject)
@@ -111,7 +111,7 @@ def _mark(subject: AnySubject) -> Mark:
 
 
 def _on_labels(mark: Mark) -> bool:
-    """Whether it goes by blocks of labels; so does what is of no rate: label cohorts show it."""
+    """Return True when it goes by blocks of labels, as does a mark of no rate: cohorts show it."""
     metric = mark[2]
     return metric is None or metric.labelled
 
@@ -139,7 +139,7 @@ class PublishedFindings:
 
     @classmethod
     def start(cls, detection: DetectionState, before: Snapshot | None) -> PublishedFindings:
-        """After the last Snapshot: since when it has shown what it shows stays as it was said."""
+        """After the last Snapshot: the times it reported stay as they are."""
         made = cls(detection)
         for row, stream in enumerate(detection.fleet.streams):
             made._watched.setdefault((stream.contract, stream.group_by), []).append((row, stream))
@@ -168,7 +168,7 @@ class PublishedFindings:
     def _tests(
         self, where: _Where, blocks: Mapping[bool, Blocks]
     ) -> dict[tuple[str, Metric], Finding]:
-        """What the sequential tests found, by slice and metric."""
+        """Findings of the sequential tests, by slice and metric."""
         steps = {labels: self._steps(one.end) for labels, one in blocks.items()}
         evidence: dict[tuple[str, Metric], int] = {}
         for row, stream in self._watched.get(where, ()):
@@ -185,7 +185,7 @@ class PublishedFindings:
         return self.detection.fleet.history.before(pane_of(end, Grain.HOUR))
 
     def _crossed(self, where: _Where, blocks: Mapping[bool, Blocks]) -> _Since:
-        """Since when crossings are shown, of those that stood at the end of the newest block."""
+        """Start of crossings as shown, of those unresolved at the end of the newest block."""
         declared = {stream.key for _, stream in self._watched.get(where, ())}
         told, since = self._since.get(where, {}), dict[tuple[str, Metric], int]()
         for labels, known in blocks.items():

@@ -33,7 +33,7 @@ Contracts = Sequence[tuple[Contract, Sequence[WindowKind]]]
 
 @dataclass(frozen=True, slots=True)
 class TableInputs:
-    """Which blocks one table is made of, and what the tests found; equal ones give equal tables."""
+    """Blocks that one table is made of, and findings of the tests; equal ones: equal tables."""
 
     decided: Period | None
     decided_in: tuple[Span, ...]
@@ -51,10 +51,10 @@ class Publisher:
     Attributes:
         contracts: with the windows of each.
         eras: how decisions were coded, by event time.
-        found: what the sequential tests have found.
-        requests: what the checks of label requests have found.
-        incidents: those that stand.
-        lost: what was lost before it could be read.
+        found: findings of the sequential tests.
+        requests: findings of the checks of label requests.
+        incidents: the open ones.
+        lost: spans of events that were lost before they could be read.
         excluded: event time whose data are known to be bad.
         revision: changes whenever closed panes do.
         labelled: counts of the total in the longest labelled window.
@@ -85,7 +85,7 @@ class Publisher:
         self._labelled.forget()
 
     def snapshot(self, store: EvaluatorStore, release: ReleaseBlocks, index: CellIndex) -> Snapshot:
-        """What is published now."""
+        """Make the Snapshot that is published now."""
         tables = [
             self._contract(store, release, index, contract, kinds)
             for contract, kinds in self.contracts
@@ -154,7 +154,7 @@ class Publisher:
     def counts(
         self, store: EvaluatorStore, index: CellIndex, kind: WindowKind, shown: TableInputs
     ) -> BlockCounts:
-        """What was counted in the blocks of one table."""
+        """Counts in the blocks of one table."""
         whole_hours = all(map(_on_the_hour, shown.decided_in))
         grain = Grain.HOUR if whole_hours else Grain.MINUTES5
         labelled = Counts.empty()

@@ -17,7 +17,7 @@ SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNTER_COLUMNS)
 
 
 def adding_to(table: sa.Table) -> str:
-    """What follows ``ON CONFLICT`` where rows are added to those that are there."""
+    """Text after ``ON CONFLICT`` by which rows are added to those that are there."""
     added = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in COUNTER_COLUMNS)
     return f"({', '.join(table.primary_key.columns.keys())}) DO UPDATE SET {added}"
 

@@ -1,4 +1,4 @@
-"""What is kept of detection: frozen cohorts, the state of the detectors, limits that were crossed.
+"""Stored detection: frozen cohorts, the state of the detectors, limits that were crossed.
 
 Only the evaluator writes it, in the transaction of a cycle: a cohort is stored with the state that
 it moved the detectors to, so whoever goes on from there comes to the same decisions.
@@ -71,8 +71,8 @@ class Crossing:
         hour: the cohort that crossed.
         live: whether that cohort might page.
         crossed_at: end of that hour.
-        latest: the last crossing while it stands.
-        resolved_at: None while it stands.
+        latest: the last crossing while it is unresolved.
+        resolved_at: None while it is unresolved.
     """
 
     id: int
@@ -84,14 +84,14 @@ class Crossing:
     resolved_at: int | None = None
 
     def stood(self, at: int) -> bool:
-        """Whether it stood after the cohorts up to an instant; only a later one could end it."""
+        """Return True when unresolved after the cohorts up to an instant; later ones may end it."""
         resolved = self.resolved_at is not None and self.resolved_at < at
         return self.live and self.crossed_at <= at and not resolved
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDetection:
-    """Where the detectors stand, as it was committed last.
+    """State of the detectors, as it was committed last.
 
     Attributes:
         parts: their state by name.
@@ -116,14 +116,14 @@ class StoredDetection:
 
 @dataclass(frozen=True, slots=True)
 class DetectionChange:
-    """What one cycle changes.
+    """Changes of one cycle to detection.
 
     Attributes:
         parts: to be set.
         dropped: names of parts that go.
         cohorts: whose turn has come.
-        resolved: when crossings that stood were resolved, by id.
-        refreshed: the last crossing of those that stand, by id.
+        resolved: when crossings were resolved, by id.
+        refreshed: the last crossing of unresolved ones, by id.
         opened: new crossings.
         listed: the weekly list of breaches; None where no week has ended. Incidents are made of it;
             it is not stored by itself.
@@ -180,7 +180,7 @@ def first_counted(connection: sa.Connection) -> int | None:
 def counted_requests(
     connection: sa.Connection, first: int, end: int
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """What the hours ``first`` to ``end`` (exclusive) hold of decisions, in their order.
+    """Decisions and requests of the hours ``first`` to ``end`` (exclusive), in their order.
 
     Returns:
         Hour, cell, and decisions and requests (shape (rows, 2)) of every row that has decisions.
@@ -201,7 +201,7 @@ def write_detection(connection: sa.Connection, change: DetectionChange, consumed
     Args:
         connection: the transaction of the cycle.
         change: what to write. An hour that had its turn before, or a second crossing of a stream
-            whose first one stands, is an error of the database.
+            whose first one is unresolved, is an error of the database.
         consumed_at: wall clock.
     """
     _write_cohorts(connection, change.cohorts, consumed_at)

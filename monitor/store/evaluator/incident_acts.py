@@ -1,4 +1,4 @@
-"""What people say of incidents: acts are only added, and the evaluator reads them every cycle."""
+"""Acts of people on incidents: they are only added, and the evaluator reads them every cycle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Acts = Mapping[int, tuple[Act, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ActInput:
-    """Who acts, and why.
+    """Author of an act, and the note on it.
 
     Attributes:
         by: a person or a team, in one line.
@@ -35,7 +35,7 @@ class ActInput:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """What an incident came to.
+    """Outcome with which people close an incident.
 
     Attributes:
         outcome: in a word.
@@ -114,7 +114,7 @@ def _columns(act: Act) -> dict[str, Any]:
 
 
 def read_acts(connection: sa.Connection, where: sa.ColumnElement[bool] | None = None) -> Acts:
-    """The acts of the incidents that fit a condition; of those that stand where none is given."""
+    """Acts on the incidents that fit a condition; on the unresolved ones where none is given."""
     wanted = incident.c.resolved_at.is_(None) if where is None else where
     rows = connection.execute(
         sa.select(incident_act)

@@ -30,7 +30,7 @@ _OF_SLICE = (
 
 @dataclass(frozen=True, slots=True)
 class StoredIncidents:
-    """What the evaluator goes on from.
+    """Stored incidents that the evaluator goes on from.
 
     Attributes:
         standing: those that are not resolved, by id.
@@ -43,7 +43,7 @@ class StoredIncidents:
 
 @dataclass(frozen=True, slots=True)
 class IncidentChange:
-    """What one cycle changes.
+    """Changes of one cycle to incidents.
 
     Attributes:
         opened: new ones.
@@ -63,7 +63,7 @@ def read_standing(connection: sa.Connection) -> StoredIncidents:
 
 
 def read_incidents(connection: sa.Connection, *, resolved: bool) -> list[Incident]:
-    """Those that stand, or ``resolved`` ones too, by id."""
+    """Incidents that are not resolved, or ``resolved`` ones too, by id."""
     return _read(connection, sa.true() if resolved else incident.c.resolved_at.is_(None))
 
 
@@ -94,7 +94,7 @@ def _links(
     table: sa.Table,
     where: sa.ColumnElement[bool],
 ) -> defaultdict[int, list[Any]]:
-    """What incidents are made of, sorted."""
+    """Crossings or streams of incidents by id, sorted."""
     query = sa.select(table.c.incident, column).join(incident, incident.c.id == table.c.incident)
     found: defaultdict[int, list[Any]] = defaultdict(list)
     for number, value in connection.execute(query.where(where)).all():
@@ -199,11 +199,11 @@ def _members(connection: sa.Connection, numbers: Collection[int]) -> set[tuple[i
 
 
 def note_snapshot(connection: sa.Connection, snapshot: Snapshot, number: int) -> None:
-    """Let incidents that this Snapshot is the first to tell of lead to it.
+    """Link the incidents that no Snapshot has reported before to this one.
 
     Args:
         connection: the transaction in which the Snapshot is stored.
-        snapshot: what is told.
+        snapshot: the one that reports them.
         number: its own.
     """
     told = [one.id for table in snapshot.contracts for one in table.incidents]
@@ -215,8 +215,8 @@ def note_snapshot(connection: sa.Connection, snapshot: Snapshot, number: int) ->
 def forget_incidents(connection: sa.Connection, gone: Forgotten) -> None:
     """Forget which slices incidents were of, where what these name is removed.
 
-    That there was one stays known. One of which nothing stands any more is resolved. To be called
-    after the crossings were forgotten.
+    That there was one stays known. One without an unresolved crossing or a stream is resolved. To
+    be called after the crossings were forgotten.
     """
     for one in read_incidents(connection, resolved=True):
         left = [key for key in one.streams if not gone.stream(Stream.parse(key))]
@@ -238,7 +238,7 @@ def _forgotten(one: Incident, gone: Forgotten) -> Iterator[tuple[str, None]]:
 
 
 def _resolved(connection: sa.Connection, one: Incident) -> Mapping[str, int]:
-    """When the last crossing of an incident was resolved; nothing while one stands."""
+    """Time when the last crossing of an incident was resolved; empty while one is unresolved."""
     query = sa.select(crossing.c.resolved_at).where(crossing.c.id.in_(one.crossings))
     ends = connection.execute(query).scalars().all()
     if None in ends:

@@ -1,4 +1,4 @@
-"""What is kept of declared probe sets: one row each, as the evaluator left it.
+"""Stored states of declared probe sets: one row each, as the evaluator left it.
 
 Only the evaluator writes it, in the transaction of the cycle whose deltas fed it: whoever goes on
 from there has seen each probe decision once.
@@ -30,7 +30,7 @@ class StoredProbeSet:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSetsChange:
-    """What one cycle changes.
+    """Changes of one cycle to probe sets.
 
     Attributes:
         states: to be set, by the name of the set.

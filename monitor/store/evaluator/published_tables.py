@@ -1,4 +1,4 @@
-"""What was published, in tables for people who may read nothing else: Grafana, notebooks.
+"""Published values in tables for people who may read nothing else: Grafana, notebooks.
 
 A row says what a Snapshot said, in SQL's terms; NULL is withheld. Rows are kept by the UTC day of
 the Snapshot's watermark: the newest publication of a day replaces the older ones. Nothing but a
@@ -142,7 +142,7 @@ def _replace(connection: sa.Connection, table: sa.Table, day: date, rows: Sequen
 
 
 def _if_other(connection: sa.Connection, table: sa.Table) -> str:
-    """What follows ON CONFLICT: a row is written again only where it says something else."""
+    """Text after ON CONFLICT: a row is written again only where it says something else."""
     keys = ", ".join(column.name for column in table.primary_key)
     rest = [column.name for column in table.columns if not column.primary_key]
     new = ", ".join(f"{name} = excluded.{name}" for name in rest)

@@ -1,4 +1,4 @@
-"""What was published and declared of an attribute or value that is to be forgotten."""
+"""Removal of published and declared values of attributes that are to be forgotten."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class Forgotten:
     listed: Collection[Listed]
 
     def names(self, attribute: str) -> bool:
-        """Whether an attribute is forgotten."""
+        """Return True when an attribute is forgotten."""
         return (attribute, None) in self.listed
 
     def slice(self, text: str) -> bool:
-        """Whether a slice, or a reference, is of what is forgotten."""
+        """Return True when a slice, or a reference, is of a forgotten name or value."""
         pairs = {} if text == COMPLEMENT else parse_atom(text)
         return any(self.names(n) or (n, value) in self.listed for n, value in pairs.items())
 
     def group(self, attributes: Collection[str], reference: str = COMPLEMENT) -> bool:
-        """Whether a group-by compares what is forgotten."""
+        """Return True when a group-by compares a forgotten name or value."""
         return any(map(self.names, attributes)) or self.slice(reference)
 
     def stream(self, stream: Stream) -> bool:
-        """Whether a stream watches what is forgotten."""
+        """Return True when a stream watches a forgotten name or value."""
         return self.group(stream.group_by.split("+"), stream.reference) or self.slice(stream.slice)
 
 

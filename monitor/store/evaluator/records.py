@@ -31,7 +31,7 @@ class RecordStore:
         self._engine = engine
 
     def contract_changes(self, contracts: Sequence[ContractRecord]) -> list[str]:
-        """What a start would add to the store, a line each; empty when nothing."""
+        """Contract versions that a start would add to the store, a line each; empty when none."""
         lines = []
         for contract in contracts:
             stored = self._numbers(contract)

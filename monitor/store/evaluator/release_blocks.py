@@ -1,4 +1,4 @@
-"""What is kept of the release: closed panes, edges of blocks, merge maps, what was held back.
+"""Stored release: closed panes, edges of blocks, merge maps, counts that are held back.
 
 Only the evaluator writes it, in the transaction of a cycle.
 """
@@ -31,7 +31,7 @@ _COUNTERS = ", ".join(COUNTER_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class StoredEdge:
-    """Where a block of a family ends (microseconds); a burned block is never published."""
+    """End of a block of a family (microseconds); an abandoned block is never published."""
 
     family: str
     labels: bool
@@ -58,7 +58,7 @@ class StoredRelease:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseChange:
-    """What one cycle changes.
+    """Changes of one cycle to the release.
 
     Attributes:
         marks: to be set.
@@ -66,7 +66,7 @@ class ReleaseChange:
         edges: to be added.
         maps: merge maps to be set; those of families in ``anew`` that are absent are dropped.
         released: counts to add to closed panes.
-        held_back: counts by hour to hold back; negative ones were let go.
+        held_back: counts by hour to hold back; negative ones were released.
         units: decisions by unit to add to closed panes.
     """
 
@@ -149,7 +149,7 @@ def sum_released(connection: sa.Connection, grain: Grain, first: int, end: int) 
 
 
 def sum_held_back(connection: sa.Connection, first: int, end: int) -> Counts:
-    """What is held back of the hours ``first`` to ``end`` (exclusive), added up by cell."""
+    """Held-back counts of the hours ``first`` to ``end`` (exclusive), added up by cell."""
     query = (
         f"SELECT cell, {SUMS} FROM held_back"
         " WHERE pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"

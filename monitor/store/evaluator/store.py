@@ -84,17 +84,17 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What one evaluator cycle writes.
+    """Changes that one evaluator cycle writes.
 
     Attributes:
         folded: last folded delta of each shard before, which the store must agree to.
         cursors: last folded delta of each shard that moved.
         increments: counts to add, by grain and pane.
-        release: what changes of what may be published.
+        release: changes to what may be published.
         cells: coarse cells of the 5-minute grain, id -> (atom, version, stratum).
-        detection: what the detectors consumed, and where it moved them.
+        detection: what the detectors consumed, and the state it moved them to.
         incidents: which were opened, changed or resolved.
-        probes: where declared probe sets stand.
+        probes: states of declared probe sets.
         snapshot: to be stored and shown, or None when nothing changed.
     """
 
@@ -217,7 +217,7 @@ class EvaluatorStore:
             return read_behind(connection, self.decisions_topic)
 
     def release_state(self) -> StoredRelease:
-        """What was released so far, but for its counts."""
+        """State of the release so far, but for its counts."""
         with reading(self._engine) as connection:
             return read_release(connection)
 
@@ -227,7 +227,7 @@ class EvaluatorStore:
             return sum_released(connection, grain, first, end)
 
     def sum_held_back(self, first: int, end: int) -> Counts:
-        """What is held back of the hours ``first`` to ``end`` (exclusive), added up by cell."""
+        """Held-back counts of the hours ``first`` to ``end`` (exclusive), added up by cell."""
         with reading(self._engine) as connection:
             return sum_held_back(connection, first, end)
 
@@ -262,7 +262,7 @@ class EvaluatorStore:
             return first_released(connection)
 
     def detection_state(self) -> StoredDetection:
-        """Where the detectors stand."""
+        """State of the detectors."""
         with reading(self._engine) as connection:
             return read_detection(connection)
 
@@ -272,12 +272,12 @@ class EvaluatorStore:
             return read_standing(connection)
 
     def incident_acts(self) -> Acts:
-        """What people said of the incidents that are not resolved."""
+        """Acts of people on the incidents that are not resolved."""
         with reading(self._engine) as connection:
             return read_acts(connection)
 
     def probe_sets(self) -> dict[str, StoredProbeSet]:
-        """Where probe sets stand, by name."""
+        """States of probe sets, by name."""
         with reading(self._engine) as connection:
             return read_probe_sets(connection)
 
@@ -297,7 +297,7 @@ class EvaluatorStore:
             return counted_requests(connection, first, end)
 
     def frozen_cohorts(self, first: int, end: int) -> list[FrozenCohort]:
-        """What the detectors consumed of the hours ``first`` to ``end`` (exclusive)."""
+        """Cohorts of the hours ``first`` to ``end`` (exclusive), as they were consumed."""
         with reading(self._engine) as connection:
             return list(read_cohorts(connection, first, end))
 

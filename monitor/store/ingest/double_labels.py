@@ -29,7 +29,7 @@ _NOBODY = Review(0, 0, 0, 0)
 
 @dataclass(slots=True)
 class ReviewerAnswer:
-    """What labels of one decision say.
+    """Answers in the labels of one decision.
 
     Attributes:
         reviews: the reviewers' own words.
@@ -41,7 +41,7 @@ class ReviewerAnswer:
 
 
 def said(labels: LabelColumns, keys: Sequence[Key]) -> dict[Key, ReviewerAnswer]:
-    """What labels say, by the decision of each."""
+    """Answers in labels, by the decision of each."""
     found: dict[Key, ReviewerAnswer] = {}
     columns = (keys, labels.reviews(), (labels.rank == RETRACTED).tolist())
     for key, review, retracted in zip(*columns, strict=True):
@@ -57,7 +57,7 @@ def count_pairs(
     stood: Mapping[Key, ReviewerAnswer],
     came: Mapping[Key, ReviewerAnswer],
 ) -> Int64s:
-    """Write what the reviewers said, and tell what it adds to the cell of each decision.
+    """Write what the reviewers said, and return what it adds to the cell of each decision.
 
     A retraction takes the pair back along with the label that counts.
 

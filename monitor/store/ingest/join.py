@@ -38,7 +38,7 @@ _Bools = npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Joined:
-    """What a flush's labels added, and where each of them ended."""
+    """Outcome of joining a flush's labels: added counts, and where each label ended."""
 
     panes: Int64s
     cells: Int64s
@@ -87,7 +87,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Labels of one shard beside the decisions that were found for them.
+    """Labels of one shard, with the decisions that were found for them.
 
     Attributes:
         shard: the label shard.
@@ -269,7 +269,7 @@ def _read_pending(connection: sa.Connection, hours: Int64s, ids: Int64s) -> _Fou
 
 
 def _apply(connection: sa.Connection, labels: LabelColumns, found: _Found) -> Joined:
-    """Let each label compete with the one that stands; write the winners."""
+    """Let each label compete with the one that counts so far; write the winners."""
     keys = list(zip(found.hour.tolist(), found.id.tolist(), labels.complaint.tolist(), strict=True))
     before = _read_states(connection, keys)
     joined, winners, contested = _compete(labels, keys, before)

@@ -1,4 +1,4 @@
-"""When labels come: how many by the hour, so that their silence can be told from a weekend.
+"""Arrivals of labels by the hour, so that their silence can be distinguished from a weekend.
 
 By the database's clock: a worker's own may be wrong, and the hours of all of them are compared.
 Complaints are left out. They come from those who were served, at their hours, and no labelled rate

@@ -69,7 +69,7 @@ def write_dead_letters(connection: sa.Connection, flush: ShardFlush, now: int) -
 
 
 def _room(connection: sa.Connection, shard: Shard, now: int) -> int:
-    """How many more dead letters of a shard may be kept today."""
+    """Number of dead letters of a shard that may still be kept today."""
     kept = sa.select(sa.literal(1)).where(
         dead_letter.c.topic == shard.topic,
         dead_letter.c.part == shard.partition,
@@ -125,7 +125,7 @@ class IngestStore:
             shards: which.
             owner: the new owner's name.
             topic_ids: what the topics are now; kept with a shard that has no position yet, or
-                was given a new one. A claim tells what was kept, for the owner to compare.
+                was given a new one. A claim returns what was kept, for the owner to compare.
 
         Raises:
             OutdatedError: the store was started with newer settings; nothing was claimed.

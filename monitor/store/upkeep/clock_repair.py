@@ -1,4 +1,4 @@
-"""Finds and mends a store whose event time is beyond the present.
+"""Finds and repairs a store whose event time is beyond the present.
 
 One event of a far future could once carry the watermark along: what followed was refused as too
 old, and panes were closed that time has not come to yet. What was counted stays as it is; clocks,
@@ -57,7 +57,7 @@ class PoisonedShard:
 
 @dataclass(frozen=True, slots=True)
 class Poisoned:
-    """What was found beyond the present; empty when all is well.
+    """Findings beyond the present; empty when all is well.
 
     Attributes:
         back_to: where event time is brought back to (microseconds).
@@ -78,7 +78,7 @@ class Poisoned:
 
 
 def find(engine: sa.Engine, now: int, tolerance: int = DAY) -> Poisoned:
-    """What lies beyond the present by more than a tolerance (both in microseconds)."""
+    """Find what lies beyond the present by more than a tolerance (both in microseconds)."""
     with reading(engine) as connection:
         return _find(connection, now, now + tolerance)
 
@@ -87,7 +87,7 @@ def repair(engine: sa.Engine, now: int, lateness: int, tolerance: int = DAY) -> 
     """Bring everything back that :func:`find` finds; returns what it was.
 
     Workers claim the shards anew, and the evaluator begins from the store. What was published of
-    the blocks that were open is abandoned: publishing them again, with more in them, would tell
+    the blocks that were open is abandoned: publishing them again, with more in them, would reveal
     the difference.
     """
     with writing(engine) as connection:

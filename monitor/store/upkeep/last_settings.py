@@ -16,13 +16,13 @@ _PREFIX = "setting "  # before the key, in ``meta``
 
 
 class LastSettings:
-    """What one store remembers of them: texts by key."""
+    """Settings that one store remembers: texts by key."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def changes(self, values: Mapping[str, str]) -> list[str]:
-        """What is different from the last start, a line each; what was never kept is no change."""
+        """Differences from the last start, a line each; what was never kept is no change."""
         return _differences(self._kept(), values)
 
     def keep(self, values: Mapping[str, str]) -> list[str]:

@@ -89,7 +89,7 @@ def _drop_decisions(engine: sa.Engine, end: int) -> None:
     """Delete the hours before ``end`` of what labels are joined by.
 
     A flush may have found a decision already and be about to let its label compete: the label
-    that stands goes only with the next run after the decision's, or the new one would count as
+    that counts goes only with the next run after the decision's, or the new one would count as
     the first.
     """
     for table in (label_state, double_label):
@@ -173,7 +173,7 @@ def _drop_before(
 def _starts(
     engine: sa.Engine, column: sa.Column[int], end: int, step: int, *also: sa.ColumnElement[bool]
 ) -> Iterator[int]:
-    """Where each run of ``step`` units begins that has rows below ``end``."""
+    """Start of each run of ``step`` units that has rows below ``end``."""
     first_of = sa.select(sa.func.min(column)).where(column < end, *also)
     at = _FIRST
     while True:

@@ -1,4 +1,4 @@
-"""What a run of retention would delete, and whether that is more than a clock may ask for.
+"""Guard of retention: a run that would delete more than a clock may ask for is refused.
 
 Retention follows event time and the wall clock. Where one of them is wrong, everything is past its
 time at once: so a run that would leave little is refused until a person confirms it.
@@ -28,7 +28,7 @@ _FIRST, _LAST = -(1 << 62), 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What a run would delete of one table, in panes (hours or days) that hold anything.
+    """Portion of one table that a run would delete, in panes (hours or days) that hold anything.
 
     Attributes:
         what: the rows, for people.
@@ -48,7 +48,7 @@ class Portion:
 
     @property
     def refused(self) -> bool:
-        """Whether too much would go.
+        """True when too much would go.
 
         A back-fill of years is cleaned as ever: what it leaves behind is most of what is kept.
         """
@@ -81,7 +81,7 @@ def require_moderate(
 def portions(
     engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: int, *, exact: bool = True
 ) -> list[Portion]:
-    """What a run would delete of the tables that matter.
+    """Portions that a run would delete, of the tables that matter.
 
     Args:
         engine: the store.
@@ -112,7 +112,7 @@ class _Panes:
     grain: Grain
 
     def number(self, engine: sa.Engine, first: int, end: int, most: int | None = None) -> int:
-        """How many of ``first`` to ``end`` (exclusive) have rows, at most ``most``."""
+        """Number of panes from ``first`` to ``end`` (exclusive) with rows, at most ``most``."""
         return sum(1 for _ in islice(self._walk(engine, first, end), most))
 
     def _walk(self, engine: sa.Engine, first: int, end: int) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""How long stored rows are kept."""
+"""Retention periods of stored rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOURS_KEPT_AFTER_HORIZON = 8 * DAY
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """How long things are kept (microseconds)."""
+    """Retention periods (microseconds)."""
 
     horizon: int
     aggregates: int

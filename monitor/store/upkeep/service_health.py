@@ -21,7 +21,7 @@ _LOOKED_BACK = (DAY_HOURS, *_WEEKS_BACK)
 
 @dataclass(frozen=True, slots=True)
 class HealthPolicy:
-    """What is expected of the service.
+    """Expectations of the service.
 
     Attributes:
         live: it reads the present; else nothing is expected of it.
@@ -35,7 +35,7 @@ class HealthPolicy:
 
 
 def read_blindness(engine: sa.Engine, policy: HealthPolicy, now: int) -> list[Reason]:
-    """Why the service does not see, as far as the store tells; empty under clock ``history``.
+    """Reasons why the service is blind, as far as the store shows; none under clock ``history``.
 
     Args:
         engine: the store.
@@ -118,13 +118,13 @@ def _usual(hour: int, found: dict[int, int], begun: int) -> float | None:
 
 
 def _share(hour: int, newest: int, now: int) -> float:
-    """How much of an hour lies between two instants."""
+    """Share of an hour that lies between two instants."""
     start = pane_start(hour, Grain.HOUR)
     return max(0, min(now, start + HOUR) - max(newest, start)) / HOUR
 
 
 def _begun(connection: sa.Connection, newest: int) -> int | None:
-    """The first hour whose count tells of the pace; None when nothing was counted.
+    """The first hour whose count shows the pace; None when nothing was counted.
 
     Not the hour of the oldest decision: a few come weeks late to a service that has just begun.
     """

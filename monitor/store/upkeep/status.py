@@ -1,4 +1,4 @@
-"""How the whole service stands, as its database knows it: for people who run it."""
+"""Status of the whole service, as its database knows it: for people who run it."""
 
 from __future__ import annotations
 

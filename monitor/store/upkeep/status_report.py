@@ -1,4 +1,4 @@
-"""What ``slicewatch db status`` tells, as plain values: instants are UTC, no slice is counted."""
+"""Report of ``slicewatch db status`` as plain values: instants are UTC, no slice is counted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ShardReport:
 
     @property
     def shard(self) -> Shard:
-        """Which partition this is."""
+        """Partition that this is the report of."""
         return Shard(self.topic, self.partition)
 
 
@@ -88,7 +88,7 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class CodingReport:
-    """How decisions are coded from a moment of event time on; None: from the beginning."""
+    """Coding of decisions from a moment of event time on; None: from the beginning."""
 
     effective_from: datetime | None
     hash: str
@@ -147,7 +147,7 @@ class ExclusionReport:
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """Everything ``slicewatch db status`` tells.
+    """Everything ``slicewatch db status`` reports.
 
     Attributes:
         database: its URL, without passwords.
