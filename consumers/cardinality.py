@@ -25,7 +25,7 @@ _RANK_BITS = 64 - _INDEX_BITS
 _LIMIT = 1 / (2 * math.log(2))  # alpha of the paper, for infinitely many registers
 
 STANDARD_ERROR = 1.04 / math.sqrt(_REGISTERS)
-"""Of an estimate, relative: 2.3 %, far within the bands that numbers are shown in."""
+"""Relative standard error of an estimate: 2.3 %, far within the bands that numbers are shown in."""
 
 
 class DistinctSketch:

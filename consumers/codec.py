@@ -21,7 +21,7 @@ from monitor.core.probes.decisions import ProbeDecision
 from monitor.ports import RecordBatch
 
 _REVIEWER_SHIFT = 32
-"""Leaves 31 bits of a reviewer's hash. It is of the reviewer and the decision: it tells whether two
+"""Leaves 31 bits of a reviewer's hash. It is of the reviewer and the decision: it shows whether two
 labels of one decision are of one reviewer (wrongly once in 2e9), and links no two decisions."""
 _READY = {True: READY, False: NOT_READY, None: UNDECIDABLE}
 

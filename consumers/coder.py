@@ -21,7 +21,7 @@ MAX_KEY_BYTES = 32 << 20
 MAX_STRAY_BYTES = 2 << 20
 """Memory for those that a producer can make up without end: some 4,000, the frequent ones."""
 MAX_SPELLINGS = 16
-"""Keys that may mean the same before more of them are strays: serializers, shades of audit_p."""
+"""Keys that may mean the same before more count as made up: serializers, values of audit_p."""
 MAX_NESTED_BYTES = 4_096  # no allow-listed set of attributes is longer
 _KEY_BYTES = 400  # what a key takes besides its nested parts: measured, with its place in a dict
 

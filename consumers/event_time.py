@@ -29,7 +29,7 @@ FIRST_DAY = 10_957 * DAY
 """2000-01-01: before it there was nothing to decide, only clocks that had never been set."""
 
 AHEAD_SECONDS = 600.0
-"""How long events ahead of the wall clock are told: longer than an alert waits."""
+"""Time for which events ahead of the wall clock are reported: longer than an alert waits."""
 
 Reasons = npt.NDArray[np.object_]
 

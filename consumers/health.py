@@ -109,13 +109,13 @@ class Health:
 STALLED_SECONDS = 60.0
 """Messages are there and none arrive for this long: stalled."""
 UNKNOWN_SECONDS = 10.0
-"""The first answer of a broker tells where a shard ends; without one for this long we must ask
+"""The first answer of a broker has the end of a shard; without one for this long we must ask
 elsewhere, since a first message too large to receive is as silent as an empty topic."""
 SILENT_SECONDS = 60.0
 """No messages for this long: where the shard ended is an old memory then, and must be asked for
 anew, since a broker that leads this shard alone and is away is as silent as a quiet topic."""
 PAUSED_SECONDS = 15.0
-"""What is held back is not asked for by its client: how far it lags is asked for this often."""
+"""What is held back is not asked for by its client: its lag is asked for this often."""
 NAMED = 3
 
 

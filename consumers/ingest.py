@@ -33,7 +33,7 @@ log = logging.getLogger("slicewatch.ingest")
 POLL_SECONDS = 0.5
 """Longest wait for messages: how soon a stop is noticed."""
 TELL_SECONDS = 5.0
-"""Lag is told this often, also when nothing can be read or stored."""
+"""Lag is reported this often, also when nothing can be read or stored."""
 
 
 class Ingest:
@@ -383,7 +383,7 @@ class Ingest:
             self._write(list(self._states.values()))
 
     def _judge_aside(self) -> None:
-        """Judge events that nothing will follow: shards with most of them first, for the others."""
+        """Judge events that still wait at the end: shards with most first, the others by these."""
         before = self._events
         for state in sorted(self._states.values(), key=lambda state: -state.aside):
             beside = self._lookout.newest_beside(state.shard)

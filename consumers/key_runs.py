@@ -15,7 +15,7 @@ import numpy.typing as npt
 from monitor.core.counts.cells import Int64s
 
 BYTES_PER_KEY = 10
-"""What a remembered key takes at most, where there are many: itself 8, its minute 1, bitmap and
+"""Most that a remembered key takes, where there are many: itself 8, its minute 1, bitmap and
 index 3/4, and its share of what is past the window and not deleted yet."""
 
 _Halves = npt.NDArray[np.uint64]

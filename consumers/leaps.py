@@ -18,10 +18,10 @@ import numpy.typing as npt
 from monitor.core.counts.cells import Int64s
 
 FOLLOWERS = 100
-"""Events after a leap that are asked. Fewer where nothing follows."""
+"""Events after a leap that it is judged by. Fewer where nothing follows."""
 FOLLOWED_OFFSETS = 200
-"""How far ahead they are looked for: what is unreadable must not make a leap wait for ever, nor
-fill the memory with what waits behind it."""
+"""Offsets ahead in which they are looked for: what is unreadable must not make a leap wait for
+ever, nor fill the memory with what waits behind it."""
 WITNESSES = 10
 """So many events of its time, at least, make a leap believable: a producer that sends one wrong
 event may well send it twice."""

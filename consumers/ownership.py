@@ -92,7 +92,7 @@ class Ownership:
         return [state for state in begun if state is not None]
 
     def _identities(self, shards: Iterable[Shard]) -> dict[str, str | None]:
-        """Present identities of the topics; shards of one that cannot be asked for wait."""
+        """Present identities of the topics; shards of one that cannot be asked about wait."""
         present = {}
         for topic in {shard.topic for shard in shards}:
             with suppress(SourceError):

@@ -14,14 +14,14 @@ from monitor.errors import MissingTopicError, SourceError, StoreError
 from monitor.ports import RecordSource, Shard, ShardStatus
 
 REVIEW_SECONDS = 10.0
-"""What the store says of all shards is read this often: who was resumed or taken over, how far
+"""The store's status of all shards is read this often: who was resumed or taken over, how far
 other workers are, and the event time that a caught-up shard takes over (clock ``live``)."""
 TOPICS_SECONDS = 15.0
-"""How long a topic that was deleted and created again can go unnoticed while it is being read,
-and a partition that was added to it."""
+"""Time for which a topic that was deleted and created again can go unnoticed while it is being
+read, and a partition that was added to it."""
 
 VERSIONS_SECONDS = 600.0
-"""Which version tuples are live is looked up this often at most, while there are too many."""
+"""Live version tuples are looked up this often at most, while there are too many."""
 
 
 class Reconciler:

@@ -1,4 +1,4 @@
-"""Retries of writes to a store that failed."""
+"""Retries of failed writes to the store."""
 
 from __future__ import annotations
 

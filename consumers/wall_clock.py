@@ -1,4 +1,4 @@
-"""Watch over this machine's clock: is it wrong, and not what a producer sends?"""
+"""Detection of a wrong clock on this machine, as opposed to a producer that sends wrong times."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def _address(server: str) -> tuple[str, int]:
 
 CLOSE_MILLISECONDS = 1000
 ALONE_MILLISECONDS = 500
-"""How long to wait for the end of one partition, when the broker was found before."""
+"""Longest wait for the end of one partition, when the broker was found before."""
 
 
 def ask_ends(connection: KafkaConnection, shards: Collection[Shard]) -> dict[Shard, int]:

@@ -26,7 +26,7 @@ from monitor.errors import AccessError
 
 TOPIC_REFUSED, GROUP_REFUSED, MECHANISM_REFUSED = 29, 30, 33
 READ, UNTOLD = 3, 31
-"""Bits of what a broker says we may do with a topic: the operation Read; that it does not tell."""
+"""Bits of what a broker lets us do with a topic: the operation Read; that it reports none."""
 EXPIRED, OTHER_NAMES = 10, (62, 64)
 """Reasons of OpenSSL to refuse a certificate: out of date, made for another name or address."""
 LARGEST_ANSWER = 16 << 20
@@ -35,7 +35,7 @@ KEY = "stream.security"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Topics and group that this worker must be allowed to read."""
+    """Topics that this worker must be allowed to read, and the group it must be allowed to join."""
 
     topics: Sequence[str] = ()
     group: str | None = None

@@ -42,7 +42,7 @@ from monitor.ports import Polled, RecordBatch, Shard, Start
 JOIN_SECONDS = 0.5
 """Shortest poll while the group joins; a stop waits as long at most."""
 LOSS_GRACE_SECONDS = 10.0
-"""How long a high water below our position must last: after a change of leader it lags for a
+"""Time that a high water below our position must last: after a change of leader it lags for a
 moment on a healthy broker."""
 
 

@@ -73,8 +73,8 @@ HOPELESS = {
     KafkaError.INVALID_SESSION_TIMEOUT,
     KafkaError.GROUP_MAX_SIZE_REACHED,
 }
-"""What no waiting mends. Everything else the client gets over by itself: a broker that is away, a
-right that is taken and given back, a group that moves."""
+"""Errors that no waiting resolves. The client gets over everything else by itself: a broker that is
+away, a right that is taken and given back, a group that moves."""
 
 
 def security_settings(connection: KafkaConnection) -> dict[str, object]:

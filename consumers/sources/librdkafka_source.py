@@ -37,7 +37,7 @@ from monitor.errors import SourceError
 from monitor.ports import Polled, RecordBatch, Shard, Start
 
 GATHER_SECONDS = 0.05
-"""How long a poll that has a message waits for more: the client returns early only when full."""
+"""Time that a poll with a message waits for more: the client returns early only when full."""
 HELD_SECONDS = 2.0
 MAX_RECORDS = 5000
 

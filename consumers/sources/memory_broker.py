@@ -54,7 +54,7 @@ class Member(Protocol):
 
 
 Ownership = tuple[Member, int]
-"""Who owns a shard, and a number that changes with every change of owner, even back."""
+"""Owner of a shard, and a number that changes with every change of owner, even back."""
 
 
 @dataclass(slots=True)

@@ -95,7 +95,7 @@ class EvaluatorPolicy:
 
 
 _Beside = tuple[LostSpans, tuple[Span, ...], tuple[tuple[int, str], ...], tuple[ShownProbeSet, ...]]
-"""What changes pages though nothing is counted: losses, exclusions, how incidents stand, probes."""
+"""Causes of changed pages though nothing is counted: losses, exclusions, incidents, probes."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Deltas: what one flush of one shard adds, appended and never changed.
 
-A :class:`Payload` is made of the decisions and labels of a flush, summed by pane and cell, packed
-as bytes and written as one row.
+A :class:`Payload` holds the counts of a flush, summed by pane and cell; it is packed as bytes and
+written as one row.
 """
 
 from __future__ import annotations

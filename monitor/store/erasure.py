@@ -18,9 +18,9 @@ from monitor.store.schema import double_label, label_state, ownership, pending, 
 from monitor.store.shards import is_shard, lock_shards
 
 FORGOTTEN = "forgotten"
-"""Why a waiting label that was removed is unmatched."""
+"""Reason why a waiting label that was removed is unmatched."""
 NO_DECISION = "no_decision"
-"""Why one is that waited in vain."""
+"""Reason why one that waited in vain is unmatched."""
 
 
 def forget(engine: sa.Engine, key: int) -> dict[str, int]:

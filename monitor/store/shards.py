@@ -1,4 +1,4 @@
-"""Shards in the store: locks, status, watermarks, and moves to another offset after data loss."""
+"""Shards in the store: locks, status, watermarks, parking, and moves to another offset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.store.database import reading, writing
 from monitor.store.schema import ownership, resumption
 
 _IN_USE = ownership.c.retired_at.is_(None)
-"""Of a topic in the settings: of a retired one nothing is awaited."""
+"""Condition for shards of a topic in the settings: of a retired one nothing is awaited."""
 
 
 def is_shard(shard: Shard) -> sa.ColumnElement[bool]:

@@ -39,27 +39,27 @@ from monitor.store.evaluator.release_blocks import ReleaseChange, StoredEdge
 from monitor.store.evaluator.store import EvaluatorStore
 
 FINE = DAY
-"""How far back blocks are made on 5-minute edges: the one-hour window needs no more."""
+"""Time back to which blocks are made on 5-minute edges: the one-hour window needs no more."""
 
 LABEL_GRID = 6 * HOUR
 """Blocks of labels end at four instants a day only, so that families that are refined together
 end theirs together: their intersection can advance at no other instant."""
 
 MAP_SPAN = 28 * DAY
-"""What a merge map is made from."""
+"""Span of counts that a merge map is made from."""
 
 OTHER_PERIOD, POOL_PERIOD, CELL_PERIOD = 8 * HOUR, DAY, 2 * DAY
-"""How long a group-by may have to wait for k decisions of one row, on average.
+"""Longest that a group-by may have to wait for k decisions of one row, on average.
 
 What comes slower is pooled: a value of one attribute, a cell of several. Where even ``__other__``
-comes slower than k in eight hours (stray decisions), nobody waits for it and it is left out."""
+comes slower than k in eight hours (few decisions), nobody waits for it and it is left out."""
 
 OTHER_LABEL_PERIOD, LABEL_PERIOD = 2 * DAY, 10 * DAY
 """The same for labels of one route: what comes slower is taken as not given."""
 
 POOLING_HYSTERESIS = 2
-"""What is in stays in until it comes this much slower: who is near the limit would be in one week
-and out the next, and what its open block holds then would be given up each time."""
+"""What is in stays in until it comes this much slower: a row near the limit would be in one week
+and out the next, and its open block would be abandoned each time."""
 
 _DECISIONS, _LABELS, _BEGINS = "decisions", "labels", "begins"
 _STAGE, _WEEK = "maps_stage", "maps_week"

@@ -31,7 +31,7 @@ from monitor.store.evaluator.store import EvaluatorStore
 log = logging.getLogger("slicewatch.evaluate")
 
 JUST_BEFORE = 2 * DAY
-"""Versions and settings that changed so shortly before a crossing are told with it."""
+"""Versions and settings that changed so shortly before a crossing are reported with it."""
 
 Explain = Callable[[Collection[Stream], int, int], Sequence[BreachCause]]
 """The causes of crossings of one contract and metric, the first of which was at some time, by the

@@ -25,15 +25,15 @@ from monitor.store.evaluator.incidents import IncidentChange
 from monitor.store.evaluator.store import EvaluatorStore
 
 BEFORE = 7 * DAY
-"""How long before a crossing its causes are looked for: a gap that takes longer to be found is so
-small that its onset tells little."""
+"""Time before a crossing in which its causes are looked for: a gap that takes longer to be found is
+so small that its onset shows little."""
 
 WEEK = 7 * DAY
 
 _DAY, _QUARTER = 24, 6  # hours
 
 LONGEST = 28 * DAY
-"""What is older than this says nothing of an incident that still stands."""
+"""Cohorts older than this say nothing of an incident that is still open."""
 
 
 @dataclass(slots=True)

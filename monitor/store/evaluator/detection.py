@@ -84,7 +84,7 @@ class Crossing:
     resolved_at: int | None = None
 
     def stood(self, at: int) -> bool:
-        """Return True when unresolved after the cohorts up to an instant; later ones may end it."""
+        """Return True when unresolved after the cohorts to an instant; only later ones end it."""
         resolved = self.resolved_at is not None and self.resolved_at < at
         return self.live and self.crossed_at <= at and not resolved
 

@@ -1,4 +1,4 @@
-"""Removal of published and declared values of attributes that are to be forgotten."""
+"""Removal of all that was published and declared of a forgotten attribute or value."""
 
 from __future__ import annotations
 

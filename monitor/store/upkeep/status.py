@@ -33,7 +33,7 @@ HOURLY = ("pending", "label_state", "double_label", "waiting_label")
 TABLES = (*HOURLY, "dead_letter", "delta", "snapshot")
 COUNTED_BYTES = 64 << 20
 """Tables up to this size are counted, which takes moments; of larger ones PostgreSQL's own
-estimate is told, since counting 1e7 rows would read all of them."""
+estimate is reported, since counting 1e7 rows would read all of them."""
 
 
 def read_status(
