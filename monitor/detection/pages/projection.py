@@ -230,8 +230,8 @@ def project(
 
 def _balance(a1: Floats, b1: Floats, n_a: Floats, n_b: Floats, delta: Floats) -> Floats:
     """Where the pulls of both arms are equal, between b1 and a1 - delta."""
-    low, high = b1.copy(), np.maximum(a1 - delta, b1)
-    b0, a0, pull_a, pull_b, factor = np.empty((5, *b1.shape))
+    low, high = b1.copy(), np.array(np.maximum(a1 - delta, b1))
+    b0, a0, pull_a, pull_b, factor = (np.empty(b1.shape) for _ in range(5))
     upward = np.empty(b1.shape, bool)
     for _ in range(_BISECTIONS):
         np.divide(np.add(low, high, out=b0), 2, out=b0)
