@@ -18,10 +18,10 @@ from consumers.backpressure import paused_shards
 from consumers.dead_letters import DeadLetterBreaker
 from consumers.health import Health, Progress, lag
 from consumers.ownership import Ownership
+from consumers.ports import IngestPolicy, Observer, Store
 from consumers.probes import Doubt
 from consumers.reconcile import Reconciler
 from consumers.retry import Retry
-from consumers.roles import IngestPolicy, Observer, Store
 from consumers.shard import Codecs, FlushNotices, ShardState
 from consumers.wall_clock import WallClockWatch
 from monitor.core.time import DAY, to_datetime

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from consumers.backpressure import PeerProgress
 from consumers.ownership import Ownership
-from consumers.roles import IngestPolicy, Store
+from consumers.ports import IngestPolicy, Store
 from consumers.shard import Codecs, ShardState
 from consumers.unread import UnreadShards
 from monitor.errors import MissingTopicError, SourceError, StoreError

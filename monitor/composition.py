@@ -21,8 +21,8 @@ from consumers.coder import Coder
 from consumers.dead_letters import IdHasher
 from consumers.event_time import ClockPolicy
 from consumers.ingest import Ingest
+from consumers.ports import IngestPolicy, Observer
 from consumers.probes import ProbePolicy
-from consumers.roles import IngestPolicy, Observer
 from consumers.shard import Codecs
 from consumers.sources import kafka_admin
 from consumers.sources.kafka_admin import KafkaConnection

@@ -1,7 +1,7 @@
 """Is the monitor blind? One judgement of the whole service, from facts and nothing else.
 
-A monitor that counts nothing looks as calm as one that finds nothing. What is judged here is told
-by the readiness probe, by ``slicewatch db status`` and by an alert that is never muted.
+A monitor that counts nothing looks as calm as one that finds nothing. What is judged here is
+reported by the readiness probe, by ``slicewatch db status`` and by an alert that is never muted.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from monitor.core.time import MINUTE, SECOND, to_datetime
 
 WORKER_SILENT = 60 * SECOND
-"""A worker tells every ten seconds that it is there; a new one has claimed its shards by then."""
+"""A worker reports every ten seconds that it is there; a new one has claimed its shards by then."""
 UNSTORED = 60 * SECOND
 """A database that restarts is back by then."""
 BEHIND = 15 * MINUTE
 """How far a partition may be behind the others, beyond the lateness."""
 SILENT = 30 * MINUTE
-"""Shorter silences are never told, however busy the router usually is."""
+"""Shorter silences are never reported, however busy the router usually is."""
 MISSED = 20.0
 """Decisions that should have come. With this many expected, none at all comes by chance in two of
 a thousand million silences (Poisson: exp(-20) = 2e-9)."""
@@ -27,7 +27,7 @@ NAMED = 3
 
 
 class Blind(enum.StrEnum):
-    """Why the monitor does not see."""
+    """Cause of the monitor's blindness."""
 
     NO_WORKER = "no_worker"  # partitions that no process reads
     NOT_STORED = "not_stored"  # a process reads, and cannot store what it reads
@@ -46,7 +46,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class ReadShard:
-    """What is known of a partition that must be read.
+    """Known state of a partition that must be read.
 
     Attributes:
         name: topic and partition, for people.
@@ -69,7 +69,7 @@ class ReadShard:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is judged.
+    """Inputs of the judgement.
 
     Attributes:
         now: wall clock (microseconds).

@@ -22,12 +22,12 @@ class Metric(enum.StrEnum):
 
     @property
     def labelled(self) -> bool:
-        """Whether the rate rests on labels."""
+        """True when the rate rests on labels."""
         return self in (Metric.TPR, Metric.FPR, Metric.READY)
 
 
 class Verdict(enum.StrEnum):
-    """What the interval of a gap says about its limit; never decided by the point."""
+    """Verdict on a gap, from its interval and its limit; never decided by the point."""
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
     FAIL = "fail"
@@ -47,7 +47,7 @@ class State(enum.StrEnum):
 
 
 class PrimaryMetric(enum.StrEnum):
-    """What the contract compares first: TPR, or TPR and FPR together."""
+    """Primary metric of a contract: TPR, or TPR and FPR together."""
 
     EQUAL_OPPORTUNITY = "equal_opportunity"
     EQUALIZED_ODDS = "equalized_odds"
@@ -146,7 +146,7 @@ class Contract:
 
 
 def exceeds(worse: Fraction, limit: Fraction) -> bool:
-    """Whether a difference of counted rates is above its limit; equality is not above.
+    """Return True when a difference of counted rates is above its limit; equality is not above.
 
     Exact where floats are not: 80/100 against 70/100 is not above 0.10.
 

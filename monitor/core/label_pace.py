@@ -28,9 +28,9 @@ def silent_since(arrivals: Mapping[int, int], now: int) -> int | None:
 
     They are silent once a day has gone by that brought hardly any, and as many are missed as an
     average day of a usual week brings. Of what the same hours brought in up to four weeks before
-    the silence, the median is usual. It is told first at an hour at which labels do come: what has
-    stopped on a Friday is told on Monday, where nobody labels at weekends. From then on it is told
-    until labels come.
+    the silence, the median is usual. It is reported first at an hour at which labels do come: what
+    has stopped on a Friday is reported on Monday, where nobody labels at weekends. From then on it
+    is reported until labels come.
 
     Args:
         arrivals: labels by the hour in which they were counted, of five weeks.
@@ -58,7 +58,7 @@ def _last(came: Mapping[int, int]) -> int | None:
 
 
 def _weeks_before(came: Mapping[int, int], first: int) -> list[list[int]]:
-    """What the 168 hours from ``first`` on brought in each week before that is wholly known."""
+    """Labels of the 168 hours from ``first`` on, in each earlier week that is wholly known."""
     begun = _begun(came)
     starts = (first - back * WEEK_HOURS for back in range(1, WEEKS + 1))
     return [

@@ -36,7 +36,7 @@ def encode(arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, object]) 
 
 
 def decode(body: bytes) -> tuple[Arrays, dict[str, Any]]:
-    """What :func:`encode` was given.
+    """Restore what :func:`encode` was given.
 
     Raises:
         ValueError: if the bytes are damaged, or of another version.
@@ -59,17 +59,17 @@ def decode(body: bytes) -> tuple[Arrays, dict[str, Any]]:
 
 
 def prefixed(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
-    """The arrays of a part, to be kept beside those of others; see :func:`part`."""
+    """The arrays of a part, to be kept together with those of others; see :func:`part`."""
     return {f"{name}.{key}": values for key, values in arrays.items()}
 
 
 def part(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Arrays:
-    """What :func:`prefixed` was given."""
+    """The arrays that :func:`prefixed` was given."""
     start = f"{name}."
     return {key.removeprefix(start): v for key, v in arrays.items() if key.startswith(start)}
 
 
 def positions(known: Sequence[str], wanted: Sequence[str]) -> Int64s:
-    """Where each wanted name is among the known ones; -1 for nowhere."""
+    """Position of each wanted name among the known ones; -1 for an unknown one."""
     at = {name: position for position, name in enumerate(known)}
     return np.array([at.get(name, -1) for name in wanted], np.int64)

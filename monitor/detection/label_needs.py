@@ -1,7 +1,7 @@
-"""How long until labels can decide: weeks in three classes, and the gap that four weeks can find.
+"""Label needs: weeks until labels can decide, in three classes, and the gap four weeks can find.
 
 Both are computed from numbers that are published anyway (rounded rates, lower edges of support
-bands), so they tell nothing more. At a support that grows by so much a week, a gap g beyond its
+bands), so they reveal nothing more. At a support that grows by so much a week, a gap g beyond its
 limit is **found** when the lower bound of its interval (MOVER of Wilson's, at the z of the
 contract's comparisons) is above the limit. It is found with a probability of at least
 :data:`POWER` once
@@ -47,7 +47,7 @@ WEEKS = (1.0, 4.0)
 Bools = npt.NDArray[np.bool_]
 
 _Z_POWER = NormalDist().inv_cdf(POWER)
-_STEPS = 100  # detectable gaps are told in whole points
+_STEPS = 100  # detectable gaps are reported in whole points
 _SLACK = 1e-9  # 0.15 - 0.15 is not quite 0 in floats
 
 
@@ -76,9 +76,9 @@ class PowerDesign:
     reference_weekly: Floats
 
     def found(self, gap: float | Floats, limit: Fraction, weeks: float, z: float) -> Bools:
-        """Whether such a gap, the slice worse off, is found after so many weeks.
+        """True where such a gap, the slice worse off, is found after so many weeks.
 
-        Gaps of shape (G, 1) are looked at all at once, the result has shape (G, S).
+        Gaps of shape (G, 1) are tested all at once; the result has shape (G, S).
 
         False where there can be no such gap: the slice's rate would be outside [0, 1].
         """
@@ -89,7 +89,7 @@ class PowerDesign:
         return np.asarray(self.can_be(gap) & (lower > float(limit) + _SLACK), bool)
 
     def can_be(self, gap: float | Floats) -> Bools:
-        """Where both supports and the reference's rate are shown, and leave room for the gap."""
+        """True where both supports and the reference's rate are shown, with room for the gap."""
         rate = self._worse_off(gap)  # NaN is neither above 0 nor below 1
         shown = np.minimum(self.slice_weekly, self.reference_weekly) > 0
         return np.asarray(shown & (rate >= -_SLACK) & (rate <= 1 + _SLACK), bool)

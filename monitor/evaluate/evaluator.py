@@ -36,9 +36,9 @@ from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.incidents.book import log_incidents
 from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.probes import ProbeSets
-from monitor.evaluate.publish.label_requests import RequestFaults
 from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.publisher import Publisher
+from monitor.evaluate.publish.request_faults import RequestFaults
 from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store.evaluator.release_blocks import ReleaseChange
 from monitor.store.evaluator.store import Cycle, EvaluatorStore

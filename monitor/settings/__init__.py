@@ -1,6 +1,5 @@
 """Typed settings: one TOML file plus ``SLICEWATCH__SECTION__KEY`` environment overrides."""
 
-from monitor.settings.advice import warnings
 from monitor.settings.kinds import Duration, Secret, Url, duration_text
 from monitor.settings.loading import load
 from monitor.settings.model import Settings
@@ -32,6 +31,7 @@ from monitor.settings.use_case import (
     Harm,
     UseCase,
 )
+from monitor.settings.warnings import warnings
 
 __all__ = [
     "Alerting",

@@ -12,7 +12,6 @@ from typing import Any
 import lesson
 import pytest
 from pipeline import DECISIONS, LABELS, Pipeline, messages
-from sklearn.metrics import cohen_kappa_score
 
 from monitor.core.publish.snapshot import SliceRow, WindowTable, decode
 
@@ -55,6 +54,8 @@ class Reviews:
 
     def kappa(self, text: str) -> float:
         """Who is called the first of two reviewers means nothing: each pair counts both ways."""
+        from sklearn.metrics import cohen_kappa_score  # two seconds
+
         first, second = zip(*self.by_slice[text], strict=True)
         return float(cohen_kappa_score(first + second, second + first))
 

@@ -28,10 +28,10 @@ from migrated import bring_to_head
 from pipeline import SETTINGS
 from planted import MARK, leaks
 from running import Running, free_port
-from surface_rules import broken, read_page
+from surface_checks import broken, read_page
+from surface_rows import Surface
+from surfaces import rows_of
 
-from monitor.core.surface_rules import Surface
-from monitor.core.surfaces import rows_of
 from monitor.store.database import create_engine
 from monitor.store.schema import PUBLISHED, metadata
 

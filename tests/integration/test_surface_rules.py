@@ -13,11 +13,11 @@ from typing import Any
 import lesson
 import pytest
 from pipeline import SETTINGS, ManualClock, settings_with
-from surface_rules import Page, broken, changed, read_page, rule_of
+from surface_checks import Page, broken, changed, read_page, rule_of
 
 from alerts.catalogue import CATALOGUE
 from consumers.sources.memory_source import MemoryBroker, MemorySource
-from monitor.core.surface_rules import Rule
+from monitor.core.privacy.rules import PrivacyRule
 from monitor.ports import Shard
 from monitor.service import Service
 
@@ -101,8 +101,21 @@ def test_the_pages_have_what_the_rules_are_about(pages: list[Page]) -> None:
     shown = {name for page in pages for name, _ in page}
     rules = {rule_of(name) for name in shown}
     assert rules >= {
-        *(Rule.RELEASED_RATE, Rule.BOUND, Rule.BAND, Rule.STATE, Rule.PERIOD, Rule.STEPS),
-        *(Rule.DECLARED, Rule.WHOLE_STREAM, Rule.PROCESS, Rule.ROUNDED_SHARE, Rule.CLASS),
+        *(
+            PrivacyRule.RELEASED_RATE,
+            PrivacyRule.BOUND,
+            PrivacyRule.BAND,
+            PrivacyRule.STATE,
+            PrivacyRule.PERIOD,
+            PrivacyRule.STEPS,
+        ),
+        *(
+            PrivacyRule.DECLARED,
+            PrivacyRule.WHOLE_STREAM,
+            PrivacyRule.PROCESS,
+            PrivacyRule.ROUNDED_SHARE,
+            PrivacyRule.CLASS,
+        ),
     }
     missing = {family.name for family in CATALOGUE if family.name.startswith("slicewatch_slice")}
     assert {"slicewatch_slice_rate_ratio", "slicewatch_slice_support_band"} <= missing & shown
@@ -115,7 +128,7 @@ def test_totals_change_no_sooner_than_after_a_hundred_events(pages: list[Page]) 
     each = 2 * PER_SCRAPE  # as many events at most between two scrapes, on both topics
     since: dict[tuple[str, frozenset[tuple[str, str]]], int] = {}
     for number, (before, after) in enumerate(pairwise(pages)):
-        for name in changed(before, after, Rule.STEPS):
+        for name in changed(before, after, PrivacyRule.STEPS):
             moved = {
                 labels
                 for series, labels in before.keys() & after.keys()
@@ -130,12 +143,18 @@ def test_totals_change_no_sooner_than_after_a_hundred_events(pages: list[Page]) 
 
 def test_what_is_released_changes_with_a_block_alone(pages: list[Page]) -> None:
     """Rates, bands and states are the same on two pages unless a period has moved on."""
-    released = (Rule.RELEASED_RATE, Rule.BOUND, Rule.CODED, Rule.STATE, Rule.ROUNDED_SHARE)
-    released += (Rule.CLASS,)
+    released = (
+        PrivacyRule.RELEASED_RATE,
+        PrivacyRule.BOUND,
+        PrivacyRule.CODED,
+        PrivacyRule.STATE,
+        PrivacyRule.ROUNDED_SHARE,
+    )
+    released += (PrivacyRule.CLASS,)
     moved = 0
     for before, after in pairwise(pages):
         names = {n for n in changed(before, after, *released) if "exposition" not in n}
         if names:
             moved += 1
-            assert changed(before, after, Rule.PERIOD), names
+            assert changed(before, after, PrivacyRule.PERIOD), names
     assert moved

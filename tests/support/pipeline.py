@@ -27,7 +27,7 @@ from migrated import bring_to_head
 from stored import check_released
 
 from consumers.ingest import Ingest
-from consumers.roles import Store
+from consumers.ports import Store
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor import composition
 from monitor.evaluate.evaluator import Evaluator

@@ -1,4 +1,4 @@
-"""What is counted: the counters of a cell, the stratum code, and additive tables of counts.
+"""Counts: the counters of a cell, the stratum code, and additive tables of counts.
 
 A cell is (pane, atom, version, stratum). Every counter is an integer sum, so shards, panes,
 windows and weeks merge by addition and no order of events matters.
@@ -50,7 +50,7 @@ COUNTERS = len(Counter)
 
 
 class Route(enum.IntEnum):
-    """Where the router sent a request."""
+    """Route on which the router sent a request."""
 
     AUTO_SERVE = 0
     HUMAN_REVIEW = 1

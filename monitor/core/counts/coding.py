@@ -1,4 +1,4 @@
-"""How decisions become cells: allow-listed attributes, score bands, audit rates.
+"""Coding of decisions into cells: allow-listed attributes, score bands, audit rates.
 
 Settings change while a store goes on, so a store has one coding for each era of event time.
 
@@ -77,7 +77,7 @@ class Coding:
 
     @property
     def band_names(self) -> tuple[str, ...]:
-        """What each band is called on every surface."""
+        """Name of each band, the same on every surface."""
         edges = [f"{edge:.2f}" for edge in self.score_bands]
         if not edges:
             return ("any score", "no score")
@@ -129,7 +129,7 @@ class Coding:
 
     @property
     def strata(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """What the indexes in every stratum code stand for: fixed for the life of a store."""
+        """Score bands and audit rates that stratum codes index: fixed for the life of a store."""
         return self.score_bands, self.audit_rates
 
     @property
@@ -138,7 +138,7 @@ class Coding:
         return frozenset((a.name, value) for a in self.attributes for value in (None, *a.values))
 
     def lacks(self, other: Coding) -> tuple[str, ...]:
-        """What ``other`` lists and this coding does not: names, else ``name=value``, sorted.
+        """Entries of ``other`` that this coding does not list: names, else ``name=value``, sorted.
 
         Example:
             >>> old = Coding((Attribute("channel", ("chat", "fax")), Attribute("tier", ("a",))))

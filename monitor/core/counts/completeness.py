@@ -37,7 +37,7 @@ would hold every window back until its horizon has passed."""
 
 
 class CohortState(enum.StrEnum):
-    """What became of the cohort of an hour when its turn came."""
+    """Outcome of the cohort of an hour when its turn came."""
 
     CONSUMED = "consumed"  # its labels are in: the detectors were moved by it
     INCOMPLETE = "incomplete"  # its horizon passed before: skipped
@@ -48,7 +48,7 @@ def by_stratum(counts: SliceCounts) -> tuple[Int64s, Int64s]:
     """Labels received and requested per route x audit rate, each of shape (S, R).
 
     R is fixed (every possible route x rate), so hours with different strata stack. Received
-    never exceeds requested: a label nobody asked for does not stand in for a missing one.
+    never exceeds requested: a label that nobody requested does not make up for a missing one.
     """
     columns = reviewed(counts)
     strata = decode_strata(counts.strata[columns])
@@ -75,7 +75,7 @@ def completeness(counts: SliceCounts) -> Floats:
 def is_mature(
     received: npt.ArrayLike, requested: npt.ArrayLike, threshold: Fraction = MATURE
 ) -> npt.NDArray[np.bool_]:
-    """Whether received / requested >= threshold, in exact integers; nothing requested is mature.
+    """True where received / requested >= threshold, in exact integers; nothing requested is mature.
 
     Example:
         >>> is_mature([19, 18, 0], [20, 19, 0]).tolist()
@@ -91,7 +91,7 @@ def mature(
     threshold: Fraction = MATURE,
     min_requests: int = MIN_REQUESTS,
 ) -> npt.NDArray[np.bool_]:
-    """Which hourly cohorts are mature: every route x rate has its labels back.
+    """Flag the mature hourly cohorts: those with the labels of every route x rate back.
 
     A stratum with under 50 requests in its hour is joined with its preceding hours until 50
     are reached, a day at most. So an hour at night in which it requested nothing is judged by
@@ -116,7 +116,7 @@ def mature_in_order(
     threshold: Fraction = MATURE,
     min_requests: int = MIN_REQUESTS,
 ) -> npt.NDArray[np.bool_]:
-    """Which hourly cohorts are mature where all of them are consumed, one after the other.
+    """Flag the mature hourly cohorts where all of them are consumed, one after the other.
 
     A stratum is mature, too, where the hours from the first it is joined with to any later one
     are complete together. Some labels never come: of 50 requests with 2 % of labels lost, 3 are

@@ -43,7 +43,7 @@ def first_two(reviews: Iterable[Review]) -> tuple[Review, ...]:
 
 
 def compared(pair: tuple[Review, ...]) -> Counter | None:
-    """What a decision with these reviews is counted as; None without a second reviewer."""
+    """Counter that a decision with these reviews adds to; None without a second reviewer."""
     if len(pair) < 2:  # noqa: PLR2004 - a pair
         return None
     if pair[0].ready != pair[1].ready:
@@ -127,7 +127,7 @@ class LabelColumns:
         return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
 
     def reviews(self) -> list[Review | None]:
-        """What each row says as a reviewer's own word; None where it is not one.
+        """Review of each row that is a reviewer's own word; None where it is not one.
 
         Own words are initial labels of a sample that say ready or not: corrections and
         adjudications know what was said before.
@@ -139,7 +139,7 @@ class LabelColumns:
         return [Review(*row) if is_own else None for is_own, *row in rows]
 
     def contributions(self, decided_at: Int64s) -> Int64s:
-        """What each row adds to its cell while it is the label that counts.
+        """Contribution of each row to its cell while it is the label that counts.
 
         Args:
             decided_at: the decision's own time, from which the delay is counted.

@@ -63,14 +63,14 @@ class SliceCounts:
 
 @dataclass(frozen=True, slots=True)
 class CellIndex:
-    """What cell ids mean: parallel arrays sorted by id.
+    """Index of cell ids: parallel arrays sorted by id.
 
     Attributes:
         cells: cell ids, increasing.
         atoms: atom id of each cell.
         strata: stratum code of each cell.
         atom_texts: canonical text of every atom id.
-        versions: id of the version tuple of each cell; None where versions are not told apart.
+        versions: id of the version tuple of each cell; None where versions are not distinguished.
     """
 
     cells: Int64s

@@ -44,17 +44,17 @@ class PostStrata:
 
 
 def production(counts: SliceCounts) -> npt.NDArray[np.bool_]:
-    """Which strata are production traffic, shape (K,)."""
+    """Mask of the strata of production traffic, shape (K,)."""
     return ~decode_strata(counts.strata).probe
 
 
 def reviewed(counts: SliceCounts) -> npt.NDArray[np.bool_]:
-    """Which strata labelled rates are about: production, evidence passed, not blocked."""
+    """Mask of the strata that labelled rates cover: production, evidence passed, not blocked."""
     return is_reviewed(decode_strata(counts.strata))
 
 
 def is_reviewed(strata: StratumColumns) -> npt.NDArray[np.bool_]:
-    """The same of stratum codes that were taken apart."""
+    """The same mask, from decoded stratum codes."""
     auto, review = REVIEWED_ROUTES
     of_both = (strata.route == auto) | (strata.route == review)
     return np.asarray(~strata.probe & strata.evidence_passed & of_both, bool)

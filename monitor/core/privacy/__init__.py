@@ -1,1 +1,1 @@
-"""What hides the few: bands, pooling, support guards, dominance, the order of slice families."""
+"""Protection of small groups: bands, pooling, support guards, dominance, order of families."""

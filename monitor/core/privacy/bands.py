@@ -1,6 +1,6 @@
-"""How finely numbers are shown: supports as bands, rates as finely as k allows, bounds outward.
+"""Resolution of shown numbers: supports as bands, rates as finely as k allows, bounds outward.
 
-An exact rate beside an exact support gives the count away, and so do exact bounds; whatever is
+An exact rate with an exact support gives the count away, and so do exact bounds; whatever is
 shown is therefore computed from the rounded rate and the lower edge of the support's band.
 
 A rate is rounded to a step that hides k decisions: the count behind it may then be any of k
@@ -87,13 +87,13 @@ class Precision:
         return 1 if self.exact else 2 * self.k - 1
 
     def trials(self, support: npt.ArrayLike) -> Floats:
-        """What intervals are computed from: the band's lower edge, or the support itself."""
+        """Trials that intervals are computed from: the band's lower edge, or the support itself."""
         if self.exact:
             return np.nan_to_num(np.asarray(support, np.float64), nan=0)
         return self.support(support).astype(np.float64)
 
     def step(self, support: npt.ArrayLike) -> Floats:
-        """What a rate with this support is rounded to: the finest step that hides k of it.
+        """Step that a rate with this support is rounded to: the finest one that hides k of it.
 
         Example:
             >>> Precision(11).step([21, 300, 600, 1200]).tolist()
@@ -109,7 +109,7 @@ class Precision:
         return np.asarray(STEPS, np.float64)[first]
 
     def resolution(self, support: npt.ArrayLike) -> tuple[Int64s, Floats, Floats]:
-        """What :meth:`support`, :meth:`trials` and :meth:`step` say of each, at once."""
+        """Results of :meth:`support`, :meth:`trials` and :meth:`step`, computed at once."""
         bands = self.support(support)
         if self.exact:
             return bands, self.trials(support), self.step(support)

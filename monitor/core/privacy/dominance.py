@@ -98,7 +98,7 @@ def _buckets(units: Int64s, ts: Int64s) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class UnitTally:
-    """What a run of panes holds of units, by row of a family.
+    """Unit counts of a run of panes, by row of a family.
 
     Attributes:
         days: by UTC day, shape (S, UNIT_COUNTS); a day without units is absent.

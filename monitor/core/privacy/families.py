@@ -59,11 +59,11 @@ class SliceFamily:
         return frozenset(self.attributes) | {name for name, _ in self.where}
 
     def refines(self, other: SliceFamily) -> bool:
-        """Whether rows of this family add up to (parts of) rows of the other."""
+        """Return True when rows of this family add up to (parts of) rows of the other."""
         return other.names <= self.names and not self.apart(other)
 
     def apart(self, other: SliceFamily) -> bool:
-        """Whether no decision belongs to both use cases."""
+        """Return True when no decision belongs to both use cases."""
         here = dict(self.where)
         return any(here.get(name, value) != value for name, value in other.where)
 
@@ -117,5 +117,5 @@ def _meeting(families: Sequence[SliceFamily]) -> list[SliceFamily]:
 def _covered(
     names: frozenset[str], where: set[tuple[str, str]], families: Sequence[SliceFamily]
 ) -> bool:
-    """Whether a family has a row for every combination of these values already."""
+    """Return True when a family already has a row for every combination of these values."""
     return any(family.names == names and {*family.where} <= where for family in families)

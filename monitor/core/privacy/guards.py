@@ -1,6 +1,6 @@
-"""Which rows of a group-by may be shown at all: all or nothing, so that subtraction finds nothing.
+"""Support guards: rows of a group-by are shown all or not at all, so subtraction finds nothing.
 
-Hiding small cells alone is useless beside a published total (98 % of them can be recovered); a
+Hiding small cells alone is useless next to a published total (98 % of them can be recovered); a
 group-by is therefore shown only if every slice has 0 or at least k decisions. Whatever is hidden
 looks the same, whatever the reason.
 """
@@ -23,7 +23,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What may be shown of one group-by in one window, arrays of shape (S,).
+    """Rows of one group-by in one window that may be shown, arrays of shape (S,).
 
     Attributes:
         cells: selection and blocked rates, and that the slice has any decisions.
@@ -100,7 +100,7 @@ def route_labels(counts: SliceCounts) -> RouteLabels:
 
 
 def opened(decisions: SliceCounts, labelled: SliceCounts | None, k: int) -> Opened:
-    """What may be shown of a group-by, by its own counts.
+    """Rows of a group-by that may be shown, by its own counts.
 
     Args:
         decisions: counts up to the watermark.

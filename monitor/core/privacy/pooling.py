@@ -31,7 +31,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class MergeMap:
-    """Which values of a group-by keep their name.
+    """Attribute values of a group-by that keep their name.
 
     Attributes:
         kept: per attribute, the values that do; every other value is ``__other__``.
@@ -55,7 +55,7 @@ class MergeMap:
 
     @property
     def slices(self) -> tuple[str, ...]:
-        """All rows of the group-by, sorted: every combination, so that a row tells of no cell."""
+        """All rows of the group-by, sorted: every combination, so that a row reveals no cell."""
         names = sorted(self.kept)
         combinations = product(*(self.kept[name] for name in names))
         return tuple(sorted(atom_text(dict(zip(names, c, strict=True))) for c in combinations))
@@ -68,7 +68,7 @@ class MergeMap:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What came in during the weeks that a merge map is made from, shape (S,) or one value.
+    """Traffic of the weeks that a merge map is made from, shape (S,) or one value.
 
     Attributes:
         decisions: production decisions.
@@ -110,7 +110,7 @@ def merge_map(
         counts: decisions of the weeks that decide, before pooling.
         attributes: of the group-by.
         k: smallest cell that may be shown; 1 pools nothing. Above 1 the row ``__other__``
-            always exists, so that its appearance tells of no arrival.
+            always exists, so that its appearance reveals no arrival.
         need: decisions that a value, or a cell of an intersection, needs to keep its name. None
             where ``__other__`` must not be left out: then it is ``k``, and values are pooled,
             smallest first, until ``__other__`` has 0 or at least k too.

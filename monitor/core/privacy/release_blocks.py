@@ -3,9 +3,8 @@
 Whoever keeps all publications can subtract one window from another. What is left is always a union
 of blocks, because every published window is one; and in every block each slice has no decisions,
 or at least k (labels: none, or at least k in each route), shared by several units where these are
-sent. A family advances as a whole: panes are
-added to the open block until the condition holds, and until then the last publication stands, with
-its age.
+sent. A family advances as a whole: panes are added to the open block until the condition holds,
+and until then the last publication remains, with its age.
 
 The edges of a family are instants at which all the families it refines have one too.
 """
@@ -32,7 +31,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class BlockRule:
-    """What every cell of a block must have none of, or at least k.
+    """Counts of which every cell of a block must have none, or at least k.
 
     The default is the weakest rule that leaves the attacker of the tests nothing: decisions, and
     labels of each route.
@@ -51,7 +50,7 @@ SHIPPED = BlockRule()
 
 @dataclass(frozen=True, slots=True)
 class BlockTally:
-    """What a run of panes holds, by row of a family.
+    """Counts of a run of panes, by row of a family.
 
     Attributes:
         decisions: production decisions, shape (S, 3) by route.
@@ -98,12 +97,18 @@ class BlockTally:
         )
 
     def decided(self, k: int, rule: BlockRule = SHIPPED) -> bool:
-        """Whether every row has no decisions or at least k, not most of them of one unit or two."""
+        """Return True when every row has no decisions or at least k.
+
+        Nor may one unit, or two, have most of a row's decisions.
+        """
         counts = self.decisions if rule.routes else self.decisions.sum(axis=1)
         return _none_or_enough(counts, k) and self._shared()
 
     def labelled(self, k: int, rule: BlockRule = SHIPPED) -> bool:
-        """Whether every row has no labels or at least k, in each route, and is shared likewise."""
+        """Return True when every row has no labels or at least k, in each route.
+
+        Its decisions must be shared among units as in :meth:`decided`.
+        """
         counts = self.labels if rule.values else self.labels.sum(axis=2)
         return _none_or_enough(counts, k) and self._shared()
 
@@ -125,7 +130,7 @@ class Pane:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Where a block ends (microseconds); a burned one is never published."""
+    """End of a block (microseconds); an abandoned (``burned``) one is never published."""
 
     at: int
     burned: bool = False
@@ -133,15 +138,15 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """When a family may close its open block.
+    """Condition under which a family may close its open block.
 
     Attributes:
         k: smallest cell that may be shown.
         labels: whether labels are counted, or decisions.
         allowed: instants at which every family that is refined has an edge.
-        burned: where a block ended that is never published; one that comes to hold such an instant
-            is not either, since what was published beside it could be subtracted. Where one is
-            allowed, it ends a block whatever that holds.
+        burned: ends of abandoned blocks, which are never published; a block that comes to hold
+            such an instant is not either, since what was published alongside could be subtracted.
+            Where one is allowed, it ends a block whatever that holds.
         rule: what every cell needs.
     """
 
@@ -152,7 +157,7 @@ class Condition:
     rule: BlockRule = SHIPPED
 
     def holds(self, tail: BlockTally) -> bool:
-        """Whether every cell has none or enough."""
+        """Return True when every cell has none or enough."""
         decided = tail.decided(self.k, self.rule)
         return decided and (not self.labels or tail.labelled(self.k, self.rule))
 
@@ -185,7 +190,7 @@ def advance(
 
 
 def _leaves_enough(last: int, tail: BlockTally, end: int, k: int) -> bool:
-    """Whether the rest of the hour should bring every row twice what it needs, at this pace."""
+    """Return True when the rest of the hour, at this pace, brings every row twice its need."""
     hour = end - end % HOUR
     rows = tail.decisions.sum(axis=1)
     fewest = int(rows[rows > 0].min(initial=2 * k * HOUR))
@@ -193,7 +198,7 @@ def _leaves_enough(last: int, tail: BlockTally, end: int, k: int) -> bool:
 
 
 def blocks_kept(horizon: int) -> int:
-    """How long closed panes are kept (microseconds).
+    """Retention of closed panes (microseconds).
 
     The longest window, and a week more, since it may have to begin with a long block; labelled
     windows end up to the horizon ago.

@@ -58,7 +58,7 @@ def signature(event: Mapping[str, object], key: bytes) -> str:
 
 
 def is_signed(event: Mapping[str, object], key: bytes) -> bool:
-    """Whether the event carries its own signature; compared in constant time."""
+    """Return True when the event carries its own signature; compared in constant time."""
     given = event.get(SIGNATURE)
     return isinstance(given, str) and hmac.compare_digest(
         given.encode(), signature(event, key).encode()

@@ -21,22 +21,22 @@ from monitor.core.counts.cells import Route
 
 
 class FlipDirection(enum.StrEnum):
-    """Which of two variants fared worse, seen from the one that is compared with the reference."""
+    """Direction of a flip: whether the variant fared worse than the reference, or better."""
 
     HELD_BACK = "held_back"  # the reference came further: it was served, the variant was not
     SERVED = "served"  # the variant came further than the reference
 
 
 class FlipStage(enum.StrEnum):
-    """The stage of the router at which two variants part."""
+    """The stage of the router at which two variants diverge."""
 
     EVIDENCE_GATE = "evidence_gate"  # one passed the gate, the other did not
-    JUDGE_OR_ROUTE = "judge_or_route"  # both passed it; or both were stopped, yet went apart
+    JUDGE_OR_ROUTE = "judge_or_route"  # both passed it; or both were stopped, yet routes differ
     NO_OBSERVED_FLIP = "no_observed_flip"
 
 
 class FlipCause(enum.StrEnum):
-    """What made the routes differ, where the evidence gate did not."""
+    """Cause of different routes, where it was not the evidence gate."""
 
     JUDGE_SCORE = "judge_score"  # the scores lie on two sides of either threshold
     THRESHOLD = "threshold"  # under one common threshold there would be no flip
@@ -46,7 +46,7 @@ class FlipCause(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What the router did with one variant.
+    """Treatment of one variant by the router.
 
     Attributes:
         route: where it went.
@@ -62,17 +62,17 @@ class Observed:
 
 
 def is_flip(reference: Observed, variant: Observed) -> bool:
-    """Whether the two took different routes."""
+    """Return True when the two took different routes."""
     return reference.route is not variant.route
 
 
 def direction(reference: Observed, variant: Observed) -> FlipDirection:
-    """Which way a flip goes; routes are in order: served, reviewed, blocked."""
+    """Direction of a flip; routes are in order: served, reviewed, blocked."""
     return FlipDirection.HELD_BACK if variant.route > reference.route else FlipDirection.SERVED
 
 
 def stage(reference: Observed, variant: Observed) -> FlipStage:
-    """Where the two part; the evidence gate comes first, and hides what is behind it."""
+    """Stage at which the two diverge; the evidence gate is first, and hides what is behind it."""
     if not is_flip(reference, variant):
         return FlipStage.NO_OBSERVED_FLIP
     if reference.evidence_passed is not variant.evidence_passed:
@@ -81,7 +81,7 @@ def stage(reference: Observed, variant: Observed) -> FlipStage:
 
 
 def cause(reference: Observed, variant: Observed) -> FlipCause:
-    """What made a flip that is not the gate's: each threshold is tried on both scores."""
+    """Cause of a flip that is not the gate's: each threshold is tried on both scores."""
     if not (explained(reference) and explained(variant)):
         return FlipCause.ROUTE
     thresholds = (reference.threshold, variant.threshold)
@@ -92,12 +92,12 @@ def cause(reference: Observed, variant: Observed) -> FlipCause:
 
 
 def in_rates(seen: Observed) -> bool:
-    """Whether TPR and FPR are over it: it passed the gate, and was not blocked all the same."""
+    """Return True when TPR and FPR count it: it passed the gate and was not blocked anyway."""
     return seen.evidence_passed and seen.route is not Route.BLOCKED_BY_EVIDENCE
 
 
 def explained(seen: Observed) -> bool:
-    """Whether score and threshold led to the route; nothing stopped or overrode them.
+    """Return True when score and threshold led to the route; nothing stopped or overrode them.
 
     Without a score nothing is served.
     """

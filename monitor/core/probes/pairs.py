@@ -75,7 +75,7 @@ FlipKey = tuple[str, FlipDirection, str]
 
 
 class _Flip(msgspec.Struct, frozen=True, array_like=True):
-    """Which way a comparison flipped, and where the two parted."""
+    """Direction of a flip, and the stage at which the two diverged."""
 
     direction: FlipDirection
     stage: str
@@ -126,7 +126,7 @@ class ComparedRound:
 
 @dataclass(slots=True)
 class _Pair:
-    """What is kept of one pair: never more than its variants.
+    """State kept of one pair: never more than its variants.
 
     Attributes:
         at: when it was compared last.
@@ -151,7 +151,7 @@ class _Pair:
         return [flip for flip in self.flips.values() if flip.behind_gate]
 
     def is_past(self, one: ProbeDecision) -> bool:
-        """Whether the pair has gone on without a decision, or has this very one."""
+        """Return True when the pair has gone on without a decision, or has this very one."""
         if one.at <= self.at or one.at < self.newest:
             return True
         return one == self.round.get(one.variant)
@@ -162,7 +162,7 @@ class _Pair:
         return max((one.at for one in self.round.values()), default=self.at)
 
     def fits(self, one: ProbeDecision, timeout: int) -> bool:
-        """Whether a decision joins the open round; none of a round before it does."""
+        """Return True when a decision joins the open round; none of a round before it does."""
         if not self.round or one.variant in self.round or one.at <= self.at:
             return False
         return max(self.newest, one.at) - min(self.began, one.at) <= timeout
@@ -213,7 +213,7 @@ class ProbePairs:
         self._waiting = sorted(waiting, key=_order)
 
     def is_due(self, watermark: int) -> bool:
-        """Whether a watermark would change anything."""
+        """Return True when a watermark would change anything."""
         if self.since is None or (self._waiting and self._waiting[0].at < watermark):
             return True
         return any(self._is_over(pair, watermark) for pair in self._pairs.values())
@@ -246,7 +246,7 @@ class ProbePairs:
 
     @property
     def flipping(self) -> list[FlippingPair]:
-        """What flips at its newest comparison, by pair and variant."""
+        """Flips at the newest comparison of each pair, by pair and variant."""
         return [
             FlippingPair(name, variant, flip.direction, flip.stage, pair.at)
             for name, pair in sorted(self._pairs.items())
@@ -255,7 +255,7 @@ class ProbePairs:
 
     @property
     def standing(self) -> Counter[FlipKey]:
-        """How many flip at their newest comparison, by variant, direction and stage."""
+        """Number of flips at the newest comparisons, by variant, direction and stage."""
         return Counter(
             (variant, flip.direction, flip.stage)
             for pair in self._pairs.values()
@@ -285,7 +285,7 @@ class ProbePairs:
         return self._compare(pair) if len(pair.round) == len(self.declared.variants) else None
 
     def _place(self, one: ProbeDecision) -> _Pair | None:
-        """Where a decision belongs; None where it is not of the set."""
+        """Pair that a decision belongs to; None where it is not of the set."""
         if one.variant not in self.declared.variants:
             return None
         if one.pair not in self._pairs and len(self._pairs) >= self.declared.pairs:
@@ -377,5 +377,5 @@ def _order(one: ProbeDecision) -> tuple[object, ...]:
 
 
 def _identity(declared: DeclaredSet) -> list[object]:
-    """What makes counts of one set comparable; everything else may be set anew."""
+    """Facts that make counts of one set comparable; everything else may be set anew."""
     return [declared.digest, sorted(declared.variants), declared.reference]

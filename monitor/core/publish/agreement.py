@@ -1,4 +1,4 @@
-"""How far two reviewers of one decision agree: Cohen's kappa.
+"""Agreement of two reviewers of one decision: Cohen's kappa.
 
 With p_o the share of pairs that agree and p_e the share that would agree by chance, from each
 reviewer's own share of ``ready``:

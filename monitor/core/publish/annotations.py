@@ -1,4 +1,4 @@
-"""What stands beside the numbers of a slice: found by tests that never page, or told of its router.
+"""Annotations of a slice's numbers: findings of tests that never page, and facts about its router.
 
 Closed lists: every one of them may be shown, since each knows whole release blocks alone.
 """
@@ -9,7 +9,7 @@ import enum
 
 
 class Annotation(enum.StrEnum):
-    """What was found in a slice at some time."""
+    """Advisory finding in a slice at some time."""
 
     GAP = "gap"  # on a weekly list: its contract is broken (false discovery rate 0.10)
     DRIFT = "drift"  # on a weekly list: worse than its own reference, mix by mix
@@ -22,7 +22,7 @@ class Annotation(enum.StrEnum):
 
 
 class Stage(enum.StrEnum):
-    """A stage of the router, in order; NONE is no sure difference."""
+    """A stage of the router, in order; NONE is no significant difference."""
 
     EVIDENCE = "evidence"
     SCORE = "score"
@@ -31,7 +31,7 @@ class Stage(enum.StrEnum):
 
 
 class Share(enum.StrEnum):
-    """How much of what parts two slices a stage makes; the only form that may be shown."""
+    """Share of a difference that a stage or cause accounts for; the only form that may be shown."""
 
     MOST = "most"  # two thirds or more
     ABOUT_HALF = "about half"
@@ -39,23 +39,23 @@ class Share(enum.StrEnum):
 
 
 class Fault(enum.StrEnum):
-    """What is wrong with the label requests of a stratum."""
+    """Fault in the label requests of a stratum."""
 
     TOO_FEW = "too_few"
     TOO_MANY = "too_many"
 
 
 class IncidentKind(enum.StrEnum):
-    """How loud an incident is."""
+    """Kind of an incident, by its urgency."""
 
     PAGE = "page"  # a contract stream has crossed: somebody is woken
     TICKET = "ticket"  # on the weekly list: somebody looks at it in office hours
 
 
 class Outcome(enum.StrEnum):
-    """What people found an incident to be when they closed it."""
+    """Outcome of an incident, as people found it when they closed it."""
 
     CONFIRMED = "confirmed"  # there was a gap, and it is repaired
     FALSE_ALARM = "false_alarm"  # there was none
-    ACCEPTED = "accepted"  # there is one, and it is lived with until some day
+    ACCEPTED = "accepted"  # there is one, and it is tolerated until some day
     DATA_FAULT = "data_fault"  # the data were wrong

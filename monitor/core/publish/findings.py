@@ -1,4 +1,4 @@
-"""What the sequential tests and all that advises have found, and which rows may say so."""
+"""Findings of the sequential tests and the advisory detectors, and the rows that may show them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from monitor.core.publish.snapshot import Noted, SliceRow
 from monitor.core.publish.states import with_crossing
 
 CROSSED = 4
-"""The step of evidence while a crossing stands."""
+"""The step of evidence while a crossing is unresolved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is found of a slice and metric, as of the end of a release block.
+    """Finding about a slice and metric, as of the end of a release block.
 
     Attributes:
-        evidence: how far its streams are on the way to a page; CROSSED while one of them stands.
+        evidence: progress of its streams towards a page; CROSSED while a crossing is unresolved.
         since: the end of the release block that first shows the crossing (microseconds); None
-            where none stands.
+            where none is unresolved.
     """
 
     evidence: int
@@ -31,11 +31,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class GroupFindings:
-    """What is found of a group-by, as of the ends of release blocks.
+    """Findings about a group-by, as of the ends of release blocks.
 
     Attributes:
         tests: what the sequential tests found, by slice and metric.
-        noted: what advises, by slice; each sorted by annotation and metric.
+        noted: advisory findings, by slice; each sorted by annotation and metric.
     """
 
     tests: Mapping[tuple[str, Metric], Finding] = field(default_factory=dict)
@@ -67,7 +67,7 @@ def with_findings(row: SliceRow, findings: GroupFindings, pooling: MergeMap) -> 
 
 
 def _noted(row: SliceRow, findings: GroupFindings) -> tuple[Noted, ...]:
-    """What advises of metrics that are shown; what is of none rests on labels, so one of theirs."""
+    """Advisory findings of shown metrics; those of no metric need a labelled one to be shown."""
     shown = _shown(row)
     labelled = any(metric.labelled for metric in shown)
     noted = findings.noted.get(row.slice, ())

@@ -1,6 +1,6 @@
-"""Incidents: one cause of one or more crossings, and how each stands after what people said.
+"""Incidents: one cause of one or more crossings, and the status of each after people's acts.
 
-The evaluator owns an incident; people only add acts to it. Who reads both says here how it stands.
+The evaluator owns an incident; people only add acts to it. Its status is derived here, from both.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ FIRST_ACT = 1
 
 
 class Action(enum.StrEnum):
-    """What people do to an incident."""
+    """Action of a person on an incident."""
 
     ACK = "ack"  # somebody looks after it
     CLOSE = "close"  # somebody says what it came to
 
 
 class Stand(enum.StrEnum):
-    """How an incident stands."""
+    """State of an incident."""
 
     OPEN = "open"  # nobody looks after it
     ACKNOWLEDGED = "acknowledged"
-    ACCEPTED = "accepted"  # it is lived with until some day, and does not page
+    ACCEPTED = "accepted"  # it is tolerated until some day, and does not page
     CLOSED = "closed"  # by somebody
     RESOLVED = "resolved"  # by the evaluator: what crossed is within its limit again
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What somebody did to an incident; never changed afterwards.
+    """Record of one action on an incident; never changed afterwards.
 
     Attributes:
         number: among the acts of its incident.
@@ -58,7 +58,7 @@ class Act:
 
     @property
     def ends(self) -> bool:
-        """Whether it ends the incident; what is accepted goes on."""
+        """True when it ends the incident; what is accepted goes on."""
         return self.action is Action.CLOSE and self.outcome is not Outcome.ACCEPTED
 
 
@@ -75,14 +75,14 @@ class Incident:
             its first week.
         opened_wall: wall clock of the cycle that opened it.
         group_by: of the smallest slice that explains it; None once what it named was removed.
-        slice: that slice; None likewise. Both may be refined while it stands.
-        share: how much of the excess it makes; None where that is not known.
+        slice: that slice; None likewise. Both may be refined until it is over.
+        share: the share of the excess it accounts for; None where that is not known.
         first: what was shown of the slice at first; None while nothing was.
         versions_changed_at: when other versions began to answer the slice, within two days before
             it crossed; None without.
         settings_changed_at: the same of settings.
-        snapshot: number of the stored Snapshot that first told of it; None before.
-        resolved_at: event time; None while it stands.
+        snapshot: number of the stored Snapshot that first reported it; None before.
+        resolved_at: event time; None while it is unresolved.
         crossings: their ids, increasing; empty for a ticket.
         streams: of a ticket, the keys of its streams, sorted.
     """
@@ -107,7 +107,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How an incident stands.
+    """Status of an incident.
 
     Attributes:
         state: open, acknowledged, accepted, closed or resolved.
@@ -125,17 +125,17 @@ class Standing:
 
     @property
     def over(self) -> bool:
-        """Whether it stands no more, or will not after the evaluator's next cycle."""
+        """True when it is over, or will be after the evaluator's next cycle."""
         return self.state in (Stand.CLOSED, Stand.RESOLVED)
 
     @property
     def pages(self) -> bool:
-        """Whether it is to be told of: not while it is lived with, nor afterwards."""
+        """True when it is to be reported: not while it is accepted, nor once it is over."""
         return self.state in (Stand.OPEN, Stand.ACKNOWLEDGED)
 
 
 def standing(incident: Incident, acts: Sequence[Act], now: int) -> Standing:
-    """How an incident stands.
+    """Derive the status of an incident.
 
     Of several times that it was accepted the last one counts. When that is over, somebody has to
     acknowledge it anew: whoever did so before did not know how long it would last.

@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What decides how counts become rows: the contract's numbers, the coding, the resolution."""
+    """Policy by which counts become rows: the contract's numbers, the coding, the resolution."""
 
     limits: Limits
     coding: Coding
@@ -123,7 +123,7 @@ def rates_of(policy: Policy, rolled: Rolled, opened: Opened, z: float) -> dict[M
 def references_of(
     policy: Policy, rolled: Rolled, reference: str | None, rates: dict[Metric, Rate], z: float
 ) -> dict[Metric, Rate]:
-    """What the rows are compared with; empty where there is no such slice (any more)."""
+    """Reference rates of the rows; empty where there is no such slice (any more)."""
     if reference == COMPLEMENT:
         rest = rolled.complements
         cells = decisions_of(rest.decisions) >= policy.precision.k
@@ -190,7 +190,7 @@ def _levels(limits: Limits, rate: Rate, enough: Bools) -> list[Verdict | None]:
 
 
 def _mature(counts: SliceCounts) -> Bools:
-    """Whether the labels requested are there, in every route x audit rate."""
+    """Mask of the slices whose requested labels are there, in every route x audit rate."""
     return np.asarray(is_mature(*by_stratum(counts), SHOWN_MATURE).all(axis=1), bool)
 
 

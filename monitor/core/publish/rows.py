@@ -76,7 +76,7 @@ def build_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What stands beside the labelled rates of a row, where those are shown."""
+    """Label statistics of a row, shown only with its labelled rates."""
 
     calibration: tuple[CalibrationCell, ...] = ()
     completeness: float | None = None
@@ -84,7 +84,7 @@ class _Beside:
 
 
 def _beside(policy: Policy, rolled: Rolled, opened: Opened, *, decides: bool) -> list[_Beside]:
-    """Of every row; calibration, completeness and agreement are of labels that may be shown."""
+    """Calibration, completeness and agreement of every row, of labels that may be shown."""
     size = len(rolled.decisions.slices)
     if rolled.labelled is None or not opened.labels.any():
         return [_Beside()] * size

@@ -77,10 +77,10 @@ class CalibrationCell:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What was found in a slice beside its pages, as of the end of a release block.
+    """Advisory finding in a slice, as of the end of a release block.
 
     Attributes:
-        annotation: what.
+        annotation: what was found.
         metric: of which rate; None where it is of none.
         count: how often, since monitoring began.
         latest: the end of the release block that first showed the last of them (microseconds).
@@ -94,11 +94,11 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class ShownStage:
-    """The stage of the router at which a slice and its reference part.
+    """The stage of the router at which a slice and its reference diverge.
 
     Attributes:
-        stage: NONE where no stage surely differs.
-        share: how much of the difference it makes; None with NONE.
+        stage: NONE where no stage differs significantly.
+        share: the share of the difference it accounts for; None with NONE.
     """
 
     stage: Stage
@@ -107,7 +107,7 @@ class ShownStage:
 
 @dataclass(frozen=True, slots=True)
 class ShownAgreement:
-    """How far two reviewers of one decision agree (Cohen's kappa, -1 to 1), as it may be shown.
+    """Agreement of two reviewers of one decision (Cohen's kappa, -1 to 1), as it may be shown.
 
     Attributes:
         kappa: two decimals, computed from bands; None where it is coded.
@@ -136,17 +136,17 @@ class SliceRow:
         calibration: by score band.
         completeness: labels received / labels requested, the minimum over route x audit rate,
             two decimals; None when withheld or when nothing was requested.
-        evidence: how far the sequential tests are on the way to a page, in five steps: below 25,
-            50, 75 and 100 % of what a crossing needs (0 to 3), and 4 while a crossing stands. Of
+        evidence: progress of the sequential tests towards a page, in five steps: below 25, 50, 75
+            and 100 % of what a crossing needs (0 to 3), and 4 while a crossing is unresolved. Of
             the contract's window alone, and only of what is shown.
         breach_since: of the metrics in breach, the end of the release block that first showed it
             (microseconds).
         detectable_gaps: the smallest gap beyond the limit that four weeks of labels would find at
             their present rate; absent where none would be found.
-        noted: what was found in it beside its pages, sorted. Of the contract's window alone.
-        stages: where it and its reference part, for selection and TPR. Of the contract's window
-            alone, and only where that rate is shown of both.
-        versions_differ: whether the versions that answer it are surely others than its
+        noted: its advisory findings, sorted. Of the contract's window alone.
+        stages: where it and its reference diverge, for selection and TPR. Of the contract's
+            window alone, and only where that rate is shown of both.
+        versions_differ: whether the versions that answer it differ significantly from its
             reference's; None where that is not known. Of the contract's window alone.
         agreement: of its reviewers; None where too few decisions have two labels. Of the
             contract's window alone.
@@ -253,12 +253,12 @@ class WindowTable:
 
     @property
     def data_lost(self) -> bool:
-        """Whether anything of it was lost before it could be read, or may have been."""
+        """True when anything of it was lost before it could be read, or may have been."""
         return any(period.data_lost for period in self._periods())
 
     @property
     def excluded(self) -> bool:
-        """Whether any of it is left out because its data are bad."""
+        """True when any of it is left out because its data are bad."""
         return any(period.excluded for period in self._periods())
 
     def _periods(self) -> Iterator[Period]:
@@ -273,7 +273,7 @@ def periods(table: WindowTable | GroupTable) -> tuple[Period, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RequestsAtFault:
-    """Labels of a stratum are not asked for as often as its decisions say.
+    """Labels of a stratum are not requested as often as its decisions say.
 
     Attributes:
         route: of the stratum.
@@ -322,21 +322,21 @@ class ShownIncident:
             the end of its first week.
         group_by: of the smallest slice that explains it; empty where that is withheld.
         slice: that slice; ``withheld`` where the guards hide it.
-        share: how much of the excess it makes, in words; None where that is not known.
+        share: the share of the excess it accounts for, in words; None where that is not known.
         inherited: shown slices that are only worse since they contain that slice, or lie in it.
         acknowledged: whether somebody has said to look after it.
-        accepted_until: end of the time for which it is lived with (microseconds); None where it
-            is not. It does not page until then.
+        accepted_until: end of the time for which it is accepted (microseconds); None where it is
+            not. It does not page until then.
         first: what was shown of the slice when it first crossed; None where that is withheld.
         latest: what is shown of it now.
-        stage: the stage of the router at which the slice and its reference part.
+        stage: the stage of the router at which the slice and its reference diverge.
         versions_changed_at: when other versions began to answer the slice, within two days before
             it crossed; None without.
         settings_changed_at: the same of settings.
         sampling: how its labels were sampled, in words.
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now, at
             the present rate of labels; None where that is not known.
-        snapshot: number of the stored Snapshot that first told of it, for links; 0 in that one.
+        snapshot: number of the stored Snapshot that first reported it, for links; 0 in that one.
     """
 
     id: int
@@ -364,7 +364,7 @@ class ContractTable:
     """One contract: its identity, its limits as exported, and its windows.
 
     ``requests_at_fault`` is sorted by route, audit rate and fault; empty while all is well.
-    ``incidents`` are those that stand, by id. ``review_due`` is the instant (microseconds) at which
+    ``incidents`` are those not over, by id. ``review_due`` is the instant (microseconds) at which
     people are to look at the contract again; None where nobody has said so.
     """
 
@@ -391,7 +391,7 @@ class ShownFlips:
     Attributes:
         variant: the variant that was compared with the set's reference.
         direction: which way.
-        stage: where they part: ``evidence_gate``, or the cause behind it (``judge_score``, ...).
+        stage: where they diverge: ``evidence_gate``, or the cause behind it (``judge_score``, ...).
         count: how many.
     """
 
@@ -418,7 +418,7 @@ class ShownProbeSet:
         max_flip_ratio: largest share of flips within a day.
         covered: event time (microseconds) since which every one of its pairs was compared, taken
             down to five minutes; before the first time, when it was declared.
-        pages: directions whose sequential test has crossed and whose excess still stands, with
+        pages: directions whose sequential test has crossed and whose excess persists, with
             the event time (microseconds) of the crossing.
         standing: what flips now, over the newest comparison of each pair and variant; like
             ``flips``, which are counted since the set was declared.
@@ -466,7 +466,7 @@ def decode(data: bytes) -> Snapshot:
 
 
 def numbered(snapshot: Snapshot, number: int) -> Snapshot:
-    """A stored Snapshot as pages show it: what it is the first to tell of links to it.
+    """A stored Snapshot as pages show it: what it is the first to report links to it.
 
     Its own bytes cannot hold its number, and the first notification has to.
 

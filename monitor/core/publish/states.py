@@ -80,7 +80,7 @@ def states(
 
 
 def with_crossing(state: State) -> State:
-    """The state of a slice x metric of which a crossing stands.
+    """The state of a slice x metric of which a crossing is unresolved.
 
     Example:
         >>> with_crossing(State.WITHIN_CONTRACT).value, with_crossing(State.MATURING).value

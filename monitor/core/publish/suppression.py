@@ -107,7 +107,7 @@ def code_third_route(
     """The blocked rate, coded where it would give away the decisions on the third route.
 
     P(human_review) = 1 - P(auto_serve) - P(blocked): with 1 to k - 1 decisions (or none) there,
-    a blocked rate beside a selection rate shows them; it is coded as ``<= 1 - selection``.
+    a blocked rate next to a selection rate shows them; it is coded as ``<= 1 - selection``.
     """
     both = ~np.isnan(selection.value) & ~np.isnan(blocked.value)
     unsafe = both & (third < precision.k) & (not precision.exact)

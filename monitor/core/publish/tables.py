@@ -53,14 +53,14 @@ Dates = Mapping[Listed, int]
 
 @dataclass(frozen=True, slots=True)
 class BlockCounts:
-    """What was counted in the release blocks that one table shows.
+    """Counts of the release blocks that one table shows.
 
     Attributes:
         has_labels: whether the window has labelled rates at all.
         decided: the period of ``decisions``; None before the first block.
         labelled_in: the period of ``labelled``; None before the first block.
         decisions: counts by cell.
-        labelled: counts by cell; not looked at in windows without labels.
+        labelled: counts by cell; ignored in windows without labels.
         index: what every cell id of both means.
     """
 

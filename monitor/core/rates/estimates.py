@@ -1,6 +1,6 @@
 """Rates of all slices of one group-by at once, right under sampled labels.
 
-Labels are asked for with a different probability in every stratum (all of human_review, a few
+Labels are requested with a different probability in every stratum (all of human_review, a few
 per cent of auto_serve), so the rate over labelled rows is garbage. Here every stratum's ready
 rate p_k = m_k / n_k is weighted by **all** its decisions N_k; with A the strata of auto_serve:
 

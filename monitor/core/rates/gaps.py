@@ -121,9 +121,9 @@ def references(counts: SliceCounts, reference: str) -> SliceCounts:
 def verdict(
     gaps: GapColumns, limit: Fraction | None, enough_support: Bools
 ) -> list[Verdict | None]:
-    """What the bounds of each gap say about its limit; never the point.
+    """Verdict on each gap, from its bounds and its limit; never from the point.
 
-    FAIL if the gap is surely above the limit in either direction, PASS if it is surely within
+    FAIL if the interval is above the limit in either direction, PASS if it is within the limit
     in both; INSUFFICIENT_SUPPORT otherwise, and always without support. None without a limit.
 
     Args:
@@ -142,7 +142,7 @@ def verdict(
 def level_verdict(
     rates: RateColumns, limit: Fraction | None, enough_support: Bools
 ) -> list[Verdict | None]:
-    """What the bounds of each rate say about the level it must keep; None without a limit.
+    """Verdict on each rate, from its bounds and the level it must keep; None without a limit.
 
     TPR (and SELECTION) must be at least the limit: FAIL if upper < limit, PASS if lower >=
     limit. FPR (and BLOCKED, READY) at most: FAIL if lower > limit, PASS if upper <= limit.

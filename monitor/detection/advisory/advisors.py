@@ -1,4 +1,4 @@
-"""Everything that watches beside the page streams; none of it ever pages.
+"""Advisory detectors: everything that watches besides the page streams, and never pages.
 
 Drift from baselines (with its weekly list), river's detectors and label delays are advanced by the
 same cohorts as the pages; label requests have a turn of their own. A damaged or outdated part of
@@ -44,7 +44,7 @@ _LEDGER = "~found"
 
 @dataclass(slots=True)
 class Advisors:
-    """The state of all that advises.
+    """The state of all advisory detectors.
 
     Attributes:
         watches: one for every contract.
@@ -112,19 +112,19 @@ class Advisors:
         return findings
 
     def changed_at(self, contract: str, group_by: str, text: str) -> int | None:
-        """When other versions were last seen to answer a slice: start of the cohort, or None."""
+        """Start of the cohort in which other versions last began to answer a slice, or None."""
         timeline = self.ledger.of(contract, group_by).get(VersionChange(contract, group_by, text))
         tally = timeline.now if timeline else None
         return tally.last if tally else None
 
     @property
     def tallies(self) -> Mapping[AnySubject, FindingCount]:
-        """How often everything was found that ever was, and when last."""
+        """Count and latest time of everything that was ever found."""
         return self.ledger.tallies
 
     @property
     def names(self) -> set[str]:
-        """Of all parts of the state."""
+        """Names of all parts of the state."""
         return {_LEDGER}.union(*(one.names for one in self.watches))
 
     def parts(self) -> dict[str, bytes]:
@@ -136,7 +136,7 @@ class Advisors:
 
     @property
     def _weight(self) -> float:
-        """Of each drift stream: all are equal, and their sum is 1."""
+        """Weight of each drift stream: all are equal, and their sum is 1."""
         return 1 / max(sum(one.streams for one in self.watches), 1)
 
 

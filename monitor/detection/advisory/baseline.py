@@ -1,7 +1,7 @@
 """Drift of a slice's labelled rate from what it was when the running version began.
 
 A shift of the request mix must not look like a drift, so labels are compared mix by mix with a
-frozen reference. The same test without mixes runs beside it: where it alone has crossed, what has
+frozen reference. The same test without mixes runs in parallel: where it alone has crossed, what has
 changed is the mix.
 
 Drift is a matter of tickets and annotations. Pages compare with the contract, never with a past.
@@ -34,7 +34,7 @@ REMEMBERED = WEEK
 
 @dataclass(frozen=True, slots=True)
 class DriftBets:
-    """What one cohort says against the references, mix by mix.
+    """Evidence of one cohort against the references, mix by mix.
 
     Attributes:
         rows: the slices that bet, shape (R,).
@@ -71,7 +71,7 @@ class DriftTest:
         self.mixture.reset(over)
 
     def crossed_lately(self, at: int) -> npt.NDArray[np.bool_]:
-        """Which slices have crossed within :data:`REMEMBERED`, shape (S,)."""
+        """Mask of the slices that have crossed within :data:`REMEMBERED`, shape (S,)."""
         ever, lately = self.crossed_at != NEVER, at - self.crossed_at < REMEMBERED
         both: npt.NDArray[np.bool_] = ever & lately
         return both
@@ -150,7 +150,7 @@ class Baseline:
         return self.stratified.mixture.statistic()
 
     def mix_shift(self, at: int) -> npt.NDArray[np.bool_]:
-        """Which slices' rates have moved although no mix's has, shape (S,).
+        """Mask of the slices whose rates have moved although no mix's has, shape (S,).
 
         The test without mixes has crossed within a week of ``at``, the one with mixes has not.
         """

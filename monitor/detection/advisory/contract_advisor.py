@@ -1,4 +1,4 @@
-"""What watches one contract beside its page streams."""
+"""Advisory detectors of one contract, which watch it besides its page streams."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class WatchPolicy:
-    """What all contracts have in common.
+    """Settings that all contracts have in common.
 
     Attributes:
         coding: of now.
@@ -64,7 +64,7 @@ class WatchPolicy:
 
 @dataclass(frozen=True, slots=True)
 class WeekOfStream:
-    """What one drift stream has gathered in an ISO week.
+    """Evidence of one drift stream in an ISO week.
 
     Attributes:
         subject: the stream.
@@ -79,7 +79,7 @@ class WeekOfStream:
 
 @dataclass(slots=True)
 class ContractWatch:
-    """What watches one contract.
+    """Advisory detectors of one contract.
 
     Attributes:
         name: of the contract.
@@ -164,7 +164,7 @@ class ContractWatch:
 
     @property
     def names(self) -> set[str]:
-        """Of all parts of the state."""
+        """Names of all parts of the state."""
         return set(self._bodies())
 
     def parts(self) -> dict[str, bytes]:

@@ -31,7 +31,7 @@ FORM = 1
 
 @dataclass(frozen=True, slots=True)
 class EndedWeek:
-    """What one rate's streams have gathered in an ISO week.
+    """Evidence of one rate's streams in an ISO week.
 
     Attributes:
         log_e: log e-values of drift, shape (S,); -inf where nothing was bet.
@@ -70,7 +70,7 @@ class GroupDrift:
 
     @property
     def streams(self) -> int:
-        """How many there are: slices x rates."""
+        """Number of streams: slices x rates."""
         return len(RATES) * len(self.places.slices)
 
     def enter(self, hour: int) -> dict[Metric, EndedWeek]:

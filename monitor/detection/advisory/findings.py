@@ -1,4 +1,4 @@
-"""What watches beside the pages has found: each finding's subject, how often, and when last.
+"""Advisory findings: the subject of each, how often it was found, and when last.
 
 Findings advise: they annotate and count, and nothing is ever paged because of them.
 """
@@ -41,7 +41,7 @@ class Timeline(msgspec.Struct, array_like=True):
             self.totals.append(total)
 
     def before(self, hour: int) -> FindingCount | None:
-        """What the cohorts of earlier hours found; None for nothing.
+        """Count of the findings of earlier hours' cohorts; None for nothing.
 
         Of hours that are folded away only the newest is known.
         """
@@ -49,7 +49,7 @@ class Timeline(msgspec.Struct, array_like=True):
 
     @property
     def now(self) -> FindingCount | None:
-        """What all cohorts so far found; None for nothing."""
+        """Count of the findings of all cohorts so far; None for nothing."""
         return self._tally(len(self.hours))
 
     def fold(self, oldest: int) -> None:
@@ -68,7 +68,7 @@ FORM = 1
 
 
 class Subject(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """What a finding is about.
+    """Subject of a finding.
 
     Attributes:
         contract: name.
@@ -128,7 +128,7 @@ AnySubject = ListedGap | Drift | MixShift | RateChange | LabelDelay | VersionCha
 
 @dataclass(frozen=True, slots=True)
 class FindingLog:
-    """What one cohort brought.
+    """Findings of one cohort.
 
     Attributes:
         at: start of the cohort's hour (event time, microseconds).
@@ -163,10 +163,10 @@ class FindingLog:
 
 @dataclass(slots=True)
 class Ledger:
-    """When each subject was found; what never was is absent.
+    """Times at which each subject was found; what never was is absent.
 
-    Of what is older than :data:`~monitor.detection.pages.history.KEPT` hours only how often is
-    kept, and when last: release blocks are kept no longer, and nothing asks for what was known
+    Of what is older than :data:`~monitor.detection.pages.history.KEPT` hours only the count and
+    the latest time are kept: release blocks are kept no longer, and nothing asks for what was known
     before them.
 
     Attributes:
@@ -176,7 +176,7 @@ class Ledger:
     timelines: dict[tuple[str, str], dict[AnySubject, Timeline]] = field(default_factory=dict)
 
     def note(self, findings: FindingLog) -> None:
-        """Take what one cohort brought, which is later than all before."""
+        """Record the findings of one cohort, which is later than all before."""
         hour = pane_of(findings.at, Grain.HOUR)
         for subject in findings.subjects:
             self._timeline(subject).note(hour)
@@ -190,7 +190,7 @@ class Ledger:
 
     @property
     def tallies(self) -> dict[AnySubject, FindingCount]:
-        """How often each subject was found, and when last."""
+        """Count and latest time of the findings of each subject."""
         now = ((subject, timeline.now) for subject, timeline in self._all())
         return {subject: tally for subject, tally in now if tally is not None}
 
@@ -208,7 +208,7 @@ class Ledger:
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Ledger:
-        """What :meth:`to_bytes` gave.
+        """Restore what :meth:`to_bytes` gave.
 
         Raises:
             ValueError: if the bytes are damaged, or of another form.
@@ -236,7 +236,7 @@ class Ledger:
 
 
 class _SavedFindings(msgspec.Struct, array_like=True, frozen=True):
-    """What is written."""
+    """Stored form of the ledger."""
 
     form: int
     timelines: list[tuple[AnySubject, Timeline]]

@@ -1,4 +1,4 @@
-"""Whether the labels of a slice come later than those of its reference.
+"""Label delays: whether the labels of a slice come later than those of its reference.
 
 Delays depend on the route and on the hour (nobody reviews at night), and slices differ in both. So
 a slice is compared with its reference inside each cohort (hour of decisions) and route, where the
@@ -8,7 +8,7 @@ delays are fixed and only who has them is left to chance: with x the delay bucke
 
 has expectation 0 under equal delays, and the variance of drawing n_slice of n labels without
 replacement, however the delays of an hour depend on each other. Requested labels that have not
-come when the cohort is consumed stand above the last bucket. Tallies of a week are added up
+come when the cohort is consumed rank above the last bucket. Tallies of a week are added up
 and tested once, at a stated error; slices whose labels come in clusters need ``cluster_size``.
 
 Source: Mantel (1963), JASA 58 (mean score test with strata).
@@ -37,7 +37,7 @@ CONFIDENCE = 0.99
 """P(no false difference in a group-by's week): one in two years for each group-by."""
 
 SMALLEST = 0.5
-"""Buckets: a mean difference below half of one helps nobody, however sure it is."""
+"""Buckets: a mean difference below half of one helps nobody, however significant it is."""
 
 MIN_PAIRS = 10
 """Labels, as if slice and reference had this many each: fewer make no normal distribution."""
@@ -47,7 +47,7 @@ BUCKETS = len(DELAY_EDGES_HOURS) + 2
 
 
 class Timing(enum.StrEnum):
-    """How a slice's labels come, compared with its reference's."""
+    """Timing of a slice's labels, compared with its reference's."""
 
     LATER = "later"
     EARLIER = "earlier"
@@ -55,7 +55,7 @@ class Timing(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DelayDifference:
-    """A difference that is sure and large enough to be told.
+    """A difference that is statistically significant, and large enough to be reported.
 
     Attributes:
         timing: of the slice.
@@ -111,7 +111,7 @@ class DelayTally:
     def differences(
         self, comparisons: int, cluster_size: float = 1.0
     ) -> list[DelayDifference | None]:
-        """What a week's tally tells of every slice; None where nothing is sure, or large enough.
+        """Differences of every slice by a week's tally; None where not significant or too small.
 
         Args:
             comparisons: declared in the group-by; they hold together.
@@ -158,7 +158,7 @@ _SUMS = ("excess", "variance", "pairs")
 
 @dataclass(slots=True)
 class WeeklyDelays:
-    """How much later the labels of the slices of a group-by come than their reference's.
+    """Label delays of the slices of a group-by relative to their reference's, week by week.
 
     Attributes:
         slices: the rows: what is compared.
@@ -181,7 +181,7 @@ class WeeklyDelays:
         return cls(slices, group.reference, cluster_size, DelayTally.empty(len(slices)))
 
     def advance(self, hour: int, counts: SliceCounts) -> list[tuple[str, DelayDifference]]:
-        """Add one cohort; returns what the week tells that has ended before it, if one has.
+        """Add one cohort; returns the differences of the week that ended before it, if one has.
 
         Args:
             hour: pane index.

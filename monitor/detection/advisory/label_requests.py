@@ -1,4 +1,4 @@
-"""Whether labels are asked for as often as the decisions say.
+"""Label requests: whether labels are requested as often as the decisions say.
 
 Every decision names the probability with which its label is requested, and every rate under
 sampled labels rests on it. Counted requests are thinned to the grid of audit rates, so in a
@@ -150,7 +150,7 @@ _EVENLY = np.full(ALTERNATIVES, 1 / ALTERNATIVES)
 
 
 class RequestFault(NamedTuple):
-    """Labels of a stratum are not asked for as often as its decisions say.
+    """Labels of a stratum are not requested as often as its decisions say.
 
     Attributes:
         route: of the stratum.
@@ -211,7 +211,7 @@ class RequestWatch:
         self.consumed = hour
 
     def before(self, hour: int) -> dict[RequestFault, FindingCount]:
-        """How often each was found in earlier hours, and the start of the newest of those hours.
+        """Count of each fault in earlier hours, and the start of the newest of those hours.
 
         Of those older than :data:`~monitor.detection.pages.history.KEPT` hours only the newest is
         known.

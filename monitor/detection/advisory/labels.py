@@ -56,7 +56,7 @@ class CellLabels:
 
     @classmethod
     def of(cls, thinned: Counts, index: CellIndex) -> CellLabels:
-        """What a contract's thinned counts say; every cell must be in the index."""
+        """Labels in a contract's thinned counts; every cell must be in the index."""
         cells = np.searchsorted(index.cells, thinned.keys)
         strata = index.strata[cells]
         inside = reviewed(SliceCounts((), strata, np.zeros((0, len(cells), 1), np.int64)))
@@ -97,7 +97,7 @@ class GroupLabels:
 
 @dataclass(slots=True)
 class Places:
-    """Where each atom belongs among the slices and mixes of one group-by.
+    """Place of each atom among the slices and mixes of one group-by.
 
     Attributes:
         attributes: of the group-by.

@@ -20,7 +20,7 @@ from monitor.core.time import DAY, HOUR
 from monitor.detection.pages.mixture import Rows
 
 MAX_STRATA = 10
-"""Mixes of one slice that are told apart; those with the fewest labels are joined. With more,
+"""Mixes of one slice that are distinguished; those with the fewest labels are joined. With more,
 each would have too few labels for a reference of its own."""
 
 ENOUGH_LABELS = 2000
@@ -160,7 +160,7 @@ class ReferenceBets:
         return total
 
     def compared(self, n: Floats) -> npt.NDArray[np.bool_]:
-        """Which slices have labels in any stratum of the reference, shape (S,)."""
+        """Mask of the slices with labels in any stratum of the reference, shape (S,)."""
         found: npt.NDArray[np.bool_] = _joined(n, self.strata).sum(axis=1) > 0
         return found
 

@@ -46,7 +46,7 @@ class RiverAlarm:
 
 
 class FindingCount(msgspec.Struct, array_like=True, frozen=True):
-    """How often a change was found, and when last.
+    """Count of a finding, and the time of the newest one.
 
     Attributes:
         count: since the slice was first fed; a restarted detector does not lower it.
@@ -75,7 +75,7 @@ class Advisory:
 
     @property
     def tallies(self) -> Mapping[RiverAlarm, FindingCount]:
-        """What was found so far; nothing for what never was."""
+        """Counts of the changes found so far; what never was found is absent."""
         return self._tallies
 
     @property
@@ -158,7 +158,7 @@ class Advisory:
 
 
 class _SavedAlarms(msgspec.Struct, array_like=True, frozen=True):
-    """What is written."""
+    """Stored form of the detectors and their counts."""
 
     river: str
     recipe: str
@@ -168,7 +168,7 @@ class _SavedAlarms(msgspec.Struct, array_like=True, frozen=True):
 
 def _decode(body: bytes) -> _SavedAlarms:
     try:
-        # The check sum of the compressed bytes stands guard: river panics at damaged ones.
+        # The check sum of the compressed bytes is a guard: river panics at damaged ones.
         return msgspec.msgpack.decode(zlib.decompress(body), type=_SavedAlarms)
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError("the stored state of the advisory detectors is damaged") from error

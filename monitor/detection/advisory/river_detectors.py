@@ -47,14 +47,14 @@ RECIPE = f"{ADWIN_DELTA} {CLOCK} {_MIN_WINDOW} {_GRACE} {DROP} {FALSE_ALARM_LABE
 
 
 class Detector(enum.StrEnum):
-    """What detected a change."""
+    """Detector of a change."""
 
     ADWIN = "adwin"
     PAGE_HINKLEY = "page_hinkley"
 
 
 class Change(enum.StrEnum):
-    """Where a rate went."""
+    """Direction in which a rate changed."""
 
     DOWN = "down"
     UP = "up"

@@ -1,8 +1,9 @@
-"""Whether the versions that decided differ: between a slice and its reference, or inside a window.
+"""Version mixes: differences between a slice and its reference, and changes inside a window.
 
 A version is whatever a decision names (judge, rubric, policy, router, threshold). Two mixes differ
-when the share of some version **surely** differs by more than :data:`SMALLEST_SHIFT`: the interval
-of the difference (MOVER of Wilson's) lies beyond it, at 95 % over all versions that are looked at.
+when the share of some version differs by **significantly** more than :data:`SMALLEST_SHIFT`: the
+interval of the difference (MOVER of Wilson's) lies beyond it, at 95 % over all versions that are
+compared.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SMALLEST_SHIFT = 0.05
 def versions_differ(
     slices: npt.ArrayLike, references: npt.ArrayLike, looks: int = 1
 ) -> npt.NDArray[np.bool_]:
-    """Whether the version mix of each slice differs from its reference's, shape (S,).
+    """Mask of the slices whose version mix differs from their reference's, shape (S,).
 
     True where the share of some version differs by more than 0.05, at 95 % over all versions.
     Without decisions on one side nothing differs.
@@ -41,10 +42,10 @@ def versions_differ(
 
 
 def version_change(decisions: npt.ArrayLike) -> int | None:
-    """Where the version mix changed inside a window: index of the first pane after; or None.
+    """Index of the first pane after the version mix changed inside a window, or None.
 
-    The largest sure change of a version's share over all cuts between panes, above 0.05, at 95 %
-    over all cuts and versions. Of several changes it is one.
+    The largest significant change of a version's share over all cuts between panes, above 0.05,
+    at 95 % over all cuts and versions. Of several changes it is one.
 
     Args:
         decisions: of a window by (pane, version), panes in order.
@@ -59,7 +60,7 @@ def version_change(decisions: npt.ArrayLike) -> int | None:
 
 
 def _shift(ones: npt.ArrayLike, others: npt.ArrayLike, looks: int) -> Floats:
-    """How much the share of some version differs at least, by row; 0 where nothing is sure."""
+    """Lower bound on the largest shift of a version's share, by row; 0 if none is significant."""
     one, other = np.asarray(ones, np.float64), np.asarray(others, np.float64)
     n, m = (np.broadcast_to(x.sum(axis=1, keepdims=True), x.shape) for x in (one, other))
     z = simultaneous_z(looks * max(one.shape[1], 1))

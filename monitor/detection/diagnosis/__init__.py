@@ -1,1 +1,1 @@
-"""Why a contract is breached: the stage of the router and the smallest slice that explain it."""
+"""Diagnosis of a breach: the stage of the router and the smallest slice that explain it."""

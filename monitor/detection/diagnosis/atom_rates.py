@@ -62,14 +62,14 @@ class AtomTrials:
 
     @property
     def support(self) -> Floats:
-        """Counted trials that would tell the rate as well."""
+        """Counted trials that would determine the rate as well."""
         mine = self.spared * divide(self.harmed_variance, self.harmed, empty=1)
         other = self.harmed * divide(self.spared_variance, self.spared, empty=1)
         return divide(self.total**2, mine + other, empty=0)
 
     @property
     def variance(self) -> Floats:
-        """Of the rate, from sampling; NaN without trials. Never 0: half a trial is added."""
+        """Sampling variance of the rate; NaN without trials. Never 0: half a trial is added."""
         share = divide(self.harmed + 0.5, self.total + 1)
         return divide(share * (1 - share), self.support)
 
@@ -79,17 +79,17 @@ class AtomTrials:
         return AtomTrials(*(part[..., atoms].sum(axis=-1) for part in parts))
 
     def since(self, pane: int) -> AtomTrials:
-        """Of one row."""
+        """The trials of one row: from this pane to the last."""
         parts = (self.harmed, self.spared, self.harmed_variance, self.spared_variance)
         return AtomTrials(*(part[pane] for part in parts))
 
 
 @dataclass(frozen=True, slots=True)
 class AtomRates:
-    """What recent panes say of every finest atom.
+    """Rates of every finest atom over recent panes.
 
     Attributes:
-        atoms: texts, sorted: values of all attributes that are looked at.
+        atoms: texts, sorted: values of all attributes that are considered.
         trials: shape (panes, atoms): row t is over the panes from t to the last.
     """
 

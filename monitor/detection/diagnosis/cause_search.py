@@ -1,4 +1,4 @@
-"""Which slices are treated otherwise: a search for the fewest that make atoms differ as they do.
+"""Search for causes: the fewest slices whose different treatment makes atoms differ as they do.
 
 The harm in atom i is taken to be binomial with
 
@@ -7,10 +7,11 @@ The harm in atom i is taken to be binomial with
 and a cause is a slice. Of all sets of causes the one with the largest log-likelihood, less the cost
 of each cause, is looked for: one cause after the other, and each exchanged for any other as long
 as that is better. A slice all of whose children are alike costs one effect, its children one each;
-if one child alone makes the difference, its siblings contradict the parent. So the smallest slice
-that explains is the likeliest one, and no share of an excess has to be cut at some number.
+if one child alone accounts for the difference, its siblings contradict the parent. So the
+smallest slice that explains is the likeliest one, and no share of an excess has to be cut at some
+number.
 
-Atoms always differ a little. How much a contract lives with is part of the likelihood: trials are
+Atoms always differ a little. How much a contract tolerates is part of the likelihood: trials are
 discounted as if atoms' rates had a standard deviation of a third of the limit, whatever the
 number of decisions.
 """
@@ -38,7 +39,7 @@ that is worse off is what the contract is about."""
 ALIKE = 1 / 3
 """Of the limit: standard deviation of atoms' rates that is no news. By a half, a gap of .23 in one
 atom would be worth 7 nats at most, however many its decisions: less than to choose it among many
-slices costs. By an eighth, differences that a contract lives with become causes beside the true
+slices costs. By an eighth, differences that a contract tolerates become causes next to the true
 ones (measured: one in 60 worlds with two causes)."""
 
 MOST_CAUSES = 6
@@ -95,7 +96,7 @@ class Candidates:
         return [row for row, name in enumerate(self.group_bys) if name == group_by]
 
     def atoms(self, row: int) -> Bools:
-        """Which atoms are in one of them."""
+        """Mask of the atoms in one candidate."""
         inside: Bools = (self.of_atom == row).any(axis=0)
         return inside
 
@@ -120,7 +121,7 @@ class Evidence:
 
     @classmethod
     def of(cls, trials: AtomTrials, limit: float) -> Evidence:
-        """What the trials of atoms say where their rates may differ a little anyway.
+        """Evidence in the trials of atoms, whose rates may differ a little anyway.
 
         Args:
             trials: shape (A,).
@@ -153,12 +154,12 @@ class Fit:
 
     @property
     def log_odds(self) -> Floats:
-        """Of harm, by atom."""
+        """Log odds of harm, by atom."""
         odds: Floats = self.base + self.effects @ self.design
         return odds
 
     def harm_of(self, cause: int) -> Floats:
-        """What one cause adds to the rate of harm of every atom; 0 outside of it."""
+        """Rate of harm that one cause adds in every atom; 0 outside of it."""
         without = self.log_odds - self.effects[cause] * self.design[cause]
         harm: Floats = expit(self.log_odds) - expit(without)
         return harm
@@ -226,7 +227,7 @@ class Search:
         return max(large, key=lambda one: one.value, default=None)
 
     def _large(self, fit: Fit) -> bool:
-        """Whether the cause that came last does something that a contract minds."""
+        """Return True when the effect of the last cause is large enough to matter to a contract."""
         inside = fit.design[-1] > 0
         trials = self._evidence.trials[inside]
         added = divide(trials @ fit.harm_of(len(fit.causes) - 1)[inside], trials.sum(), empty=0)

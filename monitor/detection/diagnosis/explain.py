@@ -1,4 +1,4 @@
-"""What the crossings of one contract and metric have in common: the slices that explain them.
+"""Common causes of the crossings of one contract and metric: the slices that explain them.
 
 A slice that is treated worse drags along every slice that contains it, and lies in the reference of
 every slice that does not, which then is "better off". All of them may cross; there is one incident,
@@ -141,13 +141,13 @@ class _Gap:
 
     @property
     def limit(self) -> float:
-        """Of the difference; of a level, the largest rate of harm."""
+        """Limit on the difference; of a level, the largest rate of harm."""
         limit = self.stream.limit
         level = self.stream.kind is StreamKind.LEVEL and self.stream.metric in HARMED_BY_LESS
         return float(1 - limit if level else limit)
 
     def excess(self, trials: AtomTrials) -> tuple[Floats, Floats]:
-        """How far the gap is beyond its limit, and its variance; NaN without trials."""
+        """Excess of the gap over its limit, and its variance; NaN without trials."""
         worse, better = trials.within(self.worse), trials.within(self.better)
         if self.stream.kind is StreamKind.LEVEL:
             return worse.rate - self.limit, worse.variance
@@ -226,7 +226,7 @@ class _Partition:
         )
 
     def _share(self, place: int, gaps: Sequence[_Gap]) -> Share:
-        """Of the excess on the sides of its crossings that the cause lies in."""
+        """Share of the excess a cause accounts for, on the sides of its crossings it lies in."""
         inside = self._fit.design[place] > 0
         sides = [side for gap in gaps for side in (gap.worse, gap.better) if (side & inside).any()]
         around = np.any([inside, *sides], axis=0)
@@ -243,7 +243,7 @@ def _evidence(gap: _Gap, trials: AtomTrials) -> Floats:
 
 
 def _onset(gaps: Sequence[_Gap], trials: AtomTrials) -> int:
-    """The pane from which on the gaps are beyond their limits most surely; the first of equals."""
+    """The pane from which the gaps exceed their limits most significantly; the first of equals."""
     total = np.sum([_evidence(gap, trials) for gap in gaps], axis=0)
     return int(np.argmax(total))
 

@@ -1,4 +1,4 @@
-"""At which stage of the router a slice and its reference part.
+"""Diverging stages: the stages of the router at which slices and their references diverge.
 
 A decision passes three stages: the evidence gate lets it through with probability g, the judge
 puts it into score band b with probability h_b, and the threshold (whatever chooses the route then)
@@ -38,10 +38,10 @@ SMALLEST_PART = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where a slice and its reference part.
+    """Divergence of a slice from its reference in the router.
 
     Attributes:
-        stage: the one with the largest part among those that are sure; NONE without.
+        stage: the one with the largest part among the significant ones; NONE without.
         share: of all parts, signs left out; None with NONE.
         parts: slice - reference in P(auto_serve), by stage in order; they add up to the
             difference. For use inside only: never published.
@@ -56,7 +56,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """How the decisions of each slice went through the stages.
+    """Passage of the decisions of each slice through the stages.
 
     Attributes:
         through: decisions with evidence by (slice, route, band), auto_serve first; real-valued
@@ -112,7 +112,7 @@ class Passage:
 
 
 def diverging_stages(slices: Passage, references: Passage) -> list[Divergence]:
-    """Which stage makes each slice and its reference part.
+    """Name the stage at which each slice and its reference diverge.
 
     A stage is named if its part is beyond its standard error's simultaneous 95 % bound over the
     three stages, and a point at least; of several the largest. What one side has no decisions

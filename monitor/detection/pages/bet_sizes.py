@@ -76,13 +76,13 @@ class BetTable:
 
     @classmethod
     def of(cls, outcomes: Outcomes, metric: Metric, side: Side) -> BetTable:
-        """Of the columns of a day."""
+        """The table for the columns of a day."""
         g = side.value * outcomes.scores(metric, side)
         auto = outcomes.auto
         return cls(side, auto, log_factors(g[auto], _MU), log_factors(-g[~auto], _NU))
 
     def logs(self, counts: Floats) -> Logs:
-        """Of all stakes; counts have the shape (n, J)."""
+        """Logs of all stakes; counts have the shape (n, J)."""
         return Logs(counts[:, self.route] @ self.auto, counts[:, ~self.route] @ self.review)
 
 
@@ -97,7 +97,7 @@ class Logs:
     review: Floats
 
     def of(self, stakes: BetSizes, rows: Int64s) -> Floats:
-        """Of the chosen ones, shape (n, 5, levels)."""
+        """Logs of the chosen stakes, shape (n, 5, levels)."""
         shape = (len(rows), *stakes.mu.shape[1:])
         mu, nu = (at[rows].reshape(len(rows), -1).astype(np.int64) for at in (stakes.mu, stakes.nu))
         logs: Floats = _take(self.auto, mu) + _take(self.review, nu)
@@ -106,7 +106,7 @@ class Logs:
 
 @dataclass(frozen=True, slots=True)
 class BetSizes:
-    """Where in _MU and _NU the stakes are, shape (P, 5, levels)."""
+    """Stakes as indices into _MU and _NU, shape (P, 5, levels)."""
 
     mu: npt.NDArray[np.int16]
     nu: npt.NDArray[np.int16]
@@ -173,7 +173,7 @@ class _Growth:
         return _take(self.auto, stakes) + _take(self.review, COARSE * stakes + k)
 
     def rise(self, stakes: Int64s, k: Int64s) -> Singles:
-        """How much more it is than of the stake before; sign only is meant."""
+        """Rise of the growth from the stake before; only its sign is meant."""
         return _take(self.auto_rise, stakes) + _take(self.review_rise, COARSE * stakes + k)
 
 

@@ -1,4 +1,4 @@
-"""How the one budget of false pages is shared among streams, and when a stream has spent enough.
+"""The one budget of false pages: how streams share it, and the evidence each needs to page.
 
 Weights sum to at most 1, whatever is declared and when, and are never changed once given. A
 stream pages at S + ln w >= ln 90, S = ln R: then E[false pages up to day t] <= t / 90 over all
@@ -101,7 +101,7 @@ def crossed(statistic: Floats, weights: Floats) -> npt.NDArray[np.bool_]:
 
 
 def evidence(statistic: Floats, weights: Floats) -> Int64s:
-    """How far streams are on the way to a page, in five steps.
+    """Progress of streams towards a page, in five steps.
 
     Returns:
         0, 1, 2, 3 for a score below 25, 50, 75 and 100 % of ln 90 (on the log scale: a negative
@@ -135,7 +135,7 @@ _SLACK = 1e-12
 
 
 def resolved(stream: Stream, counts: SliceCounts, coding: Coding, limits: Limits, k: int) -> bool:
-    """Whether a breach is surely over: its upper 95 % bound is within the limit.
+    """Return True when a breach is over: its upper 95 % bound is within the limit.
 
     Args:
         stream: what was paged.

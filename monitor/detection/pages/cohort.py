@@ -1,4 +1,4 @@
-"""What one mature cohort says of all slices of a group-by, in dense arrays.
+"""Slice cohorts: one mature cohort of all slices of a group-by, in dense arrays.
 
 A cohort is the decisions of one hour, once their labels are in. Labelled arrays have the axes
 slice, route (:data:`~monitor.core.counts.strata.REVIEWED_ROUTES`), audit rate and score band, and

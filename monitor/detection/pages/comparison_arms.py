@@ -14,7 +14,7 @@ from monitor.detection.pages.outcomes import Outcomes, Reach
 
 @dataclass(frozen=True, slots=True)
 class ComparisonCounts:
-    """What the past says of P groups of decisions.
+    """Expected counts of P groups of decisions, from the past.
 
     Attributes:
         traffic: decisions with y, and without, by outcome; shape (2, P, J).
@@ -35,7 +35,7 @@ class ComparisonCounts:
     def references(
         cls, outcomes: Outcomes, metric: Metric, reference: int | None
     ) -> ComparisonCounts:
-        """What every slice is compared with: one row for all, or each one's complement (None)."""
+        """Reference of every slice: one row for all, or each one's complement (None)."""
         traffic, possible = outcomes.traffic, outcomes.possible()
         if reference is None:
             rest = traffic.sum(axis=1, keepdims=True) - traffic

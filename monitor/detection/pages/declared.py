@@ -1,4 +1,4 @@
-"""What the settings declare: the slices of a group-by, and the streams that watch them."""
+"""Declarations of the settings: the slices of a group-by, and the streams that watch them."""
 
 from __future__ import annotations
 

@@ -52,12 +52,12 @@ class WatchedUseCase:
 
 @dataclass(frozen=True, slots=True)
 class PageAdvance:
-    """What one cohort brought.
+    """Results of advancing by one cohort.
 
     Attributes:
         crossed: streams that page now.
         listed: the weekly list of the ISO week that ended before this cohort; None if none did.
-        seen: the cohort as each contract sees it, by name, for what watches beside the pages.
+        seen: the cohort as each contract sees it, by name, for the advisory detectors.
     """
 
     crossed: tuple[Stream, ...]
@@ -154,7 +154,7 @@ class PageTests:
 
     @property
     def names(self) -> set[str]:
-        """Of all parts of the state."""
+        """Names of all parts of the state."""
         return {*self.groups, _BUDGET, _HISTORY}
 
     def parts(self) -> dict[str, bytes]:
@@ -168,7 +168,7 @@ class PageTests:
         return bodies | {_BUDGET: arrays.encode({}, known), _HISTORY: past}
 
     def evidence(self) -> dict[Stream, int]:
-        """How far every stream is on the way to a page, in five steps."""
+        """Progress of every stream towards a page, in five steps."""
         return dict(zip(self.streams, self._steps().tolist(), strict=True))
 
     def _steps(self) -> Int64s:

@@ -77,7 +77,7 @@ class HourlyGaps:
         return found
 
     def take(self, chosen: npt.NDArray[np.bool_] | Int64s) -> Floats:
-        """What waits of some slices, shape (n, 2, 5); it waits no longer."""
+        """Take the waiting evidence of some slices, shape (n, 2, 5); it waits no longer."""
         taken = self.waiting[chosen].copy()
         self.waiting[chosen] = 0
         return taken

@@ -48,7 +48,7 @@ class _Gaps:
 
 @dataclass(slots=True)
 class _Plans:
-    """What one day's bets use."""
+    """Plans of one day's bets."""
 
     outcomes: Outcomes
     gaps: dict[Metric, GapPlan] = field(default_factory=dict)
@@ -278,7 +278,10 @@ class GroupTests:
         self.ready = ready.moved(rows, ready.layout)
 
     def _compares_as(self, streams: Mapping[str, Sequence[str]]) -> bool:
-        """Whether what waits was counted for these gaps: for others the reference may differ."""
+        """Return True when the waiting evidence was counted for these gaps.
+
+        For others the reference may differ.
+        """
         now = self.facts()["streams"]
         return all(
             streams.get(name) == keys for name, keys in now.items() if name.startswith("gap.")

@@ -1,4 +1,4 @@
-"""How the evidence of every stream went, hour by hour.
+"""History of the evidence of every stream, hour by hour.
 
 What is published of it is that of the end of a release block, which is earlier than the newest
 cohort: a function of event time, so it is the same after a restart and however often one looks.

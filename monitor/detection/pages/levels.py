@@ -35,7 +35,7 @@ class LevelBets:
 
     @property
     def side(self) -> Side:
-        """What would breach it."""
+        """Side on which the level is breached."""
         return Side.BELOW if self.metric is Metric.TPR else Side.ABOVE
 
     def plan(self, outcomes: Outcomes) -> LevelPlan:

@@ -40,14 +40,14 @@ SAFE = 0.95
 
 
 class Side(enum.Enum):
-    """What a bet gives evidence of; the sign is that of z in ``1 + lam z``."""
+    """Side of a limit that a bet is evidence for; the sign is that of z in ``1 + lam z``."""
 
     ABOVE = 1  # that the rate is above c
     BELOW = -1  # that the rate is below c
 
 
 class LabelOutcome(enum.IntEnum):
-    """What became of the label of one decision. A label that never came is UNLABELLED."""
+    """Outcome of the label of one decision. A label that never came is UNLABELLED."""
 
     UNLABELLED = 0
     READY = 1
@@ -96,7 +96,7 @@ class Reach:
         return np.stack([auto[:, 0], review[:, 1]], axis=1)
 
     def largest_loss(self, side: Side, limit: float) -> Floats:
-        """Of a stake of 1 about one limit in (0, 1), above 0; shape (S,)."""
+        """Largest loss of a stake of 1 about one limit in (0, 1), above 0; shape (S,)."""
         losses: Floats = (self.losses(side) * (1 - limit, limit)).max(axis=1)
         return losses
 
@@ -157,12 +157,12 @@ class Outcomes:
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
-        """Which slices have any expected stratum; on the others nothing is bet; shape (S,)."""
+        """Mask of slices with any expected stratum; on the others nothing is bet; shape (S,)."""
         known: npt.NDArray[np.bool_] = np.any(self.first >= 0, axis=(1, 2, 3))
         return known
 
     def bin_counts(self, cohort: SliceCohort, layout: Layout) -> Floats:
-        """How often each outcome came in each slice, shape (S, J).
+        """Number of times that each outcome came in each slice, shape (S, J).
 
         Rows may be added up: over the cohorts of the day, and over slices (each decision keeps
         the forecast of its own slice), so that a complement is the sum of all rows less one.
@@ -194,11 +194,11 @@ class Outcomes:
         return every
 
     def z(self, metric: Metric, side: Side, limit: float) -> Floats:
-        """What every column adds to the evidence about a limit, shape (J,)."""
+        """Evidence about a limit that every column adds, shape (J,)."""
         return (self.auto - limit) * self.scores(metric, side)
 
     def possible(self) -> npt.NDArray[np.bool_]:
-        """Which outcomes a slice can have, shape (S, J)."""
+        """Mask of the outcomes that a slice can have, shape (S, J)."""
         found = np.zeros((len(self.first), self.columns), np.bool_)
         found[:, -len(REVIEWED_ROUTES) :] = True
         row, *_ = at = np.nonzero(self.first >= 0)
@@ -235,7 +235,7 @@ def _codes(ready: Floats) -> Int64s:
 
 
 def _expected(decisions: Floats) -> npt.NDArray[np.bool_]:
-    """Which strata hold a share of their slice's decisions that is worth a column."""
+    """Mask of the strata whose share of their slice's decisions is worth a column."""
     share = divide(decisions, decisions.sum(axis=(1, 2, 3), keepdims=True), empty=0)
     expected: npt.NDArray[np.bool_] = share >= EXPECTED_SHARE
     return expected

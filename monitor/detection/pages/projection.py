@@ -229,9 +229,9 @@ def project(
 
 
 def _balance(a1: Floats, b1: Floats, n_a: Floats, n_b: Floats, delta: Floats) -> Floats:
-    """Where the pulls of both arms are equal, between b1 and a1 - delta."""
-    low, high = b1.copy(), np.maximum(a1 - delta, b1)
-    b0, a0, pull_a, pull_b, factor = np.empty((5, *b1.shape))
+    """Rate at which the pulls of both arms are equal, between b1 and a1 - delta."""
+    low, high = b1.copy(), np.array(np.maximum(a1 - delta, b1))
+    b0, a0, pull_a, pull_b, factor = (np.empty(b1.shape) for _ in range(5))
     upward = np.empty(b1.shape, bool)
     for _ in range(_BISECTIONS):
         np.divide(np.add(low, high, out=b0), 2, out=b0)
@@ -279,7 +279,7 @@ def thin_labels(hour: int, counts: Counts, audit: Floats, least: float) -> Count
 
 
 def thin(hour: int, cells: Int64s, outcome: int, counts: Int64s, keep: Floats) -> Int64s:
-    """How many of each cell's items are kept: a binomial draw that is a pure function.
+    """Number of items kept of each cell: a binomial draw that is a pure function.
 
     The same hour, cell and outcome give the same draw on every machine and in every order, and
     draws of different ones are independent. With more items, those kept before stay kept.
@@ -287,7 +287,7 @@ def thin(hour: int, cells: Int64s, outcome: int, counts: Int64s, keep: Floats) -
     Args:
         hour: index of the hour.
         cells: distinct content ids.
-        outcome: tells draws of one cell apart.
+        outcome: distinguishes draws of one cell.
         counts: items of each cell, not negative.
         keep: probability of each cell's items to be kept; all are at 1.
     """

@@ -1,4 +1,4 @@
-"""How often the decisions of a stratum are ready, known before the decisions that are bet on.
+"""Ready rates of strata, forecast before the decisions that are bet on.
 
 The bets of :mod:`~monitor.detection.pages.levels` and :mod:`~monitor.detection.pages.gaps` are
 valid whatever these forecasts say, as long as they were fixed earlier; the better they are, the
@@ -31,7 +31,7 @@ ROUTE_STRENGTH = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What the past says of the next decisions; arrays of shape (S, route, rate, band).
+    """Forecast of the next decisions from the past; arrays of shape (S, route, rate, band).
 
     Attributes:
         layout: the axes.

@@ -1,4 +1,4 @@
-"""How soon a breach can be resolved after its cause is repaired, at the present rate of labels.
+"""Time to resolve a breach after its cause is repaired, at the present rate of labels.
 
 A breach is resolved when the upper one-sided 95 % bound of the gap, over the cohorts since it last
 crossed, is within the limit and both sides have the contract's minimum support
@@ -25,7 +25,7 @@ from monitor.detection.label_needs import PowerDesign
 from monitor.detection.pages.budget import Z_ONE_SIDED
 
 LONGEST = 7
-"""Days of cohorts that a breach is resolved by; more are never looked at."""
+"""Days of cohorts that a breach is resolved by; more are never considered."""
 
 _WEEK = 7
 _SLACK = 1e-12

@@ -68,7 +68,7 @@ class StreamGroup:
         return [self.streams[row] for row in np.flatnonzero(rows).tolist()]
 
     def evidence(self) -> Int64s:
-        """How far every stream is on the way to a page, in five steps."""
+        """Progress of every stream towards a page, in five steps."""
         return budget.evidence(self.mixture.statistic(), self.weights)
 
     def to_arrays(self, prefix: str) -> Arrays:

@@ -19,14 +19,14 @@ BUDGET_DAYS = 90.0
 
 
 class Direction(enum.StrEnum):
-    """Who is worse off, by the contract's orientation (a lower TPR, a higher FPR or blocked)."""
+    """Side that is worse off, by the contract (a lower TPR, a higher FPR or blocked rate)."""
 
     SLICE_WORSE = "slice_worse"
     REFERENCE_WORSE = "reference_worse"
 
 
 class StreamKind(enum.StrEnum):
-    """What a stream compares."""
+    """Kind of comparison that a stream makes."""
 
     GAP = "gap"  # a slice with its reference
     LEVEL = "level"  # a slice with a number of the contract

@@ -1,9 +1,9 @@
-"""When the flips of a probe set page, and when the page is over.
+"""Pages of a probe set: opened by an excess of flips, and closed when it is gone.
 
 A page opens when the sequential test has crossed and flips of that direction are in excess: over
 the newest comparison of each pair and variant, behind the evidence gate, more of them than of the
-other direction, and by more than chance easily makes. It stands until the excess is no more than
-that; then the test begins anew in that direction, with the comparisons that have not bet yet.
+other direction, and by more than chance easily makes. It stays open until the excess is no more
+than that; then the test begins anew in that direction, with the comparisons that have not bet yet.
 
 What chance makes is taken from how far the two ways can be apart: of n pairs that flip either way,
 the excess of one is at least sqrt(2 n ln(1 / p)) with probability p at most. Easily is one half. (A
@@ -14,7 +14,7 @@ Those that have bet cannot cross again, though the same fault may well come back
 So a direction that has paged pages again when its excess is as large as the shortest run of flips
 that crosses, and as chance makes it with probability alpha at most. (A large set of which many
 pairs lie near the threshold would page every few rounds for the length of the run alone.) It is the
-old page's finding seen again, and looked at after each round: that it is wrong is rare, and has no
+old page's finding seen again, and tested after each round: that it is wrong is rare, and has no
 bound over all of them. A set that never crosses never pages.
 
 Source: Hoeffding (1963), JASA 58.
@@ -59,7 +59,7 @@ class FlipWatch:
     Attributes:
         test: of first flips.
         fewest: flips that cross at the least.
-        pages: those that stand.
+        pages: those that are open.
         paged: directions that ever did.
     """
 
@@ -103,15 +103,15 @@ class FlipWatch:
         return self.test.has_crossed(way) or (way in self.paged and self._is_back(excess, spread))
 
     def _is_back(self, excess: int, spread: int) -> bool:
-        """Whether there are as many flips one way again as chance does not make."""
+        """Return True when flips in one direction again exceed what chance makes."""
         return excess >= max(self.fewest, _chance(spread, ALPHA))
 
     def shown(self) -> dict[FlipDirection, int]:
-        """Pages that stand and may be shown, with their event time."""
+        """Open pages that may be shown, with their event time."""
         return {way: page.at for way, page in self.pages.items() if page.live}
 
     def to_facts(self) -> dict[str, Any]:
-        """What the state consists of beside the test, as JSON has it."""
+        """The state other than the test's, in the types of JSON."""
         return {
             "pages": msgspec.to_builtins(self.pages, order="deterministic"),
             "paged": sorted(self.paged),

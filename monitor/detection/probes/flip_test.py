@@ -1,4 +1,4 @@
-"""Whether flips of a probe set go one way beyond chance: a sequential test of first flips.
+"""Sequential test of first flips: whether flips of a probe set go one way beyond chance.
 
 A repeat is no new evidence: a deterministic router flips the same pair in every run, and a noisy
 judge flips a pair near the threshold again and again the same way. So each comparison of a variant
@@ -92,7 +92,7 @@ class FlipTest:
         return float(np.logaddexp.reduce(log_m) - np.log(len(self._variants)))
 
     def has_crossed(self, way: FlipDirection) -> bool:
-        """Whether the evidence of a direction is at what a page needs."""
+        """Return True when the evidence of a direction suffices for a page."""
         return self.log_evidence(way) >= _LOG_THRESHOLD
 
     def reset(self, way: FlipDirection) -> None:
@@ -124,7 +124,7 @@ class FlipTest:
 
 
 def fewest_flips(variants: int) -> int:
-    """How many first flips page at the least: of one variant, all one way, from the first on.
+    """Smallest number of first flips that pages: of one variant, all one way, from the first on.
 
     Args:
         variants: how many are compared with the reference.

@@ -24,7 +24,7 @@ from monitor.detection.pages.fleet import PageTests, scoped
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.inputs import Inputs
-from monitor.evaluate.detect.label_requests import RequestChecks
+from monitor.evaluate.detect.request_checks import RequestChecks
 from monitor.store.evaluator.detection import Crossing, DetectionChange, FrozenCohort
 from monitor.store.evaluator.store import EvaluatorStore
 

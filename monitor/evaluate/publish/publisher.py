@@ -23,8 +23,8 @@ from monitor.evaluate.blocks.windows import Sums
 from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.publish.annotate import with_diagnosis
-from monitor.evaluate.publish.label_requests import RequestFaults
 from monitor.evaluate.publish.published_findings import PublishedFindings
+from monitor.evaluate.publish.request_faults import RequestFaults
 from monitor.store.evaluator.store import EvaluatorStore
 
 _Table = TypeVar("_Table", GroupTable, WindowTable)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cubes import CODING, Cell, auto, blocked, contract, review, slices, window
-from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
 
 from monitor.core.contract import GroupBy
@@ -39,6 +38,8 @@ def test_point_and_error_against_statsmodels(classes: int) -> None:
 
 
 def test_point_against_labels_one_by_one() -> None:
+    from sklearn.metrics import cohen_kappa_score  # two seconds
+
     rng = np.random.default_rng(4)
     first = rng.integers(0, 2, 200)
     second = np.where(rng.random(200) < 0.8, first, 1 - first)

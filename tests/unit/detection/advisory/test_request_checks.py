@@ -23,7 +23,7 @@ from monitor.detection.pages.history import KEPT
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.detect.inputs import Inputs
-from monitor.evaluate.detect.label_requests import RequestChecks
+from monitor.evaluate.detect.request_checks import RequestChecks
 from monitor.store.evaluator.detection import DetectionChange, StoredDetection
 from monitor.store.evaluator.store import EvaluatorStore
 

@@ -27,7 +27,7 @@ from monitor.detection.advisory.label_requests import RequestFault
 from monitor.detection.pages.fleet import PageTests
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
-from monitor.evaluate.publish.label_requests import RequestFaults
+from monitor.evaluate.publish.request_faults import RequestFaults
 
 START = 1_780_272_000_000_000
 CONTRACT = contract(GroupBy(("channel",)))

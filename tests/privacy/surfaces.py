@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.core.surface_audit import AUDIT
-from monitor.core.surface_rules import Row, Rule, Surface, rows_for
+from surface_audit import AUDIT
+from surface_rows import Row, Surface, rows_for
+
+from monitor.core.privacy.rules import PrivacyRule as Rule
 
 
 def _metrics(rule: Rule, why: str, *names: str) -> Iterator[Row]:

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from monitor.core.surface_rules import Row, Rule, Surface
-from monitor.core.surface_texts import Argument
-from monitor.core.surfaces import TABLE
+from surface_rows import Row, Surface
+from surface_texts import Argument
+from surfaces import TABLE
+
+from monitor.core.privacy.rules import PrivacyRule as Rule
 
 MANUAL = Path(__file__).parents[2] / "deploy" / "docs" / "security.md"
 BEGIN, END = "<!-- surfaces: begin -->\n", "<!-- surfaces: end -->\n"

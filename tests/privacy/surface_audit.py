@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from monitor.core.surface_rules import Row, Rule, Surface, rows_for
+from surface_rows import Row, Surface, rows_for
+
+from monitor.core.privacy.rules import PrivacyRule as Rule
 
 _AUDIT = Surface.AUDIT
 
@@ -53,16 +55,17 @@ AUDIT: tuple[Row, ...] = (
     ),
     *rows_for(
         _AUDIT, Rule.AUDITED, "follows from the other rows, and from what people signed",
-        "AuditReport.decision Decision.approved Decision.requirements RequirementLine.met",
-        "RequirementLine.why Part.advice Advice.stage Advice.helps Advice.does_not_help",
+        "AuditReport.decision ReleaseDecision.approved ReleaseDecision.requirements",
+        "RequirementLine.met RequirementLine.why Part.advice Recommendation.stage",
+        "Recommendation.helps Recommendation.does_not_help",
     ),
     *rows_for(
         _AUDIT, Rule.DECLARED, "by the set, the settings or the sign-off",
         "AuditReport.dataset AuditReport.digest AuditReport.synthetic AuditReport.contract",
-        "AuditReport.k Run.versions Run.thresholds Versions.judge Versions.rubric Versions.policy",
-        "Versions.router Check.limit SliceLine.needed SupportCheck.needed RequirementLine.by",
-        "RequirementLine.at DatasetReport.k DatasetReport.synthetic DatasetReport.target_stated",
-        "SliceShare.target ReadyShare.target",
+        "AuditReport.k Run.versions Run.thresholds RunVersions.judge RunVersions.rubric",
+        "RunVersions.policy RunVersions.router Check.limit SliceLine.needed SupportCheck.needed",
+        "RequirementLine.by RequirementLine.at DatasetReport.k DatasetReport.synthetic",
+        "DatasetReport.target_stated SliceShare.target ReadyShare.target",
     ),
     *rows_for(
         _AUDIT, Rule.LISTED, "from the allow-lists, the contract and the program's own words",

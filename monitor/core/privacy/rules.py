@@ -1,13 +1,15 @@
-"""The words of the surface table: rules, surfaces, rows."""
+"""The privacy rules: what a name that leaves the service obeys.
+
+Whatever declares a metric states its rule. A test holds every other exported name (fields of the
+Snapshot, published tables, commands, log lines) against the same rules.
+"""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 
-class Rule(enum.Enum):
+class PrivacyRule(enum.Enum):
     """What keeps a name from telling of a single decision, a single label or a small slice."""
 
     RELEASED_RATE = (
@@ -63,41 +65,3 @@ class Rule(enum.Enum):
     )
     ANNOUNCED = "Not exported yet; whoever adds it keeps to what its row says."
     NEVER = "Must not leave the service in any form."
-
-
-class Surface(enum.StrEnum):
-    """Where a name is read."""
-
-    METRIC = "metric"  # /metrics, both ports
-    SNAPSHOT = "snapshot"  # the Snapshot: pages, /snapshot/ID, replay --json, demo --json
-    PUBLISHED = "published"  # the tables of the reporter's login
-    DEMO = "demo"  # slicewatch demo --json
-    STATUS = "status"  # slicewatch db status --json
-    DEAD_LETTER = "dead letter"  # slicewatch db dead-letters
-    INCIDENT = "incident"  # slicewatch incident --json
-    PROBES = "probes"  # slicewatch probe status --json
-    AUDIT = "audit"  # slicewatch audit, in every format
-    LOG = "log"  # standard error of the service
-    LATER = "later"  # what later steps of the plan export
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One exported name.
-
-    Attributes:
-        surface: where it is read.
-        name: as it is read there; of a log line, its event with the places of its arguments.
-        rule: what it obeys.
-        why: how it comes to obey the rule, or why it may be exact.
-    """
-
-    surface: Surface
-    name: str
-    rule: Rule
-    why: str
-
-
-def rows_for(surface: Surface, rule: Rule, why: str, *names: str) -> Iterator[Row]:
-    """A row for each of the names that stand in some texts."""
-    return (Row(surface, name, rule, why) for text in names for name in text.split())

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families as parse
+from surface_rows import Surface
+from surfaces import rows_of
 
 from monitor.core.privacy.bands import edges
-from monitor.core.surface_rules import Rule, Surface
-from monitor.core.surfaces import rows_of
+from monitor.core.privacy.rules import PrivacyRule as Rule
 
 Series = tuple[str, frozenset[tuple[str, str]]]
 Page = Mapping[Series, float]

@@ -1,6 +1,6 @@
 """What error texts and printed lines tell: every expression in them, by kind.
 
-Beside :mod:`monitor.core.surfaces`, which has names; a text has none. A test compares this with
+Beside :mod:`surfaces`, which has names; a text has none. A test compares this with
 all calls that make an error or print a line, so that a new place in a text is classified by
 whoever adds it. No kind is a payload, an id of a decision, a reviewer, a value outside the
 allow-lists or a number of a slice: those are never told.

@@ -11,12 +11,14 @@ import exported_names as exported
 import pytest
 from published_lesson import BOTH, lesson
 from surface_manual import BEGIN, END, MANUAL, written
+from surface_rows import Surface
+from surface_texts import ARGUMENTS, KNOWS_SETTINGS_ONLY, Argument
+from surfaces import TABLE, rows_of
 
 import monitor.settings
+from alerts import catalogue
+from monitor.core.privacy.rules import PrivacyRule as Rule
 from monitor.core.publish.snapshot import Snapshot
-from monitor.core.surface_rules import Rule, Surface
-from monitor.core.surface_texts import ARGUMENTS, KNOWS_SETTINGS_ONLY, Argument
-from monitor.core.surfaces import TABLE, rows_of
 from monitor.demo.document import document
 from monitor.demo.traffic import Produced
 from monitor.demo.view import Consumed, FirstShown, SliceView, View
@@ -46,7 +48,7 @@ def test_every_exported_name_has_a_row_and_every_row_is_exported(
     surface: Surface, names: set[str]
 ) -> None:
     rows = set(rows_of(surface))
-    assert names - rows == set(), "exported without a row in monitor/core/surfaces.py"
+    assert names - rows == set(), "exported without a row in tests/privacy/surfaces.py"
     assert rows - names == set(), "a row for what is not exported"
 
 
@@ -80,7 +82,7 @@ def test_every_place_in_an_error_or_a_printed_line_is_classified() -> None:
         for arguments in kinds.values()
         for argument in arguments
     }
-    assert sorted(told - known) == [], "told without a kind in monitor/core/surface_texts.py"
+    assert sorted(told - known) == [], "told without a kind in tests/privacy/surface_texts.py"
     assert sorted(known - told) == [], "a kind for what is not told"
 
 
@@ -143,4 +145,13 @@ def test_every_key_of_the_demo_s_document_has_a_row() -> None:
 def test_the_manual_has_the_table() -> None:
     manual = MANUAL.read_text()
     assert manual.count(BEGIN) == manual.count(END) == 1
-    assert written(manual) == manual, "run: python tests/support/surface_manual.py"
+    assert written(manual) == manual, "run: python tests/privacy/surface_manual.py"
+
+
+def test_a_metric_declares_the_rule_that_its_row_explains() -> None:
+    rows = rows_of(Surface.METRIC)
+    families = [*catalogue.PAGE, *catalogue.SERVICE]
+    assert len(families) > 100
+    assert {one.name: one.rule for one in families} == {
+        one.name: rows[one.name].rule for one in families
+    }
