@@ -507,7 +507,7 @@ PAGE: tuple[Family, ...] = (
     *(PROBE_PAGING, PROBE_PAGING_SINCE, PROBE_FLIPPING),
     *(PROBE_PAIRS, PROBE_INCOMPLETE, PROBE_FLIPS),
 )
-"""What is rendered from the Snapshot, in the order of the page; counters last."""
+"""Families rendered from the Snapshot, in the order of the page; counters last."""
 
 # The service's own metrics. Counters carry the partition: they continue the committed totals of
 # their shard wherever it is consumed, and a sum over a changing assignment would jump.
@@ -786,7 +786,7 @@ OPERATIONS: tuple[Family, ...] = (
     ),
     *(RENDER_SECONDS, WITHHELD, INSECURE, CERTIFICATE_EXPIRES, BUILD_INFO),
 )
-"""How the service itself fares: totals of partitions, ages, durations, states of the process.
+"""Families on the service itself: totals of partitions, ages, durations, states of the process.
 
 The operations port serves these and no others: none has a label that names an attribute, a value
 or a route, or a value that depends on how decisions spread over them.
@@ -800,10 +800,10 @@ OF_DECISIONS: tuple[Family, ...] = (
     DUPLICATES,  # names routes, and changes with the decisions each of them had
     *(SERIES, DROPPED),  # change when a slice appears or is hidden
 )
-"""What the service says of the decisions that it counts, without being a slice page: served with
+"""Families on the decisions that the service counts, which are not of the slice page: served with
 that page, under the same credentials."""
 
 SERVICE: tuple[Family, ...] = OPERATIONS + OF_DECISIONS
-"""What the service says of itself, in the order of the page."""
+"""The service's own families, in the order of the page."""
 
 CATALOGUE: tuple[Family, ...] = PAGE + SERVICE

@@ -1,4 +1,4 @@
-"""What a scrape gets: the pre-rendered slice page, the service's own metrics, or both."""
+"""Content of a scrape: the pre-rendered slice page, the service's own metrics, or both."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ class Exporter:
         return self._body(self._shown(), self.metrics.registry, accept, gzip)
 
     def fairness(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """What is about decisions: the slice page, and what else tells of them."""
+        """Metrics about decisions: the slice page, and service metrics that depend on them."""
         return self._body(self._shown(), self._of_decisions, accept, gzip)
 
     def operations(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """What is about the process, and about no slice."""
+        """Metrics about the process, and about no slice."""
         self._shown()
         return self._body(EMPTY, self._operations, accept, gzip)
 

@@ -112,7 +112,7 @@ class Renderer:
         )
 
     def _collect(self, snapshot: Snapshot) -> Samples:
-        # Texts of slices that have gone are let go; rebuilding all costs one rendering.
+        # Texts of slices that have gone are dropped; rebuilding all costs one rendering.
         if len(self._texts) > 4 * max(self._max_series, 1_000):
             self._texts.clear()
         collected = _Collected(self._texts)

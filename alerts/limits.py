@@ -15,7 +15,7 @@ floods do not."""
 
 
 class Limit(enum.StrEnum):
-    """What was limited; a closed list, so that its series are always as many."""
+    """Subject of a limit; a closed list, so that the number of series is fixed."""
 
     SERIES = "series"  # the slice page is over max_series: whole families are left out
     VERSIONS = "versions"  # version tuples found no room within max_versions
@@ -23,7 +23,7 @@ class Limit(enum.StrEnum):
 
 
 class Limits:
-    """Which limits are reached now, or were within the last hour.
+    """Limits that are reached now, or were within the last hour.
 
     Example:
         >>> now = 0.0
@@ -47,7 +47,7 @@ class Limits:
         self._until = dict.fromkeys(Limit, -math.inf)
 
     def set_reached(self, limit: Limit, reached: bool) -> None:
-        """Whether a limit is reached now; it stays so until told otherwise."""
+        """Record whether a limit is reached now; it stays so until the next call."""
         if reached:
             self._until[limit] = math.inf
         elif self._until[limit] == math.inf:

@@ -1,4 +1,4 @@
-"""What a scraper takes: which exposition format, and whether compressed."""
+"""Content negotiation with a scraper: exposition format and compression."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _OPENMETRICS_VERSIONS = ("", "0.0.1", "1.0.0")
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Whether an Accept-Encoding allows gzip; anything unreadable does not.
+    """Return True when an Accept-Encoding allows gzip; anything unreadable does not.
 
     Example:
         >>> accepts_gzip("deflate, gzip;q=0.5"), accepts_gzip("gzip;q=0"), accepts_gzip("")
@@ -20,7 +20,7 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """Whether an Accept prefers OpenMetrics 1.0 over text; anything unreadable does not.
+    """Return True when an Accept prefers OpenMetrics 1.0 over text; anything unreadable does not.
 
     Example:
         >>> wants_openmetrics("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")

@@ -1,4 +1,4 @@
-"""What the slice page has of a probe set; every number is of synthetic test requests."""
+"""Series of a probe set on the slice page; every number is of synthetic test requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet
 from monitor.core.time import SECOND
 
 STAGES: tuple[str, ...] = (FlipStage.EVIDENCE_GATE, *FlipCause)
-"""Where a flip can arise: at the evidence gate, or by one of the causes behind it."""
+"""Stages of a flip: the evidence gate, or one of the causes behind it."""
 
 
 def probe_series(one: ShownProbeSet) -> Iterator[tuple[Family, tuple[str, ...], float]]:
@@ -36,8 +36,8 @@ def probe_series(one: ShownProbeSet) -> Iterator[tuple[Family, tuple[str, ...], 
 def _flips(one: ShownProbeSet) -> Iterator[tuple[tuple[str, str, str], int, int]]:
     """Variant, direction and stage; flips since it was declared, and now.
 
-    All that can be are there from the beginning: an increase needs a number to begin with, and what
-    is absent is unknown.
+    All possible series exist from the beginning: ``increase`` needs a first sample, and what is
+    absent is unknown.
     """
     since, now = _counts(one.flips), _counts(one.standing)
     for what in product(one.variants, FlipDirection, STAGES):

@@ -1,7 +1,7 @@
 """The service's own metrics: committed facts in, a prometheus-client registry out.
 
 Counters are the committed totals of each shard, so they continue after a restart and never go
-back; a shard that is not ours any more vanishes instead of freezing. What would tell of a single
+back; a shard that is not ours any more vanishes instead of freezing. What would reveal a single
 decision or label moves in steps (:class:`alerts.shards.Steps`).
 """
 
@@ -44,7 +44,7 @@ _DELAY_EDGES = np.array(
 ) / float(SECOND)
 
 SHOWN_STEP = 100
-"""What tells of decisions or labels is renewed after at least so many: larger than any k in use,
+"""Metrics of decisions or labels are renewed after at least this many: above any k in use,
 so that no scrape differs from the one before by a few, and no change is of one alone."""
 _JOINED_STEP = 5 * MINUTE
 
@@ -141,12 +141,12 @@ class ServiceMetrics:
             self._parked.discard(shard)
 
     def set_parked(self, shard: Shard, parked: bool) -> None:
-        """Whether a shard of ours waits for a person, because its data is gone."""
+        """Record whether a shard of ours waits for a person, because its data is gone."""
         with self._lock:
             (self._parked.add if parked else self._parked.discard)(shard)
 
     def set_ahead(self, shard: Shard, micros: int) -> None:
-        """How far events of a shard are dated ahead of our clock; in minutes, rounded up."""
+        """Record how far events of a shard are ahead of our clock; shown in minutes, rounded up."""
         with self._lock:
             self._ahead[shard] = -(-micros // MINUTE) * MINUTE / SECOND
 
@@ -162,7 +162,7 @@ class ServiceMetrics:
         with self._lock:
             self._flushes += 1
             self._set(catalogue.FLUSHES, self._steps.down(self._flushes))
-            # On a quiet stream a flush is an event: the exact duration would tell of each.
+            # On a quiet stream a flush is an event: the exact duration would reveal each.
             self._set(catalogue.FLUSH_SECONDS, round(seconds, 1))
 
     def store_failed(self) -> None:
@@ -203,13 +203,13 @@ class ServiceMetrics:
     def set_pending(self, decisions: int | None) -> None:
         """Decisions kept to be joined with labels; None is unknown.
 
-        Most of them go to review: tell it only when what is published has moved on by a block.
+        Most of them go to review: set it only when what is published has moved on by a block.
         """
         with self._lock:
             self._set(catalogue.PENDING, None if decisions is None else self._steps.down(decisions))
 
     def set_watermark_lag(self, seconds: float | None) -> None:
-        """How far the watermark is behind the stream's clock; None before there is one."""
+        """Set the lag of the watermark behind the stream's clock; None before there is one."""
         with self._lock:
             self._set(catalogue.WATERMARK_LAG, None if seconds is None else max(seconds, 0.0))
 
@@ -239,7 +239,7 @@ class ServiceMetrics:
             self._add(catalogue.PROBES_UNDECLARED, undeclared)
 
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
-        """How much of what is distinct did not fit; shown in bands.
+        """Record how many distinct values and versions did not fit; shown in bands.
 
         Args:
             unlisted: about how many distinct values outside the allow-list there were today, by
@@ -276,13 +276,13 @@ class ServiceMetrics:
             self._set(catalogue.EVALUATION_SECONDS, seconds)
 
     def set_blind(self, reasons: Collection[Blind]) -> None:
-        """Why the whole service does not see; empty when it does."""
+        """Set the reasons why the whole service is blind; empty when it is not."""
         with self._lock:
             for possible in Blind:
                 self._set(catalogue.BLIND, float(possible in reasons), possible.value)
 
     def set_retention_refused(self, refused: bool) -> None:
-        """Whether a run of retention would have deleted most of what is kept."""
+        """Record whether a run of retention would have deleted most of what is kept."""
         with self._lock:
             self._set(catalogue.RETENTION_REFUSED, float(refused))
 
@@ -309,17 +309,17 @@ class ServiceMetrics:
             self._limits.set_reached(Limit.SERIES, dropped > 0)
 
     def set_withheld(self, withheld: bool) -> None:
-        """Whether the slice page is withheld now."""
+        """Record whether the slice page is withheld now."""
         with self._lock:
             self._set(catalogue.WITHHELD, float(withheld))
 
     def set_insecure(self, insecure: bool) -> None:
-        """Whether the server can be reached from elsewhere without TLS and credentials."""
+        """Record whether the server can be reached from elsewhere without TLS and credentials."""
         with self._lock:
             self._set(catalogue.INSECURE, float(insecure))
 
     def set_certificates(self, expiries: Iterable[tuple[str, int]]) -> None:
-        """When each certificate that the settings name expires, in microseconds."""
+        """Set the expiry of each certificate that the settings name, in microseconds."""
         with self._lock:
             for name, at in expiries:
                 self._set(catalogue.CERTIFICATE_EXPIRES, at / SECOND, name)

@@ -22,10 +22,10 @@ MIN_REQUESTED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How finely totals of events are shown.
+    """Steps in which totals of events are shown.
 
-    An exact total beside a rounded rate gives the counts of small windows away, and a total that
-    moves with each event tells of that one event: whether a label was asked for, hence its route.
+    An exact total next to a rounded rate gives the counts of small windows away, and a total that
+    moves with each event reveals that event: whether a label was asked for, hence its route.
     So what is shown is renewed only after a step of further events, and in whole steps.
 
     Attributes:
@@ -36,7 +36,7 @@ class Steps:
 
     @property
     def exact(self) -> bool:
-        """Whether everything is shown as it is."""
+        """True when everything is shown as it is."""
         return self.size == 1
 
     def down(self, number: int) -> int:
@@ -48,7 +48,7 @@ class Steps:
         return -self.down(-number)
 
     def told(self, tallies: Tallies, before: ShardState | None) -> Tallies:
-        """Which totals are shown now."""
+        """Totals that are shown now."""
         if before is None or self.exact:
             return tallies
         since = tallies.events - before.told.events
@@ -57,7 +57,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class ShardState:
-    """What ingest last said of a shard.
+    """State of a shard as ingest last reported it.
 
     Attributes:
         tallies: committed totals.

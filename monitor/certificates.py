@@ -1,6 +1,6 @@
-"""When the certificates that the settings name expire; what ends silently ends everything at once.
+"""Expiry of the certificates that the settings name: one that expires unnoticed stops everything.
 
-The standard library tells that of a peer's certificate alone, or of an authority's: of a file we
+The standard library reports it for a peer's certificate alone, or an authority's: of a file we
 read the one field ourselves.
 """
 
@@ -18,7 +18,7 @@ from monitor.errors import SlicewatchError
 from monitor.settings import Settings
 
 SOON = 14 * DAY
-"""A certificate that ends so soon is told: whoever signs the next one may take a while."""
+"""A certificate that ends so soon is reported: whoever signs the next one may take a while."""
 _BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _LARGEST = 1 << 22  # bytes; a bundle of all public authorities is a tenth of that
 _VERSION, _UTC_TIME = 0xA0, 0x17  # tags of DER
@@ -45,7 +45,7 @@ class Named:
     served: bool = False
 
     def not_after(self) -> int:
-        """When it expires, in microseconds.
+        """Expiry in microseconds.
 
         Raises:
             SlicewatchError: it cannot be read.
@@ -90,7 +90,7 @@ def expiries(settings: Settings) -> Iterator[tuple[str, int]]:
 
 
 def not_after(der: bytes) -> int:
-    """When a certificate expires, in microseconds.
+    """Expiry of a certificate, in microseconds.
 
     Raises:
         ValueError: it is none.
@@ -119,7 +119,7 @@ def _not_after(der: bytes) -> datetime:
 
 
 def _element(der: bytes, at: int) -> tuple[int, int, int]:
-    """Tag of what stands there, where its content begins, and where it ends."""
+    """Tag of the element at a position, and the beginning and end of its content."""
     tag, length, start = der[at], der[at + 1], at + 2
     if length >= _LONG:
         size = length - _LONG

@@ -57,7 +57,7 @@ from monitor.store.upkeep.service_health import HealthPolicy
 if TYPE_CHECKING:
     from consumers.sources.librdkafka_source import RdkafkaSource
 
-ACCESS_TIMEOUT = 4.0  # a broker that does not answer is told soon
+ACCESS_TIMEOUT = 4.0  # a broker that does not answer is reported soon
 
 
 def owner_name() -> str:
@@ -113,12 +113,12 @@ def _keep(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
 
 
 def topics(settings: Settings) -> Topics:
-    """What is read from where."""
+    """Topics of decisions and of labels."""
     return Topics(settings.stream.decisions_topic, settings.stream.labels_topic)
 
 
 def remembered(settings: Settings) -> dict[str, str]:
-    """Settings whose change is told although nothing stored depends on it: texts by key."""
+    """Settings whose change is reported although nothing stored depends on it: texts by key."""
     stream = settings.stream
     return {
         "stream.clock": stream.clock,
@@ -154,7 +154,7 @@ def kafka_arguments(security: Security) -> dict[str, object]:
 
 
 def kafka_connection(settings: Settings) -> KafkaConnection:
-    """Where the brokers are and how to be let in."""
+    """Connection to the brokers: addresses and credentials."""
     stream = settings.stream
     return KafkaConnection(stream.bootstrap_servers, security=kafka_arguments(stream.security))
 
@@ -169,7 +169,7 @@ def _need(stream: StreamSettings) -> Need:
 
 
 def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
-    """Where partitions end, by a client of its own; no answer within moments: SourceError."""
+    """End offsets of partitions, by a client of its own; no answer within moments: SourceError."""
     connection = replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT)
     connection.check_access()
     return kafka_admin.ask_ends(connection, shards)
@@ -223,7 +223,7 @@ def _day_start(day: date | None) -> int:
 
 
 def id_hasher(settings: Settings, engine: sa.Engine) -> IdHasher:
-    """What decision ids are stored as, by the keys that this store is written with.
+    """Hasher of decision ids, with the keys that this store is written with.
 
     Raises:
         StoreError: the settings have other keys.
@@ -232,7 +232,7 @@ def id_hasher(settings: Settings, engine: sa.Engine) -> IdHasher:
 
 
 def probe_policy(probes: ProbesSettings) -> ProbePolicy:
-    """What probe decisions are checked against."""
+    """Policy that probe decisions are checked against: key, declared sets and variants."""
     return ProbePolicy(
         probes.key.reveal().encode() if probes.key else None,
         {one.digest: frozenset(one.variants) for one in probes.sets},
@@ -333,7 +333,7 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
 
 
 def retention_policy(settings: Settings) -> RetentionPolicy:
-    """How long stored rows are kept."""
+    """Retention of stored rows."""
     return RetentionPolicy(
         horizon=settings.stream.horizon,
         aggregates=settings.retention.aggregates,
@@ -344,7 +344,7 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
 
 
 def health_policy(settings: Settings) -> HealthPolicy:
-    """What is expected of the whole service."""
+    """Expectations of the whole service, against which its health is judged."""
     stream = settings.stream
     topics = stream.decisions_topic, stream.labels_topic
     return HealthPolicy(stream.clock == "live", stream.lateness, topics)

@@ -15,7 +15,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def trace_of(error: BaseException) -> str:
-    """Where a failure came from, without what it said: that may quote an event.
+    """Trace of a failure, without its message: that may quote an event.
 
     Only our own errors, and those of the system, are known to quote none.
     """
@@ -55,7 +55,7 @@ class JsonFormatter(_Formatter):
 
 
 class TextFormatter(_Formatter):
-    """For a person at a terminal."""
+    """One line of text a record, for a person at a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Time, level, event and its fields."""

@@ -71,7 +71,7 @@ class RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What one poll brought: messages, and changes of the assignment since the last poll.
+    """Result of a poll: messages, and changes of the assignment since the last poll.
 
     ``revoked`` shards are not ours any more: what was read from them must be dropped.
     ``assigned`` shards are ours but stay silent until :meth:`RecordSource.begin` is called.
@@ -85,7 +85,7 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a shard without a stored position begins: ``earliest``, ``latest`` or ``time``."""
+    """Start of a shard without a stored position: ``earliest``, ``latest`` or ``time``."""
 
     policy: str = "earliest"
     at: int | None = None  # microseconds, for ``time``
@@ -100,7 +100,7 @@ class RecordSource(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Whether every shard was read to an end that will not move."""
+        """True when every shard was read to an end that will not move."""
         ...
 
     def shards(self, topic: str) -> Sequence[Shard]:
@@ -130,8 +130,8 @@ class RecordSource(Protocol):
     def begin(self, shard: Shard, offset: int) -> None:
         """Deliver an assigned shard from ``offset`` on.
 
-        Raises DataLossError when the offset lies outside what the topic holds. A broker tells
-        only when asked for messages: then :meth:`poll` raises it soon after. Either way its
+        Raises DataLossError when the offset lies outside what the topic holds. A broker says
+        so only when asked for messages: then :meth:`poll` raises it soon after. Either way its
         ``shard`` is silent until it begins again elsewhere, and polling can go on.
         """
         ...
@@ -158,7 +158,7 @@ class RecordSource(Protocol):
         ...
 
     def ended(self, shard: Shard) -> bool:
-        """Whether a shard was read to an end that will not move."""
+        """Return True when a shard was read to an end that will not move."""
         ...
 
     def report(self, positions: Mapping[Shard, int]) -> None:
@@ -183,7 +183,7 @@ class Clock(Protocol):
 
 
 class ConsumerState(enum.StrEnum):
-    """What the consumer is doing; exactly one holds."""
+    """State of the consumer; exactly one holds."""
 
     STARTING = "starting"  # no assignment yet
     CONSUMING = "consuming"  # behind the end, moving
@@ -254,7 +254,7 @@ class StoredDeadLetter:
 
 
 class LabelRequest(enum.IntEnum):
-    """Whether a label of a decision counts as one of its stratum's sample."""
+    """Request for a label of a decision, by whether it counts as one of its stratum's sample."""
 
     NONE = 0  # nobody was asked: only a complaint may come
     KEPT = 1  # asked, and counted
@@ -291,7 +291,7 @@ class DecisionColumns:
         request: what was asked of reviewers, a :class:`LabelRequest` code.
         pending: the decision gets a row that labels can find.
         routes: route code.
-        arrivals: minute of event time in which the shard stood when the event arrived; with
+        arrivals: minute of the shard's event time when the event arrived; with
             ``keys`` (id and time hashed together) what duplicates are recognised by.
         keys: 64-bit duplicate keys; empty when de-duplication is off.
         units: keyed 63-bit hash of the unit, 0 where there is none; empty when none was sent.
@@ -337,7 +337,7 @@ OtherIds = Mapping[tuple[int, int], int]
 
 @dataclass(frozen=True, slots=True)
 class ShardFlush:
-    """What one shard adds in one flush, and where it stands afterwards.
+    """Flush of one shard: what it adds, and the positions afterwards.
 
     A shard has decisions or labels, never both. ``tallies`` are the totals after the flush, but
     for the outcome of the labels, which the store adds. ``holds_back`` is False when the
@@ -375,7 +375,7 @@ class Dictionary:
 
 @dataclass(frozen=True, slots=True)
 class FlushResult:
-    """What the store made of a flush.
+    """Result of a flush in the store.
 
     Attributes:
         tallies: totals of each shard, outcomes of its labels included.
@@ -421,7 +421,7 @@ CREATED_AGAIN = "was deleted and created again"
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """What the store knows of a shard, whoever owns it.
+    """Status of a shard as stored, whoever owns it.
 
     ``holds_back``, ``parked`` (and why) and ``flushed_at`` (wall clock) are as last written;
     ``retired_at`` (wall clock): since when its topic is not in the settings; None: it is.
@@ -466,7 +466,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class StoredDelta:
-    """What one flush of one shard added: counts by (5-minute pane, cell).
+    """Delta of one flush of one shard: counts by (5-minute pane, cell).
 
     ``units`` are those of the same rows; None where no decision named its unit. ``probes`` are the
     decisions of declared probe sets.
@@ -510,5 +510,5 @@ class PaneUnits:
         )
 
     def let_go(self) -> tuple[PaneUnits, PaneUnits]:
-        """What is to be added where late ones are held back no longer."""
+        """Rows to add once late ones are held back no more: to the counts, and to the late ones."""
         return replace(self, late=False), replace(self, counts=-self.counts)

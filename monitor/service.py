@@ -35,20 +35,20 @@ log = logging.getLogger("slicewatch.service")
 STOP_SECONDS = 8.0
 """A thread that has not stopped by then is abandoned: a stop signal ends us within ten seconds."""
 CATCH_UP_SECONDS = 1.0
-"""How long a cycle goes on with label cohorts that wait; a day of them at least is consumed."""
+"""Time a cycle goes on with label cohorts that wait; a day of them at least is consumed."""
 WATCH_SECONDS = 1.0
 RETENTION_EVERY = 10 * MINUTE
 JUDGE_SECONDS = 15.0
-"""How often the whole service is judged."""
+"""Interval at which the health of the whole service is judged."""
 JOIN_SECONDS = 60.0
-"""How long a worker may take after its start until its absence is told."""
+"""Time a worker may take after its start until its absence is reported."""
 STALE_CYCLES = 60
 """Evaluator cycles without success after which the process is not ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Which halves of the service run."""
+    """Parts of the service that run."""
 
     ingest: bool = True
     serve: bool = True
@@ -75,7 +75,7 @@ class Service:
         )
         self.failure: BaseException | None = None
         for attribute in settings.attribute:
-            # A series that appears with its first event would tell of it.
+            # A series that appears with its first event would reveal it.
             self.metrics.add_unknown_values(attribute.name, 0)
         self._parts = parts
         self._ending = threading.Event()
@@ -228,7 +228,7 @@ class Service:
             self._release()
 
     def _in_a_hurry(self) -> bool:
-        """Whether cohorts that wait are left for the next cycle: no page waits for them."""
+        """Return True when waiting cohorts are left for the next cycle: no page waits for them."""
         took = self._clock.monotonic() - self._began
         return self._ending.is_set() or took > CATCH_UP_SECONDS
 
@@ -312,7 +312,7 @@ class Service:
         self.metrics.set_retention_refused(refused is not None)
 
     def _tell_pending(self) -> None:
-        """Only when the total has a new block: with fewer new decisions it would tell of one."""
+        """Set the total only at a new block: with fewer new decisions it would reveal one."""
         tables = self._snapshot.contracts if self._snapshot else ()
         ends = [w.decisions.end for t in tables for w in t.windows if w.decisions is not None]
         if ends and ends != self._pending_told:

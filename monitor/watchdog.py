@@ -1,4 +1,4 @@
-"""Watches the consumer from outside: asks the broker what its client does not say, and tells.
+"""Watches the consumer from outside: asks the broker what its client does not say, and logs it.
 
 A client whose broker is gone, or refuses it, polls on in silence, and one that cannot receive a
 message looks as if there was none.
@@ -18,9 +18,9 @@ from monitor.settings import Settings
 log = logging.getLogger("slicewatch.service")
 
 KNOCK_SECONDS = 10.0
-"""How often to look whether a broker lets us in and read."""
+"""Interval of checks that a broker lets us in and read."""
 ENDS_SECONDS = 15.0
-"""How often, at most, to ask where partitions end whose client does not say."""
+"""Shortest interval of asking for the ends of partitions whose client does not report them."""
 
 
 class Watchdog:

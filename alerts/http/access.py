@@ -15,13 +15,13 @@ from monitor.ports import Clock
 _log = logging.getLogger("slicewatch.access")
 
 OTHERS = "others"
-"""Readers beyond those that are told apart."""
+"""Readers beyond those that are counted separately."""
 MAX_TOLD_APART = 256  # readers x paths x statuses; names of certificates are not ours to limit
 
 
 @dataclass(frozen=True, slots=True)
 class _Pace:
-    """How many lines are written before the rest of a period becomes one line with a count."""
+    """Number of lines in a period after which the rest becomes one line with a count."""
 
     period: float  # seconds
     lines: int
@@ -63,8 +63,8 @@ class _Line:
 class AccessLog:
     """Counts accesses by reader, path and status; the counts of all lines sum to all accesses.
 
-    The first access of a reader is told at once, the following ones of the hour in one line at
-    its end. Refusals are told at once, too, up to ten a minute. Any thread may use it.
+    The first access of a reader is logged at once, the following ones of the hour in one line at
+    its end. Refusals are logged at once, too, up to ten a minute. Any thread may use it.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -87,13 +87,13 @@ class AccessLog:
         _tell(lines)
 
     def sweep(self) -> None:
-        """Tell the counts of periods that have ended."""
+        """Log the counts of periods that have ended."""
         with self._lock:
             lines = self._ended()
         _tell(lines)
 
     def close(self) -> None:
-        """Tell all that is left to be told."""
+        """Log all that is left to be logged."""
         with self._lock:
             lines = [_line(key, tally) for key, tally in self._tallies.items() if tally.untold]
             self._tallies.clear()

@@ -1,4 +1,4 @@
-"""How an answer is made and sent: safely, a few at a time, in pieces that a client takes."""
+"""Answers to requests, made and sent safely, a few at a time, in pieces that a client takes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Turns:
 
     @property
     def wanted(self) -> bool:
-        """Whether a request waits for its turn."""
+        """True when a request waits for its turn."""
         return self._waiting > 0
 
     async def take(self) -> bool:

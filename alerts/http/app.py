@@ -32,14 +32,14 @@ def make_app(
     turns: Turns,
     access: AccessLog | None = None,
 ) -> ASGIApp:
-    """What one port answers.
+    """Application of one port.
 
     Args:
         views: by path, for admitted readers alone; they run on threads.
         probes: the health paths, open to anyone.
         guard: who may read the views.
         turns: of the views.
-        access: told of every request for a view; None where no view is about slices.
+        access: logs every request for a view; None where no view is about slices.
     """
     health = probes.views()
     listed = [_shown(path) for path in (*views, *health) if path not in _UNLISTED]
@@ -65,12 +65,12 @@ def _route(path: str, endpoint: ASGIApp) -> Route:
 
 
 def _shown(path: str) -> str:
-    """A path without the place of its parameter: whatever stands there is nobody's business."""
+    """A path up to its parameter, whose value is nobody's business."""
     return path.partition("{")[0]
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """What no route answers."""
+    """Answer to a request that no route takes."""
     if not isinstance(error, HTTPException):
         raise error
     # The router's own list has no order.

@@ -1,4 +1,4 @@
-"""Where a server listens, whom it answers, and how long clients may take."""
+"""Configuration of a server: its address, its readers, and how long clients may take."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class HttpConfig:
-    """Where a server listens and whom it answers.
+    """Address of a server and access to it.
 
     Attributes:
         host: address; another than a loopback one needs TLS and credentials, or ``insecure``.
@@ -45,7 +45,7 @@ class HttpConfig:
         key_file: its key; None if it is in ``cert_file``.
         client_ca_file: the views ask for a client certificate signed by these.
         insecure: serve without TLS and credentials on an address others can reach.
-        slices: whether a view tells of slices. Without one any address may do without TLS and
+        slices: whether a view shows slices. Without one any address may do without TLS and
             credentials: probes and scrapers of operators come without, and learn nothing.
         section: of the settings, for messages.
         slots: connections open at a time; most of them wait for their client or their turn.
@@ -68,7 +68,7 @@ class HttpConfig:
 
     @property
     def exposed(self) -> bool:
-        """Whether others can reach views of slices without TLS and credentials."""
+        """True when others can reach views of slices without TLS and credentials."""
         guarded = self.cert_file and (self.tokens or self.client_ca_file)
         return self.slices and not is_loopback(self.host) and not guarded
 

@@ -50,7 +50,7 @@ class Door:
 
     @property
     def visits(self) -> Collection[Visit]:
-        """Who is there."""
+        """Connections that are open."""
         return list(self._tasks)
 
     async def open(self, listener: socket.socket) -> None:

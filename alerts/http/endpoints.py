@@ -1,4 +1,4 @@
-"""What stands behind a route: a view for anyone, or one for admitted readers."""
+"""Endpoints of routes: a view for anyone, or one for admitted readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may read: named bearer tokens, client certificates, or both."""
+"""Access control of readers: named bearer tokens, client certificates, or both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Whether a request is let in, and by which name it is known.
+    """Decision on a request: whether it is admitted, and the name that it is known by.
 
     Attributes:
         status: OK, FORBIDDEN without a certificate, UNAUTHORIZED without a token.
@@ -28,7 +28,7 @@ class Admission:
 
     @property
     def granted(self) -> bool:
-        """Whether the request may be answered."""
+        """True when the request may be answered."""
         return self.status is HTTPStatus.OK
 
 
@@ -63,7 +63,7 @@ class Guard:
     def _token(self, authorization: str) -> str | None:
         """The name of the token that was sent.
 
-        Takes as long for any of them as for none, and tells neither how much of one matched nor
+        Takes as long for any of them as for none, and reveals neither how much of one matched nor
         how long it is.
         """
         scheme, _, given = authorization.partition(" ")

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What the probes ask; each must only read memory.
+    """Checks that the health paths answer with; each must only read memory.
 
     Attributes:
         live: whether the loop turns; never broker, database or lag.

@@ -18,7 +18,7 @@ from alerts.http.config import Timeouts
 from alerts.http.tls import common_name
 
 CERTIFICATE = "certificate"
-"""Where a request's state has the name of the client's checked certificate; None without one."""
+"""Key in a request's state of the name in the client's checked certificate; None without one."""
 MAX_HEAD = 16 * 1024  # bytes; the head of a scrape is under 1 KiB
 _BUFFER = 64 * 1024  # bytes of a response that wait for the client, beside a piece
 _PATIENCE = 0.25  # what a request may take when others wait for the place
@@ -26,7 +26,7 @@ _STALLED = 1.0  # no reader needs longer for a piece
 
 
 class Phase(enum.Enum):
-    """What a connection waits for."""
+    """Phase of a connection, by what it waits for."""
 
     READING = enum.auto()  # for the client's handshake or request
     WORKING = enum.auto()  # for us
@@ -73,16 +73,16 @@ class Visit(H11Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether the handshake is over."""
+        """True when the handshake is over."""
         return self.transport is not None
 
     @property
     def answering(self) -> bool:
-        """Whether a request has come whose answer is not complete."""
+        """True when a request has come whose answer is not complete."""
         return not getattr(self.cycle, "response_complete", True)  # None before the first request
 
     def stalled(self, phases: tuple[Phase, ...], now: float) -> bool:
-        """Whether the client keeps us waiting in one of these phases, while others wait for it."""
+        """Return True when the client stalls in one of these phases, while others wait for it."""
         return self._phase in phases and now - self.since > _KEPT_WAITING[self._phase]
 
     def _begin(self, phase: Phase, seconds: float) -> None:

@@ -14,7 +14,7 @@ Document = dict[str, Any]
 GROUP_BY = ("alertname", "job", "contract", "metric")
 OFFICE_HOURS = "office-hours"
 TEMPLATES = "templates/*.tmpl"
-"""Below the folder of the configuration, where Alertmanager looks for it."""
+"""Path below the folder of the configuration, where Alertmanager looks for it."""
 
 
 def notifications() -> str:

@@ -90,7 +90,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def rule_expr(self) -> str:
-        """What its rule evaluates: the expression, or the record that holds its last verdict."""
+        """Expression of its rule: its own, or the record that holds its last verdict."""
         return held_name(self.name) if self.hold_while_absent else self.expr
 
 

@@ -46,7 +46,7 @@ def _with_expression(alert: Alert, settings: Settings) -> Alert:
 
 
 def values(alert: Alert, settings: Settings) -> dict[str, str]:
-    """What the placeholders of one alert stand for."""
+    """Values of the placeholders of one alert."""
     return declarations().texts | alert.with_ | _parameters(settings)
 
 

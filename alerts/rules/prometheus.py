@@ -12,9 +12,10 @@ from monitor.settings import Settings
 
 Document = dict[str, Any]
 _INTERVAL = "30s"
-"""Far below the five minutes that Prometheus looks back: a record that reads itself needs that."""
+"""Evaluation interval, far below Prometheus's lookback of five minutes: a record that reads itself
+needs that."""
 _OWN_SERIES = 10_000
-"""More than the service exports about itself, with thousands of partitions."""
+"""Room for the service's own series in the sample limit: enough with thousands of partitions."""
 
 
 def rules(settings: Settings) -> Document:

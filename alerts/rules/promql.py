@@ -10,7 +10,7 @@ from alerts import catalogue
 PREFIX = "Slicewatch"
 """The names of all alerts begin with it."""
 HOLD = "6h"
-"""For how long a verdict is held: a night. Beyond it, an alert about the monitor has been
+"""Time for which a verdict is held: a night. Beyond it, an alert about the monitor has been
 unanswered for longer than the last verdict is worth anything."""
 
 

@@ -69,8 +69,8 @@ def baseline_checks(
 ) -> tuple[Check, ...]:
     """Guardrails of a candidate: neither the whole nor a slice is served worse than it was.
 
-    What closes a gap by helping everybody less, or by serving more unclear replies to everybody,
-    is no repair.
+    Closing a gap by helping everybody less, or by serving more unclear replies to everybody, is
+    no repair.
 
     Args:
         candidate: its slices.
@@ -89,7 +89,7 @@ def baseline_checks(
 def support_checks(
     groups: Sequence[GroupSlices], contract: Contract, rows: Sequence[Row], coding: Coding
 ) -> tuple[SupportCheck, ...]:
-    """Whether every slice that the settings name has its positives and negatives.
+    """Check that every slice named in the settings has its positives and negatives.
 
     A slice that is hidden, or that the set has no item of, has none that can be shown. Of real
     people pairs are counted, as the lower edge of a band: ten variants of one request say little
@@ -129,7 +129,7 @@ def _people(
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """What the gaps of one slice are taken from.
+    """Rows and tables from which the gaps of one slice are computed.
 
     Attributes:
         row: of the slice.
@@ -145,7 +145,7 @@ class _Compared:
 def _compared(
     table: GroupSlices, held: Held, contract: Contract, coding: Coding
 ) -> dict[str, _Compared]:
-    """By slice; of a synthetic set those alone that share a pair with their reference."""
+    """Rows to compare, by slice; of a synthetic set only if a pair holds their reference too."""
     if contract.synthetic:
         of_both = tables_of_both(table, held, contract, coding)
         rows = {id(its): {row.slice: row for row in its.rows} for its in of_both.values()}
@@ -206,7 +206,7 @@ def _guardrails(row: SliceRow, before: SliceRow, *, exact: bool) -> Iterator[Che
 
 
 def _by_codes(check: Check, rate: ShownRate | None, before: ShownRate | None) -> Check:
-    """Where a rate is coded (at least, at most), what its code says all the same.
+    """Decide a baseline check of a coded rate (at least, at most) where the code suffices.
 
     A baseline that serves hardly any unclear reply has no FPR that can be shown; a candidate that
     serves a third of them is above it for certain.
@@ -224,7 +224,7 @@ def _by_codes(check: Check, rate: ShownRate | None, before: ShownRate | None) ->
 
 
 def _range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
-    """Between what a rate lies, by its value or its code."""
+    """Smallest and largest value that a rate may have, by its value or its code."""
     if rate is None:
         return None
     value, least, most = map(_rounded, (rate.value, rate.at_least, rate.at_most))
@@ -258,7 +258,7 @@ def _level(
 def _by_interval(
     metric: Metric, rate: ShownRate | None, limit: Fraction, limits: Limits
 ) -> Verdict | None:
-    """What the bounds that are shown say of a level."""
+    """Verdict on a level, from the bounds that are shown."""
     if rate is None:
         return Verdict.INSUFFICIENT_SUPPORT
     value, lower, upper = (np.array([x], np.float64) for x in (rate.value, rate.lower, rate.upper))
@@ -310,7 +310,7 @@ def _fraction(rate: ShownRate | None, *, exact: bool) -> Fraction | None:
 
 
 def _rounded(value: float | None) -> Fraction | None:
-    """What is shown to two decimals, exactly."""
+    """A value shown to two decimals, as an exact fraction; None stays None."""
     return None if value is None else Fraction(f"{value:.2f}")
 
 

@@ -1,4 +1,8 @@
-"""A candidate against the baseline on the same pairs: what it repairs, and what it breaks."""
+"""Comparison of a candidate with the baseline: flips repaired, remaining and new.
+
+Also selects the pairs that hold both a slice and its reference, over which the gaps of a synthetic
+set are computed.
+"""
 
 from __future__ import annotations
 
@@ -56,16 +60,16 @@ def compare_runs(baseline: RunSide, candidate: RunSide) -> Comparison:
 
 
 def broken(comparison: Comparison) -> Iterator[str]:
-    """What the candidate does worse than the baseline, in the words of the sentence.
+    """Counts of what the candidate does worse than the baseline, in the words of the sentence.
 
-    It may stand in no rate: one reply that is held back and another that is served make none.
+    No rate need show it: one reply newly held back and another newly served cancel out.
     """
     newly = comparison.newly_failing, comparison.newly_held_back, comparison.newly_served
     yield from _counted(newly, _FAILING[1:])
 
 
 def _flips(side: RunSide) -> dict[_Key, bool]:
-    """Whether each comparison flipped."""
+    """Map each comparison to True if it flipped."""
     return {
         (one.pair, one.reference.item.variant, one.variant.item.variant): flipped(one)
         for one in side.compared
@@ -98,7 +102,7 @@ def _served(row: Row) -> bool:
 
 
 def _sentence(lists: tuple[tuple[str, ...], ...], unmatched: int) -> str:
-    """What may be said; never more than that invented pairs pass now."""
+    """The comparison in one sentence; at most it says that invented pairs pass now."""
     repaired, *failing = lists
     if not any(failing) and not unmatched:
         return REPAIRED_SENTENCE if repaired else NOTHING_SENTENCE
@@ -117,7 +121,7 @@ Held = Mapping[frozenset[str], Sequence[Row]]
 
 
 def held_slices(pairs: Iterable[Sequence[Row]], table: GroupSlices, coding: Coding) -> Held:
-    """What slices of a group-by the pairs hold variants of."""
+    """Group the rows of pairs by the slices of a group-by that each pair holds variants of."""
     attributes = table.group.attributes
     held: dict[frozenset[str], list[Row]] = defaultdict(list)
     for rows in pairs:
@@ -126,7 +130,7 @@ def held_slices(pairs: Iterable[Sequence[Row]], table: GroupSlices, coding: Codi
 
 
 def same_pairs(held: Held, text: str, reference: str) -> bool:
-    """Whether a slice and its reference are held by the very same pairs."""
+    """Return True when exactly the same pairs hold a slice and its reference."""
     both = [(text in slices, _has_reference(slices, text, reference)) for slices in held]
     return (True, True) in both and (True, False) not in both and (False, True) not in both
 
@@ -134,7 +138,7 @@ def same_pairs(held: Held, text: str, reference: str) -> bool:
 def tables_of_both(
     table: GroupSlices, held: Held, contract: Contract, coding: Coding
 ) -> dict[str, GroupSlices]:
-    """By slice of a synthetic set, the table over the pairs that hold its reference too.
+    """Tables by slice of a synthetic set, each over the pairs that hold its reference too.
 
     A slice is absent if no pair holds both. Slices that are held by the same pairs share a table.
     """

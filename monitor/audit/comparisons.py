@@ -1,4 +1,4 @@
-"""Which variants of a pair are compared, and by what.
+"""Comparisons between the variants of a pair, and the attributes each is about.
 
 Two variants that differ in one attribute say something of that attribute; with a reference value
 each other value is compared with it, without one every two are. Where nothing isolates a variant
@@ -43,7 +43,7 @@ def comparisons(pairs: Sequence[Pair], references: Mapping[str, str]) -> tuple[C
 
 
 def values(row: Row, by: Iterable[str]) -> dict[str, str]:
-    """The slice that a variant stands for on what is compared."""
+    """Slice that a variant represents in the attributes that are compared."""
     return {name: _value(row, name) for name in by}
 
 
@@ -87,7 +87,7 @@ def _of_matched(
 
 
 def _islands(rows: Sequence[Row], compared: Iterable[Compared]) -> list[list[Row]]:
-    """Rows that comparisons connect; nothing so far tells two islands apart."""
+    """Sets of rows that comparisons connect; no comparison so far connects two of them."""
     of = {row.item.variant: [row] for row in rows}
     for one in compared:
         here, there = of[one.reference.item.variant], of[one.variant.item.variant]
@@ -108,7 +108,7 @@ def _one_attribute(
 
 
 def _sides(group: Sequence[Row], name: str, reference: str | None) -> Iterator[tuple[Row, Row]]:
-    """Who is compared with whom along one attribute, the reference first."""
+    """Pairs of rows to compare along one attribute, the reference first."""
     first = next((row for row in group if _value(row, name) == reference), None)
     if first is None:
         return combinations(group, 2)

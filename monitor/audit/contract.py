@@ -1,4 +1,4 @@
-"""Which contract an audit is held against, what may be shown under it, and what it lists."""
+"""Contract of an audit: its use case, its k, and the attribute values that a set may use."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def check_listed(results: Results, coding: Coding, contract: Contract) -> None:
 
 
 def _fault(row: Row, attribute: Attribute | None, name: str, echo: str | None) -> str:
-    """What is wrong with an attribute of a row, and the fix; empty if nothing is."""
+    """Describe the fault in an attribute of a row, and the fix; empty if there is none."""
     if attribute is None:
         return "is not allow-listed; add an [[attribute]] to the settings or remove it from the set"
     if attribute.version_of is not None:

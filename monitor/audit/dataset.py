@@ -1,4 +1,4 @@
-"""Whether a training set holds its slices as it should, and what balancing it could do at most.
+"""Representation of slices in a training set against its target, and the most balancing can do.
 
 **Representation** is the share of the rows that a slice has, against the share it should have
 (62 / 38 against 50 / 50 is 12 points). **Co-occurrence** is the share of ready rows within a slice:
@@ -199,7 +199,7 @@ class Representation:
 
     @property
     def at_most(self) -> str:
-        """What balancing can fix here at most, in one sentence; empty where withheld."""
+        """The most that balancing can fix here, in one sentence; empty where withheld."""
         done = self.balancing
         if done is None:
             return ""
@@ -312,7 +312,7 @@ class _Table:
 
     @property
     def labelled(self) -> bool:
-        """Whether labels are looked at."""
+        """True when labels are taken into account."""
         return self.counts.has_ready and not self.hidden
 
     def lines(self) -> tuple[SliceShare, ...]:
@@ -343,7 +343,7 @@ class _Table:
         return cells
 
     def _share(self, one: _Sums) -> float:
-        """Of all rows; where it is rounded to nothing, from the bands that are shown."""
+        """Share of all rows; where it is rounded to 0, computed from the bands that are shown."""
         support = self.precision.support([one.rows, self.total.rows])
         return self._rate(one.rows, self.total.rows) or float(support[0] / support[1])
 

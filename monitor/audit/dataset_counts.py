@@ -1,9 +1,9 @@
-"""How many rows of a training set have which attributes, as a CSV file says.
+"""Row counts of a training set by combination of attributes, read from a CSV file.
 
 One line for each combination: columns named like the attributes, ``count``, and if known ``ready``
 (true or false) and ``target``, the share of all rows that this combination should have. The column
 ``target`` adds up to 1, or to 100 where it is in percent; a combination that is aimed at and has no
-rows stands there with the count 0::
+rows is listed with the count 0::
 
     language_variety,ready,count,target
     formal,true,400,0.30
@@ -26,7 +26,7 @@ from monitor.audit.problems import problem
 from monitor.settings.kinds import AttributeName
 
 MAX_VALUES = 100
-"""Of one attribute: more are no slices that anybody compares, and intersections are products."""
+"""Most values of one attribute: nobody compares more slices, and intersections are products."""
 _MAX_DIGITS = 12
 _READY, _COUNT, _TARGET = "ready", "count", "target"
 _RESERVED = (_READY, _COUNT, _TARGET)

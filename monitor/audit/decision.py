@@ -1,4 +1,6 @@
-"""The release decision: what a run measures it decides, for the rest a person signs.
+"""The release decision: a run decides what it measures, a person signs for the rest.
+
+For each stage of the router that failed, :func:`advice` recommends what to try.
 
 =========================================  ==================  ==================================
 requirement                                synthetic set       reviewed data of real people
@@ -42,7 +44,7 @@ from monitor.core.probes.flips import FlipCause, FlipStage
 
 _MEASURED = "this run"
 _NAMED = 3
-"""Of the checks that fail this many are named: the others stand in the report."""
+"""Number of failing checks that are named; the report lists the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Signed:
     Attributes:
         sign_off: the file; None without one.
         since: the first day whose signatures are not stale.
-        others: in what they were given for another release than this one; then none counts.
+        others: how the release they were given for differs from this one; if at all, none counts.
     """
 
     sign_off: SignOff | None
@@ -88,13 +90,13 @@ def first_day(today: date, effective: date, cadence: timedelta) -> date:
 def decide(
     run: Run, *, synthetic: bool, signed: Signed, faults: Sequence[str] = ()
 ) -> ReleaseDecision:
-    """Whether the router may be released.
+    """Decide whether the router may be released.
 
     Args:
         run: of the router that is to be released, all of its parts.
         synthetic: whether the set is invented.
         signed: who signed what.
-        faults: what no rate of the run tells: as :mod:`monitor.audit.faults` finds it, and what a
+        faults: found by :mod:`monitor.audit.faults` and in no rate of the run, and what a
             candidate does worse than the baseline.
     """
     measured = _ON_SYNTHETIC if synthetic else _ON_REVIEWED
@@ -124,10 +126,10 @@ def _line(
 
 
 def _pairs(run: Run) -> Iterator[str]:
-    """What keeps synthetic pairs from passing: in either part a flip, or a limit not kept.
+    """Reasons why synthetic pairs do not pass: in either part a flip, or a limit not kept.
 
-    Nor does anything pass that is not one router: variants that were decided by two are compared
-    for nothing.
+    Nothing passes that is not one router: comparing variants that two routers decided is
+    meaningless.
     """
     first = run.parts[0]
     for what, different in (("versions", run.versions), ("thresholds", run.thresholds)):
@@ -146,7 +148,7 @@ def _pairs(run: Run) -> Iterator[str]:
 
 
 def _supports(run: Run) -> Iterator[str]:
-    """Slices without the support that the contract asks for, in the part that is worked on."""
+    """Slices without the support that the contract requires, in the regression part."""
     supports = run.parts[0].supports
     short = {check.slice for check in supports if not check.met}
     if short:
@@ -154,10 +156,10 @@ def _supports(run: Run) -> Iterator[str]:
 
 
 def _contract(run: Run) -> Iterator[str]:
-    """What on reviewed data fails by the point or by the interval, or is not shown to be kept.
+    """Checks on reviewed data that fail by point or interval, or are not shown to be kept.
 
-    What is held out has to pass too: else whatever fails could be held out. Checks against the
-    baseline have no interval, and what they cannot say :mod:`monitor.audit.faults` counts.
+    The held-out part has to pass too: else whatever fails could be held out. Checks against the
+    baseline have no interval; :mod:`monitor.audit.faults` counts what they cannot decide.
     """
     yield from _these(run, "failed", _fails)
     yield from _these(
@@ -179,7 +181,7 @@ def _these(run: Run, what: str, among: Callable[[Check], bool]) -> Iterator[str]
 
 
 def _kept(requirement: Requirement, run: Run) -> str:
-    """What is measured and met; limits that no point could decide are not said to be kept."""
+    """Describe what is measured and met; a limit that no point could decide is not called kept."""
     if requirement is Requirement.SUPPORT:
         return "every slice has the support that the contract asks for"
     checks = [check for part in run.parts for check in part.checks]
@@ -196,7 +198,7 @@ def _named(part: Part, check: Check) -> str:
 
 
 Measured = Callable[[Run], Iterator[str]]
-"""What a run found that keeps a requirement from being met."""
+"""Measures a requirement on a run: the reasons why it is not met."""
 
 _ON_SYNTHETIC: Mapping[Requirement, Measured] = {Requirement.PAIRS: _pairs}
 _ON_REVIEWED: Mapping[Requirement, Measured] = {
@@ -254,7 +256,7 @@ _ADVICE = (
 
 
 def advice(stages: Collection[str]) -> tuple[Recommendation, ...]:
-    """What to try at each stage that failed, in the order of the router's stages.
+    """Recommendations for each stage that failed, in the order of the router's stages.
 
     Args:
         stages: as :attr:`monitor.audit.report.FlipCounts.stages` names them; each counts once.

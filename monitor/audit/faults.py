@@ -1,9 +1,10 @@
-"""What speaks against a release and stands in no rate.
+"""Faults that speak against a release and appear in no rate.
 
 TPR and FPR are over what passed the evidence gate. A reply that is served although score, threshold
 or gate say otherwise is not what the signed threshold decides; and of real people, whose rates over
-all items would tell by subtraction what the gate stopped, a candidate could pass by stopping what
-it gets wrong. Both are counted here, and of real people said only where it is k pairs at least.
+all items would reveal by subtraction what the gate stopped, a candidate could pass by stopping what
+it gets wrong. Both are counted here, and for real people reported only where they are at least k
+pairs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def unexplained(rows: Sequence[Row], contract: Contract) -> Iterator[str]:
 def lost_or_spoilt(
     baseline: Sequence[Row], candidate: Sequence[Row], contract: Contract, coding: Coding
 ) -> Iterator[str]:
-    """Whether the whole or a slice is served worse than by the baseline, over all items.
+    """Yield a fault where the whole or a slice is served worse than by the baseline, on all items.
 
     Pairs that are served better count against those that are served worse: what is compared are
     two rates of the very same items.

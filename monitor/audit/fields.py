@@ -129,7 +129,7 @@ ALL_NAMES = tuple(HINTS[ResultFields])
 
 
 def words(hint: Any) -> str:
-    """What a field must be, from the description of its type or of what it may also be."""
+    """Words for what a field must be, described by its type or by a member of its union."""
     for part in (hint, *get_args(hint)):
         for meta in getattr(part, "__metadata__", ()):
             if meta.description:
@@ -138,7 +138,7 @@ def words(hint: Any) -> str:
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Whether a value is of a field's type."""
+    """Return True when a value is of a field's type."""
     try:
         convert(value, hint)
     except ValidationError:

@@ -1,4 +1,7 @@
-"""Files as records: JSON lines or CSV, plain or gzipped, each record with the line it begins on."""
+"""Files as records: JSON lines or CSV, plain or gzipped, each record with the line it begins on.
+
+Columns of CSV such as ``versions.judge`` become the nested objects that JSON lines have.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +29,13 @@ Record = tuple[int, dict[str, object]]
 
 
 def is_csv(path: Path) -> bool:
-    """Whether the name says CSV; everything else is JSON lines."""
+    """Return True when the name says CSV; everything else is JSON lines."""
     name = path.name.lower().removesuffix(".gz")
     return name.endswith(".csv")
 
 
 def is_gzipped(path: Path) -> bool:
-    """Whether the name says gzip."""
+    """Return True when the name says gzip."""
     return path.name.lower().endswith(".gz")
 
 
@@ -84,7 +87,7 @@ def parse_json(path: Path, line: int, text: str, field: str = "") -> object:
 
 
 class _TwiceError(ValueError):
-    """A key stands twice in one object."""
+    """A key occurs twice in one object."""
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

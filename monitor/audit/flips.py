@@ -34,12 +34,12 @@ def shown_flips(compared: Sequence[Compared]) -> tuple[ShownFlip, ...]:
 
 
 def flipped(compared: Compared) -> bool:
-    """Whether the two variants took different routes."""
+    """Return True when the two variants took different routes."""
     return is_flip(compared.reference.observed, compared.variant.observed)
 
 
 def behind_gate(compared: Compared) -> bool:
-    """Whether both variants passed the evidence gate."""
+    """Return True when both variants passed the evidence gate."""
     return compared.reference.observed.evidence_passed and compared.variant.observed.evidence_passed
 
 
@@ -63,7 +63,7 @@ def flip_counts(
     truth is at least: the lower edge of its band, and at least k short of the number it is a part
     of, so that the rest is hidden too. 0 says fewer than k or too close to all. Declared axes
     have a line whether anything was compared along them or not, others only if they have a
-    number: that there is one at all would tell of few.
+    number: an empty line would reveal that there are a few.
 
     Args:
         compared: comparisons.
@@ -132,7 +132,7 @@ def _outcome(row: Row, by: tuple[str, ...]) -> VariantOutcome:
 
 
 def _cause(one: Compared) -> FlipCause | None:
-    """What made a flip behind the gate; None at the gate."""
+    """Cause of a flip behind the gate; None at the gate."""
     reference, variant = one.reference.observed, one.variant.observed
     if stage(reference, variant) is FlipStage.EVIDENCE_GATE:
         return None
@@ -160,7 +160,7 @@ def _counts(by: str, compared: Sequence[Compared], precision: Precision) -> Flip
 
 
 def _number(part: Sequence[Compared], whole: Sequence[Compared], precision: Precision) -> int:
-    """How many, exactly; or how many pairs at least, where neither part nor rest is below k."""
+    """The exact number; or a lower bound in pairs, where neither part nor rest is below k."""
     if precision.exact:
         return len(part)
     pairs, all_pairs = len({one.pair for one in part}), len({one.pair for one in whole})
@@ -179,7 +179,7 @@ def _directions(flips: Sequence[Compared], precision: Precision) -> dict[FlipDir
 
 
 def _stages(flips: Sequence[Compared], precision: Precision) -> dict[str, int]:
-    """Flips by stage; a stage whose number is 0 is absent, so that nothing tells why."""
+    """Flips by stage; a stage whose number is 0 is absent, so that the reason is not revealed."""
     found: dict[str, list[Compared]] = defaultdict(list)
     for one in flips:
         at = stage(one.reference.observed, one.variant.observed)

@@ -1,4 +1,4 @@
-"""What an audit reads: a probe set, and what a router made of its variants.
+"""Inputs of an audit: a probe set, a router's results on its variants, and their hashes.
 
 A **probe set** is what is held fixed: matched pairs, each of them one request put in two or more
 variants, with the outcome that reviewers expect. It never changes: its identity is the hash of its
@@ -18,7 +18,7 @@ from monitor.core.probes.flips import Observed
 
 EXPECTED, POLICY, EVIDENCE = "expected_ready", "policy", "evidence"
 FIXABLE = (EXPECTED, POLICY, EVIDENCE)
-"""What a set holds fixed within a pair, unless it says that it varies it on purpose."""
+"""Fields that a set holds fixed within a pair, unless it says that it varies them on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,13 @@ class RunVersions:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What the router made of one variant.
+    """One result: what the router decided on one variant.
 
     Attributes:
         item: the variant.
         observed: route, score, threshold, evidence gate.
         versions: what decided.
-        line: where it stands in the file, from 1.
+        line: its line in the file, from 1.
     """
 
     item: Item
@@ -131,7 +131,7 @@ class Pair:
 
     @property
     def held_out(self) -> bool:
-        """Whether it belongs to the held-out part."""
+        """True when the pair belongs to the held-out part."""
         return self.rows[0].item.held_out
 
 

@@ -1,6 +1,7 @@
-"""Which pairs are matched: complete, and agreed on what their set holds fixed.
+"""Matching of pairs: complete ones, whose variants agree on what their set holds fixed.
 
-A pair that is not would show a difference that the router did not make. It is left out, and said.
+A pair that is not matched would show a difference that the router did not make. It is excluded,
+and reported.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FIXED: Mapping[str, Callable[[Item], object]] = {
 
 
 _ONE_ROUTER = ("judge", "rubric", "router")
-"""What decides on all variants of a pair alike; a policy may be varied, and is the reviewers'."""
+"""Versions that all variants of a pair share; a policy may be varied, and is the reviewers'."""
 
 
 def matched(results: Results) -> tuple[tuple[Pair, ...], tuple[Excluded, ...]]:

@@ -1,4 +1,4 @@
-"""How something wrong in a file is said: one line with file, line, field, what was found, the fix.
+"""Errors in files, reported on one line: file, line, field, what was found, and the fix.
 
 A value is never repeated: a set may be reviewed data of real people. Names of fields are.
 """

@@ -1,4 +1,4 @@
-"""Files of probe sets and of results.
+"""Probe sets and results read from files, every row checked field by field.
 
 Example:
     >>> read_set(Path("no-such-set.jsonl"))
@@ -113,7 +113,7 @@ _OF_THE_SET = ("dataset", "dataset_version", "synthetic", "varies")
 
 
 def read_results(path: Path) -> Results:
-    """What a router made of a set; pairs may be incomplete, which :func:`matched` tells.
+    """Read a router's results on a set; :func:`matched` finds the pairs that are incomplete.
 
     Raises:
         AuditError: the file cannot be read, or a row of it is not what it must be.
@@ -129,10 +129,10 @@ def read_results(path: Path) -> Results:
 
 
 def read_set(path: Path) -> ProbeSet:
-    """A probe set; of a file of results the set's part is taken, and the rest is not looked at.
+    """Read a probe set; of a file of results only the set's part is read.
 
     Raises:
-        AuditError: as :func:`read_results`, or a variant of a pair stands there twice.
+        AuditError: as :func:`read_results`, or a variant of a pair occurs twice.
     """
     rows = list(typed_rows(path, SetFields))
     _check_doubles(path, rows)
@@ -140,7 +140,7 @@ def read_set(path: Path) -> ProbeSet:
 
 
 def route_of(score: float | None, threshold: float, evidence_passed: bool) -> Route:
-    """Where a router sends by its own rule; a score that equals the threshold is auto_serve."""
+    """Route that follows from a router's own rule; a score equal to the threshold is auto_serve."""
     if not evidence_passed:
         return Route.BLOCKED_BY_EVIDENCE
     served = score is not None and score >= threshold

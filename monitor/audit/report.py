@@ -1,4 +1,4 @@
-"""What an audit says; every renderer reads this and nothing else.
+"""Report of an audit; every renderer reads this and nothing else.
 
 Everything in it may be shown: of reviewed data of real people it holds guarded numbers only, and
 no pair.
@@ -318,12 +318,12 @@ class ReleaseDecision:
 
     @property
     def word(self) -> str:
-        """As it is printed."""
+        """The decision in a word, as it is printed."""
         return "APPROVED" if self.approved else "BLOCKED"
 
     @property
     def missing(self) -> tuple[Requirement, ...]:
-        """What is not met."""
+        """Requirements that are not met."""
         return tuple(line.requirement for line in self.requirements if not line.met)
 
 
@@ -362,7 +362,7 @@ class AuditReport:
 
     @property
     def judged(self) -> Run:
-        """What the decision is about."""
+        """Run that the decision is about."""
         return self.candidate or self.baseline
 
     @property

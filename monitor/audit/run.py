@@ -115,7 +115,7 @@ def audit(
 
 @dataclass(frozen=True, slots=True)
 class _Bench:
-    """What every run of one audit is measured with."""
+    """Contract and coding that every run of one audit is measured with."""
 
     contract: Contract
     coding: Coding
@@ -134,7 +134,10 @@ class _Bench:
     def comparison(
         self, pairs: Mapping[str, Sequence[Pair]], *, held_out: bool
     ) -> Comparison | None:
-        """Of candidate and baseline on one part, pair by pair; of real people no pair is named."""
+        """Compare candidate and baseline on one part, pair by pair; None without pairs.
+
+        For real people it is None, too: no pair of theirs is named.
+        """
         if _CANDIDATE not in pairs or not self.contract.synthetic:
             return None
         parts = {title: _of_part(some, held_out) for title, some in pairs.items()}
@@ -142,7 +145,7 @@ class _Bench:
         return compare_runs(sides[_BASELINE], sides[_CANDIDATE]) if parts[_BASELINE] else None
 
     def faults(self, title: str, pairs: Mapping[str, Sequence[Pair]]) -> tuple[str, ...]:
-        """What speaks against a release and stands in no rate, of either part."""
+        """Faults in either part that speak against a release and appear in no rate."""
         found: dict[str, None] = {}
         for held_out in (False, True):
             parts = {name: _rows(_of_part(some, held_out)) for name, some in pairs.items()}
@@ -181,7 +184,7 @@ class _Bench:
 
     @property
     def _references(self) -> dict[str, str]:
-        """By attribute, the value that the contract compares others with."""
+        """Reference values by attribute, which the contract compares others with."""
         found: dict[str, str] = {}
         for group in self.contract.group_bys:
             if len(group.attributes) == 1 and group.reference != COMPLEMENT:

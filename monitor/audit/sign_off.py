@@ -48,7 +48,7 @@ _REFERRED = frozenset({Requirement.REVIEWED_SET, Requirement.SUPPORT})
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Who says that a requirement is met, when, and where that can be read."""
+    """Signature for a requirement: who says that it is met, when, and where that can be read."""
 
     by: str
     at: date
@@ -74,11 +74,11 @@ class SignOff:
     signatures: Mapping[Requirement, Signature]
 
     def differences(self, run: Run, report: AuditReport) -> tuple[str, ...]:
-        """In what the release that was signed is another one than the release that was run.
+        """List how the release that was signed differs from the release that was run.
 
         Args:
             run: what is to be released, with all versions and thresholds that decided.
-            report: on it; a value that it does not show is not told here either.
+            report: on it; a value that it does not show is not shown here either.
         """
         shown = report.judged
         found = (
@@ -101,9 +101,9 @@ class SignOff:
 
 
 def _difference(name: str, signed: str, run: Set[str], shown: Set[str]) -> str:
-    """What was signed beside what was run; of several, or of one that is not shown, none is told.
+    """Describe how a signed value differs from the run; only a single shown value is quoted.
 
-    Content hashes are long: their first digits tell them apart.
+    Content hashes are long: their first digits distinguish them.
     """
     if run == {signed}:
         return ""

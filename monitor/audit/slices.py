@@ -1,7 +1,8 @@
-"""Rates of the slices of one part of a set, through the same door as every number of the service.
+"""Slices of one part of a set: rows coded and counted, then the rates and calibration of slices.
 
-:class:`monitor.core.publish.tables.Builder` makes the rows: of a synthetic set they are exact, of
-real people they passed the guards (k, pooling, bands, rounding, coded complements).
+:class:`monitor.core.publish.tables.Builder` makes their rows, as for every number of the service:
+of a synthetic set they are exact, of real people they passed the guards (k, pooling, bands,
+rounding, coded complements).
 """
 
 from __future__ import annotations
@@ -189,9 +190,9 @@ def _builder(contract: Contract, coding: Coding, times: int) -> Builder:
 
 
 def _times(rows: Sequence[Row], coding: Coding, group: GroupBy, pooling: MergeMap) -> int:
-    """How often a pair may be in one cell of a group-by.
+    """Largest number of times that one pair may be in one cell of a group-by.
 
-    In what is pooled, and in the complement of a slice, with all its variants.
+    A cell of pooled values, or the complement of a slice, may hold all variants of the pair.
     """
     values = {name: set[str]() for name in group.attributes}
     for row in rows:
@@ -209,7 +210,7 @@ def _most(rows: Sequence[Row], coding: Coding, attributes: tuple[str, ...]) -> i
 
 
 def lines_of(groups: Sequence[GroupSlices], contract: Contract) -> tuple[SliceLine, ...]:
-    """What is said of each slice; of a synthetic set, those that it has no item of are left out."""
+    """Report lines of the slices; of a synthetic set, slices without items are left out."""
     needed = {metric: contract.limits.min_support(metric) for metric in SUPPORTED}
     return tuple(
         SliceLine(
@@ -239,7 +240,7 @@ def _group(builder: Builder, counts: BlockCounts, group: GroupBy, pooling: Merge
 
 
 def _merge_maps(contract: Contract, counts: BlockCounts, k: int) -> dict[str, MergeMap]:
-    """Which values keep their name, by group-by: intersections keep none that marginals pool."""
+    """Values that keep their name, by group-by: intersections keep none that marginals pool."""
     maps: dict[str, MergeMap] = {}
     for group in sorted(contract.group_bys, key=lambda group: len(group.attributes)):
         rolled = roll_up(counts.decisions, counts.index, group.attributes)
@@ -257,7 +258,7 @@ def _supports(row: SliceRow, *, synthetic: bool) -> dict[Metric, int]:
 def calibration_lines(
     groups: Sequence[GroupSlices], coding: Coding, *, synthetic: bool
 ) -> tuple[CalibrationLine, ...]:
-    """By slice and band of every group-by of one attribute; no intersection has the items.
+    """Calibration by slice and band of group-bys of one attribute; no intersection has the items.
 
     Of a synthetic set every band with items has a line, with too few items too; a band without
     items is absent. Of real people all bands have one, and those with few items or none look the

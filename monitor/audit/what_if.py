@@ -1,4 +1,4 @@
-"""What another common threshold would have done to these very items: a look back, no forecast.
+"""Replay of the same items under another common threshold: a look back, no forecast.
 
 Every variant behind the evidence gate is routed again by its score. A route that score and
 threshold do not explain (something overrode them) stays as it is, so that under the threshold that
@@ -21,7 +21,7 @@ from monitor.core.intervals import Floats
 from monitor.core.probes.flips import explained, in_rates
 
 MAX_THRESHOLDS = 25
-"""Of the default grid: more lines are not read."""
+"""Most thresholds in the default grid: nobody reads more lines."""
 
 Bools = npt.NDArray[np.bool_]
 

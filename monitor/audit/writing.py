@@ -1,4 +1,7 @@
-"""Probe sets and results as JSON lines; what is written can be read, and is never overwritten."""
+"""Probe sets and results written as JSON lines, and new sets made of the pairs that flipped.
+
+Files that are written can be read back, and are never overwritten.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def write_set(path: Path, probe_set: ProbeSet) -> None:
     """A set with its requests; gzipped when the name ends in ``.gz``.
 
     Raises:
-        AuditError: the file stands there already or cannot be written, or a field is unfit.
+        AuditError: the file exists already or cannot be written, or a field is unfit.
     """
     records = [
         _of_set(probe_set) | _of_item(item) | {"request": item.request} for item in probe_set.items

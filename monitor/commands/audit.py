@@ -34,7 +34,7 @@ PIPED_WIDTH = 110
 _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
 _KEPT = (".jsonl", ".csv", ".gz", ".toml")
-"""How sets, results, settings and sign-offs end: no report is written over one."""
+"""Suffixes of sets, results, settings and sign-offs: no report is written over one."""
 _FORMATS: Mapping[str, Callable[[AuditReport], str]] = {
     "json": as_json.render,
     "html": html.render,
@@ -123,7 +123,7 @@ def command(
     if counts is not None:
         report = replace(report, training=_training(counts, settings, use_case))
     if promoted is not None and set_version is not None and not report.excluded:
-        # Before the report is shown: if this fails, no report tells of another exit code.
+        # Before the report is shown: if this fails, no report states another exit code.
         source = _source(results.probe_set, from_set)
         _promote(report, source, promoted, set_version)
     _show(report, outputs)

@@ -25,7 +25,7 @@ from monitor.store.id_keys import IdKeys
 from monitor.store.retired import RetiredTopics
 from monitor.store.upkeep.last_settings import LastSettings
 
-_RATE = 1_000  # decisions a second that memory is told for
+_RATE = 1_000  # decisions a second that memory is estimated for
 
 
 @click.command("check")
@@ -77,7 +77,7 @@ def _displayable(settings: Settings) -> Iterator[str]:
 
 
 def _recognised(settings: Settings) -> str:
-    """For how long copies are recognised, and what that costs."""
+    """Period in which copies are recognised, and what that costs."""
     window = settings.dedupe.window
     if not window:
         return "ok: copies of decisions are not recognised; they take no memory"

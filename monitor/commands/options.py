@@ -40,7 +40,7 @@ incident_argument = click.argument("number", metavar="ID", type=click.IntRange(1
 
 
 def plain_line(option: str, text: str, longest: int) -> str:
-    """What was typed, without spaces around it, fit to be stored and shown.
+    """Text as it was typed, without spaces around it, fit to be stored and shown.
 
     Raises:
         SlicewatchError: it is not one line of plain text, or longer than that; the text itself

@@ -129,7 +129,7 @@ def _topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
 
 
 def _holds_labels(name: str) -> bool:
-    """Whether the first event of a file is a label."""
+    """Return True when the first event of a file is a label."""
     file = LineFile(name)
     first = file.first()
     file.close()

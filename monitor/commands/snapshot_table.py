@@ -103,7 +103,7 @@ def _window(contract: ContractTable, window: WindowTable) -> Table:
 
 
 def _late(window: WindowTable) -> Iterator[tuple[str, int]]:
-    """What is hidden because it was not listed when the window began, and since when it is."""
+    """Slices hidden because they were not listed when the window began, and since when they are."""
     if window.no_data_before is not None:
         yield "the whole use case", window.no_data_before
     for group in window.groups:
@@ -117,7 +117,7 @@ def _minute(at: int) -> str:
 
 
 def short_name(slice_: str) -> str:
-    """The values of a slice without the attribute names, which stand above them."""
+    """The values of a slice without the attribute names, which the heading has."""
     return ", ".join(parse_atom(slice_).values())
 
 

@@ -15,7 +15,7 @@ _LOOK = 0.1  # seconds until a signal is seen
 
 
 class StopSignal:
-    """Whether SIGTERM or Ctrl-C came; its handler takes no lock, so it may run at any point."""
+    """Flag for SIGTERM or Ctrl-C; its handler takes no lock, so it may run at any point."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -29,7 +29,7 @@ class StopSignal:
         self.asked = True
 
     def unless_asked(self, make: Callable[[], Made]) -> Made | None:
-        """What is made, or None as soon as a stop is asked for; what fails is raised.
+        """Make a value, or return None as soon as a stop is asked for; a failure is raised.
 
         It is made on a thread of its own: a database or a broker that lets us wait does so in
         calls that no signal interrupts.

@@ -1,4 +1,4 @@
-"""Tables for a terminal, or a pipe."""
+"""Console, tables and times of day for a terminal or a pipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NONE = "-"
 
 
 def console() -> Console:
-    """Where tables go: as wide as the terminal, or wide enough for a pipe."""
+    """Console that tables are printed on: as wide as the terminal, or wide enough for a pipe."""
     return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False)
 
 
@@ -31,5 +31,5 @@ def plain_table(names: Iterable[str], rows: Iterable[tuple[str, ...]]) -> Table:
 
 
 def moment(at: datetime) -> str:
-    """To the minute, in UTC."""
+    """Date and time to the minute, in UTC."""
     return f"{at:%Y-%m-%d %H:%M}Z"

@@ -50,7 +50,7 @@ class EmbeddedBroker:
 
     @property
     def alive(self) -> bool:
-        """Whether the broker's process runs."""
+        """True while the broker's process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
@@ -106,7 +106,7 @@ class EmbeddedBroker:
         return READY in self._said() and port_accepts(self._port)
 
     def _said(self) -> str:
-        """What the broker printed, read without moving the position it shares with the child."""
+        """Output of the broker, read without moving the position it shares with the child."""
         if self._output is None:
             return ""
         printed = os.pread(self._output.fileno(), MAX_OUTPUT, 0)

@@ -84,7 +84,7 @@ def wait_until(
 
 
 def port_accepts(port: int) -> bool:
-    """Whether something on this machine accepts connections on 127.0.0.1:``port``."""
+    """Return True when something on this machine accepts connections on 127.0.0.1:``port``."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1.0):
             return True

@@ -9,7 +9,7 @@ from collections.abc import Callable
 class SimulatedClock:
     """A Clock whose ``now`` is simulated; durations stay real.
 
-    Until :meth:`start` it stands at its beginning.
+    Until :meth:`start` it stays at its beginning.
 
     Example:
         >>> seconds = iter([100.0, 102.5])

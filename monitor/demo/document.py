@@ -1,4 +1,4 @@
-"""What the last table held, as one JSON document for scripts."""
+"""Content of the last table, as one JSON document for scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.demo.view import REGRESSED_SLICE, SYNTHETIC, Consumed, SliceView, V
 
 
 def document(view: View, produced: Produced, seed: int) -> dict[str, Any]:
-    """The document; numbers of slices are those of the Snapshot, beside the generator's truth."""
+    """The document; numbers of slices are those of the Snapshot, with the generator's truth."""
     watch = view.watch
     return {
         "note": SYNTHETIC,
@@ -38,7 +38,7 @@ def document(view: View, produced: Produced, seed: int) -> dict[str, Any]:
 
 
 def _conserved(consumed: Consumed) -> bool:
-    """Both equations: every offset is a message or a gap, and every event ended somewhere."""
+    """Return True when both equations hold: each offset is a message or a gap, each event ended."""
     return consumed.message_balance == 0 and consumed.event_balance == 0
 
 

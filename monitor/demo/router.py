@@ -40,7 +40,7 @@ STEP = 15 * MINUTE
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is true in the demo.
+    """Parameters of the demo's world, true by construction.
 
     Attributes:
         begins: first instant, microseconds; a whole number of hours.

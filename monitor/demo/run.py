@@ -33,9 +33,9 @@ SPEED = DAY / SECOND / 10
 """Simulated seconds a second: one day in ten seconds."""
 REFRESH_SECONDS = 0.5
 RATE_SECONDS = 5.0
-"""Over which events per second are averaged; longer than a flush and a redraw."""
+"""Seconds over which events per second are averaged; longer than a flush and a redraw."""
 DRAIN_SECONDS, DRAIN_POLL_SECONDS = 3.0, 0.1
-"""How long the service may read what is left when the demo ends."""
+"""Seconds the service may take to read what is left when the demo ends, and between looks."""
 
 
 class RunningService(Protocol):
@@ -67,7 +67,7 @@ MakeService = Callable[[Settings, Clock], RunningService]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user may choose.
+    """Options that the user may choose.
 
     Attributes:
         seconds: stop by itself after so many; None runs until stopped.
@@ -82,14 +82,14 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What runs beside the main thread."""
+    """Parts that run alongside the main thread."""
 
     broker: EmbeddedBroker
     service: RunningService
     traffic: Traffic
 
     def raise_failure(self) -> None:
-        """What went wrong elsewhere is said by the main thread."""
+        """Raise a failure of another part in the main thread."""
         failure = self.service.failure or self.traffic.failure
         if failure is not None:
             raise failure

@@ -1,4 +1,4 @@
-"""The demo's own settings: the file beside this module, with addresses filled in."""
+"""The demo's own settings: the file next to this module, with addresses filled in."""
 
 from __future__ import annotations
 

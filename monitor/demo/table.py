@@ -25,7 +25,7 @@ from monitor.demo.router import REGRESSED
 from monitor.demo.view import SYNTHETIC, SliceView, View, contract_window
 
 WIDE = 104
-"""Columns from which the gap is shown beside the rate."""
+"""Width of the terminal from which on the gap is shown next to the rate."""
 PLAIN_SECONDS = 5.0
 SVG_WIDTH = 112
 
@@ -46,7 +46,7 @@ _COLOURS = {
 
 
 class Screen(Protocol):
-    """Where views go; a context manager, since a terminal must be left as it was."""
+    """Output for views; a context manager, since a terminal must be left as it was."""
 
     def show(self, view: View) -> None:
         """Show the present moment."""
@@ -205,7 +205,7 @@ def _cells(view: SliceView, wide: bool) -> list[Text]:
 
 
 def _state(view: SliceView) -> str:
-    """Of the TPR; another metric that is suspected is named."""
+    """State of the TPR; another metric that is suspected is named."""
     others = [metric for metric in view.suspected if metric != "tpr"]
     return f"{view.state.value} ({', '.join(others)} suspected)" if others else view.state.value
 
@@ -236,7 +236,7 @@ def _number(number: float | None, sign: str = "") -> str:
 
 
 def _incident(view: View, one: ShownIncident) -> Text:
-    """What somebody is told; on the terminal it is told here."""
+    """Notification of an incident, as the terminal shows it."""
     text = Text()
     text.append(f"{one.kind.value.upper()} {one.id}", style="bold white on red")
     text.append(f" {one.metric.value} of {one.slice}", style="bold red")

@@ -32,7 +32,7 @@ PATIENCE = 30.0
 
 @dataclass(slots=True)
 class Produced:
-    """What was put on the topics, repeats and bad records included."""
+    """Counts of what was put on the topics, repeats and bad records included."""
 
     messages: int = 0
     decisions: int = 0

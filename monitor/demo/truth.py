@@ -1,4 +1,4 @@
-"""What the generator knows: true rates per slice over any run of whole hours."""
+"""True rates per slice, known to the generator, over any run of whole hours."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Truth:
             text: slice text; ``name=__other__`` is every value that is not in ``shown``.
             start: whole hours.
             end: whole hours.
-            shown: the slices that stand beside ``__other__``.
+            shown: the slices that are listed next to ``__other__``.
 
         Returns:
             None without ready requests.

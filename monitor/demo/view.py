@@ -1,4 +1,4 @@
-"""What the demo shows: the newest Snapshot beside what the generator knows."""
+"""View of the demo: the newest Snapshot with the true rates that the generator knows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SliceView:
 
     @property
     def state(self) -> State:
-        """Of the TPR."""
+        """State of the TPR."""
         return self.row.states[Metric.TPR]
 
     @property
@@ -67,7 +67,7 @@ def contract_window(snapshot: Snapshot) -> WindowTable | None:
 
 
 def incidents_of(snapshot: Snapshot) -> tuple[ShownIncident, ...]:
-    """The incidents that stand."""
+    """The unresolved incidents."""
     (table,) = snapshot.contracts
     return table.incidents
 
@@ -91,11 +91,11 @@ def _group(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
 
 @dataclass(slots=True)
 class FirstShown:
-    """When what was first shown: seconds since the start.
+    """Times of first sight: seconds since the start, for slices and incidents.
 
     Attributes:
         first: slices as suspected, in any metric.
-        told: incidents, by id.
+        told: incidents as shown, by id.
     """
 
     first: dict[str, float] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class FirstShown:
 
     @property
     def regressed(self) -> float | None:
-        """When the slice that really regressed was first suspected."""
+        """Seconds until the slice that really regressed was first suspected; None before."""
         return self.first.get(REGRESSED_SLICE)
 
     @property
@@ -206,12 +206,12 @@ class View:
 
     @property
     def incidents(self) -> tuple[ShownIncident, ...]:
-        """Those that stand."""
+        """The unresolved incidents."""
         return incidents_of(self.snapshot) if self.snapshot else ()
 
     @property
     def paged(self) -> float | None:
-        """When the slice that really regressed was first paged; None before."""
+        """Seconds until the slice that really regressed was first paged; None before."""
         told = self.watch.told
         mine = [told[one.id] for one in self.incidents if one.slice == REGRESSED_SLICE]
         return min(mine, default=None)

@@ -16,12 +16,12 @@ BEGINS = to_micros(datetime(2026, 1, 5, tzinfo=UTC))
 HISTORY = 3 * DAY
 """Produced as fast as possible before time begins to run, so that windows are full at once."""
 REGRESSION_AFTER = 36 * HOUR
-"""Simulated time that all is well for, once time runs."""
+"""Simulated time without a regression, once time runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorldStep:
-    """What happens in one step of event time."""
+    """Events of one step of event time."""
 
     start: int
     end: int

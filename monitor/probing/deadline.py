@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Until(io.RawIOBase):
-    """What a socket receives until some moment of the monotonic clock; late is a time-out."""
+    """Bytes that a socket receives until a moment of the monotonic clock; late is a time-out."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float) -> None:
         self._raw = raw

@@ -115,10 +115,10 @@ def check_items(items: Iterable[Item], attributes: Collection[str] | None = None
 def declared(
     probe_set: ProbeSet, digest: str, sets: Iterable[ProbeSetSettings]
 ) -> ProbeSetSettings:
-    """What the settings say of a set.
+    """Declaration of a set in the settings.
 
     Raises:
-        SlicewatchError: nothing, or something that is not so; the message says what to write.
+        SlicewatchError: there is none, or it is wrong; the message says what to write.
     """
     pairs = _variants(probe_set)
     variants = frozenset[str]().union(*pairs.values())

@@ -27,7 +27,7 @@ OK, BUSY, REDIRECTS = 200, frozenset({429, 503}), range(300, 400)
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """How a router is reached.
+    """Access to a router: address, credentials and time-out.
 
     Attributes:
         target: its address.

@@ -1,4 +1,4 @@
-"""How fast probes are sent: one at a time, evenly, and slower when the router asks for it."""
+"""Pace of probes: one at a time, evenly, and slower when the router asks for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class StopRequest(Protocol):
-    """Whether it is time to end."""
+    """A request to end, which waits take into account."""
 
     @property
     def asked(self) -> bool:

@@ -1,4 +1,4 @@
-"""What is sent to a router and what comes back, whatever lies between.
+"""Probes sent to a router and the answers or failures that come back, over any transport.
 
 A probe is one variant of a matched pair. The router decides on it as on any other request, and
 acts on nothing.
@@ -38,7 +38,7 @@ class Probe:
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What the router decided; fields of an answer that are not listed here are not looked at.
+    """Decision of the router; fields of an answer that are not listed here are ignored.
 
     Attributes:
         route: where the request would go.
@@ -62,7 +62,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class FailureKind(enum.StrEnum):
-    """Why a variant has no answer."""
+    """Reason why a variant has no answer."""
 
     UNREACHABLE = "unreachable"  # no connection, or one that broke before the answer
     TIMEOUT = "timeout"
@@ -75,8 +75,8 @@ class FailureKind(enum.StrEnum):
 
 
 RETRIED = frozenset({FailureKind.UNREACHABLE, FailureKind.BUSY})
-"""What may be over in a moment. A request that timed out may still be at work in the router:
-another would add to its load."""
+"""Failures that may be over in a moment. A request that timed out may still be at work in the
+router: another would add to its load."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """One round of a probe set: every variant of every pair is sent, once.
 
 The variants of a pair follow each other directly, so that little changes between them, and in
-random order, so that who comes first is not always the same. A pair is told on when it is over.
+random order, so that who comes first is not always the same. A pair is passed on when it is over.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Answered:
 
 
 class Watcher(Protocol):
-    """Somebody who is told how a round goes on."""
+    """Observer of the progress of a round."""
 
     def failed(self, item: Item, why: str) -> None:
         """A variant has no answer."""
@@ -58,7 +58,7 @@ class Watcher(Protocol):
 
 @dataclass(slots=True)
 class Round:
-    """What came of one round.
+    """Outcome of one round.
 
     Attributes:
         pairs: how many there are to be sent.
@@ -84,12 +84,12 @@ class Round:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing failed, as far as it went."""
+        """True when nothing failed, as far as it went."""
         return not (self.failures or self.mixed or self.given_up)
 
     @property
     def fruitless(self) -> bool:
-        """Whether the router cannot be probed as it is now."""
+        """True when the router cannot be probed as it is now."""
         return self.given_up or bool(self.failures and not (self.answered or self.mixed))
 
     def rows(self) -> list[Row]:
@@ -148,7 +148,7 @@ class Runner:
         return done
 
     def _pair(self, items: Sequence[Item], done: Round, watcher: Watcher) -> list[Answered] | None:
-        """The answers there are; None when asked to end: half a pair tells nobody anything."""
+        """The answers there are; None when asked to end: half a pair is of no use."""
         answered = []
         for number in self._rng.permutation(len(items)):
             item = items[number]

@@ -1,4 +1,4 @@
-"""When the rounds of a probe set begin."""
+"""Schedule of the rounds of a probe set."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ LONGEST_HOLD = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a variant is tried.
+    """Limit on attempts for a variant, and the pauses between them.
 
     Attributes:
         attempts: at most, the first one included.
@@ -28,7 +28,7 @@ class Sender:
     """A router, and how it is treated; each attempt takes a turn of its own.
 
     A probe may be sent again without harm: the router acts on nothing, and only the answer that
-    was received is told on.
+    was received is passed on.
     """
 
     def __init__(self, router: Router, pace: Pace, retries: Retries) -> None:

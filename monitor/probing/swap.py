@@ -28,7 +28,7 @@ from monitor.probing.run import Answered
 from monitor.probing.traces import Trace
 
 NAME = "swap"
-"""Stands where the content hash of a set stands else: no such set is kept."""
+"""Used in place of the content hash of a set: no such set is kept."""
 ORIGINAL, SWAPPED = "original", "swapped"
 SCORE_DIGITS = 9  # 0.8 - 0.7 is not more than 0.1
 _SWAP = re.compile(r"([a-z][a-z0-9_]{0,63})=([^:]+):([^:]+)\Z")
@@ -43,7 +43,7 @@ class Swap:
     replacement: str
 
     def matches(self, trace: Trace) -> bool:
-        """Whether a trace has the value that is exchanged."""
+        """Return True when a trace has the value that is exchanged."""
         return trace.attributes.get(self.attribute) == self.original
 
     def in_attributes(self, attributes: Mapping[str, str]) -> dict[str, str]:
@@ -51,7 +51,7 @@ class Swap:
         return {**attributes, self.attribute: self.replacement}
 
     def in_request(self, request: Any) -> Any:
-        """The request with the other value wherever the attribute stands as a key with the one."""
+        """The request with the other value wherever the attribute is a key that has the one."""
         if isinstance(request, list):
             return [self.in_request(part) for part in request]
         if isinstance(request, dict):
@@ -76,11 +76,11 @@ def parse_swap(text: str) -> Swap:
 
 @dataclass(frozen=True, slots=True)
 class Swapped:
-    """What is sent.
+    """Traces as they are sent, with their swapped variants.
 
     Attributes:
         probe_set: two variants of each trace that has the value.
-        ids: id of the trace by pair; a router is not told.
+        ids: id of the trace by pair; not sent to the router.
         silent: traces whose request does not name the attribute: in them the attributes alone
             differ.
     """
@@ -129,7 +129,7 @@ class SwapSide:
 
     @property
     def flipped(self) -> bool:
-        """Whether they took different routes."""
+        """True when they took different routes."""
         return is_flip(self.original, self.swapped)
 
     @property
@@ -140,7 +140,7 @@ class SwapSide:
         return self.swapped.score - self.original.score
 
     def disagrees(self, above: float) -> bool:
-        """Whether the routes differ, or the scores by more than that."""
+        """Return True when the routes differ, or the scores by more than ``above``."""
         return self.flipped or round(abs(self.difference or 0.0), SCORE_DIGITS) > above
 
 
@@ -168,7 +168,7 @@ class SwapShare:
 
 @dataclass(frozen=True, slots=True)
 class SwapSummary:
-    """What all traces say together.
+    """Summary over all traces.
 
     Attributes:
         compared: traces with two decisions.
@@ -210,7 +210,7 @@ def _share(count: int, n: int) -> SwapShare:
 
 @dataclass(frozen=True, slots=True)
 class SwapReview:
-    """How traces are chosen for people to look at.
+    """Choice of traces for people to look at.
 
     Attributes:
         above: scores that differ by more than that disagree.

@@ -1,4 +1,4 @@
-"""Where a router is: a web address that may be sent to, and shown."""
+"""Router address: a web address that requests may be sent to, and that may be shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib3.util import Url, parse_url
 
 from monitor.errors import SlicewatchError
 
-# Neither user:password@ nor a query, where tokens are: an address stands in command lines and logs.
+# Neither user:password@ nor a query, where tokens are: command lines and logs show addresses.
 _PLAIN = re.compile(r"https?://[A-Za-z0-9._~:/%\[\]+-]+\Z")
 _PORTS = {"http": 80, "https": 443}
 

@@ -1,6 +1,6 @@
 """Anonymised requests of production, read from a file and kept nowhere.
 
-What is wrong with a file is told by line and field; what stands there is not repeated.
+Errors in a file are reported by line and field; the content is not repeated.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _trace(line: bytes, where: str) -> Trace:
 
 
 def _without_names(error: msgspec.ValidationError) -> str:
-    """What is wrong and where; a key that nobody declared could be somebody's name."""
+    """Error text with its place; an undeclared key is left out: it could be somebody's name."""
     text = str(error)
     if "unknown field" in text:
         return "has more fields than id, attributes and request; leave them out"

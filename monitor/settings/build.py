@@ -47,7 +47,7 @@ def required(kind: Any) -> Any:
 
 
 def is_section(kind: Any) -> bool:
-    """Whether a kind is a table with declared keys."""
+    """Return True when a kind is a table with declared keys."""
     return isinstance(kind, type) and issubclass(kind, Struct)
 
 
@@ -120,7 +120,7 @@ def _found(base: Any, value: object) -> str:
 
 
 def expected(kind: Any) -> str:
-    """What a key should hold, in words for an error message."""
+    """Words for what a key should hold, for an error message."""
     kind = required(kind)
     base, meta = bare(kind)
     if meta.description:

@@ -25,7 +25,7 @@ def check_server(server: Server) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only processes of this machine can reach a server on this address."""
+    """Return True when only processes of this machine can reach a server on this address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -69,7 +69,7 @@ def _check_unique(names: Sequence[str], key: str, part: str = "") -> None:
 
 
 def _check_k(settings: Settings) -> None:
-    """Below MIN_K only where every decision concerned is a declared test condition."""
+    """Allow k below MIN_K only where every decision concerned is a declared test condition."""
     floor = settings.privacy.k
     if floor < MIN_K and not all(u.synthetic for u in settings.use_case):
         fix = f"use {MIN_K} or more; a use case with synthetic = true may set its own k"

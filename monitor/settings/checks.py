@@ -1,4 +1,8 @@
-"""Contradictions inside the sections of the settings file, and between them."""
+"""Contradictions inside the sections of the settings file, and between them.
+
+Also checks office hours for alerts, declared probe sets, and attributes of special categories with
+their retention and readers.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +79,7 @@ def _check_topics(stream: StreamSettings) -> None:
 
 
 def _check_database(url: Url) -> None:
-    """A part of a password that is taken for the host would be told in errors of the network."""
+    """Refuse URLs with a part of the password in the host: network errors would show it."""
     scheme, _, rest = url.partition("://")
     address = rest.partition("@")[2] or rest
     if not scheme.startswith("sqlite") and not _DATABASE_ADDRESS.match(address):
@@ -211,7 +215,7 @@ def _check_repeats(sets: Sequence[ProbeSetSettings]) -> None:
 
 
 HOURS_KEPT_AFTER_HORIZON = 8 * DAY
-"""How long the store keeps hourly counts beyond the horizon, whatever the settings say."""
+"""Time for which the store keeps hourly counts beyond the horizon, whatever the settings say."""
 _NEEDED = {
     "purpose": "what it may be used for",
     "owner": "who answers for its use",
@@ -247,7 +251,7 @@ def _check_retention(name: str, longest: Duration, key: str, settings: Settings)
 
 
 def _kept(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
-    """By which setting, and for how long, what an attribute was counted in is kept."""
+    """Settings that keep counts of an attribute: name, how long, and the key that changes it."""
     yield "retention.aggregates", settings.retention.aggregates, "retention.aggregates"
     yield "retention.snapshots", settings.retention.snapshots, "retention.snapshots"
     hours = Duration(settings.stream.horizon + HOURS_KEPT_AFTER_HORIZON)
@@ -255,7 +259,7 @@ def _kept(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
 
 
 def _check_readers(settings: Settings) -> None:
-    """Counts of test conditions are of nobody; all others are for those who are known."""
+    """Require known readers for special categories; counts of test conditions are of nobody."""
     special = [one.name for one in settings.attribute if one.special_category]
     synthetic = all(use_case.synthetic for use_case in settings.use_case)
     if special and not synthetic and not settings.server.knows_readers:

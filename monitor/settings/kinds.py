@@ -199,8 +199,8 @@ Share = Annotated[
 AnyDuration = Annotated[Duration, _lasting(0)]
 """Zero is allowed and means at once, or off."""
 Interval = Annotated[Duration, _lasting(10 * MILLISECOND, DAY)]
-"""How often something is done."""
+"""Interval at which something is done."""
 Term = Annotated[Duration, _lasting(HOUR)]
-"""How long something is kept or waited for."""
+"""Time for which something is kept or waited for."""
 SessionTimeout = Annotated[Duration, _lasting(6 * SECOND, 30 * MINUTE)]
-"""What brokers accept by default for a group member's silence."""
+"""Session time-out of a group member, in the range that brokers accept by default."""

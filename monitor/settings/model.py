@@ -25,7 +25,7 @@ from monitor.settings.use_case import AttributeSettings, UseCase
 
 
 class Settings(SettingsSection, frozen=True, kw_only=True):
-    """Everything slicewatch is told at start-up; made by :func:`monitor.settings.load`."""
+    """All settings that slicewatch starts with; made by :func:`monitor.settings.load`."""
 
     stream: StreamSettings = field(default_factory=StreamSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
@@ -44,7 +44,7 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def coding(self) -> Coding:
-        """How decisions become cells; attributes sorted by name."""
+        """Coding of decisions into cells; attributes sorted by name."""
         attributes = sorted((a.to_core() for a in self.attribute), key=lambda a: a.name)
         return Coding(tuple(attributes), self.stream.score_bands, self.stream.audit_rates)
 

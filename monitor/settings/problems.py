@@ -1,4 +1,4 @@
-"""How a wrong setting is described: one line that names the key, what was found and the fix."""
+"""Errors in settings, described on one line: the key, what was found and the fix."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def join(key: str, part: str | int) -> str:
 
 
 def found(value: object, *, numbers: bool = False) -> str:
-    """What kind of value was found; a number is given itself when ``numbers`` allows it."""
+    """Kind of value that was found; a number is given itself when ``numbers`` allows it."""
     if numbers and isinstance(value, int | Decimal) and not isinstance(value, bool):
         return f"found the number {value}" if _is_short(value) else "found an extreme number"
     for kind, words in _KINDS:

@@ -22,7 +22,7 @@ from monitor.settings.use_case import UseCase
 def resolved(settings: Settings) -> str:
     """The settings in force as TOML: stable order, defaults filled in, secrets masked.
 
-    Options that are not set stand as comments. Without secrets the text loads to equal settings.
+    Options that are not set appear as comments. Without secrets the text loads to equal settings.
     """
     return "\n".join(_table(plain(settings), "", ())).strip() + "\n"
 

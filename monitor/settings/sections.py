@@ -1,4 +1,4 @@
-"""The sections of the settings file but for attributes and use cases.
+"""Sections of the settings file, from the broker to alerting, but for attributes and use cases.
 
 deploy/slicewatch.reference.toml says what each option does; a test keeps the two in step.
 """
@@ -55,7 +55,7 @@ class SettingsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Security(SettingsSection, frozen=True, kw_only=True):
-    """How the broker is reached; everything is optional on a PLAINTEXT listener."""
+    """Access to the broker; everything is optional on a PLAINTEXT listener."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
@@ -68,17 +68,17 @@ class Security(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def sasl(self) -> bool:
-        """Whether the client logs in with a user name."""
+        """True when the client logs in with a user name."""
         return self.protocol.startswith("SASL")
 
     @property
     def tls(self) -> bool:
-        """Whether the connection is encrypted."""
+        """True when the connection is encrypted."""
         return self.protocol.endswith("SSL")
 
 
 class StreamSettings(SettingsSection, frozen=True, kw_only=True):
-    """Where decisions and labels come from, and how their time is read. Durations in us."""
+    """Sources of decisions and labels, and how their time is read. Durations in us."""
 
     bootstrap_servers: tuple[Address, ...] = ("localhost:9092",)
     decisions_topic: Topic = "decisions"
@@ -111,13 +111,13 @@ class StoreSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class Dedupe(SettingsSection, frozen=True, kw_only=True):
-    """For how long (us of event time) a repeated decision is recognised; 0 is off."""
+    """Window (us of event time) in which a repeated decision is recognised; 0 is off."""
 
     window: AnyDuration = Duration(HOUR)
 
 
 class Pending(SettingsSection, frozen=True, kw_only=True):
-    """Which decisions are remembered so that a label can find them."""
+    """Decisions that are remembered so that a label can find them."""
 
     policy: Literal["sampled", "all"] = "sampled"
 
@@ -143,7 +143,7 @@ class Evaluate(SettingsSection, frozen=True, kw_only=True):
 
 
 class DetectionSettings(SettingsSection, frozen=True, kw_only=True):
-    """What the sequential tests must be told of the data."""
+    """Properties of the data that the sequential tests need to know."""
 
     cluster_size: SmallCount = 1
 
@@ -174,7 +174,7 @@ class Privacy(SettingsSection, frozen=True, kw_only=True):
 
 
 class Retention(SettingsSection, frozen=True, kw_only=True):
-    """How long (us) stored rows are kept."""
+    """Retention (us) of stored rows."""
 
     dead_letters: Term = Duration(7 * DAY)
     snapshots: Term = Duration(395 * DAY)
@@ -201,7 +201,7 @@ class Operations(SettingsSection, frozen=True, kw_only=True):
 
 
 class Server(SettingsSection, frozen=True, kw_only=True):
-    """Where metrics are served, and who may read them."""
+    """Port on which metrics are served, and who may read them."""
 
     host: Text = "127.0.0.1"
     port: Port = 9095
@@ -217,7 +217,7 @@ class Server(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def tls(self) -> bool:
-        """Whether the port speaks HTTPS."""
+        """True when the port speaks HTTPS."""
         return self.tls_cert_file is not None
 
     @property
@@ -228,7 +228,7 @@ class Server(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def knows_readers(self) -> bool:
-        """Whether readers of slices must show who they are."""
+        """True when readers of slices must show who they are."""
         return bool(self.all_tokens) or self.client_ca_file is not None
 
 
@@ -257,7 +257,7 @@ Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday"
 
 
 class Receiver(SettingsSection, frozen=True, kw_only=True):
-    """Whom Alertmanager tells. Its secrets stay in files that Alertmanager reads."""
+    """A receiver of Alertmanager. Its secrets stay in files that Alertmanager reads."""
 
     webhook_url: WebUrl | None = None
     webhook_token_file: Path | None = None
@@ -265,12 +265,12 @@ class Receiver(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def told(self) -> bool:
-        """Whether anybody is."""
+        """True when anybody is notified by it."""
         return self.webhook_url is not None or self.chat_url_file is not None
 
 
 class Alerting(SettingsSection, frozen=True, kw_only=True):
-    """What ``slicewatch render`` puts into rules, Alertmanager's configuration and runbooks."""
+    """Settings that ``slicewatch render`` puts into rules, Alertmanager's file and runbooks."""
 
     job: Name = "slicewatch"
     external_url: WebUrl = "http://localhost:9095"
@@ -288,6 +288,6 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def receivers(self) -> dict[str, Receiver]:
-        """Who is told, by what they are told."""
+        """Receivers by the route that notifies them: page, ticket, visible and deadman."""
         names = ("page", "ticket", "visible", "deadman")
         return {name: getattr(self, name) for name in names}

@@ -26,7 +26,7 @@ from monitor.settings.sections import SettingsSection
 
 
 class Harm(enum.StrEnum):
-    """What goes wrong for people when a contract is broken."""
+    """Harm to people when a contract is broken."""
 
     ALLOCATIVE = "allocative"  # something is withheld or comes late
     REPRESENTATIONAL = "representational"  # someone is demeaned, stereotyped or erased
@@ -105,7 +105,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class UseCase(SettingsSection, frozen=True, kw_only=True):
-    """One use of the router: who stands behind it, which decisions it means, its contract.
+    """One use of the router: who answers for it, which decisions it means, its contract.
 
     After loading, ``k`` is never None: ``privacy.k`` has been filled in.
     """

@@ -1,1 +1,1 @@
-"""What people and pipelines see of an audit: each module renders one AuditReport in one format."""
+"""Renderers for people and pipelines: each module renders an AuditReport in one format."""

@@ -19,7 +19,7 @@ def render(report: AuditReport) -> str:
 
 
 def content(report: AuditReport) -> dict[str, object]:
-    """The document: :class:`AuditReport` with what has to be read beside it."""
+    """The document: :class:`AuditReport` with what has to be read together with it."""
     return {
         "format": FORMAT,
         "notes": _notes(report),

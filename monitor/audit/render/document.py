@@ -70,7 +70,7 @@ def verdict(report: AuditReport) -> str:
 
 
 def _counts(report: AuditReport) -> str:
-    """How many flips there are, part by part."""
+    """Numbers of flips, part by part, in a sentence."""
     numbers = _numbers(report)
     return " ".join(_flips(part, numbers) for part in report.judged.parts)
 

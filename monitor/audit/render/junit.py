@@ -1,6 +1,6 @@
 """The report as JUnit XML, which build servers show as tests.
 
-One test case stands for each requirement, check, support check, flip and excluded pair. What keeps
+Each requirement, check, support check, flip and excluded pair is one test case. What keeps
 a release from being approved is a failure, a pair that could not be compared an error; what the
 data cannot decide, and what only describes, is skipped. So without failure and error it is
 approved, and otherwise not:
@@ -111,7 +111,7 @@ def _exact(counts: FlipCounts) -> _Case:
 
 
 def _withheld(counts: FlipCounts) -> _Case:
-    """Where no flip is listed, few of them cannot be told from none, and none of them decides."""
+    """An axis whose flips are not listed: few look the same as none, and none of them decides."""
     name, flips = f"no flips by {counts.by}", max(counts.flips, counts.at_gate)
     if not flips:
         return _Case(name, _SKIPPED, "", "too few comparisons or flips to be shown")

@@ -1,7 +1,7 @@
 """The report for a pull request: the decision, flips and what fails; all else is folded.
 
 GitHub refuses a comment of more than 65,536 characters, so a long report is cut: the folded
-details go first, then the rows that stand unfolded.
+details go first, then rows that are not folded.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from monitor.audit.render.words import counted
 from monitor.audit.report import AuditReport
 
 MAX_BYTES = 65_000
-"""Of UTF-8: fewer than 65,536 characters, however they are counted."""
+"""Limit in bytes of UTF-8: fewer than 65,536 characters, however they are counted."""
 MAX_ROWS = 50
-"""Of a table as many are written; the others are counted."""
+"""Most rows of a table that are written; the others are counted."""
 _MAX_CELL = 500
 _SIZES = ((MAX_ROWS, True), (MAX_ROWS, False), (10, False))
 """Rows of a table, and whether with details: the first that fits is taken."""
@@ -50,7 +50,7 @@ def _heading(found: Document) -> Iterator[str]:
 
 
 def _short(found: Document, rows: int) -> Iterator[str]:
-    """What stands unfolded."""
+    """Lines that are not folded."""
     yield from _heading(found)
     for section in (found.decision, *found.sections):
         if section.brief is Brief.ALL:

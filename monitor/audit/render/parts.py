@@ -1,4 +1,4 @@
-"""The sections of one part of a set, flips first."""
+"""Sections of a report: those of one part of a set, flips first, and those of the training set."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _TONES = {
 }
 FLIPS = "Flips"
 _THRESHOLDS = 11
-"""Of other thresholds as many are shown, those nearest to what decided; JSON has all."""
+"""Number of other thresholds shown, those nearest to the ones that decided; JSON has all."""
 _NAMED = 5
-"""Of reference variants as many are named."""
+"""Number of reference variants that are named."""
 _NAMES = 3
 """The first columns of a calibration table: attribute, slice and band."""
 Row = tuple[str | TableCell, ...]
@@ -81,7 +81,7 @@ def _all(part: Part, numbers: Numbers) -> Iterator[Section]:
 
 
 def _by_group(lines: Iterable[SliceLine], *, joint: bool) -> dict[str, list[SliceLine]]:
-    """Slices by group-by; the total stands above those of the first one."""
+    """Slices by group-by; the total comes before those of the first one."""
     found: dict[str, list[SliceLine]] = {}
     total: list[SliceLine] = []
     for line in lines:
@@ -108,7 +108,7 @@ def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> Section:
 
 
 def _reference(flips: Iterable[ShownFlip]) -> str:
-    """Which variants the others are compared with, and why those."""
+    """Note on the variants that the others are compared with, and why those."""
     names = sorted({flip.reference.variant for flip in flips})
     more = ", ..." if len(names) > _NAMED else ""
     return (
@@ -172,12 +172,12 @@ def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> Section:
 
 
 def _left_out(numbers: Numbers) -> tuple[str, ...]:
-    """Of guarded numbers, why a slice may not be there."""
+    """Note for guarded numbers on why a slice may be absent."""
     return () if numbers.exact else ("What has nothing that may be shown is left out.",)
 
 
 def _said(rows: Iterable[Row], names: int) -> Iterator[Row]:
-    """Rows that say anything beside their names, the first cells of each."""
+    """Rows with any content after their names, the first cells of each."""
     return (row for row in rows if any(cell != NOTHING for cell in row[names:]))
 
 
@@ -250,7 +250,7 @@ def _against(line: Check, numbers: Numbers) -> str:
 
 
 def _tone(verdict: Verdict | None, numbers: Numbers) -> Tone:
-    """Of reviewed data too little support blocks, as a failed check does."""
+    """Emphasis of a verdict; on reviewed data too little support blocks, as a failed check does."""
     if verdict is Verdict.INSUFFICIENT_SUPPORT and not numbers.exact:
         return Tone.BAD
     return _TONES[verdict]
@@ -288,7 +288,7 @@ def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Sectio
 
 
 def _calibrated(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Iterator[Row]:
-    """A row for each slice and band; of guarded numbers nothing tells why one is not there."""
+    """A row for each slice and band; of guarded numbers nothing reveals why one is absent."""
     found = {(line.slice, line.band): line for line in lines}
     bands = words.in_order({line.band for line in lines})
     for slice_ in dict.fromkeys(line.slice for line in lines):

@@ -1,4 +1,4 @@
-"""What a rendered audit is made of: sections with notes and a table."""
+"""Building blocks of a rendered audit: sections with notes and a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.audit.render.words import printable
 
 
 class Tone(enum.StrEnum):
-    """How a cell is emphasised; its text says the same, so that nothing depends on colour."""
+    """Emphasis of a cell; its text says the same, so that nothing depends on colour."""
 
     PLAIN = "plain"
     GOOD = "good"
@@ -34,13 +34,13 @@ class Table:
     rows: tuple[tuple[TableCell, ...], ...]
 
     def failing(self) -> Table:
-        """Of it the rows that have something bad."""
+        """The table reduced to the rows that have something bad."""
         bad = (row for row in self.rows if any(cell.tone is Tone.BAD for cell in row))
         return Table(self.columns, tuple(bad))
 
 
 class Brief(enum.Enum):
-    """What a short report has of a section."""
+    """Extent to which a short report includes a section."""
 
     NOTHING = enum.auto()
     FAILING = enum.auto()  # rows with something bad in them

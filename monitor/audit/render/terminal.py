@@ -21,7 +21,7 @@ _STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "bold red", Tone.UNSURE
 
 
 def render(report: AuditReport) -> RenderableType:
-    """What rich prints; colours only repeat what words say."""
+    """Renderable for rich to print; colours only repeat what words say."""
     return _Trimmed(Group(*_lines(document(report))))
 
 
@@ -85,7 +85,7 @@ def _grid(table: Table) -> Grid:
 
 
 def _is_short(table: Table) -> bool:
-    """Whether rows have names that need not be folded: none longer than the program's own."""
+    """Return True when no row name needs folding: none is longer than the program's own."""
     lines = (line for row in table.rows for line in row[0].text.split("\n"))
     return max(map(len, lines)) <= _LONGEST
 

@@ -48,7 +48,7 @@ PARTS = {REGRESSION: "Regression part", HELD_OUT: "Held-out part"}
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """How numbers are written: to a tenth where they are exact, in whole per cent where guarded.
+    """Format of numbers: to a tenth where they are exact, in whole per cent where guarded.
 
     Attributes:
         exact: the numbers are those of a synthetic set, as counted.
@@ -88,7 +88,7 @@ class Numbers:
         return bounds if rate.value is None else f"{self.rate(rate.value)}{between}({bounds})"
 
     def support(self, trials: int | None) -> str:
-        """How many there are; of real people the lower edge of a band, where 0 says nothing."""
+        """A number of trials; of real people the lower edge of a band, where 0 says nothing."""
         if trials is None or not (trials or self.exact):
             return NOTHING
         return f"{trials:,}" if self.exact else f"{trials:,}+"
@@ -149,7 +149,7 @@ def in_order(bands: Iterable[str]) -> list[str]:
 
 
 def versions(one: RunVersions) -> str:
-    """What decided.
+    """Versions of the parts that decided.
 
     Example:
         >>> versions(RunVersions("j1", "r1", "p1", "t1"))
@@ -209,7 +209,7 @@ def number(value: float) -> str:
 
 
 def what_happened(flip: ShownFlip) -> str:
-    """What a flip did with a reply, in words."""
+    """Effect of a flip on a reply, in words."""
     held_back = flip.direction is FlipDirection.HELD_BACK
     better, worse = (flip.reference, flip.variant) if held_back else (flip.variant, flip.reference)
     reply = f"a reply that is {expected(flip.expected_ready)}"
@@ -219,12 +219,12 @@ def what_happened(flip: ShownFlip) -> str:
 
 
 def direction(flip: ShownFlip) -> str:
-    """Which way a flip goes: ``conversational held_back``."""
+    """Direction of a flip: ``conversational held_back``."""
     return f"{flip.variant.variant} {flip.direction.value}"
 
 
 def stage(flip: ShownFlip) -> str:
-    """Where a flip's variants part; behind the evidence gate the cause refines it."""
+    """Stage at which a flip's variants diverge; behind the evidence gate the cause refines it."""
     return f"{flip.stage.value}/{flip.cause.value}" if flip.cause else flip.stage.value
 
 

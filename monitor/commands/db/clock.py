@@ -1,4 +1,4 @@
-"""``slicewatch db resume-from``."""
+"""``slicewatch db resume-from`` and ``repair-clock``: move a partition or its event time."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _lines(found: Poisoned) -> Iterator[str]:
 
 
 def _again(one: PoisonedShard, back_to: int) -> str:
-    """How to read again what was refused: only a person knows whether nothing else was counted."""
+    """Instructions to read refused events again: only a person knows if later ones were counted."""
     shard = one.shard
     clock = f"{to_datetime(back_to):%Y-%m-%dT%H:%M:%SZ}"
     return (

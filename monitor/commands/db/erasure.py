@@ -1,4 +1,4 @@
-"""``slicewatch db exclude``."""
+"""``slicewatch db exclude`` and ``forget``: leave data out of windows, erase a decision's id."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _lines() -> list[str]:
 
 
 def _is_text(one: str) -> bool:
-    """Whether it could be sent at all: half of a surrogate pair cannot."""
+    """Return True when an id could be sent at all: half of a surrogate pair cannot."""
     return not any("\ud800" <= letter <= "\udfff" for letter in one)
 
 

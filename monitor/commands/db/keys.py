@@ -1,4 +1,4 @@
-"""``slicewatch db new-key``."""
+"""``slicewatch db new-key`` and ``drop-key``: make a random key, give up an id key."""
 
 from __future__ import annotations
 

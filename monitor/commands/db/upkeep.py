@@ -1,4 +1,4 @@
-"""``slicewatch db migrate``."""
+"""``slicewatch db migrate``, ``prune`` and ``dead-letters``: schema, retention, unread events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``slicewatch incident``: what stands, and what people say of it."""
+"""``slicewatch incident``: unresolved incidents, and what people say of them."""
 
 from __future__ import annotations
 

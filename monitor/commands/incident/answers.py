@@ -1,4 +1,4 @@
-"""``slicewatch incident close``."""
+"""``slicewatch incident close`` and ``ack``: what people answer to an incident."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def said_options(function: Command) -> Command:
 
 
 def told(command: str, by: str | None, note: str | None) -> ActInput:
-    """What was typed, checked.
+    """Check ``--by`` and ``--note`` as they were typed.
 
     Raises:
         SlicewatchError: nobody is named, or a text is no single line, or too long.
@@ -47,7 +47,7 @@ def told(command: str, by: str | None, note: str | None) -> ActInput:
 
 
 LONGEST = 366 * DAY
-"""Somebody has to look again within a year at what is lived with."""
+"""Longest acceptance: somebody has to look again within a year."""
 _OUTCOMES = "|".join(outcome.value for outcome in Outcome)
 
 

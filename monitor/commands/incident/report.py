@@ -1,4 +1,4 @@
-"""An incident as it is told to people: how it stands, and what the pages show of it."""
+"""Report of an incident for people: its state, and what the published Snapshots show of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitor.core.time import to_datetime
 
 @dataclass(frozen=True, slots=True)
 class ValueReport:
-    """What a page showed of a gap or a rate.
+    """A gap or a rate as a Snapshot showed it.
 
     Attributes:
         value: None where it is coded.
@@ -32,7 +32,7 @@ class ValueReport:
 
 @dataclass(frozen=True, slots=True)
 class ActReport:
-    """What somebody did.
+    """An act of a person on an incident.
 
     Attributes:
         number: among the acts of the incident.
@@ -68,19 +68,19 @@ class IncidentReport:
         metric: of its streams.
         group_by: of the slice; empty where that is withheld.
         slice: the smallest that explains it; ``withheld`` where the guards hide it.
-        share: how much of the excess it makes, in words.
+        share: of the excess that it accounts for, in words.
         inherited: shown slices that are only worse since they contain that slice, or lie in it.
         since: event time of the end of the cohort that first crossed.
         noticed_at: wall clock of the evaluation that opened it.
-        resolved_at: event time; None while it stands.
+        resolved_at: event time; None while it is not resolved.
         first: what was shown when it first crossed.
         latest: what is shown now; of what is resolved, what was shown with ``snapshot``.
-        stage: of the router at which the slice and its reference part.
+        stage: of the router at which the slice and its reference diverge.
         versions_changed_at: when other versions began to answer the slice.
         settings_changed_at: when settings changed.
         sampling: how its labels were sampled, in words.
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now.
-        snapshot: number of the stored Snapshot that first told of it.
+        snapshot: number of the stored Snapshot that first showed it.
         acts: all that people said, in their order.
     """
 
@@ -113,12 +113,12 @@ class IncidentReport:
 def report(
     incident: Incident, acts: Sequence[Act], shown: ShownIncident | None, now: int
 ) -> IncidentReport:
-    """What is told of an incident.
+    """Report of an incident.
 
     Args:
-        incident: as the evaluator keeps it: of this only how it stands is told.
+        incident: as the evaluator keeps it: of this only its state is reported.
         acts: its own, in their order.
-        shown: what a Snapshot shows of it: all that is told of its slice. None: nothing is.
+        shown: what a Snapshot shows of it: all that is reported of its slice. None: nothing is.
         now: wall clock.
     """
     how, page = standing(incident, acts, now), shown or _hidden(incident)

@@ -1,4 +1,4 @@
-"""Incidents for a terminal."""
+"""Tables of incidents, of one in detail, and of what people did, for a terminal."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
 
 
 def acts_table(acts: Iterable[ActReport]) -> Table:
-    """What people said, a line each."""
+    """Table of what people did and said, a line each."""
     names = ("number", "when", "action", "outcome", "until", "by", "note")
     return plain_table(
         names,

@@ -1,4 +1,4 @@
-"""Reads incidents with what the pages show of them."""
+"""``slicewatch incident list`` and ``show``: incidents with what Snapshots show of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Shown = Mapping[int, ShownIncident]
 
 
 def all_reports(engine: sa.Engine, now: int, *, resolved: bool) -> list[IncidentReport]:
-    """Those that stand, or ``resolved`` ones too, by id."""
+    """Reports of unresolved incidents, or of ``resolved`` ones too, by id."""
     with reading(engine) as connection:
         found = read_incidents(connection, resolved=resolved)
         acts = read_acts(connection, sa.true() if resolved else None)
@@ -59,7 +59,7 @@ def _reports(
 
 
 class _Pages:
-    """What Snapshots show of incidents; each is read once."""
+    """Incidents as Snapshots show them; each Snapshot is read once."""
 
     def __init__(self, records: RecordStore) -> None:
         self._records = records
@@ -68,9 +68,9 @@ class _Pages:
         self._older: dict[int, Shown] = {}
 
     def of(self, one: Incident) -> ShownIncident | None:
-        """What the pages show now; of what is over, what the Snapshot showed that it leads to.
+        """An incident as shown now; one that is over, as the Snapshot showed it that it links to.
 
-        An older Snapshot never tells of what stands: the newest one may hide it.
+        For one that is not resolved no older Snapshot is used: the newest may hide it.
         """
         if one.id in self._newest or one.resolved_at is None or one.snapshot is None:
             return self._newest.get(one.id)

@@ -1,4 +1,4 @@
-"""The probe key of the settings."""
+"""The probe key of the settings, and ``slicewatch probe router-key``, derived from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends a probe set, round after round, and publishes its decisions."""
+"""Sends a probe set, round after round, publishes its decisions, and sums up each round."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXIT_FAILED, EXIT_FRUITLESS = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is done with a set.
+    """Plan for a set: when it is sent, and where its answers go.
 
     Attributes:
         schedule: its rounds.
@@ -178,7 +178,7 @@ def exit_code(done: Round) -> int:
 
 
 def shortfalls(done: Round) -> Iterator[str]:
-    """What is missing of a round; nothing when all went well."""
+    """Shortfalls of a round, in words; none when all went well."""
     if done.incomplete:
         kinds = ", ".join(
             f"{count:,} {kind.value}" for kind, count in sorted(done.failures.items())

@@ -1,4 +1,4 @@
-"""Declared probe sets as they are told to people: what was compared, what pages, what flips now."""
+"""Report of declared probe sets for people: what was compared, what pages, what flips now."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FlippingReport:
         pair: id in the set.
         variant: the one that was compared with the reference.
         direction: which way.
-        stage: where the two part.
+        stage: at which the two diverge.
         at: event time of the comparison.
     """
 
@@ -77,7 +77,7 @@ class ProbeStatus:
 
 
 def report(watched: WatchedSet) -> ProbeSetReport:
-    """A set as it stands."""
+    """Report of one set."""
     pairs, declared, shown = watched.pairs, watched.pairs.declared, watched.shown()
     return ProbeSetReport(
         name=declared.name,

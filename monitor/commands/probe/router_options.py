@@ -1,4 +1,4 @@
-"""What every run needs to ask a router: how it was typed, and what is made of it."""
+"""Options of every run that asks a router, and the sender that is made of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SLICE = 0.1  # seconds until a wait that goes on has seen that it should not
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How a router is asked.
+    """Options with which a router is asked.
 
     Attributes:
         target: where it is.
@@ -48,7 +48,7 @@ class Asking:
     ca_file: Path | None = None
 
     def rng(self) -> np.random.Generator:
-        """Where everything that is drawn comes from."""
+        """Random generator for everything that is drawn."""
         return np.random.default_rng(self.seed)
 
     def access(self, settings: Settings) -> HttpAccess:
@@ -90,7 +90,7 @@ def _token(path: Path) -> str:
 
 
 class Stopper:
-    """Whether it is time to end; its handler takes no lock, so that it may run at any point."""
+    """Stop request set by signals; its handler takes no lock, so that it may run at any point."""
 
     def __init__(self) -> None:
         self.asked = False

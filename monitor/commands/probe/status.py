@@ -62,7 +62,7 @@ def _status(engine: sa.Engine, declared: Iterable[DeclaredSet]) -> ProbeStatus:
 
 
 def _watched(declared: DeclaredSet, stored: StoredProbeSet | None) -> WatchedSet:
-    """As the service would go on with it."""
+    """State of a set as the service would go on with it."""
     found = None if stored is None else WatchedSet.read(declared, stored)
     return found or WatchedSet.start(declared)
 

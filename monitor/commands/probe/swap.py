@@ -79,7 +79,10 @@ def compare(
 
 
 def _check_listed(swap: Swap, settings: Settings) -> None:
-    """A mistyped value would be sent, and tell of nobody; what is not declared may have any."""
+    """Refuse values that are not listed: a mistyped one would be sent, and concern nobody.
+
+    An attribute that is not declared may have any value.
+    """
     for one in settings.attribute:
         if one.name == swap.attribute and not {swap.original, swap.replacement} <= {*one.values}:
             raise SlicewatchError(
