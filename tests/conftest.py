@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import sqlalchemy as sa
 from brokers import Broker, TansuBroker
@@ -27,6 +28,10 @@ from postgres import PostgresServer, has_postgres
 from secured_kafka import SecuredKafka
 
 from monitor.store import database
+
+# How long an example takes is the machine's: it may be busy.
+hypothesis.settings.register_profile("no deadline", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 DURATIONS = Path(__file__).with_name("durations.json")
 """Seconds of the files that take more than a few, by the way from the root; after a change:

@@ -30,13 +30,13 @@ NOT_ASKED_FOR = {
     "psycopg",  # the postgresql extra
 }
 FROM_THE_WHEEL = (
-    "tests/unit/test_database_file.py",
-    "tests/unit/test_newer_schema.py",
-    "tests/unit/test_audit_render_html.py",
-    "tests/unit/test_demo_table.py",
-    "tests/unit/test_servers.py",
-    "tests/unit/test_settings_load.py",
-    "tests/unit/test_settings_reference.py",
+    "tests/unit/store/test_database_file.py",
+    "tests/unit/commands/test_newer_schema.py",
+    "tests/unit/audit/render/test_html.py",
+    "tests/unit/demo/test_table.py",
+    "tests/unit/alerts/test_servers.py",
+    "tests/unit/settings/test_load.py",
+    "tests/unit/settings/test_reference.py",
     "tests/contract/test_detection_store.py",
 )
 """What reads a file of a package (migrations, template, settings) or asks the installation for
