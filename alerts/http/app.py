@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from alerts.http.access import AccessLog
+from alerts.http.access_log import AccessLog
 from alerts.http.answers import Turns, View, just
 from alerts.http.endpoints import Guarded, Open
 from alerts.http.guard import Guard

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from alerts.http.access import AccessLog
+from alerts.http.access_log import AccessLog
 from alerts.http.answers import Turns, View, in_pieces, just, safely
 from alerts.http.guard import Guard
 from alerts.http.views import header

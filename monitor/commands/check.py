@@ -14,7 +14,7 @@ from consumers.sources.kafka_admin import KafkaTopics
 from monitor import certificates, composition
 from monitor.clock import SystemClock
 from monitor.commands.options import load_settings, settings_option
-from monitor.core.publish.displayable import RATES, displayable
+from monitor.core.publish.needed_support import RATES, displayable
 from monitor.core.time import DAY, SECOND, to_datetime
 from monitor.errors import SlicewatchError
 from monitor.settings import Settings, duration_text, resolved, warnings

@@ -29,7 +29,7 @@ from pipeline import SETTINGS
 from planted import MARK, leaks
 from running import Running, free_port
 from surface_checks import broken, read_page
-from surface_rows import Surface
+from surface_types import Surface
 from surfaces import rows_of
 
 from monitor.store.database import create_engine

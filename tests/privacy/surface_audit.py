@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surface_rows import Row, Surface, rows_for
+from surface_types import Row, Surface, rows_for
 
 from monitor.core.privacy.rules import PrivacyRule as Rule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families as parse
-from surface_rows import Surface
+from surface_types import Surface
 from surfaces import rows_of
 
 from monitor.core.privacy.bands import edges

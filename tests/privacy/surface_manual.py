@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from surface_rows import Row, Surface
 from surface_texts import Argument
+from surface_types import Row, Surface
 from surfaces import TABLE
 
 from monitor.core.privacy.rules import PrivacyRule as Rule

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from surface_audit import AUDIT
-from surface_rows import Row, Surface, rows_for
+from surface_types import Row, Surface, rows_for
 
 from monitor.core.privacy.rules import PrivacyRule as Rule
 

@@ -11,8 +11,8 @@ import exported_names as exported
 import pytest
 from published_lesson import BOTH, lesson
 from surface_manual import BEGIN, END, MANUAL, written
-from surface_rows import Surface
 from surface_texts import ARGUMENTS, KNOWS_SETTINGS_ONLY, Argument
+from surface_types import Surface
 from surfaces import TABLE, rows_of
 
 import monitor.settings
@@ -66,7 +66,7 @@ def test_what_must_not_leave_is_not_exported() -> None:
 
 def test_only_the_access_log_has_an_event_that_is_not_written_where_it_is_logged() -> None:
     modules = {line.module for line in exported.log_lines() if line.event == ANONYMOUS}
-    assert modules == {"alerts.http.access"}
+    assert modules == {"alerts.http.access_log"}
 
 
 def test_every_place_in_an_error_or_a_printed_line_is_classified() -> None:

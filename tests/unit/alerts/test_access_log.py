@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import pytest
 
-from alerts.http.access import MAX_TOLD_APART, OTHERS, AccessLog
+from alerts.http.access_log import MAX_TOLD_APART, OTHERS, AccessLog
 from monitor.core.time import SECOND
 
 OK, NO_TOKEN = HTTPStatus.OK, HTTPStatus.UNAUTHORIZED

@@ -39,7 +39,7 @@ from served import (
 
 from alerts.exporter import OPENMETRICS, TEXT, Exporter
 from alerts.http import HttpConfig, Servers, Timeouts
-from alerts.http.access import AccessLog
+from alerts.http.access_log import AccessLog
 from monitor.errors import SlicewatchError
 from monitor.logs import JsonFormatter
 

@@ -10,7 +10,7 @@ from cubes import CODING, LIMITS, auto, contract, review, slices
 
 from monitor.core.contract import GroupBy, Metric
 from monitor.core.privacy.bands import Precision, edges
-from monitor.core.publish.displayable import RATES, displayable
+from monitor.core.publish.needed_support import RATES, displayable
 from monitor.core.publish.suppression import ShownColumns, show, show_gaps
 from monitor.core.rates.estimates import estimate
 from monitor.core.rates.gaps import simultaneous_z
