@@ -44,8 +44,8 @@ GROUPS: dict[str, list[str]] = {
 METRICS = ("selection", "tpr", "fpr")
 
 
-def _consume(broker: Broker, folder: Path, history: History) -> Consumed:
-    run = consume(broker, history, f"census-{uuid.uuid4().hex[:8]}", folder)
+def _consume(broker: Broker, folder: Path, history: History, **overrides: str) -> Consumed:
+    run = consume(broker, history, f"census-{uuid.uuid4().hex[:8]}", folder, **overrides)
     rows = len(history.decisions) + len(history.labels)
     parts = ", ".join(
         f"{what} {seconds:.1f} s ({rows / seconds:,.0f}/s)" for what, seconds in run.seconds.items()
@@ -56,8 +56,14 @@ def _consume(broker: Broker, folder: Path, history: History) -> Consumed:
 
 @pytest.fixture(scope="module")
 def month(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Consumed:
-    """All rows in the last 28 days of 2018, every decision labelled."""
-    return _consume(kafka, tmp_path_factory.mktemp("month"), History("28d", 1.0))
+    """All rows in the last 28 days of 2018, every decision labelled; evaluated when all are read.
+
+    How much of a month is shown depends on where evaluations fall while it is loaded. That is so
+    in ``years``, with the default cycle.
+    """
+    folder = tmp_path_factory.mktemp("month")
+    seldom = {"SLICEWATCH__EVALUATE__CYCLE": "45s", "SLICEWATCH__EVALUATE__LEASE": "3m"}
+    return _consume(kafka, folder, History("28d", 1.0), **seldom)
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,9 @@ def produce(broker: Broker, history: History, topics: tuple[str, str]) -> None:
         broker.produce(decisions, [history.close(shard)], partition=shard)
 
 
-def consume(broker: Broker, history: History, name: str, folder: Path) -> Consumed:
+def consume(
+    broker: Broker, history: History, name: str, folder: Path, **overrides: str
+) -> Consumed:
     """Through Kafka, by ``slicewatch run``; returns when the last event is on the page."""
     topics = (f"{name}-decisions", f"{name}-labels")
     _ = history.decisions, history.labels  # made before the clock starts
@@ -77,6 +79,7 @@ def consume(broker: Broker, history: History, name: str, folder: Path) -> Consum
         "SLICEWATCH__STORE__URL": url,
         **WITH_KEY,
         **signed_probes.WITH_KEY,
+        **overrides,
     }
     with Running(folder, ["run", "--settings", str(SETTINGS)], environment) as service:
         store = folder / "kafka.db"
