@@ -43,7 +43,7 @@ TOKEN = f"{MARK}-token-of-the-fairness-port"
 GUESSED = f"{MARK}-guessed-token"
 LOUD = (
     "import logging\n"
-    "from monitor.commands import logs\n"
+    "from monitor import logs\n"
     "configure = logs.configure\n"
     "def loud(level='INFO'):\n"
     "    configure('DEBUG')\n"

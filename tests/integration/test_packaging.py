@@ -52,7 +52,7 @@ import importlib, pkgutil, sys
 for name in sys.argv[1:]:
     package = importlib.import_module(name)
     for module in pkgutil.walk_packages(package.__path__, name + "."):
-        left_out = ".migrations" in module.name or ".rdkafka_" in module.name
+        left_out = ".migrations" in module.name or ".librdkafka_" in module.name
         if not left_out and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
             print(module.name)
