@@ -166,7 +166,7 @@ def test_each_of_four_causes_is_told_and_tickets_wait_for_the_office(
     for one in told(office, "ticket", AHEAD):
         assert one["labels"]["topic"] == site.topics[0]
         assert one["labels"]["partition"] in {"0", "1"}
-        assert "dated up to 5m" in one["annotations"]["description"]
+        assert "up to 5m 0s ahead" in one["annotations"]["description"]
     assert "retention is refused: retention would delete" in serve.log.read_text()
 
     # Rights that were taken away.
