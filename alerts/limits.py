@@ -1,4 +1,4 @@
-"""Limits that hold numbers down, so that no flood of distinct things can fill memory or pages."""
+"""Limits that hold numbers down: no flood of distinct things can fill memory or the exposition."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Limit(enum.StrEnum):
     VALUES = "values"  # an attribute has more than MANY_VALUES distinct unlisted values
 
 
-class Limits:
+class ReachedLimits:
     """Limits that are reached now, or were within the last hour.
 
     Example:
         >>> now = 0.0
-        >>> limits = Limits(lambda: now)
+        >>> limits = ReachedLimits(lambda: now)
         >>> limits.set_reached(Limit.SERIES, True)
         >>> limits.set_reached(Limit.SERIES, False)
         >>> [limit.value for limit, reached in limits.reached().items() if reached]

@@ -26,8 +26,8 @@ from prometheus_client.core import (
 
 from alerts import catalogue
 from alerts.catalogue import Family, Kind
-from alerts.limits import MANY_VALUES, Limit, Limits
-from alerts.shards import Labels, ShardState, Steps, Values, add_shard, add_sums
+from alerts.limits import MANY_VALUES, Limit, ReachedLimits
+from alerts.shards import Labels, ReportedShard, Steps, Values, add_shard, add_sums
 from monitor.core.blindness import Blind
 from monitor.core.privacy.bands import Precision
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
@@ -77,7 +77,7 @@ class ServiceMetrics:
         self.registry = CollectorRegistry(auto_describe=False)
         self._lock = threading.Lock()
         self._reasons = tuple(reasons)
-        self._shards: dict[Shard, ShardState] = {}
+        self._shards: dict[Shard, ReportedShard] = {}
         self._parked: set[Shard] = set()
         self._ahead: dict[Shard, float] = {}
         self._values: Values = {}
@@ -91,7 +91,7 @@ class ServiceMetrics:
         self._bands = Precision(k, exact=k == 1)
         self._steps = Steps(1 if k == 1 else SHOWN_STEP)
         self._flushes = 0
-        self._limits = Limits(monotonic)
+        self._limits = ReachedLimits(monotonic)
         self._turned_away = 0
         self._unsigned = 0
         for counter in (
@@ -129,7 +129,7 @@ class ServiceMetrics:
         with self._lock:
             before = self._shards.get(shard)
             told = self._steps.told(fresh, before)
-            self._shards[shard] = ShardState(fresh, told, lag_messages, lag_seconds, offsets)
+            self._shards[shard] = ReportedShard(fresh, told, lag_messages, lag_seconds, offsets)
             if before is not None and told is fresh and shard.topic == self._decisions_topic:
                 self._show_unlisted()
 

@@ -47,7 +47,7 @@ class Steps:
         """In whole steps, so that more than nothing is never shown as nothing."""
         return -self.down(-number)
 
-    def told(self, tallies: Tallies, before: ShardState | None) -> Tallies:
+    def told(self, tallies: Tallies, before: ReportedShard | None) -> Tallies:
         """Totals that are shown now."""
         if before is None or self.exact:
             return tallies
@@ -56,7 +56,7 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardState:
+class ReportedShard:
     """State of a shard as ingest last reported it.
 
     Attributes:
@@ -75,7 +75,7 @@ class ShardState:
 
 
 def add_shard(
-    values: Values, shard: Shard, state: ShardState, reasons: Iterable[str], steps: Steps
+    values: Values, shard: Shard, state: ReportedShard, reasons: Iterable[str], steps: Steps
 ) -> None:
     """Add the samples of one shard; ``reasons`` are those whose series start at 0."""
     labels = (shard.topic, str(shard.partition))

@@ -15,7 +15,7 @@ import msgspec
 import sqlalchemy as sa
 
 from alerts.exporter import Exporter
-from alerts.http import Find, Health, HttpConfig, Servers
+from alerts.http import Find, HealthChecks, HttpConfig, Servers
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.dead_letters import IdHasher
@@ -353,7 +353,7 @@ def health_policy(settings: Settings) -> HealthPolicy:
 def build_servers(
     settings: Settings,
     exporter: Exporter,
-    health: Health,
+    health: HealthChecks,
     clock: Clock,
     *,
     snapshots: Find | None = None,

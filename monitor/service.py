@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from alerts.exporter import Exporter
-from alerts.http import Health
+from alerts.http import HealthChecks
 from alerts.service import ServiceMetrics
 from consumers.dead_letters import REASONS
 from monitor import certificates, composition
@@ -325,8 +325,8 @@ class Service:
         except StoreError as error:
             log.warning("the lease was not given back: %s", error)
 
-    def _health(self) -> Health:
-        return Health(live=self._live, ready=self._ready, started=self._started)
+    def _health(self) -> HealthChecks:
+        return HealthChecks(live=self._live, ready=self._ready, started=self._started)
 
     def _live(self) -> bool:
         return self._ingest is None or self._ingest.health.live(self._clock.monotonic())

@@ -9,8 +9,8 @@ take, a bounded number of connections, and who may read.
 """
 
 from alerts.http.config import HttpConfig, Timeouts
-from alerts.http.health import Health
+from alerts.http.health import HealthChecks
 from alerts.http.servers import Servers
 from alerts.http.views import Find
 
-__all__ = ["Find", "Health", "HttpConfig", "Servers", "Timeouts"]
+__all__ = ["Find", "HealthChecks", "HttpConfig", "Servers", "Timeouts"]

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class HealthChecks:
     """Checks that the health paths answer with; each must only read memory.
 
     Attributes:
@@ -33,7 +33,7 @@ class Health:
 class Probes:
     """Answers the health paths, on every port of a process."""
 
-    def __init__(self, health: Health) -> None:
+    def __init__(self, health: HealthChecks) -> None:
         self._health = health
         self._why_not_ready = ""
 

@@ -10,7 +10,7 @@ from alerts.http.answers import Turns, View
 from alerts.http.app import make_app
 from alerts.http.config import HttpConfig
 from alerts.http.guard import Guard
-from alerts.http.health import Health, Probes
+from alerts.http.health import HealthChecks, Probes
 from alerts.http.server import HttpServer
 from alerts.http.views import METRICS, SNAPSHOT, Find, metrics_view, snapshot_view
 from monitor.errors import SlicewatchError
@@ -29,7 +29,7 @@ class Servers:
         fairness: HttpConfig,
         operations: HttpConfig | None,
         exporter: Exporter,
-        health: Health,
+        health: HealthChecks,
         clock: Clock,
         *,
         snapshots: Find | None = None,

@@ -17,7 +17,7 @@ from common import Report
 
 # isort: split
 from alerts.exporter import Exporter
-from alerts.http import Health, HttpConfig, Servers
+from alerts.http import HealthChecks, HttpConfig, Servers
 from alerts.service import ServiceMetrics
 from monitor.clock import SystemClock
 from monitor.core.contract import Metric, State
@@ -45,7 +45,7 @@ def served(slices: int) -> Iterator[int]:
     """The port of a server with a page."""
     exporter = Exporter(ServiceMetrics(), max_series=200_000, clock=SystemClock())
     exporter.publish(page_of(slices))
-    health = Health(lambda: True, lambda: (True, ""), lambda: True)
+    health = HealthChecks(lambda: True, lambda: (True, ""), lambda: True)
     servers = Servers(HttpConfig(port=0), None, exporter, health, SystemClock())
     servers.start()
     try:

@@ -19,7 +19,7 @@ import pytest
 from certificates import Certificates, make_certificates
 
 from alerts.exporter import Exporter
-from alerts.http import Health, HttpConfig, Servers
+from alerts.http import HealthChecks, HttpConfig, Servers
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import FlipDirection
@@ -114,7 +114,7 @@ def server(exporter: Exporter, certificates: Certificates) -> Iterator[Servers]:
         cert_file=certificates.server,
         key_file=certificates.server_key,
     )
-    health = Health(lambda: True, lambda: (True, ""), lambda: True)
+    health = HealthChecks(lambda: True, lambda: (True, ""), lambda: True)
     running = Servers(config, None, exporter, health, RealClock())
     running.start()
     yield running

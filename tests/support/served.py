@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from alerts.exporter import Exporter
-from alerts.http import Health, HttpConfig, Servers, Timeouts
+from alerts.http import HealthChecks, HttpConfig, Servers, Timeouts
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
@@ -38,8 +38,8 @@ class Switches:
         self.live = self.started = True
         self.ready: tuple[bool, str] = (True, "")
 
-    def health(self) -> Health:
-        return Health(lambda: self.live, lambda: self.ready, lambda: self.started)
+    def health(self) -> HealthChecks:
+        return HealthChecks(lambda: self.live, lambda: self.ready, lambda: self.started)
 
 
 def small_exporter() -> Exporter:

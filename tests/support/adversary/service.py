@@ -23,7 +23,7 @@ from adversary.worlds import (
 from migrated import migrated_file
 
 from alerts.exporter import Exporter
-from alerts.http import Health, HttpConfig, Servers
+from alerts.http import HealthChecks, HttpConfig, Servers
 from alerts.service import ServiceMetrics
 from monitor import composition
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum, atom_text, content_id
@@ -218,7 +218,7 @@ class Service:
         )
         self.feed = Feed(world, self.engine)
         self._exporter = Exporter(ServiceMetrics(), max_series=10**6, clock=StillClock())
-        health = Health(lambda: True, lambda: (True, ""), lambda: True)
+        health = HealthChecks(lambda: True, lambda: (True, ""), lambda: True)
         self._servers = Servers(HttpConfig(port=0), None, self._exporter, health, StillClock())
         self._servers.start()
         self._http = http.client.HTTPConnection("127.0.0.1", self._servers.port, timeout=30)

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from alerts import catalogue
 from alerts.exporter import Exporter
-from alerts.http import Find, Health, HttpConfig, Servers, views
+from alerts.http import Find, HealthChecks, HttpConfig, Servers, views
 from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
@@ -60,12 +60,12 @@ def exporter() -> Exporter:
 
 
 @pytest.fixture
-def health() -> Health:
-    return Health(lambda: True, lambda: (True, ""), lambda: True)
+def health() -> HealthChecks:
+    return HealthChecks(lambda: True, lambda: (True, ""), lambda: True)
 
 
 @pytest.fixture
-def start(exporter: Exporter, health: Health) -> Iterator[Start]:
+def start(exporter: Exporter, health: HealthChecks) -> Iterator[Start]:
     running: list[Servers] = []
 
     def started(
@@ -341,7 +341,7 @@ def test_the_operations_port_may_be_reached_by_others_and_slices_may_not(
         start(fairness=replace(FAIRNESS, host="0.0.0.0"))
 
 
-def test_all_ports_or_none(start: Start, exporter: Exporter, health: Health) -> None:
+def test_all_ports_or_none(start: Start, exporter: Exporter, health: HealthChecks) -> None:
     taken = start().port
     other = replace(OPERATIONS, port=taken)
     servers = Servers(FAIRNESS, other, exporter, health, StillClock())
@@ -361,13 +361,15 @@ def test_all_ports_or_none(start: Start, exporter: Exporter, health: Health) -> 
     ],
 )
 def test_errors_name_the_section(
-    operations: HttpConfig, key: str, exporter: Exporter, health: Health
+    operations: HttpConfig, key: str, exporter: Exporter, health: HealthChecks
 ) -> None:
     with pytest.raises(SlicewatchError, match=key):
         Servers(FAIRNESS, operations, exporter, health, StillClock())
 
 
-def test_stopping_twice_or_before_the_start_is_nothing(exporter: Exporter, health: Health) -> None:
+def test_stopping_twice_or_before_the_start_is_nothing(
+    exporter: Exporter, health: HealthChecks
+) -> None:
     servers = Servers(FAIRNESS, OPERATIONS, exporter, health, StillClock())
     assert (servers.port, servers.operations_port) == (0, 0)
     servers.stop()
