@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import logging
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from alerts.exporter import Exporter
@@ -123,3 +124,11 @@ def whole(answer: bytes) -> bool:
 def statuses(answers: bytes) -> list[int]:
     """Of everything that a connection was answered."""
     return [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]]
+
+
+LOGGERS = ("alerts", "asyncio", "h11", "slicewatch.access", "starlette", "uvicorn")
+
+
+def of_the_server(records: Iterable[logging.LogRecord]) -> list[logging.LogRecord]:
+    """Records of the ports and of what they are made of: other tests may have left threads."""
+    return [one for one in records if f"{one.name}.".startswith(tuple(f"{n}." for n in LOGGERS))]

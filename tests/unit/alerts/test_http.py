@@ -29,6 +29,7 @@ from served import (
     ask,
     connect,
     fetch,
+    of_the_server,
     read_all,
     read_answer,
     servers,
@@ -427,7 +428,7 @@ def test_an_error_outside_the_views_is_told_in_our_log_alone(
     server.stop()
 
     assert (status, body) == (500, b"500 Internal Server Error\n")
-    (told,) = caplog.records
+    (told,) = of_the_server(caplog.records)
     line = json.loads(JsonFormatter().format(told))
     assert (line["level"], line["logger"]) == ("error", "uvicorn.error")
     assert "RuntimeError" in line["error"]
@@ -437,7 +438,6 @@ def test_an_error_outside_the_views_is_told_in_our_log_alone(
 def test_the_server_leaves_signals_and_the_log_as_they_are(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
     caplog.set_level(logging.DEBUG)
     signals = (signal.SIGTERM, signal.SIGINT)
     before = [signal.getsignal(number) for number in signals]
@@ -447,8 +447,7 @@ def test_the_server_leaves_signals_and_the_log_as_they_are(
 
     assert [signal.getsignal(number) for number in signals] == before
     server.stop()
-    # Threads that other tests of this process left behind have a log of their own.
-    records = [record for record in caplog.records if record.thread not in others]
+    records = of_the_server(caplog.records)
     assert {record.name for record in records} <= {"slicewatch.access", "asyncio"}
     assert [record for record in records if record.levelno > logging.INFO] == []
 
