@@ -29,7 +29,7 @@ help:  ## this list
 demo: $(VENV)/.installed-demo  ## a synthetic router on an embedded broker, watched live [FOR=seconds]
 	@exec $(BIN)/slicewatch demo $(if $(FOR),--for $(FOR)) $(ARGS)
 
-test: lint  ## lint, types, layers, all tests, coverage of the unit tests [WORKERS=2 ARGS=...]
+test: lint  ## lint, types, layers, all tests [WORKERS=2 ARGS=...]
 	@echo "== tests, the built wheel's own among them"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		--durations=25 $(ARGS)
