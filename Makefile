@@ -50,10 +50,10 @@ chaos: $(VENV)/.installed-test  ## storms of failures on Apache Kafka; counts mu
 	@$(BIN)/python tests/chaos/storms.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 soak: $(VENV)/.installed-test  ## a long run under load: memory, series, lag
-	@$(BIN)/python tests/support/soak.py $(ARGS)
+	@$(BIN)/python tests/support/drivers/soak.py $(ARGS)
 
 adversary: $(VENV)/.installed-test  ## an attacker who reads all that is published [CUBES=300 RULE=routes]
-	@cd tests/support && exec $(abspath $(BIN))/python -m adversary.campaign $(if $(CUBES),--cubes $(CUBES)) \
+	@cd tests/support && PYTHONPATH=drivers:worlds exec $(abspath $(BIN))/python -m adversary.campaign $(if $(CUBES),--cubes $(CUBES)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(RULE),--rule $(RULE)) $(ARGS)
 
 bench: $(VENV)/.installed-test  ## how fast, as ratios measured in one run [FOR=ingest]

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path[:0] = [str(ROOT / "tests/support" / room) for room in ("", "drivers", "worlds", "oracles")]
 
 import numpy as np  # noqa: E402
 from fleet_cells import MONDAY, Cells, Traffic, contract, limits  # noqa: E402

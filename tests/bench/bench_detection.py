@@ -21,7 +21,7 @@ from statistics import mean
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path[:0] = [str(ROOT / "tests/support" / room) for room in ("", "drivers", "worlds", "oracles")]
 
 import numpy as np  # noqa: E402
 from fleet_catalogue import (  # noqa: E402

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path[:0] = [str(ROOT / "tests/support" / room) for room in ("", "drivers", "worlds", "oracles")]
 
 from cause_play import Judgement, judge, play, play_known_onset  # noqa: E402
 from cause_worlds import Planted, planted_world  # noqa: E402

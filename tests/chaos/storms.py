@@ -18,11 +18,12 @@ import uuid
 from datetime import timedelta
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+SUPPORT = Path(__file__).parents[1] / "support"
+sys.path[:0] = [str(SUPPORT / room) for room in ("drivers", "worlds", "oracles")]
 
-from chaos import chaos_site, client_of, weather
-from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
-from postgres import PostgresServer
+from chaos import chaos_site, client_of, weather  # noqa: E402
+from kafka_broker import KafkaBroker, kafka_libraries, missing_tools  # noqa: E402
+from postgres import PostgresServer  # noqa: E402
 
 DECISIONS = 4000
 STEPS = (timedelta(hours=-1), timedelta(hours=1), timedelta(days=3653))

@@ -62,7 +62,7 @@ def slicewatch(folder: Path, environment: dict[str, str], *arguments: str) -> No
 class Fast(Running):
     """A service whose clock is ahead, so that nobody waits for five minutes to be over."""
 
-    program = (str(Path(__file__).parents[1] / "support" / "stepped_clock.py"),)
+    program = (str(Path(__file__).parents[1] / "support/drivers/stepped_clock.py"),)
 
 
 @dataclass

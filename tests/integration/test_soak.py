@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from soak_samples import Sample, growing
 
-SCRIPT = Path(__file__).parents[1] / "support" / "soak.py"
+SCRIPT = Path(__file__).parents[1] / "support/drivers/soak.py"
 
 
 def soak(hours: int, *more: str) -> subprocess.CompletedProcess[str]:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 TREE = Path(sys.argv[1])
-sys.path[:0] = [str(TREE), str(TREE / "tests/support"), str(TREE / "tests/integration")]
+ROOMS = ("support", "support/drivers", "support/worlds", "support/oracles", "integration")
+sys.path[:0] = [str(TREE), *(str(TREE / "tests" / room) for room in ROOMS)]
 EXAMPLES = TREE / "deploy/examples"
 CHANCE = {"meta", "alembic_version", "ownership", "lease", "delta", "fold_cursor", "label_arrival"}
 """Tables whose rows tell of the wall clock, of names that are drawn, or of compressed bytes."""

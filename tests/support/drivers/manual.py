@@ -10,7 +10,7 @@ from pathlib import Path
 
 from postgres import SUPERUSER, PostgresServer
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MANUAL = ROOT / "deploy" / "docs" / "operations.md"
 PASSWORD = "a password of the tests"
 DATABASE = "slicewatch"

@@ -4,7 +4,8 @@ The file holds the rows of every table, the settings they were written with and 
 were read from, of which a part was still unread. One line is one fact, as JSON. A new file is
 made by the version whose schema it shows, in a tree of that version that has this module::
 
-    PYTHONPATH=. python tests/support/frozen_store.py tests/data/store_0001.jsonl
+    PYTHONPATH=.:tests/support/drivers:tests/support/oracles python \\
+        tests/support/worlds/frozen_store.py tests/data/store_0001.jsonl
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pipeline import DECISIONS, LABELS, SETTINGS, Pipeline, messages
 
 from monitor.store import database
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 MIGRATIONS = Path(database.__file__).parent / "migrations"
 PARTITIONS = (2, 2)
 UNREADABLE = b"not an event"

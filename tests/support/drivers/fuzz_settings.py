@@ -13,7 +13,7 @@ from monitor import settings as api
 from monitor.errors import SettingsError
 from monitor.settings.environment import PREFIX
 
-REFERENCE = (Path(__file__).parents[2] / "deploy" / "slicewatch.reference.toml").read_text()
+REFERENCE = (Path(__file__).parents[3] / "deploy" / "slicewatch.reference.toml").read_text()
 # Long enough for every rule of a secret; no part of it occurs in any message by chance.
 SECRET = "Zq7Zq7-Hunter2-Zq7Zq7"
 URL_SECRET = "Yx8Yx8-Hunter3-Yx8Yx8"

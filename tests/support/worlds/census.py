@@ -34,7 +34,7 @@ SHA256 = "cf5f4a33489834ae6773cb1baa33a0f98c0a3ee6ed9b43049478b25ce22fe869"
 FOLDER = "nannyml/datasets/data/"
 FILES = ("employment_MA_analysis.pq", "employment_MA_analysis_target.pq")
 ROWS = 208_892
-EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
 FETCH_SECONDS = 300
 
 

@@ -18,7 +18,7 @@ from monitor.audit.model import Item, ProbeSet
 from monitor.probing.protocol import read_answer
 from monitor.probing.router import Answer, Failure, Probe
 
-EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples" / "probes"
+EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples" / "probes"
 KEY = "the probe key of the tests"
 VERSIONS = {"judge": "j1", "rubric": "r1", "policy": "p1", "router": "t1"}
 SAID: dict[str, Any] = {

@@ -27,7 +27,7 @@ from monitor import settings as api
 from monitor.core.publish.snapshot import Snapshot
 from monitor.demo.child import free_port
 
-REFERENCE = Path(__file__).parents[2] / "deploy" / "slicewatch.reference.toml"
+REFERENCE = Path(__file__).parents[3] / "deploy" / "slicewatch.reference.toml"
 MILLISECONDS = {"m": 100, "h": 6_000, "d": 144_000}
 EVERY_DAY = '["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]'
 EXTERNAL = {"SLICEWATCH__ALERTING__EXTERNAL_URL": "https://monitor.example"}
