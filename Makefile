@@ -15,6 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CANDIDATES = $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14)
 FOR ?=
 WORKERS ?= 2
+COVERAGE ?= 1
 SEEDS ?=
 SEED ?=
 CUBES ?=
@@ -29,9 +30,9 @@ help:  ## this list
 demo: $(VENV)/.installed-demo  ## a synthetic router on an embedded broker, watched live [FOR=seconds]
 	@exec $(BIN)/slicewatch demo $(if $(FOR),--for $(FOR)) $(ARGS)
 
-test: lint  ## lint, types, layers, all tests [WORKERS=2 ARGS=...]
+test: lint  ## lint, types, layers, all tests, branch coverage [WORKERS=2 COVERAGE=0 ARGS=...]
 	@echo "== tests, the built wheel's own among them"
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	@BRANCH_COVERAGE=$(COVERAGE) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		--durations=25 $(ARGS)
 
 lint: $(VENV)/.installed-test  ## ruff, mypy --strict, layers

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import branch_coverage  # the first of them: what is imported before it is not measured
 import hypothesis
 import pytest
 import sqlalchemy as sa
@@ -51,6 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--write-durations", default=False) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(FileDurations())
+    if branch_coverage.MEASURED:
+        config.pluginmanager.register(branch_coverage.MEASURED)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -108,7 +108,11 @@ def left_behind(folder: str, names: list[str]) -> set[str]:
 
 
 def run(command: list[str], where: Path) -> str:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "BRANCH_"))
+    }
     done = subprocess.run(
         command, cwd=where, env=clean, capture_output=True, text=True, timeout=SECONDS, check=False
     )
