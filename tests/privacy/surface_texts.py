@@ -38,7 +38,11 @@ and secrets have a type of their own that prints as a mask."""
 
 ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "alerts.http.config": {
-        Argument.SETTING: ("key", "self.section", "text"),
+        Argument.SETTING: (
+            "key",
+            "self.section",
+            "text",
+        ),
     },
     "alerts.http.server": {
         Argument.SETTING: ("message",),
@@ -249,7 +253,12 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "name",
             "text",
         ),
-        Argument.PLACE: ("difference", "line", "path", "repeated"),
+        Argument.PLACE: (
+            "difference",
+            "line",
+            "path",
+            "repeated",
+        ),
     },
     "monitor.audit.run": {
         Argument.FILE: ("what",),
@@ -322,22 +331,36 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.TOTAL: ("len(problems)",),
     },
-    "monitor.commands.db.access": {
+    "monitor.commands.database": {
         Argument.PLACE: ("settings.store.url.masked",),
     },
-    "monitor.commands.db.clock": {
+    "monitor.commands.db.upkeep": {
         Argument.MOMENT: (
-            "_moment(found.back_to)",
-            "_moment(now)",
+            "moment(found.back_to)",
+            "moment(now)",
         ),
+        Argument.NAME: ("', '.join(gone) or 'nothing, all that is stored is listed'",),
         Argument.PLACE: (
             "line",
             "stood",
         ),
-        Argument.TOTAL: ("again",),
+        Argument.ROWS: ("json.dumps(dict(zip(names, row, strict=True)))",),
+        Argument.TOTAL: (
+            "again",
+            "portion",
+            "rows",
+        ),
         Argument.TYPED: (
+            "file",
+            "key_id",
             "offset",
             "shard",
+        ),
+        Argument.WORD: (
+            "' (the service refuses it)' if portion.refused else ''",
+            "'deleted' if confirm else 'nothing was deleted; to delete it, add --confirm'",
+            "before or 'empty'",
+            "database.head_revision()",
         ),
     },
     "monitor.commands.db.erasure": {
@@ -352,46 +375,25 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "option",
         ),
     },
-    "monitor.commands.db.keys": {
-        Argument.TOTAL: ("rows",),
-        Argument.TYPED: (
-            "file",
-            "key_id",
-        ),
-    },
     "monitor.commands.db.status": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
-    },
-    "monitor.commands.db.upkeep": {
-        Argument.NAME: ("', '.join(gone) or 'nothing, all that is stored is listed'",),
-        Argument.ROWS: ("json.dumps(dict(zip(names, row, strict=True)))",),
-        Argument.TOTAL: ("portion",),
-        Argument.WORD: (
-            "' (the service refuses it)' if portion.refused else ''",
-            "'deleted' if confirm else 'nothing was deleted; to delete it, add --confirm'",
-            "before or 'empty'",
-            "database.head_revision()",
-        ),
     },
     "monitor.commands.demo": {
         Argument.ROWS: ("json.dumps(document(last, demo.produced, seed), indent=2)",),
     },
-    "monitor.commands.incident.answers": {
+    "monitor.commands.incident": {
+        Argument.ROWS: ("msgspec.json.encode(found)",),
         Argument.SETTING: ("cycle",),
         Argument.TYPED: (
             "_sentence(closing)",
+            "act.by",
             "number",
-            "said.by",
         ),
         Argument.WORD: (
             "', '.join(known)",
+            "'there never was an incident' if resolved else 'no incident stands'",
             "command",
         ),
-    },
-    "monitor.commands.incident.views": {
-        Argument.ROWS: ("msgspec.json.encode(found)",),
-        Argument.TYPED: ("number",),
-        Argument.WORD: ("'there never was an incident' if resolved else 'no incident stands'",),
     },
     "monitor.commands.options": {
         Argument.CAUSE: ("reason",),
@@ -401,19 +403,17 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "option",
         ),
     },
-    "monitor.commands.probe.keys": {
-        Argument.TYPED: ("file",),
+    "monitor.commands.probe.router": {
+        Argument.CAUSE: ("reason",),
+        Argument.TYPED: (
+            "file",
+            "path",
+        ),
     },
-    "monitor.commands.probe.publisher": {
+    "monitor.commands.probe.run": {
         Argument.SETTING: ("warning",),
         Argument.TOTAL: ("_plan_text(probe_set, content, how, named)",),
         Argument.TYPED: ("path",),
-    },
-    "monitor.commands.probe.router_options": {
-        Argument.CAUSE: ("reason",),
-        Argument.TYPED: ("path",),
-    },
-    "monitor.commands.probe.run": {
         Argument.WORD: (
             "LONGEST_TIMEOUT",
             "name",

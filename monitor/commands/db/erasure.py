@@ -8,21 +8,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
-import sqlalchemy as sa
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from monitor import composition
 from monitor.clock import SystemClock
-from monitor.commands.db.access import opened
+from monitor.commands.database import opened
 from monitor.commands.options import (
     LONGEST_NAME,
     LONGEST_NOTE,
+    ROW_ID,
     instant,
     plain_line,
     settings_option,
 )
+from monitor.commands.tables import console
 from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
@@ -37,9 +37,8 @@ from monitor.store.exclusions import (
     read_exclusions,
 )
 
-PIPED_WIDTH = 160
 LONGEST_VERSION = 4096  # far beyond any tuple of versions that was ever counted
-MOST = 1 << 31  # as an id, far from the end of any database's integers
+MAX_LENGTH = 200  # of a decision id, as in its event
 
 
 @click.command("exclude")
@@ -49,7 +48,7 @@ MOST = 1 << 31  # as an id, far from the end of any database's integers
 @click.option("--version", metavar="TEXT", help="Only blocks in which this version decided.")
 @click.option("--reason", metavar="TEXT", help="Why; kept for good.")
 @click.option("--owner", metavar="TEXT", help="Who answers for it; kept for good.")
-@click.option("--lift", type=click.IntRange(1, MOST), metavar="ID", help="Take an exclusion back.")
+@click.option("--lift", type=ROW_ID, metavar="ID", help="Take an exclusion back.")
 @click.option("--list", "listing", is_flag=True, help="Show all, lifted ones too.")
 def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None) -> None:
     """Leave known-bad data out of every window, and take that back.
@@ -74,7 +73,8 @@ def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None)
             lift_exclusion(engine, lift, SystemClock().now())
             click.echo(f"exclusion {lift} is lifted: its release blocks are in the windows again")
         else:
-            _print(_all(engine))
+            with database.reading(engine) as connection:
+                _print(read_exclusions(connection))
             return
     click.echo(
         "The evaluator takes it over within one cycle"
@@ -86,18 +86,18 @@ def _declaration(
     start: str | None, end: str | None, version: str | None, reason: str | None, owner: str | None
 ) -> Declaration:
     first, last = (
-        instant(option, _said(option, text)) for option, text in (("--from", start), ("--to", end))
+        instant(option, _given(option, text)) for option, text in (("--from", start), ("--to", end))
     )
     if first >= last:
         raise SlicewatchError("--from must be before --to, which is exclusive")
     if version is not None:
         version = plain_line("--version", version, LONGEST_VERSION)
-    why = plain_line("--reason", _said("--reason", reason), LONGEST_NOTE)
-    who = plain_line("--owner", _said("--owner", owner), LONGEST_NAME)
+    why = plain_line("--reason", _given("--reason", reason), LONGEST_NOTE)
+    who = plain_line("--owner", _given("--owner", owner), LONGEST_NAME)
     return Declaration(Span(first, last), version, why, who)
 
 
-def _said(option: str, text: str | None) -> str:
+def _given(option: str, text: str | None) -> str:
     if text is None or not text.strip():
         raise SlicewatchError(f"{option} is missing; slicewatch db exclude --help has an example")
     return text
@@ -119,16 +119,11 @@ def _added(one: Exclusion) -> str:
     )
 
 
-def _all(engine: sa.Engine) -> list[Exclusion]:
-    with database.reading(engine) as connection:
-        return read_exclusions(connection)
-
-
 def _print(found: Iterable[Exclusion]) -> None:
     names = ("id", "from", "to", "version", "reason", "owner", "declared", "lifted")
     table = Table(*names, title="exclusions", title_justify="left")
     for one in found:
-        told = (
+        cells = (
             str(one.id),
             _moment(one.declared.span.start),
             _moment(one.declared.span.end),
@@ -138,18 +133,15 @@ def _print(found: Iterable[Exclusion]) -> None:
             _moment(one.excluded_at, "seconds"),
             "-" if one.lifted_at is None else _moment(one.lifted_at, "seconds"),
         )
-        table.add_row(*map(Text, told))
+        table.add_row(*map(Text, cells))
     if not table.row_count:
         click.echo("nothing was ever excluded")
         return
-    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(table)
+    console().print(table)
 
 
 def _moment(at: int, precision: str = "auto") -> str:
     return to_datetime(at).isoformat(timespec=precision).replace("+00:00", "Z")
-
-
-MAX_LENGTH = 200  # of a decision id, as in its event
 
 
 # Unknown options are ids: click's own refusal would print what it was given.

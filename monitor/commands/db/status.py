@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import click
 import msgspec
 import sqlalchemy as sa
-from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from monitor import composition
 from monitor.clock import SystemClock
-from monitor.commands.db.access import opened
+from monitor.commands.database import opened
 from monitor.commands.options import settings_option
+from monitor.commands.tables import console, plain_table
 from monitor.settings import Settings
 from monitor.store import database
 from monitor.store.upkeep.service_health import read_blindness
@@ -26,7 +25,6 @@ from monitor.store.upkeep.status import read_status
 from monitor.store.upkeep.status_report import EvaluatorReport, ShardReport, StoreStatus
 
 EXIT_PROBLEM = 1
-PIPED_WIDTH = 160
 
 
 @click.command("status")
@@ -66,14 +64,14 @@ def _blindness(settings: Settings, engine: sa.Engine) -> list[str]:
 
 
 def _print(found: StoreStatus) -> None:
-    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False)
+    screen = console()
     for line in _head(found):
-        console.print(Text(line))
+        screen.print(Text(line))
     for table in _tables(found):
         if table.row_count:
-            console.print(table)
+            screen.print(table)
     for problem in found.problems:
-        console.print(Text(problem, "bold red"))
+        screen.print(Text(problem, "bold red"))
 
 
 def _head(found: StoreStatus) -> Iterator[str]:
@@ -93,56 +91,57 @@ def _who_evaluates(evaluator: EvaluatorReport | None) -> str:
 
 
 def _tables(found: StoreStatus) -> Iterator[Table]:
-    yield _table(
-        "shards",
+    yield plain_table(
         ("shard", "next", "complete to", "behind", "awaited", "written", "to fold", "imbalance",
          "owner", "epoch", "state"),
         map(_shard, found.shards),
+        "shards",
     )  # fmt: skip
-    yield _table(
-        "rows",
+    yield plain_table(
         ("table", "rows", "oldest hour", "newest hour"),
         (
             (t.name, f"{'about ' if t.estimated else ''}{t.rows:,}",
              _moment(t.oldest_hour), _moment(t.newest_hour))
             for t in found.tables
         ),
+        "rows",
     )  # fmt: skip
-    yield _table(
-        "codings", ("from", "hash"), ((_moment(c.effective_from), c.hash) for c in found.codings)
+    yield plain_table(
+        ("from", "hash"), ((_moment(c.effective_from), c.hash) for c in found.codings), "codings"
     )
-    yield _table(
-        "id keys",
+    yield plain_table(
         ("key", "from", "may be destroyed from"),
         ((k.id, _day(k.effective_from), _day(k.free_from)) for k in found.id_keys),
+        "id keys",
     )
-    yield _table(
-        "contracts",
+    yield plain_table(
         ("contract", "version", "recorded"),
         ((c.name, c.version, _moment(c.recorded_at)) for c in found.contracts),
+        "contracts",
     )
-    yield _table(
-        "gaps",
+    yield plain_table(
         ("shard", "from", "to", "when", "lost after", "lost before", "reason"),
         (
             (f"{g.topic}/{g.partition}", _text(g.from_offset), str(g.to_offset),
              _moment(g.resumed_at), _moment(g.lost_from), _moment(g.lost_until), g.reason)
             for g in found.resumptions
         ),
+        "gaps",
     )  # fmt: skip
-    yield _table(
-        "exclusions",
+    yield plain_table(
         ("id", "from", "to", "version", "when", "owner", "reason"),
         (
             (str(x.id), _moment(x.starts_at), _moment(x.ends_at), x.version or "all",
              _moment(x.excluded_at), x.owner, x.reason)
             for x in found.exclusions
         ),
+        "exclusions",
     )  # fmt: skip
 
 
 def _shard(one: ShardReport) -> tuple[str, ...]:
     behind = "-" if one.behind_seconds is None else f"{one.behind_seconds:,.0f} s"
+    working = "parked" if one.parked is not None else "ok"
     return (
         str(one.shard),
         _text(one.next_offset),
@@ -154,23 +153,8 @@ def _shard(one: ShardReport) -> tuple[str, ...]:
         f"{one.offsets_balance}/{one.events_balance}",
         one.owner or "-",
         str(one.epoch),
-        _state(one),
+        "retired" if one.retired_at is not None else working,
     )
-
-
-def _state(one: ShardReport) -> str:
-    if one.retired_at is not None:
-        return "retired"
-    return "parked" if one.parked is not None else "ok"
-
-
-def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
 
 
 def _text(value: object) -> str:

@@ -6,15 +6,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
-from rich.box import SIMPLE
 from rich.table import Table
-from rich.text import Text
 
 from monitor.clock import SystemClock
-from monitor.commands.probe.progress import ProgressBar
-from monitor.commands.probe.publisher import exit_code, shortfalls
-from monitor.commands.probe.router_options import Asking, asking
-from monitor.commands.tables import console
+from monitor.commands.probe.router import Asking, ProgressBar, asking, exit_code, shortfalls
+from monitor.commands.tables import NONE, console, plain_table
 from monitor.core.probes.flips import Observed
 from monitor.errors import SlicewatchError
 from monitor.probing.run import Runner
@@ -33,8 +29,6 @@ from monitor.probing.swap import (
 )
 from monitor.probing.traces import read_traces
 from monitor.settings import Settings
-
-NONE = "-"
 
 
 def compare(
@@ -99,11 +93,14 @@ def _notes(made: Swapped, swap: Swap) -> Iterator[str]:
 
 
 def _summary_table(together: SwapSummary) -> Table:
-    table = _table("", "traces", "share", "95 % interval")
-    table.add_row("original came further", *_cells(together.held_back))
-    table.add_row("swapped came further", *_cells(together.served))
-    table.add_row("different routes", *_cells(together.apart))
-    return table
+    return plain_table(
+        ("", "traces", "share", "95 % interval"),
+        (
+            ("original came further", *_cells(together.held_back)),
+            ("swapped came further", *_cells(together.served)),
+            ("different routes", *_cells(together.apart)),
+        ),
+    )
 
 
 def _difference_text(together: SwapSummary) -> str:
@@ -120,21 +117,16 @@ def _cells(share: SwapShare) -> Iterator[str]:
 
 
 def _review_table(listed: Iterable[Listed]) -> Table:
-    table = _table("id", "listed as", "original", "swapped", "score difference")
-    for one in listed:
-        side, why = one.side, "spot check" if one.spot_check else "disagreement"
-        difference = NONE if side.difference is None else f"{side.difference:+.3f}"
-        table.add_row(Text(side.id), why, _seen(side.original), _seen(side.swapped), difference)
-    return table
+    names = ("id", "listed as", "original", "swapped", "score difference")
+    return plain_table(names, map(_review_row, listed))
+
+
+def _review_row(one: Listed) -> tuple[str, ...]:
+    side, why = one.side, "spot check" if one.spot_check else "disagreement"
+    difference = NONE if side.difference is None else f"{side.difference:+.3f}"
+    return side.id, why, _seen(side.original), _seen(side.swapped), difference
 
 
 def _seen(observed: Observed) -> str:
     score = NONE if observed.score is None else f"{observed.score:.3f}"
     return f"{observed.route.name.lower()} {score}"
-
-
-def _table(*names: str) -> Table:
-    table = Table(box=SIMPLE, pad_edge=False)
-    for name in names:
-        table.add_column(name, overflow="fold")
-    return table

@@ -10,7 +10,7 @@ import numpy as np
 from probing import VERSIONS, MemoryRouter, StillClock, Watched, answer, probe_set
 
 from monitor.audit.model import ProbeSet
-from monitor.commands.probe.publisher import exit_code
+from monitor.commands.probe.router import exit_code
 from monitor.core.counts.cells import Route
 from monitor.probing.pace import Pace
 from monitor.probing.router import Answer, Failure, FailureKind, Probe

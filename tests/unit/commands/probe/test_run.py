@@ -20,7 +20,7 @@ from monitor.audit.model import digest
 from monitor.audit.reading import read_results, read_set
 from monitor.cli import cli
 from monitor.commands.probe import command as probe
-from monitor.commands.probe.router_options import Stopper
+from monitor.commands.probe.router import Stopper
 from monitor.errors import SlicewatchError
 from monitor.probing.protocol import router_key
 from monitor.settings import load

@@ -1,11 +1,15 @@
-"""Report of an incident for people: its state, and what the published Snapshots show of it."""
+"""Report of an incident for people, and its tables for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from rich.table import Table
+from rich.text import Text
+
+from monitor.commands.tables import NONE, moment, plain_table
 from monitor.core.contract import Metric
 from monitor.core.publish.annotations import IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
@@ -128,7 +132,7 @@ def report(
         state=how.state,
         by=how.by,
         outcome=how.outcome,
-        accepted_until=_moment(how.until),
+        accepted_until=_time(how.until),
         contract=incident.contract,
         metric=incident.metric,
         group_by=page.group_by,
@@ -137,14 +141,14 @@ def report(
         inherited=page.inherited,
         since=to_datetime(incident.opened_at),
         noticed_at=to_datetime(incident.opened_wall),
-        resolved_at=_moment(incident.resolved_at),
+        resolved_at=_time(incident.resolved_at),
         first=_value(page.first),
         latest=_value(page.latest),
         stage=page.stage,
-        versions_changed_at=_moment(page.versions_changed_at),
-        settings_changed_at=_moment(page.settings_changed_at),
+        versions_changed_at=_time(page.versions_changed_at),
+        settings_changed_at=_time(page.settings_changed_at),
         sampling=page.sampling,
-        resolvable_at=_moment(page.resolvable_at),
+        resolvable_at=_time(page.resolvable_at),
         snapshot=incident.snapshot,
         acts=tuple(map(_act, acts)),
     )
@@ -162,9 +166,93 @@ def _value(shown: PublishedValue | None) -> ValueReport | None:
 
 
 def _act(act: Act) -> ActReport:
-    at, until = to_datetime(act.at), _moment(act.until)
+    at, until = to_datetime(act.at), _time(act.until)
     return ActReport(act.number, at, act.action, act.by, act.outcome, until, act.note)
 
 
-def _moment(at: int | None) -> datetime | None:
+def _time(at: int | None) -> datetime | None:
     return None if at is None else to_datetime(at)
+
+
+def table_of(found: Iterable[IncidentReport]) -> Table:
+    """A line for each."""
+    names = ("id", "kind", "state", "contract", "metric", "slice", "share", "since", "by")
+    return plain_table(
+        names,
+        (
+            (str(one.id), one.kind.value, _state(one), one.contract, one.metric.value,
+             one.slice, one.share or NONE, moment(one.since), one.by or NONE)
+            for one in found
+        ),
+    )  # fmt: skip
+
+
+def details(one: IncidentReport) -> Table:
+    """All that is known of one, but what people said."""
+    grid = Table.grid(padding=(0, 2))
+    for name, text in _lines(one):
+        if text:
+            grid.add_row(Text(name), Text(text))
+    return grid
+
+
+def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
+    yield "incident", f"{one.id} ({one.kind.value})"
+    yield "state", _state(one)
+    yield "said by", one.by or ""
+    yield "contract", f"{one.contract}, {one.metric.value}"
+    yield "slice", one.slice
+    yield "share of the excess", one.share or ""
+    yield "inherited by", ", ".join(one.inherited)
+    yield "since", moment(one.since)
+    yield "noticed", moment(one.noticed_at)
+    yield "resolved", _optional(one.resolved_at)
+    yield "shown first", _value_text(one.first)
+    yield "shown last", _value_text(one.latest)
+    yield "stage", _stage(one.stage)
+    yield "versions changed", _optional(one.versions_changed_at)
+    yield "settings changed", _optional(one.settings_changed_at)
+    yield "labels", one.sampling
+    yield "can be resolved from", _optional(one.resolvable_at)
+    yield "Snapshot", "" if one.snapshot is None else f"/snapshot/{one.snapshot}"
+
+
+def acts_table(acts: Iterable[ActReport]) -> Table:
+    """Table of what people did and said, a line each."""
+    names = ("number", "when", "action", "outcome", "until", "by", "note")
+    return plain_table(
+        names,
+        (
+            (str(act.number), moment(act.at), act.action.value, act.outcome or NONE,
+             _optional(act.until) or NONE, act.by, act.note)
+            for act in acts
+        ),
+    )  # fmt: skip
+
+
+def _state(one: IncidentReport) -> str:
+    if one.accepted_until is not None:
+        return f"{one.state.value} until {moment(one.accepted_until)}"
+    return f"{one.state.value}: {one.outcome.value}" if one.outcome else one.state.value
+
+
+def _value_text(shown: ValueReport | None) -> str:
+    if shown is None:
+        return ""
+    bounds = f"[{_number(shown.lower)}, {_number(shown.upper)}]"
+    value = "" if shown.value is None else f"{shown.value:.2f} "
+    return f"{value}{bounds}, of {moment(shown.at)}"
+
+
+def _number(bound: float | None) -> str:
+    return NONE if bound is None else f"{bound:.2f}"
+
+
+def _stage(stage: ShownStage | None) -> str:
+    if stage is None:
+        return ""
+    return stage.stage.value if stage.share is None else f"{stage.stage.value}, {stage.share.value}"
+
+
+def _optional(at: datetime | None) -> str:
+    return "" if at is None else moment(at)
