@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 
 from monitor import logs
-from monitor.demo.document import document
-from monitor.demo.run import Demo, Options
+from monitor.demo.demo_run import Demo, Options
 from monitor.demo.table import screen_for, svg
+from monitor.demo.view import document
 from monitor.service import Service
 
 

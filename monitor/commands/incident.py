@@ -11,8 +11,9 @@ import msgspec
 import sqlalchemy as sa
 
 from monitor.clock import SystemClock
-from monitor.commands.database import opened
+from monitor.commands.console import console
 from monitor.commands.incident_report import IncidentReport, acts_table, details, report, table_of
+from monitor.commands.open_store import opened
 from monitor.commands.options import (
     LONGEST_NAME,
     LONGEST_NOTE,
@@ -21,7 +22,6 @@ from monitor.commands.options import (
     plain_line,
     settings_option,
 )
-from monitor.commands.tables import console
 from monitor.core.publish.annotations import Outcome
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import ShownIncident, decode

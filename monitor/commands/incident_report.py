@@ -9,7 +9,7 @@ from datetime import datetime
 from rich.table import Table
 from rich.text import Text
 
-from monitor.commands.tables import NONE, moment, plain_table
+from monitor.commands.console import NONE, moment, plain_table
 from monitor.core.contract import Metric
 from monitor.core.publish.annotations import IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing

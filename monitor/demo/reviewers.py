@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -74,15 +74,7 @@ class Reviewers:
         asked = decisions.take(decisions.requested)
         fresh = self._first(asked)
         wrong = (self._rng.random(len(fresh)) < CORRECTED) & (fresh.ready != UNDECIDABLE)
-        first = Labels(
-            fresh.number,
-            fresh.at,
-            fresh.labelled_at,
-            np.where(wrong, 1 - fresh.ready, fresh.ready),
-            fresh.correction,
-            fresh.audit,
-            fresh.reviewer,
-        )
+        first = replace(fresh, ready=np.where(wrong, 1 - fresh.ready, fresh.ready))
         both = first.joined(self._corrected(fresh.take(wrong)))
         self._open = both if self._open is None else self._open.joined(both)
 
@@ -100,16 +92,8 @@ class Reviewers:
         ready = np.where(asked.ready, READY, NOT_READY)
         ready = np.where(self._rng.random(n) < UNDECIDED, UNDECIDABLE, ready).astype(np.int64)
         labelled_at = asked.at + self._delays(audit)
-        never = np.zeros(n, np.bool_)
-        return Labels(
-            asked.number,
-            asked.at,
-            labelled_at,
-            ready,
-            never,
-            audit,
-            self._rng.integers(0, REVIEWERS, n),
-        )
+        never, reviewer = np.zeros(n, np.bool_), self._rng.integers(0, REVIEWERS, n)
+        return Labels(asked.number, asked.at, labelled_at, ready, never, audit, reviewer)
 
     def _delays(self, audit: Bools) -> Int64s:
         normal: Floats = self._rng.standard_normal(len(audit))
@@ -121,12 +105,5 @@ class Reviewers:
         """The second labels of first labels that were wrong: these say the truth."""
         n = len(labels)
         later = (self._rng.uniform(*CORRECTION_HOURS, n) * HOUR).astype(np.int64)
-        return Labels(
-            labels.number,
-            labels.at,
-            labels.labelled_at + later,
-            labels.ready,
-            np.ones(n, np.bool_),
-            labels.audit,
-            labels.reviewer,
-        )
+        correction = np.ones(n, np.bool_)
+        return replace(labels, labelled_at=labels.labelled_at + later, correction=correction)

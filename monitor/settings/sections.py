@@ -264,7 +264,7 @@ class Receiver(SettingsSection, frozen=True, kw_only=True):
     chat_url_file: Path | None = None
 
     @property
-    def told(self) -> bool:
+    def notifies(self) -> bool:
         """True when anybody is notified by it."""
         return self.webhook_url is not None or self.chat_url_file is not None
 

@@ -16,7 +16,7 @@ import monitor
 from alerts.catalogue import CATALOGUE
 from monitor.audit.report import AuditReport
 from monitor.commands.incident_report import IncidentReport
-from monitor.commands.probe.status import ProbeStatus
+from monitor.commands.probe.probe_status import ProbeStatus
 from monitor.core.publish.snapshot import Snapshot
 from monitor.store.schema import PUBLISHED
 from monitor.store.upkeep.status_report import StoreStatus

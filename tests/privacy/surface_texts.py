@@ -178,21 +178,22 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "len(self._beyond)",
         ),
     },
-    "monitor.audit.comparisons": {
+    "monitor.audit.matching": {
         Argument.TOTAL: ("len(pair.rows)",),
         Argument.WORD: ("MAX_VARIANTS",),
     },
-    "monitor.audit.contract": {
+    "monitor.audit.audit_run": {
         Argument.FILE: (
             "field_name('attributes', name)",
             "text",
+            "what",
         ),
         Argument.PLACE: (
             "results.path",
             "row.line",
         ),
         Argument.SETTING: (
-            "_choice(names)",
+            "_use_case_choice(names)",
             "len(names)",
             "shown(use_case.name)",
             "why",
@@ -220,10 +221,19 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
     },
     "monitor.audit.fields": {
+        Argument.FILE: (
+            "field_name(*parts)",
+            "text",
+        ),
+        Argument.PLACE: (
+            "', '.join(place)",
+            "line",
+            "path",
+        ),
         Argument.WORD: ("hint",),
     },
-    "monitor.audit.files": {
-        Argument.CAUSE: ("reason or 'not a whole gzip file'",),
+    "monitor.audit.record_files": {
+        Argument.CAUSE: ("reason",),
         Argument.FILE: (
             "field",
             "found(value)",
@@ -236,18 +246,8 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.WORD: ("MAX_BYTES >> 20",),
     },
-    "monitor.audit.problems": {
-        Argument.FILE: (
-            "field_name(*parts)",
-            "text",
-        ),
-        Argument.PLACE: (
-            "', '.join(place)",
-            "line",
-            "path",
-        ),
-    },
-    "monitor.audit.reading": {
+    "monitor.audit.set_files": {
+        Argument.CAUSE: ("error.strerror",),
         Argument.FILE: (
             "field_name(*parts)",
             "name",
@@ -259,9 +259,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "path",
             "repeated",
         ),
-    },
-    "monitor.audit.run": {
-        Argument.FILE: ("what",),
+        Argument.WORD: ("taken",),
     },
     "monitor.audit.sign_off": {
         Argument.CAUSE: (
@@ -284,11 +282,6 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "_MAX_BYTES",
             "fix",
         ),
-    },
-    "monitor.audit.writing": {
-        Argument.CAUSE: ("error.strerror",),
-        Argument.PLACE: ("path",),
-        Argument.WORD: ("text",),
     },
     "monitor.cli": {
         Argument.TRACE: ("trace_of(error)",),
@@ -331,7 +324,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.TOTAL: ("len(problems)",),
     },
-    "monitor.commands.database": {
+    "monitor.commands.open_store": {
         Argument.PLACE: ("settings.store.url.masked",),
     },
     "monitor.commands.db.upkeep": {
@@ -342,7 +335,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.NAME: ("', '.join(gone) or 'nothing, all that is stored is listed'",),
         Argument.PLACE: (
             "line",
-            "stood",
+            "before",
         ),
         Argument.ROWS: ("json.dumps(dict(zip(names, row, strict=True)))",),
         Argument.TOTAL: (
@@ -363,7 +356,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "database.head_revision()",
         ),
     },
-    "monitor.commands.db.erasure": {
+    "monitor.commands.db.removal": {
         Argument.SETTING: ("duration_text(settings.evaluate.cycle)",),
         Argument.TOTAL: ("_sentence(removed, len(ids))",),
         Argument.TYPED: (
@@ -375,7 +368,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "option",
         ),
     },
-    "monitor.commands.db.status": {
+    "monitor.commands.db.db_status": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
     },
     "monitor.commands.demo": {
@@ -403,14 +396,14 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "option",
         ),
     },
-    "monitor.commands.probe.router": {
+    "monitor.commands.probe.access": {
         Argument.CAUSE: ("reason",),
         Argument.TYPED: (
             "file",
             "path",
         ),
     },
-    "monitor.commands.probe.run": {
+    "monitor.commands.probe.send": {
         Argument.SETTING: ("warning",),
         Argument.TOTAL: ("_plan_text(probe_set, content, how, named)",),
         Argument.TYPED: ("path",),
@@ -420,10 +413,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "parameter.name",
         ),
     },
-    "monitor.commands.probe.status": {
+    "monitor.commands.probe.probe_status": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
     },
-    "monitor.commands.probe.swap": {
+    "monitor.commands.probe.compare": {
         Argument.SETTING: (
             "', '.join(one.values)",
             "one.name",
@@ -461,8 +454,6 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "error",
             "said",
         ),
-    },
-    "monitor.demo.child": {
         Argument.PLACE: (
             "PORTS.start",
             "PORTS.stop - 1",
@@ -488,8 +479,11 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.evaluate.dictionary": {
         Argument.WORD: ("_LOST",),
     },
-    "monitor.probing.events": {
-        Argument.CAUSE: ("error",),
+    "monitor.probing.probe_events": {
+        Argument.CAUSE: (
+            "error",
+            "type(error).__name__",
+        ),
         Argument.FILE: (
             "', '.join(sorted(variants))",
             "digest",
@@ -498,6 +492,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "min(unknown)",
             "name",
             "pair",
+        ),
+        Argument.PLACE: (
+            "self._connection.address",
+            "self._topic",
         ),
         Argument.SETTING: (
             "', '.join(sorted(found.variants))",
@@ -509,27 +507,18 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.probing.http_router": {
         Argument.CAUSE: ("reason",),
     },
-    "monitor.probing.publish": {
-        Argument.CAUSE: ("type(error).__name__",),
-        Argument.PLACE: (
-            "self._connection.address",
-            "self._topic",
-        ),
-    },
     "monitor.probing.swap": {
-        Argument.FILE: ("trace.id",),
-        Argument.TYPED: ("swap.attribute",),
-    },
-    "monitor.probing.traces": {
         Argument.CAUSE: (
             "_without_names(error)",
             "error.strerror or 'cannot be read'",
         ),
+        Argument.FILE: ("trace.id",),
         Argument.PLACE: (
             "number",
             "path",
             "where",
         ),
+        Argument.TYPED: ("swap.attribute",),
         Argument.WORD: ("LARGEST_FILE >> 20",),
     },
     "monitor.store.codings": {

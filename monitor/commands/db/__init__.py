@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from monitor.commands.db.erasure import exclude, forget
-from monitor.commands.db.status import status
+from monitor.commands.db.db_status import status
+from monitor.commands.db.removal import exclude, forget
 from monitor.commands.db.upkeep import (
     dead_letters,
     drop_key,

@@ -16,7 +16,8 @@ from rich.table import Table
 from consumers.dead_letters import REASONS
 from monitor import composition
 from monitor.clock import SystemClock
-from monitor.commands.database import opened
+from monitor.commands.console import moment
+from monitor.commands.open_store import opened
 from monitor.commands.options import (
     LONGEST_NAME,
     LONGEST_NOTE,
@@ -27,7 +28,6 @@ from monitor.commands.options import (
     settings_option,
     write_key,
 )
-from monitor.commands.tables import moment
 from monitor.composition import contract_records
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
@@ -209,9 +209,9 @@ def resume(
         time = None if newest is None else ShardTime(newest, settings.stream.lateness)
         now = SystemClock().now()
         found = resume_from(engine, shard, offset, why, now, force=force, time=time)
-    stood = "was never read" if found.before is None else f"stood at {found.before}"
+    before = "was never read" if found.before is None else f"stood at {found.before}"
     again = f"; {found.again} offsets will be counted again" if found.again else ""
-    click.echo(f"{shard} {stood}, goes on at {offset}{again}")
+    click.echo(f"{shard} {before}, goes on at {offset}{again}")
 
 
 def _why(reason: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from monitor.commands.probe.router import router_key_command
-from monitor.commands.probe.run import run
-from monitor.commands.probe.status import status
+from monitor.commands.probe.access import router_key_command
+from monitor.commands.probe.probe_status import status
+from monitor.commands.probe.send import run
 
 
 @click.group("probe", commands=(run, status, router_key_command))

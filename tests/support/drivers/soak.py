@@ -35,8 +35,7 @@ from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS, Grain, WindowKind, to_
 from monitor.demo import reviewers, traffic
 from monitor.demo.router import STEP, World
 from monitor.demo.traffic import DECISION_PARTITIONS, LABEL_PARTITIONS, Traffic
-from monitor.demo.truth import Truth
-from monitor.demo.world import Synthetic
+from monitor.demo.world import Synthetic, Truth
 from monitor.evaluate import evaluator
 from monitor.evaluate.blocks import release_blocks as release
 from monitor.evaluate.publish import publisher

@@ -20,8 +20,7 @@ from monitor.demo.router import (
     THRESHOLD,
     Decisions,
 )
-from monitor.demo.truth import KEEP
-from monitor.demo.world import BEGINS, HISTORY, REGRESSION_AFTER, Synthetic, WorldStep
+from monitor.demo.world import BEGINS, HISTORY, KEEP, REGRESSION_AFTER, Synthetic, WorldStep
 
 DAYS = 6  # two of them after the regression
 
