@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from id_keys import WITH_KEY
 
 from monitor import settings as api
+from monitor.settings.root import UseCase
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 QUICKSTART = DEPLOY / "examples" / "quickstart.toml"
@@ -22,7 +23,7 @@ def load(path: Path, **env: str) -> api.Settings:
     return api.load(path, WITH_KEY | env)
 
 
-def use_case(**env: str) -> api.UseCase:
+def use_case(**env: str) -> UseCase:
     return load(QUICKSTART, **env).use_case[0]
 
 
