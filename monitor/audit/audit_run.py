@@ -12,10 +12,10 @@ from datetime import date, timedelta
 
 from monitor.audit.contract_checks import baseline_checks, contract_checks, support_checks
 from monitor.audit.decision import Signed, advice, decide, first_day, lost_or_spoilt, unexplained
-from monitor.audit.fields import field_name, problem
 from monitor.audit.flip_counts import RunSide, broken, compare_runs, flip_counts, shown_flips
 from monitor.audit.matching import comparisons, matched
 from monitor.audit.model import Compared, Excluded, Pair, Results, Row, RunVersions, digest
+from monitor.audit.record_files import field_name, problem
 from monitor.audit.report import (
     HELD_OUT,
     REGRESSION,
@@ -46,7 +46,7 @@ from monitor.errors import AuditError
 from monitor.settings import Settings
 from monitor.settings.check_use_cases import MIN_K
 from monitor.settings.problems import shown
-from monitor.settings.root import UseCase
+from monitor.settings.sections import UseCase
 
 _BASELINE, _CANDIDATE = "baseline", "candidate"
 

@@ -19,7 +19,17 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, ValidationError, convert, structs
 
-from monitor.audit.fields import (
+from monitor.audit.model import (
+    Item,
+    ProbeSet,
+    Results,
+    Row,
+    RunVersions,
+    item_fields,
+    request_digest,
+    set_fields,
+)
+from monitor.audit.record_files import (
     ALL_NAMES,
     HINTS,
     REQUIRED,
@@ -31,21 +41,14 @@ from monitor.audit.fields import (
     field_name,
     fits,
     found,
+    is_csv,
+    is_gzipped,
+    json_records,
+    nested_records,
     problem,
     unknown,
     words,
 )
-from monitor.audit.model import (
-    Item,
-    ProbeSet,
-    Results,
-    Row,
-    RunVersions,
-    item_fields,
-    request_digest,
-    set_fields,
-)
-from monitor.audit.record_files import is_csv, is_gzipped, json_records, nested_records
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
 from monitor.errors import AuditError

@@ -32,8 +32,8 @@ from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
 
-from monitor.audit.fields import field_name, found, problem
 from monitor.audit.model import RunVersions
+from monitor.audit.record_files import field_name, found, problem
 from monitor.audit.report import AuditReport, Requirement, Run
 
 _MAX_BYTES = 1 << 16

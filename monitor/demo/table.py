@@ -20,8 +20,8 @@ from monitor.core.contract import State
 from monitor.core.counts.cells import OTHER
 from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
 from monitor.core.time import DAY, SECOND, to_datetime
-from monitor.demo.router import REGRESSED
 from monitor.demo.view import SYNTHETIC, SliceView, View, contract_window
+from monitor.demo.world import REGRESSED
 
 WIDE = 104
 """Width of the terminal from which on the gap is shown next to the rate."""

@@ -18,9 +18,16 @@ from consumers.events import Decision, Label, Versions
 from monitor.core.counts.cells import Route
 from monitor.core.counts.labels import READY, UNDECIDABLE
 from monitor.core.time import SECOND, to_datetime
-from monitor.demo.reviewers import Labels
-from monitor.demo.router import ATTRIBUTES, STEP, THRESHOLD, Decisions
-from monitor.demo.world import SimulatedClock, Synthetic, WorldStep
+from monitor.demo.world import (
+    ATTRIBUTES,
+    STEP,
+    THRESHOLD,
+    Decisions,
+    Labels,
+    SimulatedClock,
+    Synthetic,
+    WorldStep,
+)
 from monitor.errors import SlicewatchError
 
 VERSIONS = Versions(judge="judge-1", rubric="rubric-1", policy="policy-1", router="router-1")

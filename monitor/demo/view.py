@@ -19,9 +19,8 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.time import DAY, SECOND, to_datetime
-from monitor.demo.router import REGRESSED
 from monitor.demo.traffic import Produced
-from monitor.demo.world import Truth
+from monitor.demo.world import REGRESSED, Truth
 from monitor.ports import ShardStatus, Tallies
 
 SYNTHETIC = "synthetic test conditions, not a finding about people"

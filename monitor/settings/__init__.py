@@ -3,8 +3,7 @@
 from monitor.settings.as_text import contract_numbers, contract_record, resolved
 from monitor.settings.kinds import Duration, Secret, Url, duration_text
 from monitor.settings.loading import load
-from monitor.settings.root import Settings
-from monitor.settings.sections import Alerting, ProbesSettings, Receiver
+from monitor.settings.sections import Alerting, ProbesSettings, Receiver, Settings
 from monitor.settings.warnings import warnings
 
 __all__ = [

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from monitor.settings.build import bare, is_section, required
 from monitor.settings.kinds import MASK, Duration, Secret, Url, duration_text
-from monitor.settings.root import Settings, UseCase
+from monitor.settings.sections import Settings, UseCase
 
 
 def resolved(settings: Settings) -> str:

@@ -18,11 +18,11 @@ from monitor.core.counts.cells import MAX_BANDS, MAX_RATES
 from monitor.core.time import DAY, WINDOWS
 from monitor.settings.kinds import Duration, Secret, Url, duration_text
 from monitor.settings.problems import join, problem, shown
-from monitor.settings.root import AttributeSettings, Settings
 from monitor.settings.sections import (
     DEFAULT_READER,
     STORE_KEY,
     Alerting,
+    AttributeSettings,
     IdKeySettings,
     Operations,
     Privacy,
@@ -30,6 +30,7 @@ from monitor.settings.sections import (
     ProbesSettings,
     Security,
     Server,
+    Settings,
     StreamSettings,
 )
 

@@ -15,8 +15,7 @@ from monitor.settings.checks import check_id_keys, check_probes, check_sections,
 from monitor.settings.environment import exact, override
 from monitor.settings.kinds import Secret
 from monitor.settings.problems import problem
-from monitor.settings.root import Settings
-from monitor.settings.sections import Server
+from monitor.settings.sections import Server, Settings
 
 # Far above any key or token: a larger file is the wrong file.
 _MAX_SECRET_BYTES = 4096

@@ -6,8 +6,15 @@ from collections.abc import Iterator
 
 from monitor.detection.probes.flip_test import fewest_flips
 from monitor.settings.checks import MIN_SECRET, is_loopback, tokens_by_key
-from monitor.settings.root import AttributeSettings, Settings, UseCase
-from monitor.settings.sections import Operations, ProbeSetSettings, Server, StreamSettings
+from monitor.settings.sections import (
+    AttributeSettings,
+    Operations,
+    ProbeSetSettings,
+    Server,
+    Settings,
+    StreamSettings,
+    UseCase,
+)
 
 
 def warnings(settings: Settings) -> list[str]:

@@ -25,7 +25,7 @@ from monitor.audit.audit_run import audit
 from monitor.audit.model import Pair
 from monitor.audit.report import Part, Point
 from monitor.core.contract import Metric
-from monitor.settings.root import GroupBySettings
+from monitor.settings.sections import GroupBySettings
 
 VALUES = {VARIETY: ("formal", "conversational", "dialect"), "channel": ("chat", "email")}
 GROUPS = (

@@ -220,9 +220,13 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "words(Label)",
         ),
     },
-    "monitor.audit.fields": {
+    "monitor.audit.record_files": {
+        Argument.CAUSE: ("reason",),
         Argument.FILE: (
+            "field",
             "field_name(*parts)",
+            "found(value)",
+            "name",
             "text",
         ),
         Argument.PLACE: (
@@ -230,21 +234,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "line",
             "path",
         ),
-        Argument.WORD: ("hint",),
-    },
-    "monitor.audit.record_files": {
-        Argument.CAUSE: ("reason",),
-        Argument.FILE: (
-            "field",
-            "found(value)",
-            "name",
-            "text",
+        Argument.WORD: (
+            "MAX_BYTES >> 20",
+            "hint",
         ),
-        Argument.PLACE: (
-            "line",
-            "path",
-        ),
-        Argument.WORD: ("MAX_BYTES >> 20",),
     },
     "monitor.audit.set_files": {
         Argument.CAUSE: ("error.strerror",),
@@ -334,8 +327,8 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.NAME: ("', '.join(gone) or 'nothing, all that is stored is listed'",),
         Argument.PLACE: (
-            "line",
             "before",
+            "line",
         ),
         Argument.ROWS: ("json.dumps(dict(zip(names, row, strict=True)))",),
         Argument.TOTAL: (
@@ -404,9 +397,22 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
     },
     "monitor.commands.probe.send": {
-        Argument.SETTING: ("warning",),
-        Argument.TOTAL: ("_plan_text(probe_set, content, how, named)",),
-        Argument.TYPED: ("path",),
+        Argument.SETTING: (
+            "', '.join(one.values)",
+            "one.name",
+            "settings.privacy.k",
+            "warning",
+        ),
+        Argument.TOTAL: (
+            "_plan_text(probe_set, content, how, named)",
+            "len(found)",
+            "len(made.ids)",
+            "line",
+        ),
+        Argument.TYPED: (
+            "path",
+            "swap.attribute",
+        ),
         Argument.WORD: (
             "LONGEST_TIMEOUT",
             "name",
@@ -415,19 +421,6 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.commands.probe.probe_status": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
-    },
-    "monitor.commands.probe.compare": {
-        Argument.SETTING: (
-            "', '.join(one.values)",
-            "one.name",
-            "settings.privacy.k",
-        ),
-        Argument.TOTAL: (
-            "len(found)",
-            "len(made.ids)",
-            "line",
-        ),
-        Argument.TYPED: ("swap.attribute",),
     },
     "monitor.commands.render": {
         Argument.TYPED: ("target",),

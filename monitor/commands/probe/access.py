@@ -22,9 +22,8 @@ from monitor.clock import SystemClock
 from monitor.commands.options import load_settings, on_stop, settings_option, write_key
 from monitor.errors import SlicewatchError
 from monitor.probing.http_router import HttpAccess, HttpRouter, Target
-from monitor.probing.pace import Pace, Retries, Sender
 from monitor.probing.protocol import router_key
-from monitor.probing.rounds import Round
+from monitor.probing.rounds import Pace, Retries, Round, Sender
 from monitor.settings import Settings
 
 LARGEST_TOKEN = 4096

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from rich.table import Table
 
 from monitor import composition, logs
 from monitor.audit.model import ProbeSet, digest
 from monitor.audit.record_files import is_csv
 from monitor.audit.set_files import read_set, write_rows
 from monitor.clock import SystemClock
+from monitor.commands.console import NONE, console, plain_table
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.probe.access import (
     Asking,
@@ -24,18 +26,32 @@ from monitor.commands.probe.access import (
     probe_key,
     shortfalls,
 )
-from monitor.commands.probe.compare import compare
+from monitor.core.probes.flips import Observed
 from monitor.core.time import SECOND
 from monitor.errors import SlicewatchError
 from monitor.probing.http_router import target
-from monitor.probing.pace import Schedule
 from monitor.probing.probe_events import KafkaPublisher, ProbeEvents, check_items, declared
-from monitor.probing.rounds import Answered, Round, Runner
-from monitor.probing.swap import SwapReview, parse_swap
+from monitor.probing.rounds import Answered, Round, Runner, Schedule
+from monitor.probing.swap import (
+    NAME,
+    Listed,
+    Swap,
+    Swapped,
+    SwapReview,
+    SwapShare,
+    SwapSummary,
+    for_review,
+    parse_swap,
+    read_traces,
+    sides,
+    summary,
+    swapped,
+)
 from monitor.settings import Settings
 from monitor.settings.kinds import Duration, duration_micros, duration_text
 from monitor.settings.sections import ProbeSetSettings
 
+Publish = Callable[[str, Sequence[Answered]], None]
 _FILE = click.Path(path_type=Path)
 _SHARE = click.FloatRange(0, 1)
 MOST_A_SECOND = 1000
@@ -155,9 +171,6 @@ def _schedule(every: float | None, times: int | None, results: Path | None) -> S
     if results is not None and schedule.times != 1:
         raise SlicewatchError("--results holds one round; leave out --every and --times")
     return schedule
-
-
-Publish = Callable[[str, Sequence[Answered]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,3 +305,104 @@ def _round_text(number: int, done: Round, plan: Plan) -> str:
     answered = "answered and published" if plan.publish else "answered"
     first = f"round {number}: {done.complete:,} of {done.pairs:,} pairs {answered}"
     return "; ".join([first, f"{done.apart:,} with different routes", *shortfalls(done)])
+
+
+def compare(
+    path: Path, swap: Swap, settings: Settings, how: Asking, review: SwapReview, *, dry: bool
+) -> int:
+    """Send both variants of every trace that has the value, print what differs; the exit code.
+
+    Nothing is published, and nothing is written: neither requests nor values of attributes.
+    """
+    _check_listed(swap, settings)
+    made = swapped(read_traces(path), swap)
+    access = how.access(settings)
+    if dry:
+        click.echo(f"{len(made.ids):,} traces have the value; nothing was sent")
+        return 0
+    rng = how.rng()
+    with asking(access, how.rate) as (sender, _), ProgressBar() as bar:
+        runner = Runner(
+            made.probe_set,
+            NAME,
+            sender,
+            clock=SystemClock(),
+            rng=rng,
+            publish=lambda pair, answered: None,
+        )
+        bar.begin(1, len(made.ids))
+        done = runner.round(bar)
+    found = sides(done.answered, made.ids)
+    click.echo(f"{len(found):,} of {len(made.ids):,} traces compared, {swap.attribute} exchanged")
+    for line in (*_notes(made, swap), *shortfalls(done)):
+        click.echo(line)
+    together = summary(found, settings.privacy.k)
+    if together is None:
+        click.echo(f"fewer than {settings.privacy.k} comparisons: nothing more is said")
+    else:
+        console().print(
+            _summary_table(together),
+            _difference_text(together),
+            _review_table(for_review(found, review, rng)),
+        )
+    return exit_code(done)
+
+
+def _check_listed(swap: Swap, settings: Settings) -> None:
+    """Refuse values that are not listed: a mistyped one would be sent, and concern nobody.
+
+    An attribute that is not declared may have any value.
+    """
+    for one in settings.attribute:
+        if one.name == swap.attribute and not {swap.original, swap.replacement} <= {*one.values}:
+            raise SlicewatchError(
+                f"--swap: {one.name} has a value that is not listed; use {', '.join(one.values)}"
+            )
+
+
+def _notes(made: Swapped, swap: Swap) -> Iterator[str]:
+    if made.silent:
+        yield (
+            f"in {made.silent:,} of them the request does not name {swap.attribute}: only the "
+            "attributes differ, and a router that reads the request alone cannot tell them apart"
+        )
+
+
+def _summary_table(together: SwapSummary) -> Table:
+    return plain_table(
+        ("", "traces", "share", "95 % interval"),
+        (
+            ("original came further", *_cells(together.held_back)),
+            ("swapped came further", *_cells(together.served)),
+            ("different routes", *_cells(together.apart)),
+        ),
+    )
+
+
+def _difference_text(together: SwapSummary) -> str:
+    mean = NONE if together.difference is None else f"{together.difference:+.3f}"
+    return (
+        f"mean score difference, swapped - original: {mean} ({together.scored:,} with two scores)"
+    )
+
+
+def _cells(share: SwapShare) -> Iterator[str]:
+    yield f"{share.count:,}"
+    yield f"{share.share:.1%}"
+    yield f"{share.lower:.1%} to {share.upper:.1%}"
+
+
+def _review_table(listed: Iterable[Listed]) -> Table:
+    names = ("id", "listed as", "original", "swapped", "score difference")
+    return plain_table(names, map(_review_row, listed))
+
+
+def _review_row(one: Listed) -> tuple[str, ...]:
+    side, why = one.side, "spot check" if one.spot_check else "disagreement"
+    difference = NONE if side.difference is None else f"{side.difference:+.3f}"
+    return side.id, why, _seen(side.original), _seen(side.swapped), difference
+
+
+def _seen(observed: Observed) -> str:
+    score = NONE if observed.score is None else f"{observed.score:.3f}"
+    return f"{observed.route.name.lower()} {score}"

@@ -15,8 +15,13 @@ from monitor.audit.report import Requirement
 from monitor.audit.sign_off import Signature, SignOff
 from monitor.core.contract import Contract
 from monitor.settings import Settings
-from monitor.settings.root import AttributeSettings, ContractSettings, GroupBySettings, UseCase
-from monitor.settings.sections import StreamSettings
+from monitor.settings.sections import (
+    AttributeSettings,
+    ContractSettings,
+    GroupBySettings,
+    StreamSettings,
+    UseCase,
+)
 
 TODAY = date(2026, 11, 2)
 VALUES = {VARIETY: ("formal", "conversational"), "channel": ("chat", "email")}

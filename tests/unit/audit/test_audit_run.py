@@ -43,7 +43,7 @@ from monitor.core.counts.cells import Route
 from monitor.core.privacy.bands import edges
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage, Observed
 from monitor.errors import AuditError
-from monitor.settings.root import GroupBySettings
+from monitor.settings.sections import GroupBySettings
 
 FORMAL, CONVERSATIONAL = f"{VARIETY}=formal", f"{VARIETY}=conversational"
 OTHER_VERSIONS = RunVersions("j2", "r1", "p1", "t1")

@@ -18,7 +18,7 @@ from monitor.audit.report import Check, Point, SupportCheck
 from monitor.audit.slices import GroupSlices, audit_coding, slices_of, without_gate
 from monitor.core.contract import COMPLEMENT, Metric, Verdict
 from monitor.settings import Settings
-from monitor.settings.root import GroupBySettings
+from monitor.settings.sections import GroupBySettings
 
 FORMAL, CONVERSATIONAL = f"{VARIETY}=formal", f"{VARIETY}=conversational"
 UNSURE = Verdict.INSUFFICIENT_SUPPORT

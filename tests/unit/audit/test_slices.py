@@ -26,7 +26,7 @@ from monitor.core.privacy.bands import STEPS, edges
 from monitor.core.publish.rows import MIN_CALIBRATION
 from monitor.core.publish.snapshot import ShownRate
 from monitor.settings import Settings
-from monitor.settings.root import GroupBySettings
+from monitor.settings.sections import GroupBySettings
 
 FORMAL, CONVERSATIONAL = f"{VARIETY}=formal", f"{VARIETY}=conversational"
 K = 11

@@ -17,9 +17,8 @@ from consumers.events import Decision
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.counts.labels import UNDECIDABLE
 from monitor.core.time import DAY, HOUR, MINUTE
-from monitor.demo.router import STEP
 from monitor.demo.traffic import bad_record, decision_events, label_events, messages
-from monitor.demo.world import Synthetic, WorldStep
+from monitor.demo.world import STEP, Synthetic, WorldStep
 from monitor.ports import RecordBatch, Shard
 
 

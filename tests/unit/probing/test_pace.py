@@ -7,8 +7,8 @@ from itertools import islice, pairwise
 import pytest
 from probing import MemoryRouter, StillClock, answer, probe
 
-from monitor.probing.pace import LONGEST_HOLD, Pace, Retries, Schedule, Sender
 from monitor.probing.protocol import Answer, Failure, FailureKind, Probe
+from monitor.probing.rounds import LONGEST_HOLD, Pace, Retries, Schedule, Sender
 
 
 def pace(clock: StillClock, rate: float) -> Pace:

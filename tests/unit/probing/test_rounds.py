@@ -12,9 +12,8 @@ from probing import VERSIONS, MemoryRouter, StillClock, Watched, answer, probe_s
 from monitor.audit.model import ProbeSet
 from monitor.commands.probe.access import exit_code
 from monitor.core.counts.cells import Route
-from monitor.probing.pace import Pace, Retries, Sender
 from monitor.probing.protocol import Answer, Failure, FailureKind, Probe
-from monitor.probing.rounds import HOPELESS, Answered, Round, Runner
+from monitor.probing.rounds import HOPELESS, Answered, Pace, Retries, Round, Runner, Sender
 
 BROKEN = Failure(FailureKind.STATUS, "answered 500")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from id_keys import WITH_KEY
 
 from monitor import settings as api
-from monitor.settings.root import UseCase
+from monitor.settings.sections import UseCase
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 QUICKSTART = DEPLOY / "examples" / "quickstart.toml"
