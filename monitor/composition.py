@@ -160,7 +160,7 @@ def kafka_connection(settings: Settings) -> KafkaConnection:
 
 
 def check_access(settings: Settings) -> None:
-    """Raise AccessError unless a broker lets us in, within moments, to all that we read."""
+    """Raise AccessError unless a broker grants access, within moments, to all that we read."""
     replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT).check_access(_need(settings.stream))
 
 

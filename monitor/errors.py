@@ -34,7 +34,7 @@ class SourceError(SlicewatchError):
 
 
 class AccessError(SourceError):
-    """A broker does not let us in or forbids what we need; the message names the fix."""
+    """A broker refuses access, or forbids what we need; the message names the fix."""
 
 
 class MissingTopicError(SourceError):

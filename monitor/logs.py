@@ -29,9 +29,9 @@ def _trace(error: BaseException) -> Iterator[str]:
         yield "\nand then\n\n"
     yield "Traceback (most recent call last):\n"
     yield from traceback.format_tb(error.__traceback__)
-    told = isinstance(error, SlicewatchError | OSError)
+    safe = isinstance(error, SlicewatchError | OSError)
     name = type(error).__qualname__
-    yield f"{name}: {error}" if told else f"{name} (what it said is left out: it may quote events)"
+    yield f"{name}: {error}" if safe else f"{name} (what it said is left out: it may quote events)"
 
 
 class _Formatter(logging.Formatter):

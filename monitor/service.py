@@ -91,7 +91,7 @@ class Service:
         self._blind: list[Reason] = []
         # A worker of ours is given its time to join the group.
         self._next_judged = self._began + (JOIN_SECONDS if parts.ingest else JUDGE_SECONDS)
-        self._pending_told: list[int] = []
+        self._pending_reported: list[int] = []
         self._evaluating = True
         self._evaluator = composition.build_evaluator(settings, self._engine, self._clock)
         self._evaluator.hurried = self._in_a_hurry
@@ -115,7 +115,7 @@ class Service:
         self._servers = composition.build_servers(
             settings,
             self._exporter,
-            self._health(),
+            HealthChecks(live=self._live, ready=self._ready, started=self._started),
             self._clock,
             snapshots=self._records.snapshot_at if parts.serve else None,
         )
@@ -237,7 +237,7 @@ class Service:
         try:
             working = self._evaluator.cycle()
             self._publish(0.0 if working else self._evaluator.age)
-            self._tell_health()
+            self._report_health()
             self._judge()
             if working:
                 self._clean()
@@ -262,7 +262,7 @@ class Service:
         if self._snapshot is not None:
             self._exporter.publish(self._snapshot, age=age)
 
-    def _tell_health(self) -> None:
+    def _report_health(self) -> None:
         """Label health and watermark lag of the whole stream, whoever reads it."""
         if self._snapshot is None:
             return
@@ -297,7 +297,7 @@ class Service:
         if now - self._cleaned >= RETENTION_EVERY:
             self._cleaned = now
             self._retain(now)
-            self._tell_pending()
+            self._report_pending()
 
     def _retain(self, now: int) -> None:
         """Delete what is past its time, unless that is so much that a clock may be wrong."""
@@ -311,12 +311,12 @@ class Service:
         self._refused = refused
         self.metrics.set_retention_refused(refused is not None)
 
-    def _tell_pending(self) -> None:
+    def _report_pending(self) -> None:
         """Set the total only at a new block: with fewer new decisions it would reveal one."""
         tables = self._snapshot.contracts if self._snapshot else ()
         ends = [w.decisions.end for t in tables for w in t.windows if w.decisions is not None]
-        if ends and ends != self._pending_told:
-            self._pending_told = ends
+        if ends and ends != self._pending_reported:
+            self._pending_reported = ends
             self.metrics.set_pending(self._records.pending_rows())
 
     def _release(self) -> None:
@@ -324,9 +324,6 @@ class Service:
             self._evaluator.release_lease()
         except StoreError as error:
             log.warning("the lease was not given back: %s", error)
-
-    def _health(self) -> HealthChecks:
-        return HealthChecks(live=self._live, ready=self._ready, started=self._started)
 
     def _live(self) -> bool:
         return self._ingest is None or self._ingest.health.live(self._clock.monotonic())

@@ -17,8 +17,8 @@ from monitor.settings import Settings
 
 log = logging.getLogger("slicewatch.service")
 
-KNOCK_SECONDS = 10.0
-"""Interval of checks that a broker lets us in and read."""
+ACCESS_SECONDS = 10.0
+"""Interval of checks that a broker grants access to all that is read."""
 ENDS_SECONDS = 15.0
 """Shortest interval of asking for the ends of partitions whose client does not report them."""
 
@@ -33,27 +33,27 @@ class Watchdog:
         self._ingest = ingest
         self._metrics = metrics
         self._clock = clock
-        self._told: tuple[str, str | None] | None = None
-        self._next_knock = clock.monotonic() + KNOCK_SECONDS
+        self._reported: tuple[str, str | None] | None = None
+        self._next_access = clock.monotonic() + ACCESS_SECONDS
         self._next_ends = clock.monotonic()
 
     def look(self) -> None:
         """Say once when the consumer's state or its reason changes; metrics say it all the time."""
         now, health = self._clock.monotonic(), self._ingest.health
-        if now >= self._next_knock:
-            health.shut_out = self._knock()
-            self._next_knock = self._clock.monotonic() + KNOCK_SECONDS
+        if now >= self._next_access:
+            health.shut_out = self._access_error()
+            self._next_access = self._clock.monotonic() + ACCESS_SECONDS
         if health.unknown and not health.shut_out and now >= self._next_ends:
             self._ask_ends()
             self._next_ends = self._clock.monotonic() + ENDS_SECONDS
         state, stuck = health.state(now).value, health.stuck(now)
         self._metrics.set_consumer_state(state)
-        if (state, stuck) != self._told:
+        if (state, stuck) != self._reported:
             level = logging.ERROR if stuck else logging.INFO
             log.log(level, "consumer is %s", state, extra={"why": stuck} if stuck else {})
-        self._told = state, stuck
+        self._reported = state, stuck
 
-    def _knock(self) -> str | None:
+    def _access_error(self) -> str | None:
         try:
             composition.check_access(self._settings)
         except AccessError as error:

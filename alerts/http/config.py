@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from monitor.errors import SlicewatchError
-from monitor.settings.check_server import is_loopback
+from monitor.settings.checks import is_loopback
 
 _MAX_PORT = 65_535
 

@@ -20,9 +20,7 @@ from dataclasses import dataclass, replace
 from math import isclose
 from pathlib import Path
 
-from monitor.audit.fields import Label, fits, words
-from monitor.audit.files import csv_table, is_csv
-from monitor.audit.problems import problem
+from monitor.audit.record_files import Label, csv_table, fits, is_csv, problem, words
 from monitor.settings.kinds import AttributeName
 
 MAX_VALUES = 100

@@ -18,6 +18,12 @@ other limits or other people. Nor does one count that was given for another rele
 versions, another threshold, contract or set.
 
 On reviewed data a limit is kept only where the interval says so: too little support is no pass.
+
+Some faults speak against a release and appear in no rate: TPR and FPR are over what passed the
+evidence gate. A reply that is served although score, threshold or gate say otherwise is not what
+the signed threshold decides; and of real people, whose rates over all items would reveal by
+subtraction what the gate stopped, a candidate could pass by stopping what it gets wrong. Both are
+counted here, and for real people reported only where they are at least k pairs.
 """
 
 from __future__ import annotations
@@ -26,7 +32,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
-from monitor.audit.flips import stage_name
+from monitor.audit.flip_counts import stage_name
+from monitor.audit.model import Row
 from monitor.audit.report import (
     HELD_OUT,
     Check,
@@ -39,8 +46,10 @@ from monitor.audit.report import (
     Run,
 )
 from monitor.audit.sign_off import SignOff
-from monitor.core.contract import Metric, Verdict
-from monitor.core.probes.flips import FlipCause, FlipStage
+from monitor.audit.slices import slice_of
+from monitor.core.contract import Contract, Metric, Verdict
+from monitor.core.counts.coding import Coding
+from monitor.core.probes.flips import FlipCause, FlipStage, explained
 
 _MEASURED = "this run"
 _NAMED = 3
@@ -96,7 +105,7 @@ def decide(
         run: of the router that is to be released, all of its parts.
         synthetic: whether the set is invented.
         signed: who signed what.
-        faults: found by :mod:`monitor.audit.faults` and in no rate of the run, and what a
+        faults: found by :func:`unexplained` or :func:`lost_or_spoilt` and in no rate, and what a
             candidate does worse than the baseline.
     """
     measured = _ON_SYNTHETIC if synthetic else _ON_REVIEWED
@@ -159,7 +168,7 @@ def _contract(run: Run) -> Iterator[str]:
     """Checks on reviewed data that fail by point or interval, or are not shown to be kept.
 
     The held-out part has to pass too: else whatever fails could be held out. Checks against the
-    baseline have no interval; :mod:`monitor.audit.faults` counts what they cannot decide.
+    baseline have no interval; :func:`lost_or_spoilt` counts what they cannot decide.
     """
     yield from _these(run, "failed", _fails)
     yield from _these(
@@ -262,3 +271,45 @@ def advice(stages: Collection[str]) -> tuple[Recommendation, ...]:
         stages: as :attr:`monitor.audit.report.FlipCounts.stages` names them; each counts once.
     """
     return tuple(one for one in _ADVICE if one.stage in stages)
+
+
+def unexplained(rows: Sequence[Row], contract: Contract) -> Iterator[str]:
+    """Replies that are served against score, threshold or evidence gate."""
+    found = [row for row in rows if row.served and not explained(row.observed)]
+    if len({row.item.pair for row in found}) >= contract.k:
+        who = f"{len(found):,} replies" if contract.synthetic else "replies"
+        yield f"{who} served against score, threshold or evidence gate"
+
+
+def lost_or_spoilt(
+    baseline: Sequence[Row], candidate: Sequence[Row], contract: Contract, coding: Coding
+) -> Iterator[str]:
+    """Yield a fault where the whole or a slice is served worse than by the baseline, on all items.
+
+    Pairs that are served better count against those that are served worse: what is compared are
+    two rates of the very same items.
+
+    Args:
+        baseline: its rows of one part.
+        candidate: its rows, of the same items.
+        contract: whose slices are looked at, and whose k.
+        coding: by which slices are named.
+    """
+    before = {(row.item.pair, row.item.variant): row.served for row in baseline}
+    group_bys = ((), *(group.attributes for group in contract.group_bys))
+    for ready, text in (
+        (True, "fewer ready replies are served than by the baseline, over all items"),
+        (False, "more replies that are not ready are served than by the baseline, over all items"),
+    ):
+        worse: dict[tuple[object, ...], set[str]] = {}
+        better: dict[tuple[object, ...], set[str]] = {}
+        for row in candidate:
+            served = before[row.item.pair, row.item.variant]
+            if row.item.expected_ready is not ready or row.served is served:
+                continue
+            found = worse if served is ready else better
+            for attributes in group_bys:
+                slice_ = attributes, slice_of(row, attributes, coding)
+                found.setdefault(slice_, set()).add(row.item.pair)
+        if any(len(some) - len(better.get(at, ())) >= contract.k for at, some in worse.items()):
+            yield text

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
+from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
 
 EXPECTED, POLICY, EVIDENCE = "expected_ready", "policy", "evidence"
@@ -98,6 +99,11 @@ class Row:
     observed: Observed
     versions: RunVersions
     line: int
+
+    @property
+    def served(self) -> bool:
+        """True when the reply goes out without a person seeing it."""
+        return self.observed.route is Route.AUTO_SERVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,28 +190,31 @@ def digest(probe_set: ProbeSet) -> str:
     Of the requests their own hashes are covered, so that results, which do not keep the requests,
     have the hash of their set.
     """
-    head = {
+    items = sorted(canonical(item_fields(item)) for item in probe_set.items)
+    return sha256("\n".join([canonical(set_fields(probe_set)), *items]).encode()).hexdigest()
+
+
+def set_fields(probe_set: ProbeSet) -> dict[str, object]:
+    """Fields of a row that all rows of a set share, as they are hashed and written."""
+    return {
         "dataset": probe_set.name,
         "dataset_version": probe_set.version,
         "synthetic": probe_set.synthetic,
         "varies": sorted(probe_set.varies),
     }
-    lines = [canonical(head), *sorted(_content(item) for item in probe_set.items)]
-    return sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _content(item: Item) -> str:
-    return canonical(
-        {
-            "pair_id": item.pair,
-            "variant": item.variant,
-            "axis": item.axis,
-            "attributes": dict(item.attributes),
-            "expected_ready": item.expected_ready,
-            "policy": item.policy,
-            "evidence": item.evidence,
-            "reviewers_agree": item.reviewers_agree,
-            "held_out": item.held_out,
-            "request_sha256": item.request_digest,
-        }
-    )
+def item_fields(item: Item) -> dict[str, object]:
+    """Fields of a row that are the variant's own; ``request_sha256`` is empty without a request."""
+    return {
+        "pair_id": item.pair,
+        "variant": item.variant,
+        "axis": item.axis,
+        "attributes": dict(item.attributes),
+        "expected_ready": item.expected_ready,
+        "policy": item.policy,
+        "evidence": item.evidence,
+        "reviewers_agree": item.reviewers_agree,
+        "held_out": item.held_out,
+        "request_sha256": item.request_digest,
+    }

@@ -361,6 +361,11 @@ class AuditReport:
     held_out_comparison: Comparison | None = None
 
     @property
+    def notes(self) -> list[str]:
+        """Sentences that every output has to be read with."""
+        return [SYNTHETIC_SENTENCE, FLIP_SENTENCE] if self.synthetic else [FLIP_SENTENCE]
+
+    @property
     def judged(self) -> Run:
         """Run that the decision is about."""
         return self.candidate or self.baseline

@@ -26,14 +26,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, fields
 from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
 
 from monitor.audit.model import RunVersions
-from monitor.audit.problems import field_name, found, problem
+from monitor.audit.record_files import field_name, found, problem
 from monitor.audit.report import AuditReport, Requirement, Run
 
 _MAX_BYTES = 1 << 16
@@ -92,7 +92,10 @@ class SignOff:
                 for name in _VERSIONS
             ),
             _difference(
-                _THRESHOLD, str(self.threshold), _texts(run.thresholds), _texts(shown.thresholds)
+                _THRESHOLD,
+                str(self.threshold),
+                {*map(str, run.thresholds)},
+                {*map(str, shown.thresholds)},
             ),
             _difference(_CONTRACT, self.contract, {report.contract}, {report.contract}),
             _difference(_SET, self.dataset, {report.digest}, {report.digest}),
@@ -115,10 +118,6 @@ def _difference(name: str, signed: str, run: Set[str], shown: Set[str]) -> str:
 
 def _short(name: str, value: str) -> str:
     return value[:_HASH_SHOWN] if name == _SET else value
-
-
-def _texts(thresholds: Iterable[float]) -> set[str]:
-    return set(map(str, thresholds))
 
 
 def read_sign_off(path: Path, today: date) -> SignOff:

@@ -28,7 +28,7 @@ from monitor.core.counts.cells import (
     content_id,
     parse_atom,
 )
-from monitor.core.counts.coding import Coding
+from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex, SliceCounts, roll_up, slice_text
 from monitor.core.privacy.pooling import MergeMap, decisions_of, merge_map
 from monitor.core.probes.flips import Observed
@@ -84,15 +84,14 @@ def count(rows: Sequence[Row], coding: Coding) -> BlockCounts:
 
 def atom_of(row: Row, coding: Coding) -> str:
     """The atom of a row: listed attributes, and versions where an attribute is taken from them."""
-    values = row.item.attributes
-    return atom_text(
-        {
-            a.name: a.code(
-                values.get(a.name) if a.version_of is None else getattr(row.versions, a.version_of)
-            )
-            for a in coding.attributes
-        }
-    )
+    return atom_text({one.name: one.code(value_of(row, one)) for one in coding.attributes})
+
+
+def value_of(row: Row, attribute: Attribute) -> str | None:
+    """Value of an attribute in a row, taken from its versions where it is one; None without any."""
+    if attribute.version_of is not None:
+        return str(getattr(row.versions, attribute.version_of))
+    return row.item.attributes.get(attribute.name)
 
 
 def slice_of(row: Row, attributes: Sequence[str], coding: Coding) -> str:
@@ -285,9 +284,6 @@ def _guarded(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
     for row in table.rows:
         shown = {cell.band: cell.rate for cell in row.calibration}
         for name in coding.band_names:
-            yield _shown(row, name, shown.get(name))
-
-
-def _shown(row: SliceRow, band: str, rate: ShownRate | None) -> CalibrationLine:
-    n = rate.support if rate else 0
-    return CalibrationLine(row.slice, band, n, rate, sufficient=n >= MIN_CALIBRATION)
+            rate = shown.get(name)
+            n = rate.support if rate else 0
+            yield CalibrationLine(row.slice, name, n, rate, sufficient=n >= MIN_CALIBRATION)

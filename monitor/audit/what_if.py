@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from monitor.audit.flips import behind_gate
+from monitor.audit.flip_counts import behind_gate
 from monitor.audit.model import Compared, Pair, Row
 from monitor.audit.report import WhatIfLine
 from monitor.core.counts.cells import Route, atom_text
@@ -28,17 +28,11 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class _Routed:
-    """Variants that can be routed again, arrays of shape (N,).
+    """Variants that can be routed again, arrays of shape (N,)."""
 
-    Attributes:
-        scores: of the judge; below every threshold where there is none.
-        routes: as observed.
-        free: whether score and threshold explain the route.
-    """
-
-    scores: Floats
+    scores: Floats  # below every threshold where there is none
     routes: npt.NDArray[np.int64]
-    free: Bools
+    free: Bools  # score and threshold explain the route
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> _Routed:
@@ -57,20 +51,12 @@ class _Routed:
 
 @dataclass(frozen=True, slots=True)
 class _Slices:
-    """Variants that are in TPR and FPR, by slice.
+    """Variants that are in TPR and FPR, by slice; arrays of shape (N,)."""
 
-    Attributes:
-        names: slice texts, sorted; the reference among them, if any, is ``reference``.
-        reference: index of the reference; None without one.
-        routed: the variants.
-        slices: shape (N,): index of each variant's slice.
-        ready: shape (N,): the expected outcome.
-    """
-
-    names: tuple[str, ...]
-    reference: int | None
+    names: tuple[str, ...]  # slice texts, sorted
+    reference: int | None  # index of its name
     routed: _Routed
-    slices: npt.NDArray[np.int64]
+    slices: npt.NDArray[np.int64]  # index of the name of each variant's slice
     ready: Bools
 
     @classmethod

@@ -6,24 +6,21 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
-from monitor.audit.contract import use_case_of
+from monitor.audit.audit_run import audit, use_case_of
 from monitor.audit.dataset import DatasetReport, representation
 from monitor.audit.dataset_counts import read_counts
 from monitor.audit.model import ProbeSet, digest
-from monitor.audit.reading import read_results, read_set
 from monitor.audit.render import as_json, html, junit, markdown, terminal
 from monitor.audit.render.words import counted
 from monitor.audit.report import AuditReport
-from monitor.audit.run import audit
+from monitor.audit.set_files import promote, read_results, read_set, write_set
 from monitor.audit.sign_off import read_sign_off
-from monitor.audit.writing import promote, write_set
 from monitor.clock import SystemClock
 from monitor.commands.options import load_settings, settings_option
 from monitor.core.time import to_datetime
@@ -110,7 +107,7 @@ def command(
     _check_outputs(outputs.values(), inputs=(pairs, path, candidate, counts, sign_off, from_set))
     _check_promotion(promoted, set_version, from_set)
     _check_writable(*outputs.values(), *([promoted] if promoted else []))
-    settings, today = load_settings(path), _today()
+    settings, today = load_settings(path), to_datetime(SystemClock().now()).date()
     results = read_results(pairs)
     report = audit(
         results,
@@ -138,10 +135,6 @@ def _training(counts: Path, settings: Settings, name: str | None) -> DatasetRepo
     """The training set, guarded as the use case's production is: the pairs may be invented."""
     contract = use_case_of(settings, name).to_core()
     return representation(read_counts(counts), k=contract.k, synthetic=contract.synthetic)
-
-
-def _today() -> date:
-    return to_datetime(SystemClock().now()).date()
 
 
 def _check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:

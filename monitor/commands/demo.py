@@ -12,12 +12,10 @@ from pathlib import Path
 import click
 
 from monitor import logs
-from monitor.demo.document import document
-from monitor.demo.run import Demo, Options
+from monitor.demo.demo_run import Demo, Options
 from monitor.demo.table import screen_for, svg
-from monitor.ports import Clock
+from monitor.demo.view import document
 from monitor.service import Service
-from monitor.settings import Settings
 
 
 @click.command("demo")
@@ -55,17 +53,14 @@ def command(
     Example: slicewatch demo --for 60 --json
     """
     logs.configure("ERROR")
+    options, screen = Options(seconds, seed, port), screen_for(silent=as_json)
     with stopping() as stop:
-        demo = Demo(Options(seconds, seed, port), _service, screen_for(silent=as_json), stop)
+        demo = Demo(options, lambda settings, clock: Service(settings, clock=clock), screen, stop)
         last = demo.run()
     if as_json:
         click.echo(json.dumps(document(last, demo.produced, seed), indent=2))
     if picture is not None:
         picture.write_text(svg(last))
-
-
-def _service(settings: Settings, clock: Clock) -> Service:
-    return Service(settings, clock=clock)
 
 
 @contextmanager

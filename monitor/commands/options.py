@@ -35,8 +35,8 @@ LONGEST_NAME, LONGEST_NOTE = 80, 500
 """A name and a remark; there is room for a story in the ticket that the note names."""
 LONGEST_TOPIC = 249  # Kafka has no longer ones
 LONGEST_TIME = 64
-_MOST = 1 << 31  # as an id, far from the end of any database's integers
-incident_argument = click.argument("number", metavar="ID", type=click.IntRange(1, _MOST))
+ROW_ID = click.IntRange(1, 1 << 31)  # the end is far from that of any database's integers
+incident_argument = click.argument("number", metavar="ID", type=ROW_ID)
 
 
 def plain_line(option: str, text: str, longest: int) -> str:

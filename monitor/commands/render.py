@@ -49,5 +49,5 @@ def command(out: Path, settings: Path | None) -> None:
         target.write_text(text)
         click.echo(f"wrote {target}")
     for name, receiver in given.alerting.receivers.items():
-        if not receiver.told:
+        if not receiver.notifies:
             click.echo(f"note: alerting.{name} has no receiver: Alertmanager notifies nobody")

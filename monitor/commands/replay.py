@@ -17,8 +17,8 @@ from alerts.service import ServiceMetrics
 from consumers.sources.file_source import STDIN, FileSource, LineFile
 from monitor import composition, logs
 from monitor.clock import SystemClock
+from monitor.commands.console import summary_table
 from monitor.commands.options import load_settings, on_stop, settings_option
-from monitor.commands.snapshot_table import summary_table
 from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.errors import RetentionRefusedError, SourceError
 from monitor.ports import Clock, Tallies

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -21,8 +20,8 @@ from monitor.core.contract import State
 from monitor.core.counts.cells import OTHER
 from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
 from monitor.core.time import DAY, SECOND, to_datetime
-from monitor.demo.router import REGRESSED
 from monitor.demo.view import SYNTHETIC, SliceView, View, contract_window
+from monitor.demo.world import REGRESSED
 
 WIDE = 104
 """Width of the terminal from which on the gap is shown next to the rate."""
@@ -45,32 +44,14 @@ _COLOURS = {
 }
 
 
-class Screen(Protocol):
-    """Output for views; a context manager, since a terminal must be left as it was."""
+class Screen:
+    """Output for views; this one shows nothing, for ``--json``.
+
+    It is a context manager, since a terminal must be left as it was.
+    """
 
     def show(self, view: View) -> None:
         """Show the present moment."""
-        ...
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Leave the terminal as it was."""
-        ...
-
-
-class SilentScreen:
-    """Shows nothing: for ``--json``."""
-
-    def show(self, view: View) -> None:
-        """Nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +60,7 @@ class SilentScreen:
         return None
 
 
-class LiveScreen(SilentScreen):
+class LiveScreen(Screen):
     """Redraws in place on a terminal; the last table stays."""
 
     def __init__(self, console: Console) -> None:
@@ -98,7 +79,7 @@ class LiveScreen(SilentScreen):
         self._live.stop()
 
 
-class PlainScreen(SilentScreen):
+class PlainScreen(Screen):
     """Prints a table every few seconds, and the last one: for pipes and logs."""
 
     def __init__(self, console: Console) -> None:
@@ -125,7 +106,7 @@ class PlainScreen(SilentScreen):
 def screen_for(silent: bool) -> Screen:
     """The screen that fits where the output goes."""
     if silent:
-        return SilentScreen()
+        return Screen()
     console = Console(file=sys.stdout)
     return LiveScreen(console) if console.is_terminal else PlainScreen(console)
 
@@ -180,14 +161,10 @@ def _table(slices: Sequence[SliceView], wide: bool) -> Table:
     for group_by, views in groupby(slices, key=lambda view: view.group_by):
         table.add_row(Text(group_by, style="bold"))
         for view in views:
-            if not _empty(view):
+            # A hidden __other__ says nothing: it is listed whether or not anything is in it.
+            if view.row.rates or not view.row.slice.endswith(f"={OTHER}"):
                 table.add_row(*_cells(view, wide))
     return table
-
-
-def _empty(view: SliceView) -> bool:
-    """A hidden ``__other__`` says nothing here: it is listed whether or not anything is in it."""
-    return not view.row.rates and view.row.slice.endswith(f"={OTHER}")
 
 
 def _cells(view: SliceView, wide: bool) -> list[Text]:
@@ -251,8 +228,8 @@ def _about(view: View, one: ShownIncident) -> Iterator[str]:
         yield f"{one.share.value} of the excess"
     if one.stage is not None and one.stage.share is not None:
         yield f"stage: {one.stage.stage.value}"
-    told = view.watch.told.get(one.id)
-    when = "" if told is None else f", told {told:.0f} s after the start"
+    shown_at = view.watch.incidents.get(one.id)
+    when = "" if shown_at is None else f", told {shown_at:.0f} s after the start"
     yield f"since {_moment(one.since)}{when}"
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import msgspec
 
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import (
@@ -15,8 +18,9 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
-from monitor.demo.router import REGRESSED
-from monitor.demo.truth import Truth
+from monitor.core.time import DAY, SECOND, to_datetime
+from monitor.demo.traffic import Produced
+from monitor.demo.world import REGRESSED, Truth
 from monitor.ports import ShardStatus, Tallies
 
 SYNTHETIC = "synthetic test conditions, not a finding about people"
@@ -95,11 +99,11 @@ class FirstShown:
 
     Attributes:
         first: slices as suspected, in any metric.
-        told: incidents as shown, by id.
+        incidents: incidents as shown, by id.
     """
 
     first: dict[str, float] = field(default_factory=dict)
-    told: dict[int, float] = field(default_factory=dict)
+    incidents: dict[int, float] = field(default_factory=dict)
 
     def look(
         self, views: Sequence[SliceView], seconds: float, incidents: Sequence[ShownIncident] = ()
@@ -109,7 +113,7 @@ class FirstShown:
             if view.suspected:
                 self.first.setdefault(view.row.slice, seconds)
         for one in incidents:
-            self.told.setdefault(one.id, seconds)
+            self.incidents.setdefault(one.id, seconds)
 
     @property
     def regressed(self) -> float | None:
@@ -212,6 +216,56 @@ class View:
     @property
     def paged(self) -> float | None:
         """Seconds until the slice that really regressed was first paged; None before."""
-        told = self.watch.told
-        mine = [told[one.id] for one in self.incidents if one.slice == REGRESSED_SLICE]
+        first = self.watch.incidents
+        mine = [first[one.id] for one in self.incidents if one.slice == REGRESSED_SLICE]
         return min(mine, default=None)
+
+
+def document(view: View, produced: Produced, seed: int) -> dict[str, Any]:
+    """The document; numbers of slices are those of the Snapshot, with the generator's truth."""
+    watch = view.watch
+    return {
+        "note": SYNTHETIC,
+        "seed": seed,
+        "seconds": round(view.seconds, 1),
+        "one_simulated_day_seconds": DAY / SECOND / view.speed,
+        "simulated_time": _moment(view.simulated),
+        "regression": {"slice": REGRESSED_SLICE, "began": _moment(view.regression_at)},
+        "seconds_until_suspected": None if watch.regressed is None else round(watch.regressed, 1),
+        "suspected": {text: round(at, 1) for text, at in sorted(watch.first.items())},
+        "suspected_wrongly": watch.others,
+        "seconds_until_paged": None if view.paged is None else round(view.paged, 1),
+        "incidents": [msgspec.to_builtins(one) for one in view.incidents],
+        "window": _window_document(view),
+        "slices": [_slice_document(one) for one in view.slices],
+        "produced": asdict(produced),
+        "consumed": asdict(view.consumed),
+        # Both equations hold: each offset is a message or a gap, each event ended.
+        "conserved": view.consumed.message_balance == 0 == view.consumed.event_balance,
+        "complete": view.consumed.messages == produced.messages,
+        "url": view.url,
+    }
+
+
+def _window_document(view: View) -> dict[str, Any] | None:
+    window = contract_window(view.snapshot) if view.snapshot else None
+    if window is None or window.labelled is None:
+        return None
+    return {
+        "name": window.window,
+        "labelled_from": _moment(window.labelled.start),
+        "labelled_to": _moment(window.labelled.end),
+    }
+
+
+def _slice_document(view: SliceView) -> dict[str, Any]:
+    return {
+        "group_by": view.group_by,
+        "slice": view.row.slice,
+        "truth_tpr": None if view.truth is None else round(view.truth, 4),
+        "published": msgspec.to_builtins(view.row),
+    }
+
+
+def _moment(micros: int) -> str:
+    return to_datetime(micros).isoformat()

@@ -1,22 +1,282 @@
-"""Router and reviewers together, step by step in event time; pure and seeded."""
+"""The demo's world, step by step in event time: router, reviewers, the truth, simulated time.
+
+Everything here is invented: test conditions, not a finding about people. Requests have a latent
+readiness, a judge's score and an evidence gate; the generator knows of every request whether its
+reply was ready, which no real router does, and so the true rates of every slice over any run of
+whole hours. Reviewers answer hours later, sometimes cannot decide, sometimes correct themselves.
+All but the clock is pure and seeded; event time runs thousands of times faster than the wall clock.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
+import numpy.typing as npt
 
-from monitor.core.time import DAY, HOUR, to_micros
-from monitor.demo.reviewers import Labels, Reviewers
-from monitor.demo.router import STEP, Decisions, SyntheticRouter, World
-from monitor.demo.truth import Truth
+from monitor.core.counts.cells import OTHER, Int64s, Route, parse_atom
+from monitor.core.counts.labels import NOT_READY, READY, UNDECIDABLE
+from monitor.core.time import DAY, HOUR, MINUTE, to_micros
 
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+ATTRIBUTES: dict[str, dict[str, float]] = {
+    "language_variety": {"formal": 0.40, "conversational": 0.35, "code_switched": 0.25},
+    "channel": {"chat": 0.50, "email": 0.30, "voice": 0.20},
+    "device": {"phone": 0.55, "desktop": 0.25, "tablet": 0.20, "kiosk": 0.0},
+}
+"""Values and their shares; attributes are independent. The kiosk comes by :data:`RARE_EVERY`."""
+
+RARE_VALUE = "kiosk"
+RARE_EVERY = 4 * HOUR
+"""One decision in four hours: six in a window of 24 hours, fewer than k = 11 but never none, so
+that what is pooled does not change from cycle to cycle."""
+
+REGRESSED = "conversational"
+THRESHOLD = 0.70
+AUDIT_RATE = 0.05
+STEP = 15 * MINUTE
+"""Traffic comes in steps of so much event time; equal seeds give equal traffic at any pace."""
+
+UNDECIDED = 0.01
+CORRECTED = 0.015
+REVIEW_HOURS, REVIEW_SIGMA, REVIEW_MOST = 2.0, 0.7, 12.0
+AUDIT_HOURS, AUDIT_SIGMA, AUDIT_MOST = 8.0, 0.25, 30.0
+"""Delays are log-normal: median and longest in hours. Audits wait longer than the review queue;
+with corrections everything is said within two days, before the demo's horizon of three. Their
+tail is short, so that slices do not fall back to maturing when the label frontier moves early."""
+CORRECTION_HOURS = (0.5, 8.0)
+REVIEWERS = 12
+KEEP = 10 * 24
+"""Hours that are remembered: more than any window of the demo and its labels' delay."""
+
+_SLICES = {
+    f"{name}={value}": (column, code)
+    for column, (name, values) in enumerate(ATTRIBUTES.items())
+    for code, value in enumerate(values)
+}
 BEGINS = to_micros(datetime(2026, 1, 5, tzinfo=UTC))
 HISTORY = 3 * DAY
 """Produced as fast as possible before time begins to run, so that windows are full at once."""
 REGRESSION_AFTER = 36 * HOUR
 """Simulated time without a regression, once time runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Parameters of the demo's world, true by construction.
+
+    Attributes:
+        begins: first instant, microseconds; a whole number of hours.
+        regression_at: when ready requests of the regressed slice begin to score lower.
+        per_day: decisions a day.
+        ready: P(ready).
+        blocked: P(evidence gate says no), whatever the readiness.
+        ready_score: mean score of ready requests.
+        unready_score: mean score of requests that are not ready.
+        spread: standard deviation of both.
+        drop: by how much the mean score of ready requests of the regressed slice falls.
+    """
+
+    begins: int
+    regression_at: int
+    per_day: int = 20_000
+    ready: float = 0.60
+    blocked: float = 0.08
+    ready_score: float = 0.82
+    unready_score: float = 0.54
+    spread: float = 0.12
+    drop: float = 0.10
+
+    def tpr(self, regressed: bool) -> float:
+        """The router's true P(auto_serve | ready), evidence passed."""
+        mean = self.ready_score - (self.drop if regressed else 0.0)
+        return 1 - NormalDist(mean, self.spread).cdf(THRESHOLD)
+
+    @property
+    def fpr(self) -> float:
+        """The router's true P(auto_serve | not ready), evidence passed; the same everywhere."""
+        return 1 - NormalDist(self.unready_score, self.spread).cdf(THRESHOLD)
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Decisions as columns of equal length, in order of arrival.
+
+    Attributes:
+        number: unique, increasing with decided_at.
+        at: decided_at, microseconds.
+        values: index of the value of each attribute, shape (n, attributes).
+        score: of the judge, four decimals.
+        route: route code.
+        ready: the truth.
+        requested: a label is asked for.
+    """
+
+    number: Int64s
+    at: Int64s
+    values: Int64s
+    score: Floats
+    route: Int64s
+    ready: Bools
+    requested: Bools
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @cached_property
+    def passed(self) -> Bools:
+        """The evidence gate let it through."""
+        return np.not_equal(self.route, Route.BLOCKED_BY_EVIDENCE)
+
+    @cached_property
+    def audit_p(self) -> Floats:
+        """Probability with which a label is asked for: all of human_review, 5 % of the rest."""
+        return np.where(self.route == Route.HUMAN_REVIEW, 1.0, AUDIT_RATE)
+
+    def take(self, rows: Int64s | Bools) -> Decisions:
+        """The chosen rows, in the order given."""
+        return Decisions(*(getattr(self, f.name)[rows] for f in fields(self)))
+
+
+class SyntheticRouter:
+    """Makes decisions step by step; equal seeds make equal decisions."""
+
+    def __init__(self, world: World, rng: np.random.Generator) -> None:
+        self._world = world
+        self._rng = rng
+        self._made = 0
+
+    def decide(self, start: int) -> Decisions:
+        """All decisions of the step that begins at ``start``."""
+        world, rng = self._world, self._rng
+        n = int(rng.poisson(world.per_day * STEP / DAY))
+        at = start + np.sort(rng.integers(0, STEP, n))
+        values = self._values(n, rare=start % RARE_EVERY == 0)
+        ready = rng.random(n) < world.ready
+        score = self._scores(at, values, ready)
+        blocked = rng.random(n) < world.blocked
+        served = np.where(score >= THRESHOLD, Route.AUTO_SERVE, Route.HUMAN_REVIEW)
+        route = np.where(blocked, Route.BLOCKED_BY_EVIDENCE, served).astype(np.int64)
+        requested = (route == Route.HUMAN_REVIEW) | (rng.random(n) < AUDIT_RATE)
+        number = self._made + np.arange(n)
+        self._made += n
+        made = Decisions(number, at, values, score, route, ready, requested)
+        # A minute of disorder, as between a router's replicas: far below stream.lateness.
+        return made.take(np.argsort(at + rng.exponential(MINUTE / 2, n), kind="stable"))
+
+    def _values(self, n: int, rare: bool) -> Int64s:
+        columns = [
+            self._rng.choice(len(shares), n, p=list(shares.values()))
+            for shares in ATTRIBUTES.values()
+        ]
+        values = np.stack(columns, axis=1).astype(np.int64)
+        if rare and n:
+            device = list(ATTRIBUTES).index("device")
+            values[0, device] = list(ATTRIBUTES["device"]).index(RARE_VALUE)
+        return values
+
+    def _scores(self, at: Int64s, values: Int64s, ready: Bools) -> Floats:
+        world = self._world
+        variety = list(ATTRIBUTES).index("language_variety")
+        hit = values[:, variety] == list(ATTRIBUTES["language_variety"]).index(REGRESSED)
+        regressed = hit & ready & (at >= world.regression_at)
+        mean = np.where(ready, world.ready_score, world.unready_score) - world.drop * regressed
+        raw = mean + world.spread * self._rng.standard_normal(len(at))
+        return np.asarray(np.round(np.clip(raw, 0.0, 1.0), 4), np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Labels as columns of equal length, in order of labelled_at.
+
+    Attributes:
+        number: of the decision.
+        at: decided_at of the decision.
+        labelled_at: microseconds.
+        ready: 0 not ready, 1 ready, 2 the reviewer could not tell.
+        correction: a second label that overrules the first.
+        audit: a random audit; else the decision was sent to review.
+        reviewer: which of them.
+    """
+
+    number: Int64s
+    at: Int64s
+    labelled_at: Int64s
+    ready: Int64s
+    correction: Bools
+    audit: Bools
+    reviewer: Int64s
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def take(self, rows: Int64s | Bools) -> Labels:
+        """The chosen rows, in the order given."""
+        return Labels(*(getattr(self, f.name)[rows] for f in fields(self)))
+
+    def joined(self, other: Labels) -> Labels:
+        """These, then the others."""
+        names = [f.name for f in fields(self)]
+        return Labels(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in names))
+
+
+class Reviewers:
+    """Label what is asked for; equal seeds give equal labels."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._open: Labels | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Labels that will still be given."""
+        return 0 if self._open is None else len(self._open)
+
+    def assign(self, decisions: Decisions) -> None:
+        """Hand over decisions; those that nobody asked about are ignored."""
+        asked = decisions.take(decisions.requested)
+        fresh = self._first(asked)
+        wrong = (self._rng.random(len(fresh)) < CORRECTED) & (fresh.ready != UNDECIDABLE)
+        first = replace(fresh, ready=np.where(wrong, 1 - fresh.ready, fresh.ready))
+        both = first.joined(self._corrected(fresh.take(wrong)))
+        self._open = both if self._open is None else self._open.joined(both)
+
+    def due(self, until: int) -> Labels:
+        """The labels given before ``until``; each is handed out once."""
+        if self._open is None:
+            raise ValueError("nothing was assigned yet")
+        now = self._open.labelled_at < until
+        given, self._open = self._open.take(now), self._open.take(~now)
+        return given.take(np.argsort(given.labelled_at, kind="stable"))
+
+    def _first(self, asked: Decisions) -> Labels:
+        n = len(asked)
+        audit = np.not_equal(asked.route, Route.HUMAN_REVIEW)
+        ready = np.where(asked.ready, READY, NOT_READY)
+        ready = np.where(self._rng.random(n) < UNDECIDED, UNDECIDABLE, ready).astype(np.int64)
+        labelled_at = asked.at + self._delays(audit)
+        never, reviewer = np.zeros(n, np.bool_), self._rng.integers(0, REVIEWERS, n)
+        return Labels(asked.number, asked.at, labelled_at, ready, never, audit, reviewer)
+
+    def _delays(self, audit: Bools) -> Int64s:
+        normal: Floats = self._rng.standard_normal(len(audit))
+        review = np.minimum(REVIEW_HOURS * np.exp(REVIEW_SIGMA * normal), REVIEW_MOST)
+        audits = np.minimum(AUDIT_HOURS * np.exp(AUDIT_SIGMA * normal), AUDIT_MOST)
+        return MINUTE + (np.where(audit, audits, review) * HOUR).astype(np.int64)
+
+    def _corrected(self, labels: Labels) -> Labels:
+        """The second labels of first labels that were wrong: these say the truth."""
+        n = len(labels)
+        later = (self._rng.uniform(*CORRECTION_HOURS, n) * HOUR).astype(np.int64)
+        correction = np.ones(n, np.bool_)
+        return replace(labels, labelled_at=labels.labelled_at + later, correction=correction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +308,96 @@ class Synthetic:
         self.truth.add(decisions)
         self._reviewers.assign(decisions)
         return WorldStep(start, self.now, decisions, self._reviewers.due(self.now))
+
+
+class SimulatedClock:
+    """A Clock whose ``now`` is simulated; durations stay real.
+
+    Until :meth:`start` it stays at its beginning.
+
+    Example:
+        >>> seconds = iter([100.0, 102.5])
+        >>> clock = SimulatedClock(1_000_000, speed=10, monotonic=lambda: next(seconds))
+        >>> clock.start()
+        >>> clock.now()
+        26000000
+
+    Args:
+        begins: microseconds since 1970 UTC.
+        speed: simulated seconds a second.
+        monotonic: real seconds.
+    """
+
+    def __init__(
+        self, begins: int, speed: float, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.speed = speed
+        self._begins = begins
+        self._monotonic = monotonic
+        self._started: float | None = None
+
+    def start(self) -> None:
+        """Let simulated time run."""
+        self._started = self._monotonic()
+
+    def now(self) -> int:
+        """Simulated microseconds since 1970 UTC."""
+        if self._started is None:
+            return self._begins
+        return self._begins + round((self._monotonic() - self._started) * self.speed * 1e6)
+
+    def monotonic(self) -> float:
+        """Real seconds since some fixed moment."""
+        return self._monotonic()
+
+
+class Truth:
+    """Counts of every slice by hour: ready requests, and those of them that were auto-served.
+
+    Evidence passed only, as in the TPR. One thread adds, others may read.
+    """
+
+    def __init__(self) -> None:
+        self._hours: dict[int, dict[str, Int64s]] = {}
+
+    def add(self, decisions: Decisions) -> None:
+        """Remember decisions."""
+        rows = decisions.take(decisions.passed & decisions.ready)
+        hours = rows.at // HOUR
+        for hour in np.unique(hours).tolist():
+            self._add_hour(hour, rows.take(hours == hour))
+
+    def _add_hour(self, hour: int, rows: Decisions) -> None:
+        served = rows.route == Route.AUTO_SERVE
+        table = dict(self._hours.get(hour, {}))
+        for text, (column, code) in _SLICES.items():
+            inside = rows.values[:, column] == code
+            fresh = np.array([inside.sum(), (inside & served).sum()], np.int64)
+            table[text] = table.get(text, np.zeros(2, np.int64)) + fresh
+        self._hours[hour] = table  # replaced as a whole, for the thread that reads
+        self._hours.pop(hour - KEEP, None)
+
+    def tpr(self, text: str, start: int, end: int, shown: Iterable[str] = ()) -> float | None:
+        """The realised P(auto_serve | ready) of a slice in [start, end), microseconds.
+
+        Args:
+            text: slice text; ``name=__other__`` is every value that is not in ``shown``.
+            start: whole hours.
+            end: whole hours.
+            shown: the slices that are listed next to ``__other__``.
+
+        Returns:
+            None without ready requests.
+        """
+        (name, value), *_ = parse_atom(text).items()
+        texts = {text}
+        if value == OTHER:
+            texts = {one for one in _SLICES if one.startswith(f"{name}=")} - set(shown)
+        ready, served = self._sum(texts, range(start // HOUR, end // HOUR))
+        return served / ready if ready else None
+
+    def _sum(self, texts: Iterable[str], hours: range) -> tuple[int, int]:
+        tables = [table for hour in hours if (table := self._hours.get(hour)) is not None]
+        total = sum((table[text] for table in tables for text in texts), np.zeros(2, np.int64))
+        ready, served = total.tolist()
+        return ready, served

@@ -1,28 +1,174 @@
-"""A router behind HTTP: one connection that is kept, one attempt a call."""
+"""A router behind HTTP: its address, one connection that is kept, one attempt a call.
+
+The time-out of a connection is for a whole answer, from its first line to its end. The client's own
+one is for each piece that arrives: a router that sends its headers byte by byte, or says
+``100 Continue`` again and again, would hold us for as long as it likes.
+"""
 
 from __future__ import annotations
 
+import http.client
+import io
+import ipaddress
+import re
+import socket
 import ssl
+import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import urllib3
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, SSLError
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationParseError, SSLError
 from urllib3.exceptions import TimeoutError as LateError
-from urllib3.util import Timeout, parse_url
+from urllib3.util import Timeout, Url, parse_url
 
 from monitor.core.time import SECOND, to_micros
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
-from monitor.probing.deadline import connections
-from monitor.probing.protocol import body, read_answer, signed_headers
-from monitor.probing.router import Answer, Failure, FailureKind, Probe
-from monitor.probing.target import Target
+from monitor.probing.protocol import (
+    Answer,
+    Failure,
+    FailureKind,
+    Probe,
+    body,
+    read_answer,
+    signed_headers,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 LARGEST_ANSWER = 64 << 10
 """An answer has a few hundred bytes; no router may fill our memory."""
 OK, BUSY, REDIRECTS = 200, frozenset({429, 503}), range(300, 400)
+# Neither user:password@ nor a query, where tokens are: command lines and logs show addresses.
+_PLAIN = re.compile(r"https?://[A-Za-z0-9._~:/%\[\]+-]+\Z")
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The address of a router.
+
+    Attributes:
+        url: where probes are sent; holds no secret.
+        host: the router's host, for people.
+        tls: whether the connection is encrypted.
+    """
+
+    url: str
+    host: str
+    tls: bool
+
+
+def target(url: str, *, insecure: bool = False) -> Target:
+    """An address as it was typed.
+
+    Args:
+        url: the address.
+        insecure: plain HTTP to another machine is meant.
+
+    Raises:
+        SlicewatchError: it is none, holds a password or a query, or is plain HTTP to another
+            machine. The address itself is not repeated.
+    """
+    if "@" in url:
+        raise SlicewatchError(
+            "--target holds a user name or a password; leave it out, and give a token by "
+            "--token-file"
+        )
+    if not _PLAIN.match(url):
+        raise SlicewatchError(
+            '--target must be a web address without a query, such as "https://router.example/probe"'
+        )
+    try:
+        parts = parse_url(url)
+    except LocationParseError:
+        parts = Url()
+    if not parts.host:
+        raise SlicewatchError("--target is not a web address; check host and port")
+    host, tls = parts.host, parts.scheme == "https"
+    if not tls and not insecure and not _is_here(host.strip("[]")):
+        raise SlicewatchError(
+            "--target is plain HTTP to another machine, where anybody on the way reads probes and "
+            "answers; use https, or say --insecure-http"
+        )
+    return Target(url, f"{host}:{parts.port or _PORTS[str(parts.scheme)]}", tls)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _Until(io.RawIOBase):
+    """Bytes that a socket receives until a moment of the monotonic clock; late is a time-out."""
+
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float) -> None:
+        self._raw = raw
+        self._sock = sock
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._sock.settimeout(left)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Timed(http.client.HTTPResponse):
+    """An answer that has the socket's time-out in all."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        debuglevel: int = 0,
+        method: str | None = None,
+        url: str | None = None,
+    ) -> None:
+        super().__init__(sock, debuglevel, method, url)
+        timeout = sock.gettimeout()
+        if timeout is not None:
+            raw = self.fp.detach()
+            self.fp = io.BufferedReader(_Until(raw, sock, time.monotonic() + timeout))
+
+
+class _Plain(HTTPConnection):
+    response_class = _Timed
+
+
+class _Tls(HTTPSConnection):
+    response_class = _Timed
+
+
+class _PlainPool(HTTPConnectionPool):
+    ConnectionCls = _Plain
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _Tls
+
+
+def _connections(target: Target, trust: ssl.SSLContext | None) -> HTTPConnectionPool:
+    """A pool that keeps one connection; ``trust`` is for TLS alone."""
+    host, _, port = target.host.rpartition(":")
+    if trust is None:
+        return _PlainPool(host, int(port), maxsize=1)
+    return _TlsPool(host, int(port), maxsize=1, ssl_context=trust)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +201,7 @@ class HttpRouter:
             fixed["Authorization"] = f"Bearer {access.token}"
         self._fixed = fixed
         trust = _trust(access.ca_file) if access.target.tls else None
-        self._pool = connections(access.target, trust)
+        self._pool = _connections(access.target, trust)
         self._path = parse_url(access.target.url).request_uri
 
     def ask(self, probe: Probe) -> Answer | Failure:
@@ -67,7 +213,8 @@ class HttpRouter:
         except ConnectTimeoutError:
             return Failure(FailureKind.UNREACHABLE, "cannot be reached")
         except LateError:
-            return self._late()
+            seconds = f"{self._access.timeout:g} s"
+            return Failure(FailureKind.TIMEOUT, f"did not answer within {seconds}")
         except HTTPError:
             return Failure(FailureKind.UNREACHABLE, "broke the connection, or speaks no HTTP")
 
@@ -104,9 +251,6 @@ class HttpRouter:
                 FailureKind.REDIRECT, f"answered {status}: redirects are not followed, fix --target"
             )
         return Failure(FailureKind.STATUS, f"answered {status}")
-
-    def _late(self) -> Failure:
-        return Failure(FailureKind.TIMEOUT, f"did not answer within {self._access.timeout:g} s")
 
 
 def _read(answer: urllib3.BaseHTTPResponse) -> Answer | Failure:

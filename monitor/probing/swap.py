@@ -4,6 +4,9 @@ For every trace that has the one value, a second variant is made that has the ot
 attribute itself is exchanged, in the attributes and wherever the request names it; what else in a
 request goes with it (a name, a way of writing) stays as it is.
 
+Traces are anonymised requests of production, read from a file and kept nowhere. Errors in a file
+are reported by line and field; the content is not repeated.
+
 Example:
     >>> swap = parse_swap("channel=chat:email")
     >>> swap.in_request({"channel": "chat", "text": "chat", "parts": [{"channel": "phone"}]})
@@ -13,25 +16,97 @@ Example:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 
+from consumers.events import AttributeName, AttributeValue
 from monitor.audit.model import Item, ProbeSet
 from monitor.core.intervals import wilson
 from monitor.core.probes.flips import FlipDirection, Observed, direction, is_flip
 from monitor.errors import SlicewatchError
-from monitor.probing.run import Answered
-from monitor.probing.traces import Trace
+from monitor.probing.rounds import Answered
 
 NAME = "swap"
 """Used in place of the content hash of a set: no such set is kept."""
 ORIGINAL, SWAPPED = "original", "swapped"
 SCORE_DIGITS = 9  # 0.8 - 0.7 is not more than 0.1
 _SWAP = re.compile(r"([a-z][a-z0-9_]{0,63})=([^:]+):([^:]+)\Z")
+LARGEST_FILE = 256 << 20
+"""All of it is held in memory; a sample of traffic is far smaller."""
+
+
+class Trace(Struct, frozen=True, forbid_unknown_fields=True):
+    """One request as the router met it, without anything that says whose it was.
+
+    Attributes:
+        id: by which it can be found for review; unique in the file.
+        attributes: allow-listed attribute values.
+        request: what the router decided on, any JSON value.
+    """
+
+    id: Annotated[str, Meta(min_length=1, max_length=200)]
+    attributes: dict[AttributeName, AttributeValue]
+    request: Any
+
+
+_decoder = msgspec.json.Decoder(Trace)
+
+
+def read_traces(path: Path) -> list[Trace]:
+    """All traces of a JSON-lines file.
+
+    Raises:
+        SlicewatchError: it cannot be read, or a line of it is no trace.
+    """
+    lines = _lines(path)
+    found: dict[str, Trace] = {}
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            trace = _trace(line, f"{path}, line {number}")
+            if trace.id in found:
+                raise SlicewatchError(
+                    f"{path}, line {number}: id stands there twice; make it unique"
+                )
+            found[trace.id] = trace
+    if not found:
+        raise SlicewatchError(f"{path} is empty; write a JSON object with id, attributes, request")
+    return list(found.values())
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise SlicewatchError(f"{path} is larger than {LARGEST_FILE >> 20} MiB; take a sample")
+        yield from path.read_bytes().splitlines()
+    except OSError as error:
+        raise SlicewatchError(f"{path}: {error.strerror or 'cannot be read'}") from None
+
+
+def _trace(line: bytes, where: str) -> Trace:
+    try:
+        trace = _decoder.decode(line)
+    except msgspec.ValidationError as error:
+        raise SlicewatchError(f"{where}: {_without_names(error)}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise SlicewatchError(f"{where}: is not valid JSON") from None
+    if not trace.id.isprintable():
+        raise SlicewatchError(f"{where}: id must be one line of plain text")
+    return trace
+
+
+def _without_names(error: msgspec.ValidationError) -> str:
+    """Error text with its place; an undeclared key is left out: it could be somebody's name."""
+    text = str(error)
+    if "unknown field" in text:
+        return "has more fields than id, attributes and request; leave them out"
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +116,6 @@ class Swap:
     attribute: str
     original: str
     replacement: str
-
-    def matches(self, trace: Trace) -> bool:
-        """Return True when a trace has the value that is exchanged."""
-        return trace.attributes.get(self.attribute) == self.original
-
-    def in_attributes(self, attributes: Mapping[str, str]) -> dict[str, str]:
-        """The attributes with the other value."""
-        return {**attributes, self.attribute: self.replacement}
 
     def in_request(self, request: Any) -> Any:
         """The request with the other value wherever the attribute is a key that has the one."""
@@ -95,12 +162,16 @@ def swapped(traces: Sequence[Trace], swap: Swap) -> Swapped:
     ids: dict[str, str] = {}
     items: list[Item] = []
     silent = 0
-    for number, trace in enumerate(filter(swap.matches, traces), 1):
+    found = (one for one in traces if one.attributes.get(swap.attribute) == swap.original)
+    for number, trace in enumerate(found, 1):
         pair, other = f"{NAME}-{number}", _exchanged(trace, swap)
         ids[pair] = trace.id
         silent += other == trace.request
-        items.append(_item(pair, ORIGINAL, trace.attributes, trace.request))
-        items.append(_item(pair, SWAPPED, swap.in_attributes(trace.attributes), other))
+        exchanged = {**trace.attributes, swap.attribute: swap.replacement}
+        items += (
+            Item(pair, ORIGINAL, trace.attributes, None, "", request=trace.request),
+            Item(pair, SWAPPED, exchanged, None, "", request=other),
+        )
     if not items:
         raise SlicewatchError(
             f"no trace has the value that --swap exchanges in {swap.attribute}: check both"
@@ -113,10 +184,6 @@ def _exchanged(trace: Trace, swap: Swap) -> object:
         return swap.in_request(trace.request)
     except RecursionError:
         raise SlicewatchError(f"trace {trace.id}: request is nested too deeply") from None
-
-
-def _item(pair: str, variant: str, attributes: Mapping[str, str], request: object) -> Item:
-    return Item(pair, variant, attributes, None, "", request=request)
 
 
 @dataclass(frozen=True, slots=True)

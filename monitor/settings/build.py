@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 import types
-from datetime import date, datetime
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -13,9 +15,12 @@ from msgspec import Meta, Struct
 
 from monitor.errors import SettingsError
 from monitor.settings.environment import EnvText, origin
-from monitor.settings.kinds import Secret, Url
-from monitor.settings.leaves import PARSERS, WORDS, UnfitError, check_bounds
+from monitor.settings.kinds import Duration, Secret, Url, duration_micros
 from monitor.settings.problems import found, join, problem, shown, unknown
+
+# An exact limit is a person's decision: more digits are a mistake, and huge exponents would
+# fill the memory.
+_MAX_DECIMALS = 12
 
 
 def build(kind: Any, value: object, key: str) -> Any:
@@ -104,11 +109,11 @@ def _section(kind: type[Struct], value: object, key: str) -> Struct:
 def _leaf(kind: Any, value: object, key: str) -> Any:
     base, meta = bare(kind)
     try:
-        if base not in PARSERS:
+        if base not in _PARSERS:
             return msgspec.convert(value, kind)
-        parsed = PARSERS[base](value)
-        check_bounds(parsed, meta)
-    except (UnfitError, msgspec.ValidationError):
+        parsed = _PARSERS[base](value)
+        _check_bounds(parsed, meta)
+    except (ValueError, OverflowError, msgspec.ValidationError):
         raise problem(key, f"{_found(base, value)}, expected {expected(kind)}") from None
     return parsed
 
@@ -129,7 +134,7 @@ def expected(kind: Any) -> str:
         return f"one of {', '.join(choices)}"
     if is_section(base):
         return "a table with keys of its own"
-    return "a list" if get_origin(base) is tuple else WORDS[base]
+    return "a list" if get_origin(base) is tuple else _WORDS[base]
 
 
 def _choices(base: Any) -> list[str]:
@@ -138,3 +143,87 @@ def _choices(base: Any) -> list[str]:
     if isinstance(base, type) and issubclass(base, enum.Enum):
         return [member.value for member in base]
     return []
+
+
+def _check_bounds(value: Any, meta: Meta) -> None:
+    inside = (
+        (meta.ge is None or value >= meta.ge)
+        and (meta.gt is None or value > meta.gt)
+        and (meta.le is None or value <= meta.le)
+        and (meta.lt is None or value < meta.lt)
+    )
+    if not inside:
+        raise ValueError(value)
+
+
+# The parsers raise ValueError or OverflowError for what does not fit.
+
+
+def _as_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _as_number(value: object) -> Decimal:
+    """A finite number with few digits, from a TOML integer or float."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise ValueError
+    if isinstance(value, int):
+        value = Decimal(value) if value.bit_length() <= 64 else Decimal("NaN")  # noqa: PLR2004
+    if not value.is_finite() or abs(value.adjusted()) > _MAX_DECIMALS:
+        raise ValueError
+    return value
+
+
+def _fraction(value: object) -> Fraction:
+    number = _as_number(value)
+    exponent = number.as_tuple().exponent
+    if isinstance(exponent, int) and exponent < -_MAX_DECIMALS:
+        raise ValueError
+    return Fraction(number)
+
+
+def _date(value: object) -> date:
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    return date.fromisoformat(_as_text(value))
+
+
+def _instant(value: object) -> datetime:
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise ValueError
+    return value.astimezone(UTC)
+
+
+def _secret(value: object) -> Secret:
+    if not _as_text(value).strip():
+        raise ValueError
+    return Secret(_as_text(value))
+
+
+def _url(value: object) -> Url:
+    scheme, mark, _ = _as_text(value).partition("://")
+    if not (scheme and mark) or any(letter.isspace() for letter in _as_text(value)):
+        raise ValueError
+    return Url(_as_text(value))
+
+
+_PARSERS: dict[Any, Callable[[object], Any]] = {
+    Duration: lambda value: duration_micros(_as_text(value)),
+    Fraction: _fraction,
+    Secret: _secret,
+    Url: _url,
+    date: _date,
+    datetime: _instant,
+    float: lambda value: float(_as_number(value)),
+}
+_WORDS: dict[Any, str] = {
+    bool: "true or false",
+    str: "text in quotes",
+    Secret: "text that is not empty",
+    date: "a date such as 2026-01-31",
+    datetime: "a time with a zone such as 2026-01-31T00:00:00Z",
+}

@@ -8,9 +8,8 @@ from itertools import combinations
 from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import parse_atom
 from monitor.core.time import WINDOWS
-from monitor.settings.model import Settings
 from monitor.settings.problems import join, problem, shown, unknown
-from monitor.settings.use_case import AttributeSettings, GroupBySettings, UseCase
+from monitor.settings.sections import AttributeSettings, GroupBySettings, Settings, UseCase
 
 MAX_VALUES = 50
 """Hard cap on the allow-list of one attribute: above it, slices are too thin to say anything."""

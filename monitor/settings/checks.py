@@ -1,7 +1,8 @@
 """Contradictions inside the sections of the settings file, and between them.
 
-Also checks office hours for alerts, declared probe sets, and attributes of special categories with
-their retention and readers.
+Also checks office hours for alerts, declared probe sets, attributes of special categories with
+their retention and readers, the keys that decision ids are hashed with, and what is served: the
+ports, their certificates, and who may read.
 """
 
 from __future__ import annotations
@@ -9,25 +10,71 @@ from __future__ import annotations
 import re
 import zoneinfo
 from collections.abc import Iterator, Sequence
+from datetime import date
+from ipaddress import ip_address
 from itertools import pairwise
 
 from monitor.core.counts.cells import MAX_BANDS, MAX_RATES
 from monitor.core.time import DAY, WINDOWS
-from monitor.settings.check_server import check_pair, check_server
-from monitor.settings.kinds import Duration, Url, duration_text
-from monitor.settings.model import Settings
+from monitor.settings.kinds import Duration, Secret, Url, duration_text
 from monitor.settings.problems import join, problem, shown
 from monitor.settings.sections import (
+    DEFAULT_READER,
+    STORE_KEY,
     Alerting,
+    AttributeSettings,
+    IdKeySettings,
+    Operations,
+    Privacy,
     ProbeSetSettings,
     ProbesSettings,
     Security,
+    Server,
+    Settings,
     StreamSettings,
 )
-from monitor.settings.use_case import AttributeSettings
+
+# A band index per edge, one more above the last edge and one for decisions without a score.
+MAX_EDGES = MAX_BANDS - 2
+MIN_SECRET = 16
+MAX_DEDUPE = Duration(DAY)
+"""Every key of the window is in the worker's memory: a day of a large site is a gigabyte."""
+# Host, port and what follows, as the database's library takes them: all after the first @.
+_DATABASE_ADDRESS = re.compile(r"(\[[^]@/?]+\]|[^]\[:@/?]*)(:[0-9]*)?([/?][^@]*)?\Z", re.DOTALL)
+MAX_SETS = 64
+MAX_VARIANTS = 32
+"""Declared probe sets, and variants of each, at most: every variant has ten series."""
+_LIST = "probes.sets"
+HOURS_KEPT_AFTER_HORIZON = 8 * DAY
+"""Time for which the store keeps hourly counts beyond the horizon, whatever the settings say."""
+_NEEDED = {
+    "purpose": "what it may be used for",
+    "owner": "who answers for its use",
+    "legal_basis": "what allows its use",
+    "retention": "how long its counts may be kept",
+}
+MAX_ID_KEY = 64
+"""The longest key that BLAKE2b takes, in bytes."""
+_NEW_KEY = "make one with: slicewatch db new-key FILE"
+_KEYS = "privacy.id_keys"
+_TAKEN = (DEFAULT_READER, "anonymous", "unknown", "others")
+"""Names that the access log gives to readers itself."""
 
 
-def check_alerting(alerting: Alerting) -> None:
+def check_sections(settings: Settings) -> None:
+    """Raise SettingsError for the first contradiction."""
+    _check_topics(settings.stream)
+    _check_database(settings.store.url)
+    _check_start(settings.stream)
+    _check_bands(settings.stream.score_bands)
+    _check_rates(settings.stream.audit_rates)
+    _check_durations(settings)
+    _check_security(settings.stream.security)
+    _check_server(settings.server)
+    _check_alerting(settings.alerting)
+
+
+def _check_alerting(alerting: Alerting) -> None:
     """Raise SettingsError for the first contradiction."""
     _check_office(alerting)
     for name, receiver in alerting.receivers.items():
@@ -47,28 +94,6 @@ def _check_office(alerting: Alerting) -> None:
     if alerting.office_from >= alerting.office_until:
         fix = "make it later, or swap the two"
         raise problem("alerting.office_until", f"is not after alerting.office_from; {fix}")
-
-
-# A band index per edge, one more above the last edge and one for decisions without a score.
-MAX_EDGES = MAX_BANDS - 2
-MIN_SECRET = 16
-MAX_DEDUPE = Duration(DAY)
-"""Every key of the window is in the worker's memory: a day of a large site is a gigabyte."""
-# Host, port and what follows, as the database's library takes them: all after the first @.
-_DATABASE_ADDRESS = re.compile(r"(\[[^]@/?]+\]|[^]\[:@/?]*)(:[0-9]*)?([/?][^@]*)?\Z", re.DOTALL)
-
-
-def check_sections(settings: Settings) -> None:
-    """Raise SettingsError for the first contradiction."""
-    _check_topics(settings.stream)
-    _check_database(settings.store.url)
-    _check_start(settings.stream)
-    _check_bands(settings.stream.score_bands)
-    _check_rates(settings.stream.audit_rates)
-    _check_durations(settings)
-    _check_security(settings.stream.security)
-    check_server(settings.server)
-    check_alerting(settings.alerting)
 
 
 def _check_topics(stream: StreamSettings) -> None:
@@ -172,18 +197,12 @@ def _check_scram_name(key: str, name: str) -> None:
         raise problem(key, 'cannot log in by SCRAM; use ASCII characters other than "," and "="')
 
 
-MAX_SETS = 64
-MAX_VARIANTS = 32
-"""Declared probe sets, and variants of each, at most: every variant has ten series."""
-_LIST = "probes.sets"
-
-
 def check_probes(probes: ProbesSettings) -> None:
     """Raise SettingsError for the first contradiction."""
     if probes.key is not None and len(probes.key.reveal().encode()) < MIN_SECRET:
         raise problem("probes.key", f"must have at least {MIN_SECRET} bytes; make a longer one")
     if probes.sets and probes.key is None:
-        fix = "make one with: slicewatch db new-key FILE, and set key_file = FILE"
+        fix = f"{_NEW_KEY}, and set key_file = FILE"
         raise problem("probes.key", f"is missing; decisions of {_LIST} must be signed; {fix}")
     if len(probes.sets) > MAX_SETS:
         raise problem(_LIST, f"has {len(probes.sets)} sets; declare at most {MAX_SETS}")
@@ -212,16 +231,6 @@ def _check_repeats(sets: Sequence[ProbeSetSettings]) -> None:
             if value in seen:
                 raise problem(f"{_LIST}[{i}].{field}", f"repeats {shown(value)}; sets must differ")
             seen.add(value)
-
-
-HOURS_KEPT_AFTER_HORIZON = 8 * DAY
-"""Time for which the store keeps hourly counts beyond the horizon, whatever the settings say."""
-_NEEDED = {
-    "purpose": "what it may be used for",
-    "owner": "who answers for its use",
-    "legal_basis": "what allows its use",
-    "retention": "how long its counts may be kept",
-}
 
 
 def check_special(settings: Settings) -> None:
@@ -266,3 +275,146 @@ def _check_readers(settings: Settings) -> None:
         why = f"{shown(special[0])} is of a special category, so readers must be known everywhere"
         fix = "set token_file, tokens or client_ca_file"
         raise problem("server.token_file", f"is missing; {why}; {fix}")
+
+
+def check_id_keys(settings: Settings) -> None:
+    """Raise SettingsError for the first contradiction; the use cases must be checked."""
+    privacy = settings.privacy
+    if not privacy.keys and not all(case.synthetic for case in settings.use_case):
+        raise problem(
+            "privacy.id_key",
+            "is not set, but ids of real decisions are kept only as keyed hashes;"
+            f" {_NEW_KEY}, and set id_key_file = FILE",
+        )
+    if privacy.id_key is not None:
+        _check_single(privacy, privacy.id_key)
+    for i, one in enumerate(privacy.id_keys):
+        _check_one(one, f"{_KEYS}[{i}]")
+    _check_days(privacy.id_keys)
+    _check_key_repeats(privacy.id_keys)
+
+
+def _check_single(privacy: Privacy, id_key: Secret) -> None:
+    if privacy.id_keys:
+        key = "privacy.id_key" if privacy.id_key_file is None else "privacy.id_key_file"
+        raise problem(key, f"is set beside {_KEYS}; make it the first of that list")
+    _check_size("privacy.id_key", id_key)
+
+
+def _check_one(one: IdKeySettings, key: str) -> None:
+    if one.id == STORE_KEY:
+        fix = "choose another name"
+        raise problem(f"{key}.id", f'is "{STORE_KEY}", as a key is called that a store made; {fix}')
+    if one.key is None:
+        raise problem(f"{key}.key_file", f"is missing, and so is key; {_NEW_KEY}")
+    _check_size(f"{key}.key", one.key)
+
+
+def _check_size(key: str, secret: Secret) -> None:
+    size = len(secret.reveal().encode())
+    if not MIN_SECRET <= size <= MAX_ID_KEY:
+        raise problem(key, f"has {size} bytes; use {MIN_SECRET} to {MAX_ID_KEY} bytes")
+
+
+def _check_days(keys: Sequence[IdKeySettings]) -> None:
+    for i, (before, one) in enumerate(pairwise(keys), start=1):
+        key = f"{_KEYS}[{i}].from_day"
+        if one.from_day is None:
+            raise problem(key, "is missing; say from which UTC day on the key is used")
+        if one.from_day <= (before.from_day or date.min):
+            raise problem(key, "must be later than that of the key before it; sort the keys")
+
+
+def _check_key_repeats(keys: Sequence[IdKeySettings]) -> None:
+    names: dict[str, int] = {}
+    secrets: dict[Secret, int] = {}
+    for i, one in enumerate(keys):
+        key = f"{_KEYS}[{i}]"
+        if one.id in names:
+            fix = "give each key a name of its own"
+            raise problem(f"{key}.id", f"repeats {shown(one.id)}; {fix}")
+        if one.key in secrets:
+            fix = f"a rotation needs a new key, {_NEW_KEY}"
+            raise problem(f"{key}.key", f"is the key of {_KEYS}[{secrets[one.key]}] too; {fix}")
+        names[one.id] = i
+        if one.key is not None:
+            secrets[one.key] = i
+
+
+def _check_server(server: Server) -> None:
+    """Raise SettingsError for the first contradiction."""
+    check_pair("server", "tls_cert_file", server.tls_cert_file, "tls_key_file", server.tls_key_file)
+    if server.client_ca_file is not None and not server.tls:
+        fix = "set tls_cert_file and tls_key_file"
+        raise problem("server.client_ca_file", f"needs TLS; {fix}")
+    _check_tokens(server)
+    _check_address(server)
+    _check_operations(server)
+
+
+def is_loopback(host: str) -> bool:
+    """Return True when only processes of this machine can reach a server on this address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_pair(section: str, first: str, cert: str | None, second: str, key: str | None) -> None:
+    """Raise SettingsError unless a certificate and its key are both set or both not."""
+    if (cert is None) != (key is None):
+        missing, present = (first, second) if cert is None else (second, first)
+        raise problem(f"{section}.{missing}", f"is missing; it goes with {section}.{present}")
+
+
+def _check_address(server: Server) -> None:
+    if is_loopback(server.host) or server.insecure:
+        return
+    if not server.tls:
+        fix = "set tls_cert_file and tls_key_file, or insecure = true"
+        raise problem("server.host", f"is not loopback, so TLS is required; {fix}")
+    if not server.knows_readers:
+        fix = "set token_file, tokens or client_ca_file, or insecure = true"
+        raise problem("server.host", f"is not loopback, so readers must be known; {fix}")
+
+
+def _check_tokens(server: Server) -> None:
+    names: dict[str, str] = {}
+    for i, one in enumerate(server.tokens):
+        key = join("server.tokens", i)
+        if one.token is None:
+            raise problem(f"{key}.token_file", f"is missing; give {shown(one.name)} a token")
+        if one.name in _TAKEN:
+            raise problem(f"{key}.name", f"{shown(one.name)} has a meaning in logs; rename it")
+        if one.name in names:
+            raise problem(f"{key}.name", f"is taken by {names[one.name]}.name; rename one")
+        names[one.name] = key
+    secrets: dict[Secret, str] = {}
+    for key, token in tokens_by_key(server):
+        text = token.reveal()
+        if not (text.isascii() and text.isprintable()) or " " in text:
+            raise problem(key, "does not fit into a header; use letters and digits")
+        if token in secrets:
+            raise problem(key, f"is also {secrets[token]}; give each reader its own")
+        secrets[token] = key
+
+
+def tokens_by_key(server: Server) -> Iterator[tuple[str, Secret]]:
+    """Every token that is set, of both ports, with the key it is set by."""
+    named = ((f"server.tokens[{i}].token", one.token) for i, one in enumerate(server.tokens))
+    operations = ("server.operations.token", server.operations.token)
+    for key, token in (("server.token", server.token), *named, operations):
+        if token is not None:
+            yield key, token
+
+
+def _check_operations(server: Server) -> None:
+    operations, key = server.operations, "server.operations"
+    if operations.port is None:
+        if operations != Operations():
+            raise problem(f"{key}.port", "is missing; set it, or remove the section")
+        return
+    if operations.port and operations.port == server.port:
+        raise problem(f"{key}.port", "is server.port too; use two ports, or remove the section")
+    cert, private = operations.tls_cert_file, operations.tls_key_file
+    check_pair(key, "tls_cert_file", cert, "tls_key_file", private)

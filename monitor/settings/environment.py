@@ -44,7 +44,7 @@ class EnvText:
         return cls(variable, raw, _parse(raw))
 
     def as_text(self) -> str:
-        """The text of a TOML string, else the value as it stands (``123`` for a password)."""
+        """The text of a TOML string, else the value as it is (``123`` for a password)."""
         return self.parsed if isinstance(self.parsed, str) else self.raw
 
     def as_list(self) -> object:

@@ -10,15 +10,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from monitor.settings.build import build
-from monitor.settings.check_id_keys import check_id_keys
 from monitor.settings.check_use_cases import check_use_cases
-from monitor.settings.checks import check_probes, check_sections, check_special
+from monitor.settings.checks import check_id_keys, check_probes, check_sections, check_special
 from monitor.settings.environment import exact, override
 from monitor.settings.kinds import Secret
-from monitor.settings.model import Settings
 from monitor.settings.problems import problem
-from monitor.settings.sections import Server
-from monitor.settings.use_case import UseCase
+from monitor.settings.sections import Server, Settings
 
 # Far above any key or token: a larger file is the wrong file.
 _MAX_SECRET_BYTES = 4096
@@ -43,7 +40,8 @@ def load(path: str | Path, env: Mapping[str, str]) -> Settings:
     check_special(settings)
     check_id_keys(settings)
     check_probes(settings.probes)
-    return replace(settings, use_case=tuple(_fill(u, settings) for u in settings.use_case))
+    filled = (u if u.k is not None else replace(u, k=settings.privacy.k) for u in settings.use_case)
+    return replace(settings, use_case=tuple(filled))
 
 
 def _read(path: str | Path) -> dict[str, Any]:
@@ -61,10 +59,6 @@ def _read(path: str | Path) -> dict[str, Any]:
 
 def _one_line(value: object) -> str:
     return " ".join(str(value).split())
-
-
-def _fill(use_case: UseCase, settings: Settings) -> UseCase:
-    return use_case if use_case.k is not None else replace(use_case, k=settings.privacy.k)
 
 
 def _read_secrets(settings: Settings) -> Settings:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from monitor.detection.probes.flip_test import fewest_flips
-from monitor.settings.check_server import is_loopback, tokens_by_key
-from monitor.settings.checks import MIN_SECRET
-from monitor.settings.model import Settings
-from monitor.settings.sections import Operations, ProbeSetSettings, Server, StreamSettings
-from monitor.settings.use_case import AttributeSettings, UseCase
+from monitor.settings.checks import MIN_SECRET, is_loopback, tokens_by_key
+from monitor.settings.sections import (
+    AttributeSettings,
+    Operations,
+    ProbeSetSettings,
+    Server,
+    Settings,
+    StreamSettings,
+    UseCase,
+)
 
 
 def warnings(settings: Settings) -> list[str]:

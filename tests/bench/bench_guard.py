@@ -37,7 +37,7 @@ from monitor.core.publish import metric_rows, rows
 from monitor.core.publish import tables as build
 from monitor.core.publish.snapshot import Period, Snapshot, WindowTable
 from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS
-from monitor.demo.settings import demo_settings
+from monitor.demo.demo_run import demo_settings
 from monitor.evaluate import evaluator
 from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.units import Gate

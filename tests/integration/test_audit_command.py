@@ -18,8 +18,8 @@ import yaml
 
 from monitor import cli
 from monitor.audit.model import digest
-from monitor.audit.reading import read_results, read_set
 from monitor.audit.report import FLIP_SENTENCE, SYNTHETIC_SENTENCE
+from monitor.audit.set_files import read_results, read_set
 from monitor.commands import audit
 from monitor.core.time import to_micros
 

@@ -17,8 +17,7 @@ from kafka.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
 from kafka_broker import KafkaBroker
 
 from monitor.demo import broker as embedded
-from monitor.demo.broker import EmbeddedBroker
-from monitor.demo.child import free_port, port_accepts
+from monitor.demo.broker import EmbeddedBroker, free_port, port_accepts
 from monitor.errors import SlicewatchError
 
 THOUSAND = [b"record %d" % number for number in range(1000)]

@@ -23,7 +23,7 @@ from rich.console import Console
 from alerts.exposition import Renderer
 from monitor import composition
 from monitor.cli import cli
-from monitor.commands.snapshot_table import DATA_LOST, summary_table
+from monitor.commands.console import DATA_LOST, summary_table
 from monitor.core.publish.snapshot import Snapshot, decode, encode
 from monitor.core.time import to_micros
 from monitor.errors import FencedError, SlicewatchError, StoreError

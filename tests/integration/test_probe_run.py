@@ -23,11 +23,11 @@ from consumers.events import Decision
 from consumers.probes import is_signed
 from consumers.sources.kafka_admin import KafkaConnection
 from monitor.audit.model import digest
-from monitor.audit.reading import read_set
+from monitor.audit.set_files import read_set
 from monitor.core.time import to_micros
 from monitor.errors import SlicewatchError
+from monitor.probing.probe_events import KafkaPublisher
 from monitor.probing.protocol import router_key
-from monitor.probing.publish import KafkaPublisher
 
 SET = EXAMPLES / "set.jsonl"
 SECONDS = 60.0

@@ -38,7 +38,7 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.time import DAY
-from monitor.demo.child import free_port
+from monitor.demo.broker import free_port
 from monitor.ports import Shard, Tallies
 
 TOKEN = "scrape-token"

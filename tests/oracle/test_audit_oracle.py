@@ -21,11 +21,11 @@ from matched import REVIEWED, VARIETY, row, seen
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 
+from monitor.audit.audit_run import audit
 from monitor.audit.model import Pair
 from monitor.audit.report import Part, Point
-from monitor.audit.run import audit
 from monitor.core.contract import Metric
-from monitor.settings.use_case import GroupBySettings
+from monitor.settings.sections import GroupBySettings
 
 VALUES = {VARIETY: ("formal", "conversational", "dialect"), "channel": ("chat", "email")}
 GROUPS = (

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binomtest
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
-from monitor.audit.flips import mcnemar
+from monitor.audit.flip_counts import mcnemar
 
 TABLES = [(a, b) for a in range(30) for b in range(30)]
 LARGE = [(400, 520), (0, 1_000), (2_000, 2_150), (4_999, 5_001), (30_000, 30_900)]

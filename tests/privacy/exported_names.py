@@ -15,8 +15,8 @@ import consumers
 import monitor
 from alerts.catalogue import CATALOGUE
 from monitor.audit.report import AuditReport
-from monitor.commands.incident.report import IncidentReport
-from monitor.commands.probe.report import ProbeStatus
+from monitor.commands.incident_report import IncidentReport
+from monitor.commands.probe.probe_status import ProbeStatus
 from monitor.core.publish.snapshot import Snapshot
 from monitor.store.schema import PUBLISHED
 from monitor.store.upkeep.status_report import StoreStatus

@@ -38,7 +38,11 @@ and secrets have a type of their own that prints as a mask."""
 
 ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "alerts.http.config": {
-        Argument.SETTING: ("key", "self.section", "text"),
+        Argument.SETTING: (
+            "key",
+            "self.section",
+            "text",
+        ),
     },
     "alerts.http.server": {
         Argument.SETTING: ("message",),
@@ -174,21 +178,22 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "len(self._beyond)",
         ),
     },
-    "monitor.audit.comparisons": {
+    "monitor.audit.matching": {
         Argument.TOTAL: ("len(pair.rows)",),
         Argument.WORD: ("MAX_VARIANTS",),
     },
-    "monitor.audit.contract": {
+    "monitor.audit.audit_run": {
         Argument.FILE: (
             "field_name('attributes', name)",
             "text",
+            "what",
         ),
         Argument.PLACE: (
             "results.path",
             "row.line",
         ),
         Argument.SETTING: (
-            "_choice(names)",
+            "_use_case_choice(names)",
             "len(names)",
             "shown(use_case.name)",
             "why",
@@ -215,26 +220,13 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "words(Label)",
         ),
     },
-    "monitor.audit.fields": {
-        Argument.WORD: ("hint",),
-    },
-    "monitor.audit.files": {
-        Argument.CAUSE: ("reason or 'not a whole gzip file'",),
+    "monitor.audit.record_files": {
+        Argument.CAUSE: ("reason",),
         Argument.FILE: (
             "field",
+            "field_name(*parts)",
             "found(value)",
             "name",
-            "text",
-        ),
-        Argument.PLACE: (
-            "line",
-            "path",
-        ),
-        Argument.WORD: ("MAX_BYTES >> 20",),
-    },
-    "monitor.audit.problems": {
-        Argument.FILE: (
-            "field_name(*parts)",
             "text",
         ),
         Argument.PLACE: (
@@ -242,17 +234,25 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "line",
             "path",
         ),
+        Argument.WORD: (
+            "MAX_BYTES >> 20",
+            "hint",
+        ),
     },
-    "monitor.audit.reading": {
+    "monitor.audit.set_files": {
+        Argument.CAUSE: ("error.strerror",),
         Argument.FILE: (
             "field_name(*parts)",
             "name",
             "text",
         ),
-        Argument.PLACE: ("difference", "line", "path", "repeated"),
-    },
-    "monitor.audit.run": {
-        Argument.FILE: ("what",),
+        Argument.PLACE: (
+            "difference",
+            "line",
+            "path",
+            "repeated",
+        ),
+        Argument.WORD: ("taken",),
     },
     "monitor.audit.sign_off": {
         Argument.CAUSE: (
@@ -275,11 +275,6 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "_MAX_BYTES",
             "fix",
         ),
-    },
-    "monitor.audit.writing": {
-        Argument.CAUSE: ("error.strerror",),
-        Argument.PLACE: ("path",),
-        Argument.WORD: ("text",),
     },
     "monitor.cli": {
         Argument.TRACE: ("trace_of(error)",),
@@ -322,25 +317,39 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.TOTAL: ("len(problems)",),
     },
-    "monitor.commands.db.access": {
+    "monitor.commands.open_store": {
         Argument.PLACE: ("settings.store.url.masked",),
     },
-    "monitor.commands.db.clock": {
+    "monitor.commands.db.upkeep": {
         Argument.MOMENT: (
-            "_moment(found.back_to)",
-            "_moment(now)",
+            "moment(found.back_to)",
+            "moment(now)",
         ),
+        Argument.NAME: ("', '.join(gone) or 'nothing, all that is stored is listed'",),
         Argument.PLACE: (
+            "before",
             "line",
-            "stood",
         ),
-        Argument.TOTAL: ("again",),
+        Argument.ROWS: ("json.dumps(dict(zip(names, row, strict=True)))",),
+        Argument.TOTAL: (
+            "again",
+            "portion",
+            "rows",
+        ),
         Argument.TYPED: (
+            "file",
+            "key_id",
             "offset",
             "shard",
         ),
+        Argument.WORD: (
+            "' (the service refuses it)' if portion.refused else ''",
+            "'deleted' if confirm else 'nothing was deleted; to delete it, add --confirm'",
+            "before or 'empty'",
+            "database.head_revision()",
+        ),
     },
-    "monitor.commands.db.erasure": {
+    "monitor.commands.db.removal": {
         Argument.SETTING: ("duration_text(settings.evaluate.cycle)",),
         Argument.TOTAL: ("_sentence(removed, len(ids))",),
         Argument.TYPED: (
@@ -352,46 +361,25 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "option",
         ),
     },
-    "monitor.commands.db.keys": {
-        Argument.TOTAL: ("rows",),
-        Argument.TYPED: (
-            "file",
-            "key_id",
-        ),
-    },
-    "monitor.commands.db.status": {
+    "monitor.commands.db.db_status": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
-    },
-    "monitor.commands.db.upkeep": {
-        Argument.NAME: ("', '.join(gone) or 'nothing, all that is stored is listed'",),
-        Argument.ROWS: ("json.dumps(dict(zip(names, row, strict=True)))",),
-        Argument.TOTAL: ("portion",),
-        Argument.WORD: (
-            "' (the service refuses it)' if portion.refused else ''",
-            "'deleted' if confirm else 'nothing was deleted; to delete it, add --confirm'",
-            "before or 'empty'",
-            "database.head_revision()",
-        ),
     },
     "monitor.commands.demo": {
         Argument.ROWS: ("json.dumps(document(last, demo.produced, seed), indent=2)",),
     },
-    "monitor.commands.incident.answers": {
+    "monitor.commands.incident": {
+        Argument.ROWS: ("msgspec.json.encode(found)",),
         Argument.SETTING: ("cycle",),
         Argument.TYPED: (
             "_sentence(closing)",
+            "act.by",
             "number",
-            "said.by",
         ),
         Argument.WORD: (
             "', '.join(known)",
+            "'there never was an incident' if resolved else 'no incident stands'",
             "command",
         ),
-    },
-    "monitor.commands.incident.views": {
-        Argument.ROWS: ("msgspec.json.encode(found)",),
-        Argument.TYPED: ("number",),
-        Argument.WORD: ("'there never was an incident' if resolved else 'no incident stands'",),
     },
     "monitor.commands.options": {
         Argument.CAUSE: ("reason",),
@@ -401,40 +389,38 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "option",
         ),
     },
-    "monitor.commands.probe.keys": {
-        Argument.TYPED: ("file",),
-    },
-    "monitor.commands.probe.publisher": {
-        Argument.SETTING: ("warning",),
-        Argument.TOTAL: ("_plan_text(probe_set, content, how, named)",),
-        Argument.TYPED: ("path",),
-    },
-    "monitor.commands.probe.router_options": {
+    "monitor.commands.probe.access": {
         Argument.CAUSE: ("reason",),
-        Argument.TYPED: ("path",),
+        Argument.TYPED: (
+            "file",
+            "path",
+        ),
     },
-    "monitor.commands.probe.run": {
+    "monitor.commands.probe.send": {
+        Argument.SETTING: (
+            "', '.join(one.values)",
+            "one.name",
+            "settings.privacy.k",
+            "warning",
+        ),
+        Argument.TOTAL: (
+            "_plan_text(probe_set, content, how, named)",
+            "len(found)",
+            "len(made.ids)",
+            "line",
+        ),
+        Argument.TYPED: (
+            "path",
+            "swap.attribute",
+        ),
         Argument.WORD: (
             "LONGEST_TIMEOUT",
             "name",
             "parameter.name",
         ),
     },
-    "monitor.commands.probe.status": {
+    "monitor.commands.probe.probe_status": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
-    },
-    "monitor.commands.probe.swap": {
-        Argument.SETTING: (
-            "', '.join(one.values)",
-            "one.name",
-            "settings.privacy.k",
-        ),
-        Argument.TOTAL: (
-            "len(found)",
-            "len(made.ids)",
-            "line",
-        ),
-        Argument.TYPED: ("swap.attribute",),
     },
     "monitor.commands.render": {
         Argument.TYPED: ("target",),
@@ -461,8 +447,6 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "error",
             "said",
         ),
-    },
-    "monitor.demo.child": {
         Argument.PLACE: (
             "PORTS.start",
             "PORTS.stop - 1",
@@ -488,8 +472,11 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.evaluate.dictionary": {
         Argument.WORD: ("_LOST",),
     },
-    "monitor.probing.events": {
-        Argument.CAUSE: ("error",),
+    "monitor.probing.probe_events": {
+        Argument.CAUSE: (
+            "error",
+            "type(error).__name__",
+        ),
         Argument.FILE: (
             "', '.join(sorted(variants))",
             "digest",
@@ -498,6 +485,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "min(unknown)",
             "name",
             "pair",
+        ),
+        Argument.PLACE: (
+            "self._connection.address",
+            "self._topic",
         ),
         Argument.SETTING: (
             "', '.join(sorted(found.variants))",
@@ -509,27 +500,18 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.probing.http_router": {
         Argument.CAUSE: ("reason",),
     },
-    "monitor.probing.publish": {
-        Argument.CAUSE: ("type(error).__name__",),
-        Argument.PLACE: (
-            "self._connection.address",
-            "self._topic",
-        ),
-    },
     "monitor.probing.swap": {
-        Argument.FILE: ("trace.id",),
-        Argument.TYPED: ("swap.attribute",),
-    },
-    "monitor.probing.traces": {
         Argument.CAUSE: (
             "_without_names(error)",
             "error.strerror or 'cannot be read'",
         ),
+        Argument.FILE: ("trace.id",),
         Argument.PLACE: (
             "number",
             "path",
             "where",
         ),
+        Argument.TYPED: ("swap.attribute",),
         Argument.WORD: ("LARGEST_FILE >> 20",),
     },
     "monitor.store.codings": {

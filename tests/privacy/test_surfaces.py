@@ -19,9 +19,8 @@ import monitor.settings
 from alerts import catalogue
 from monitor.core.privacy.rules import PrivacyRule as Rule
 from monitor.core.publish.snapshot import Snapshot
-from monitor.demo.document import document
 from monitor.demo.traffic import Produced
-from monitor.demo.view import Consumed, FirstShown, SliceView, View
+from monitor.demo.view import Consumed, FirstShown, SliceView, View, document
 
 ANONYMOUS = "?"
 """A log line whose event is not written where it is logged: that of the access log."""

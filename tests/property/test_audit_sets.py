@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from probe_rows import VERSIONS, ProbeRow, write_csv, write_json
 
 from monitor.audit.model import ProbeSet, digest
-from monitor.audit.reading import read_results, read_set
-from monitor.audit.writing import write_rows, write_set
+from monitor.audit.set_files import read_results, read_set, write_rows, write_set
 
 # Files are written: a busy machine may take its time.
 FILED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from monitor.audit.report import FLIP_SENTENCE, SYNTHETIC_SENTENCE, AuditReport
+from monitor.audit.report import AuditReport
 
 FORMAT = 1
 """Changes when a key goes or changes its meaning; keys may be added under the same number."""
@@ -22,7 +22,7 @@ def content(report: AuditReport) -> dict[str, object]:
     """The document: :class:`AuditReport` with what has to be read together with it."""
     return {
         "format": FORMAT,
-        "notes": _notes(report),
+        "notes": report.notes,
         "judged": report.judged.title,
         "exit_code": report.exit_code,
         **msgspec.to_builtins(report, str_keys=True),
@@ -46,7 +46,3 @@ def schema() -> dict[str, Any]:
         "required": [*properties, *body["required"]],
         "$defs": found["$defs"],
     }
-
-
-def _notes(report: AuditReport) -> list[str]:
-    return [SYNTHETIC_SENTENCE, FLIP_SENTENCE] if report.synthetic else [FLIP_SENTENCE]

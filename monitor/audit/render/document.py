@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from monitor.audit.render import parts
-from monitor.audit.render.sections import Brief, Document, Section, TableCell, Tone, mark, table
+from monitor.audit.render.blocks import Brief, Document, Section, TableCell, Tone, mark, table
 from monitor.audit.render.words import (
     METRICS,
     NOTHING,
@@ -17,7 +17,6 @@ from monitor.audit.render.words import (
     counted,
     number,
     printable,
-    several,
     slice_name,
     versions,
 )
@@ -40,7 +39,7 @@ def document(report: AuditReport) -> Document:
         word=word,
         tone=tone,
         verdict=verdict(report),
-        counts=_counts(report),
+        counts=" ".join(_flips(part, _numbers(report)) for part in report.judged.parts),
         banner=SYNTHETIC_SENTENCE if report.synthetic else "",
         facts=tuple((name, printable(value)) for name, value in _facts(report)),
         sections=tuple(_sections(report)),
@@ -69,12 +68,6 @@ def verdict(report: AuditReport) -> str:
     return f"The {report.judged.title} is blocked: {missing} of {of} requirements {are} missing."
 
 
-def _counts(report: AuditReport) -> str:
-    """Numbers of flips, part by part, in a sentence."""
-    numbers = _numbers(report)
-    return " ".join(_flips(part, numbers) for part in report.judged.parts)
-
-
 def _flips(part: Part, numbers: Numbers) -> str:
     name = PARTS[part.name]
     if part.flips_withheld:
@@ -94,13 +87,14 @@ def _facts(report: AuditReport) -> Iterator[tuple[str, str]]:
     for run in filter(None, (report.baseline, report.candidate)):
         yield f"{run.title}: versions", "; ".join(map(versions, run.versions)) or NOTHING
         yield f"{run.title}: thresholds", ", ".join(map(number, run.thresholds)) or NOTHING
-    yield "compared", "; ".join(_size(part, _numbers(report)) for part in report.judged.parts)
+    numbers = _numbers(report)
+    sizes = (
+        f"{numbers.counted(part.pairs, 'pair')} in the {PARTS[part.name].lower()}"
+        for part in report.judged.parts
+    )
+    yield "compared", "; ".join(sizes)
     yield "excluded", counted(len(report.excluded), "pair") if report.excluded else "no pair"
     yield "smallest cell shown", f"{report.k:,}"
-
-
-def _size(part: Part, numbers: Numbers) -> str:
-    return f"{numbers.counted(part.pairs, 'pair')} in the {PARTS[part.name].lower()}"
 
 
 def _numbers(report: AuditReport) -> Numbers:
@@ -143,7 +137,11 @@ def _comparison(comparison: Comparison, title: str) -> Section:
         ("not ready, and newly served", comparison.newly_served, Tone.BAD),
     )
     rows = (
-        (name, f"{len(pairs):,}", TableCell(several(pairs), tone if pairs else Tone.PLAIN))
+        (
+            name,
+            f"{len(pairs):,}",
+            TableCell(", ".join(pairs) or "none", tone if pairs else Tone.PLAIN),
+        )
         for name, pairs, tone in lines
     )
     return Section(

@@ -23,13 +23,10 @@ from xml.etree import ElementTree as ET
 from monitor.audit.render import words
 from monitor.audit.render.words import CHECKS, METRICS, Numbers, printable
 from monitor.audit.report import (
-    FLIP_SENTENCE,
     HELD_OUT,
-    SYNTHETIC_SENTENCE,
     AuditReport,
     Check,
     FlipCounts,
-    Part,
     Point,
     ReleaseDecision,
     ShownFlip,
@@ -54,19 +51,13 @@ def render(report: AuditReport) -> str:
     """The XML document."""
     suites = [(name, [*cases]) for name, cases in _suites(report)]
     every = [case for _, cases in suites for case in cases]
-    root = ET.Element("testsuites", {"name": _title(report)} | _totals(every))
+    label = " (synthetic)" if report.synthetic else ""
+    title = printable(f"slicewatch audit of {report.dataset}{label}")
+    root = ET.Element("testsuites", {"name": title} | _totals(every))
     for name, cases in suites:
         root.append(_suite(name, cases, report))
     ET.indent(root)
-    return _DECLARATION + ET.tostring(root, "unicode") + "\n"
-
-
-_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
-
-
-def _title(report: AuditReport) -> str:
-    label = " (synthetic)" if report.synthetic else ""
-    return printable(f"slicewatch audit of {report.dataset}{label}")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, "unicode")}\n'
 
 
 def _suites(report: AuditReport) -> Iterator[tuple[str, Iterable[_Case]]]:
@@ -75,7 +66,8 @@ def _suites(report: AuditReport) -> Iterator[tuple[str, Iterable[_Case]]]:
     if report.excluded:
         yield "excluded", (_Case(e.pair, _ERROR, "excluded", e.reason) for e in report.excluded)
     for part in report.judged.parts:
-        yield f"{part.name}.flips", _flips(part)
+        axes = map(_withheld if part.flips_withheld else _exact, part.counts)
+        yield f"{part.name}.flips", (*map(_flip, part.flips), *axes)
         yield f"{part.name}.checks", (_check(one, numbers, report.synthetic) for one in part.checks)
         decides = not report.synthetic and part.name != HELD_OUT
         yield f"{part.name}.supports", (_support(one, numbers, decides) for one in part.supports)
@@ -88,11 +80,6 @@ def _requirements(decision: ReleaseDecision | None) -> Iterator[_Case]:
     for line in decision.requirements:
         name = line.requirement.value
         yield _Case(name) if line.met else _Case(name, _FAILURE, "missing", line.why)
-
-
-def _flips(part: Part) -> Iterator[_Case]:
-    yield from map(_flip, part.flips)
-    yield from map(_withheld if part.flips_withheld else _exact, part.counts)
 
 
 def _flip(flip: ShownFlip) -> _Case:
@@ -181,7 +168,7 @@ def _suite(name: str, cases: list[_Case], report: AuditReport) -> ET.Element:
         ET.SubElement(properties, "property", name=key, value=printable(value))
     for case in cases:
         suite.append(_element(name, case))
-    ET.SubElement(suite, "system-out").text = _notes(report)
+    ET.SubElement(suite, "system-out").text = "\n".join(report.notes)
     return suite
 
 
@@ -193,11 +180,6 @@ def _properties(report: AuditReport) -> Iterator[tuple[str, str]]:
     yield "versions", "; ".join(map(words.versions, report.judged.versions))
     yield "thresholds", ", ".join(map(words.number, report.judged.thresholds))
     yield "synthetic", "true" if report.synthetic else "false"
-
-
-def _notes(report: AuditReport) -> str:
-    notes = [SYNTHETIC_SENTENCE, FLIP_SENTENCE] if report.synthetic else [FLIP_SENTENCE]
-    return "\n".join(notes)
 
 
 def _element(suite: str, case: _Case) -> ET.Element:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from monitor.audit.render.blocks import Brief, Document, Section, Table, Tone
 from monitor.audit.render.document import document
-from monitor.audit.render.sections import Brief, Document, Section, Table, Tone
 from monitor.audit.render.words import counted
 from monitor.audit.report import AuditReport
 

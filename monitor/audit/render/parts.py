@@ -15,7 +15,7 @@ from monitor.audit.dataset import (
     Weight,
 )
 from monitor.audit.render import words
-from monitor.audit.render.sections import Brief, Section, TableCell, Tone, mark, table
+from monitor.audit.render.blocks import Brief, Section, TableCell, Tone, mark, table
 from monitor.audit.render.words import CHECKS, METRICS, NOTHING, TRIALS, Numbers
 from monitor.audit.report import (
     FLIP_SENTENCE,

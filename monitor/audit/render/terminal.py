@@ -12,8 +12,8 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
+from monitor.audit.render.blocks import Document, Section, Table, TableCell, Tone
 from monitor.audit.render.document import document
-from monitor.audit.render.sections import Document, Section, Table, TableCell, Tone
 from monitor.audit.report import AuditReport, Requirement
 
 _LONGEST = max(len(requirement) for requirement in Requirement)

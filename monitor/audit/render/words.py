@@ -168,11 +168,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def several(items: Iterable[str]) -> str:
-    """Names in a line."""
-    return ", ".join(items) or "none"
-
-
 def expected(ready: bool) -> str:
     """The outcome that reviewers expect."""
     return "ready" if ready else "not ready"

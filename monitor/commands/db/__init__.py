@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import click
 
-from monitor.commands.db.clock import repair_clock, resume
-from monitor.commands.db.erasure import exclude, forget
-from monitor.commands.db.keys import drop_key, new_key
-from monitor.commands.db.status import status
-from monitor.commands.db.upkeep import dead_letters, migrate, prune
+from monitor.commands.db.db_status import status
+from monitor.commands.db.removal import exclude, forget
+from monitor.commands.db.upkeep import (
+    dead_letters,
+    drop_key,
+    migrate,
+    new_key,
+    prune,
+    repair_clock,
+    resume,
+)
 
 
-@click.group("db")
+@click.group(
+    "db",
+    commands=(
+        *(dead_letters, drop_key, exclude, forget, migrate),
+        *(new_key, prune, repair_clock, resume, status),
+    ),
+)
 def command() -> None:
     """Look into the database, repair it, change its schema.
 
     Example: slicewatch db status
     """
-
-
-for _one in (
-    *(dead_letters, drop_key, exclude, forget, migrate),
-    *(new_key, prune, repair_clock, resume, status),
-):
-    command.add_command(_one)

@@ -1,8 +1,11 @@
-"""``slicewatch db migrate``, ``prune`` and ``dead-letters``: schema, retention, unread events."""
+"""``slicewatch db`` commands that look after the store: schema, retention, keys, clocks."""
 
 from __future__ import annotations
 
 import json
+import secrets
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -13,16 +16,34 @@ from rich.table import Table
 from consumers.dead_letters import REASONS
 from monitor import composition
 from monitor.clock import SystemClock
-from monitor.commands.db.access import opened
-from monitor.commands.options import load_settings, settings_option
+from monitor.commands.console import moment
+from monitor.commands.open_store import opened
+from monitor.commands.options import (
+    LONGEST_NAME,
+    LONGEST_NOTE,
+    LONGEST_TOPIC,
+    instant,
+    load_settings,
+    plain_line,
+    settings_option,
+    write_key,
+)
 from monitor.composition import contract_records
 from monitor.core.time import to_datetime
+from monitor.errors import SlicewatchError
+from monitor.ports import Shard
 from monitor.settings import Settings
 from monitor.store import database
 from monitor.store.evaluator.records import RecordStore
-from monitor.store.upkeep import retention
+from monitor.store.id_keys import drop_key as drop
+from monitor.store.shards import ShardTime, resume_from
+from monitor.store.upkeep import clock_repair, retention
+from monitor.store.upkeep.clock_repair import Poisoned, PoisonedShard
 from monitor.store.upkeep.recode import drop_unlisted
 from monitor.store.upkeep.retention_guard import portions
+
+KEY_BYTES = 32
+EXIT_FOUND = 1
 
 
 @click.command("migrate")
@@ -116,3 +137,148 @@ def dead_letters(path: Path, limit: int, reason: str | None, as_json: bool) -> N
     for row in rows:
         table.add_row(*(str(value) for value in row))
     Console().print(table)
+
+
+@click.command("new-key")
+@click.argument("file", type=click.Path(path_type=Path))
+def new_key(file: Path) -> None:
+    """Make a random key and write it to a new FILE that only its owner can read.
+
+    It is never printed, and no file is ever overwritten. Name the file in the settings:
+    privacy.id_key_file (or key_file of one of privacy.id_keys) for ids of decisions,
+    probes.key_file for probes. Each has a key of its own.
+
+    Example: slicewatch db new-key /etc/slicewatch/id_key
+    """
+    write_key(file, secrets.token_hex(KEY_BYTES))
+    click.echo(f"a new key is in {file}; keep a copy where your secrets are kept")
+
+
+@click.command("drop-key")
+@click.argument("key_id", metavar="KEY")
+@settings_option
+def drop_key(key_id: str, path: Path) -> None:
+    """Give up an id key before its time, and erase what is stored under ids hashed with it.
+
+    For a key that is lost, has leaked, or was announced by mistake. KEY is its id, as in db status.
+    Counts stay; labels that come later for the decisions of its days count as unmatched, and their
+    corrections too. Whoever runs is fenced: start all processes with settings without the key.
+    Nothing but a backup brings back what is erased. A key whose days are past the horizon needs
+    none of this: it is left out of the settings.
+
+    Example: slicewatch db drop-key 2026
+    """
+    key_id = plain_line("KEY", key_id, LONGEST_NAME)
+    with opened(path) as (_, engine):
+        removed = drop(engine, key_id)
+        rows = ", ".join(f"{number} from {table}" for table, number in removed.items())
+        click.echo(f'id key "{key_id}" is forgotten; rows removed: {rows}')
+        database.compact(engine)
+
+
+@click.command("resume-from")
+@click.argument("topic")
+@click.argument("partition", type=click.IntRange(min=0))
+@click.argument("offset", type=click.IntRange(min=0))
+@settings_option
+@click.option("--reason", required=True, help="Why; kept with the gap.")
+@click.option("--clock", metavar="TIME", help="Event time it goes on at, as 2026-06-01T10:00:00Z.")
+@click.option("--force", is_flag=True, help="Also when it is not parked, or backwards.")
+def resume(
+    topic: str,
+    partition: int,
+    offset: int,
+    path: Path,
+    *,
+    reason: str,
+    clock: str | None,
+    force: bool,
+) -> None:
+    """Let a parked partition go on at another offset after data loss, and keep the gap.
+
+    Windows that the gap touches say so. A partition that is not parked is refused: a worker can
+    read on from where it stands, and moving it would leave events uncounted or count them twice.
+    So is one that would go backwards in the same topic. With --force it is moved all the same.
+    With --clock its event time is set as well: it refuses what is older by more than the horizon.
+
+    Example: slicewatch db resume-from decisions 0 81234 --reason "topic was truncated"
+    """
+    shard, why = Shard(plain_line("TOPIC", topic, LONGEST_TOPIC), partition), _why(reason)
+    newest = None if clock is None else instant("--clock", clock)
+    with opened(path) as (settings, engine):
+        time = None if newest is None else ShardTime(newest, settings.stream.lateness)
+        now = SystemClock().now()
+        found = resume_from(engine, shard, offset, why, now, force=force, time=time)
+    before = "was never read" if found.before is None else f"stood at {found.before}"
+    again = f"; {found.again} offsets will be counted again" if found.again else ""
+    click.echo(f"{shard} {before}, goes on at {offset}{again}")
+
+
+def _why(reason: str) -> str:
+    if not reason.strip():
+        raise SlicewatchError(
+            "--reason is missing; slicewatch db resume-from --help has an example"
+        )
+    return plain_line("--reason", reason, LONGEST_NOTE)
+
+
+@click.command("repair-clock")
+@settings_option
+@click.option("--confirm", is_flag=True, help="Mend what is found; else it is only listed.")
+def repair_clock(path: Path, *, confirm: bool) -> None:
+    """Find event time in the database that is beyond the present, and mend it.
+
+    Events dated far in the future could once carry the clock of a partition along, so that all
+    that followed was refused as too old. With --confirm the clocks go back to the newest hour
+    that anything was counted of; no count changes. Look at this machine's own clock first: what
+    is beyond the present is judged by it. The service may run meanwhile.
+
+    Exit code 0 when nothing is wrong or all was mended, 1 when something was found.
+
+    Example: slicewatch db repair-clock --confirm
+    """
+    now = SystemClock().now()
+    with opened(path) as (settings, engine):
+        ahead = settings.stream.max_ahead
+        if confirm:
+            found = clock_repair.repair(engine, now, settings.stream.lateness, ahead)
+        else:
+            found = clock_repair.find(engine, now, ahead)
+    for line in _lines(found):
+        click.echo(line)
+    if not found:
+        click.echo(f"nothing lies beyond the present ({moment(now)})")
+    elif confirm:
+        click.echo(f"mended: event time goes on from {moment(found.back_to)}")
+    else:
+        click.echo(
+            f"By this machine's clock it is {moment(now)}. If that is right, mend it:"
+            " slicewatch db repair-clock --confirm"
+        )
+        sys.exit(EXIT_FOUND)
+
+
+def _lines(found: Poisoned) -> Iterator[str]:
+    for one in found.shards:
+        yield f"{one.shard}: event time stands at {moment(one.stood)}"
+    if found.marks:
+        yield f"the evaluator has closed what has not come yet ({', '.join(found.marks)})"
+    if found.cohorts:
+        yield f"{found.cohorts:,} hours that have not come yet had their turn in the tests"
+    if found.snapshots:
+        yield f"{found.snapshots:,} published Snapshots are of the future"
+    for one in found.shards:
+        if one.first is not None:
+            yield _again(one, found.back_to)
+
+
+def _again(one: PoisonedShard, back_to: int) -> str:
+    """Instructions to read refused events again: only a person knows if later ones were counted."""
+    shard = one.shard
+    clock = f"{to_datetime(back_to):%Y-%m-%dT%H:%M:%SZ}"
+    return (
+        f"{shard}: {one.refused:,} events were refused as too old, the first at offset {one.first}."
+        " If nothing after it was counted, read them again: slicewatch db resume-from"
+        f" {shard.topic} {shard.partition} {one.first} --clock {clock}"
+        ' --force --reason "refused after a wrong clock"'
+    )

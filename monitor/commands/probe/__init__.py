@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import click
 
-from monitor.commands.probe.keys import router_key_command
-from monitor.commands.probe.run import run
-from monitor.commands.probe.status import status
+from monitor.commands.probe.access import router_key_command
+from monitor.commands.probe.probe_status import status
+from monitor.commands.probe.send import run
 
 
-@click.group("probe")
+@click.group("probe", commands=(run, status, router_key_command))
 def command() -> None:
     """Send matched pairs to a router, publish what it decides, and show what came of it.
 
     Example: slicewatch probe run pairs.jsonl --target https://router.example/probe
     """
-
-
-for _one in (run, status, router_key_command):
-    command.add_command(_one)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from monitor.demo.child import free_port
+from monitor.demo.broker import free_port
 
 WAIT_SECONDS = 90.0
 ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")

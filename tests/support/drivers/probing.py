@@ -15,8 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from monitor.audit.model import Item, ProbeSet
-from monitor.probing.protocol import read_answer
-from monitor.probing.router import Answer, Failure, Probe
+from monitor.probing.protocol import Answer, Failure, Probe, read_answer
 
 EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples" / "probes"
 KEY = "the probe key of the tests"

@@ -20,7 +20,7 @@ from kafka.admin import (
 )
 from kafka_broker import KafkaBroker
 
-from monitor.demo.child import free_port
+from monitor.demo.broker import free_port
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -32,11 +32,9 @@ from soak_samples import Sample, growing, header, row
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.core.privacy import release_blocks as blocks
 from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS, Grain, WindowKind, to_micros
-from monitor.demo import reviewers, traffic
-from monitor.demo.router import STEP, World
+from monitor.demo import traffic, world
 from monitor.demo.traffic import DECISION_PARTITIONS, LABEL_PARTITIONS, Traffic
-from monitor.demo.truth import Truth
-from monitor.demo.world import Synthetic
+from monitor.demo.world import STEP, Synthetic, Truth, World
 from monitor.evaluate import evaluator
 from monitor.evaluate.blocks import release_blocks as release
 from monitor.evaluate.publish import publisher
@@ -84,11 +82,11 @@ def short_terms(events_per_message: int) -> Iterator[None]:
         (retention, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
         (evaluator, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
         (join, "WAIT", HOUR),
-        (reviewers, "REVIEW_HOURS", 0.25),
-        (reviewers, "REVIEW_MOST", 1.0),
-        (reviewers, "AUDIT_HOURS", 0.5),
-        (reviewers, "AUDIT_MOST", 1.5),
-        (reviewers, "CORRECTION_HOURS", (0.1, 1.0)),
+        (world, "REVIEW_HOURS", 0.25),
+        (world, "REVIEW_MOST", 1.0),
+        (world, "AUDIT_HOURS", 0.5),
+        (world, "AUDIT_MOST", 1.5),
+        (world, "CORRECTION_HOURS", (0.1, 1.0)),
         (traffic, "EVENTS_PER_MESSAGE", events_per_message),
     )
     with ExitStack() as stack:

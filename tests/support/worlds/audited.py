@@ -15,11 +15,11 @@ from monitor.audit.report import Requirement
 from monitor.audit.sign_off import Signature, SignOff
 from monitor.core.contract import Contract
 from monitor.settings import Settings
-from monitor.settings.sections import StreamSettings
-from monitor.settings.use_case import (
+from monitor.settings.sections import (
     AttributeSettings,
     ContractSettings,
     GroupBySettings,
+    StreamSettings,
     UseCase,
 )
 

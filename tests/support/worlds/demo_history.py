@@ -21,10 +21,8 @@ from monitor.core.counts.labels import READY, UNDECIDABLE
 from monitor.core.counts.rollup import CellIndex, roll_up
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import HOUR, WINDOWS
-from monitor.demo.reviewers import Labels
-from monitor.demo.router import ATTRIBUTES, AUDIT_RATE, Decisions
-from monitor.demo.settings import demo_settings
-from monitor.demo.world import Synthetic
+from monitor.demo.demo_run import demo_settings
+from monitor.demo.world import ATTRIBUTES, AUDIT_RATE, Decisions, Labels, Synthetic
 
 SETTINGS = demo_settings("127.0.0.1:9092", "sqlite://", 0)
 CODING = SETTINGS.coding

@@ -22,9 +22,7 @@ from monitor import composition
 from monitor.core.counts.labels import UNDECIDABLE
 from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import DAY, HOUR, SECOND
-from monitor.demo.reviewers import Labels
-from monitor.demo.router import ATTRIBUTES, AUDIT_RATE, Decisions
-from monitor.demo.world import Synthetic
+from monitor.demo.world import ATTRIBUTES, AUDIT_RATE, Decisions, Labels, Synthetic
 from monitor.settings import Settings, load
 from monitor.store.evaluator.records import RecordStore
 

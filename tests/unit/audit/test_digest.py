@@ -9,7 +9,7 @@ import pytest
 from probe_rows import set_row, write_json
 
 from monitor.audit.model import Item, ProbeSet, canonical, digest, request_digest
-from monitor.audit.reading import read_set
+from monitor.audit.set_files import read_set
 
 ITEM = Item("p1", "formal", {"channel": "chat"}, expected_ready=True, policy="p1")
 PROBE_SET = ProbeSet("pairs", "1", True, frozenset(), (ITEM,))

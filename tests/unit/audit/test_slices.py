@@ -10,7 +10,7 @@ from audited import real_settings, reviewed_pairs, settings
 from matched import VARIETY, row, seen, ten_pairs, varieties
 from matched import pair as pair_of
 
-from monitor.audit.contract import contract_of
+from monitor.audit.audit_run import contract_of
 from monitor.audit.model import Pair, Row
 from monitor.audit.report import CalibrationLine, SliceLine
 from monitor.audit.slices import (
@@ -26,7 +26,7 @@ from monitor.core.privacy.bands import STEPS, edges
 from monitor.core.publish.rows import MIN_CALIBRATION
 from monitor.core.publish.snapshot import ShownRate
 from monitor.settings import Settings
-from monitor.settings.use_case import GroupBySettings
+from monitor.settings.sections import GroupBySettings
 
 FORMAL, CONVERSATIONAL = f"{VARIETY}=formal", f"{VARIETY}=conversational"
 K = 11

@@ -14,13 +14,19 @@ from monitor.core.contract import Metric
 from monitor.core.publish.annotations import IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import PublishedValue, ShownIncident, ShownStage
 from monitor.core.time import DAY, MINUTE
-from monitor.demo.clock import SimulatedClock
-from monitor.demo.document import document
-from monitor.demo.settings import demo_settings
-from monitor.demo.table import LiveScreen, PlainScreen, SilentScreen, render, screen_for, svg
+from monitor.demo.demo_run import demo_settings
+from monitor.demo.table import LiveScreen, PlainScreen, Screen, render, screen_for, svg
 from monitor.demo.traffic import Produced
-from monitor.demo.view import REGRESSED_SLICE, SYNTHETIC, Consumed, FirstShown, View, slice_views
-from monitor.demo.world import BEGINS, HISTORY
+from monitor.demo.view import (
+    REGRESSED_SLICE,
+    SYNTHETIC,
+    Consumed,
+    FirstShown,
+    View,
+    document,
+    slice_views,
+)
+from monitor.demo.world import BEGINS, HISTORY, SimulatedClock
 from monitor.ports import Shard, ShardStatus, Tallies
 
 URL = "http://127.0.0.1:12345"
@@ -222,7 +228,7 @@ def test_a_live_screen_leaves_the_last_table(view: View) -> None:
 
 
 def test_the_screen_fits_where_the_output_goes() -> None:
-    assert type(screen_for(silent=True)) is SilentScreen
+    assert type(screen_for(silent=True)) is Screen
     assert isinstance(screen_for(silent=False), PlainScreen)  # pytest is no terminal
 
 

@@ -9,9 +9,8 @@ from demo_history import History
 
 from monitor.core.contract import Metric, State
 from monitor.core.time import DAY, HOUR
-from monitor.demo.router import REGRESSED
 from monitor.demo.view import REGRESSED_SLICE, SliceView, slice_views
-from monitor.demo.world import BEGINS, HISTORY
+from monitor.demo.world import BEGINS, HISTORY, REGRESSED
 
 SEEDS = range(1, 1 + int(os.environ.get("DEMO_SEEDS", "2")))
 """The demo's own seed and another; DEMO_SEEDS=20 looks at twenty (four seconds each)."""

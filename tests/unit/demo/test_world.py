@@ -10,18 +10,22 @@ import pytest
 from monitor.core.counts.cells import Route
 from monitor.core.counts.labels import UNDECIDABLE
 from monitor.core.time import DAY, HOUR
-from monitor.demo.reviewers import Labels
-from monitor.demo.router import (
+from monitor.demo.world import (
     ATTRIBUTES,
     AUDIT_RATE,
+    BEGINS,
+    HISTORY,
+    KEEP,
     RARE_VALUE,
     REGRESSED,
+    REGRESSION_AFTER,
     STEP,
     THRESHOLD,
     Decisions,
+    Labels,
+    Synthetic,
+    WorldStep,
 )
-from monitor.demo.truth import KEEP
-from monitor.demo.world import BEGINS, HISTORY, REGRESSION_AFTER, Synthetic, WorldStep
 
 DAYS = 6  # two of them after the regression
 

@@ -15,14 +15,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from monitor.audit.fields import ALL_NAMES, RESULT_NAMES, ResultFields
-from monitor.audit.reading import typed_row
+from monitor.audit.record_files import ALL_NAMES, RESULT_NAMES, ResultFields
 from monitor.audit.render import as_json
 from monitor.audit.report import REPAIRED_SENTENCE, Requirement
+from monitor.audit.set_files import typed_row
 from monitor.cli import cli
 from monitor.commands.audit import PIPED_WIDTH
 from monitor.commands.audit import command as audit
-from monitor.commands.probe.run import run as probe_run
+from monitor.commands.probe.send import run as probe_run
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.rows import MIN_CALIBRATION
 

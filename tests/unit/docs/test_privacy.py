@@ -17,8 +17,7 @@ from monitor.core.privacy.bands import STEPS, Precision, edges
 from monitor.core.privacy.release_blocks import blocks_kept
 from monitor.core.time import DAY, HOUR, WINDOWS
 from monitor.evaluate.blocks import release_blocks as release
-from monitor.settings.sections import Privacy, Retention, StreamSettings
-from monitor.settings.use_case import AttributeSettings, UseCase
+from monitor.settings.sections import AttributeSettings, Privacy, Retention, StreamSettings, UseCase
 from monitor.store.upkeep.retention import HOURS_KEPT_AFTER_HORIZON
 
 ROOT = Path(__file__).parents[3]

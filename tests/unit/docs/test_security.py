@@ -16,8 +16,7 @@ from alerts.http.access_log import AccessLog
 from monitor.core.time import SECOND
 from monitor.logs import JsonFormatter
 from monitor.settings.build import build
-from monitor.settings.sections import Server
-from monitor.settings.use_case import AttributeSettings
+from monitor.settings.sections import AttributeSettings, Server
 
 MANUAL = (Path(__file__).parents[3] / "deploy" / "docs" / "security.md").read_text()
 TITLE = "\n# Serving: ports, readers, the access log\n"

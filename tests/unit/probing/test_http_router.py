@@ -31,10 +31,8 @@ from monitor.clock import SystemClock
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
-from monitor.probing.http_router import LARGEST_ANSWER, HttpAccess, HttpRouter
-from monitor.probing.protocol import body, router_key
-from monitor.probing.router import Answer, Failure, FailureKind, Probe
-from monitor.probing.target import target
+from monitor.probing.http_router import LARGEST_ANSWER, HttpAccess, HttpRouter, target
+from monitor.probing.protocol import Answer, Failure, FailureKind, Probe, body, router_key
 
 ROUTER_KEY = router_key(KEY.encode())
 PATIENT = 30.0

@@ -7,10 +7,8 @@ from itertools import islice, pairwise
 import pytest
 from probing import MemoryRouter, StillClock, answer, probe
 
-from monitor.probing.pace import Pace
-from monitor.probing.router import Answer, Failure, FailureKind, Probe
-from monitor.probing.schedule import Schedule
-from monitor.probing.sending import LONGEST_HOLD, Retries, Sender
+from monitor.probing.protocol import Answer, Failure, FailureKind, Probe
+from monitor.probing.rounds import LONGEST_HOLD, Pace, Retries, Schedule, Sender
 
 
 def pace(clock: StillClock, rate: float) -> Pace:

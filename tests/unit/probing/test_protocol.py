@@ -11,8 +11,14 @@ from probing import KEY, SAID, answer, example, probe
 
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
-from monitor.probing.protocol import body, read_answer, router_key, signed_headers
-from monitor.probing.router import Failure, FailureKind
+from monitor.probing.protocol import (
+    Failure,
+    FailureKind,
+    body,
+    read_answer,
+    router_key,
+    signed_headers,
+)
 
 SECRET = "what nobody may read in a log"
 

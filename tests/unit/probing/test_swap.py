@@ -15,19 +15,20 @@ from monitor.core.counts.cells import Route
 from monitor.core.intervals import wilson
 from monitor.core.probes.flips import Observed
 from monitor.errors import SlicewatchError
-from monitor.probing.run import Answered
+from monitor.probing.rounds import Answered
 from monitor.probing.swap import (
     Swap,
     Swapped,
     SwapReview,
     SwapSide,
+    Trace,
     for_review,
     parse_swap,
+    read_traces,
     sides,
     summary,
     swapped,
 )
-from monitor.probing.traces import Trace, read_traces
 
 SWAP = Swap("dialect", "north", "south")
 SECRET = "what a customer wrote"

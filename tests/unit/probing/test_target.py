@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor.errors import SlicewatchError
-from monitor.probing.target import target
+from monitor.probing.http_router import target
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from monitor import settings as api
 from monitor.settings.build import build, is_section, required
 from monitor.settings.environment import exact
+from monitor.settings.sections import Privacy, Server
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 REFERENCE = DEPLOY / "slicewatch.reference.toml"
@@ -96,8 +97,8 @@ def test_the_reference_loads_to_the_defaults() -> None:
     ):
         section = getattr(settings, name)
         assert section == type(section)()
-    assert settings.server == api.Server()
-    assert settings.privacy == api.Privacy(id_key=api.Secret(KEY))
+    assert settings.server == Server()
+    assert settings.privacy == Privacy(id_key=api.Secret(KEY))
 
 
 def test_the_numbers_are_called_product_decisions() -> None:

@@ -1,0 +1,361 @@
+"""The whole audit: results, settings and a sign-off become one report.
+
+The pairs that are worked on and those that are held out are two parts, and never added up.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from datetime import date, timedelta
+
+from monitor.audit.contract_checks import baseline_checks, contract_checks, support_checks
+from monitor.audit.decision import Signed, advice, decide, first_day, lost_or_spoilt, unexplained
+from monitor.audit.flip_counts import RunSide, broken, compare_runs, flip_counts, shown_flips
+from monitor.audit.matching import comparisons, matched
+from monitor.audit.model import Compared, Excluded, Pair, Results, Row, RunVersions, digest
+from monitor.audit.record_files import field_name, problem
+from monitor.audit.report import (
+    HELD_OUT,
+    REGRESSION,
+    AuditReport,
+    Check,
+    Comparison,
+    Part,
+    Run,
+    WhatIfLine,
+)
+from monitor.audit.sign_off import SignOff
+from monitor.audit.slices import (
+    GroupSlices,
+    audit_coding,
+    calibration_lines,
+    lines_of,
+    slices_of,
+    value_of,
+    without_gate,
+)
+from monitor.audit.what_if import what_if
+from monitor.core.contract import COMPLEMENT, Contract
+from monitor.core.counts.cells import parse_atom
+from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.privacy.bands import Precision
+from monitor.core.time import SECOND
+from monitor.errors import AuditError
+from monitor.settings import Settings
+from monitor.settings.check_use_cases import MIN_K
+from monitor.settings.problems import shown
+from monitor.settings.sections import UseCase
+
+_BASELINE, _CANDIDATE = "baseline", "candidate"
+
+
+def audit(
+    results: Results,
+    settings: Settings,
+    *,
+    today: date,
+    use_case: str | None = None,
+    candidate: Results | None = None,
+    sign_off: SignOff | None = None,
+) -> AuditReport:
+    """Audit one router's results on a set, or a candidate's against them.
+
+    A pair that one of the two cannot be compared on is compared in neither.
+
+    Args:
+        results: of the router; the baseline where there is a candidate.
+        settings: attributes, score bands, and the contract.
+        today: the day of the release decision.
+        use_case: whose contract is meant; None is the only one there is.
+        candidate: results on the same set, which the decision is then about.
+        sign_off: what people answer for.
+
+    Raises:
+        AuditError: settings, set and candidate do not fit together.
+    """
+    case = use_case_of(settings, use_case)
+    contract = contract_of(case, synthetic=results.probe_set.synthetic)
+    measured = _AuditRun(contract, audit_coding(settings.coding))
+    both = {_BASELINE: results} if candidate is None else _both(results, candidate)
+    for one in both.values():
+        check_listed(one, measured.coding, contract)
+    pairs, excluded = _compared_in_both(both)
+    runs = {title: measured.run(title, one, pairs) for title, one in both.items()}
+    report = AuditReport(
+        dataset=f"{results.probe_set.name} {results.probe_set.version}".strip(),
+        digest=digest(results.probe_set),
+        synthetic=contract.synthetic,
+        contract=f"{contract.name} {contract.version}",
+        k=contract.k,
+        excluded=_reported(excluded, results),
+        baseline=runs[_BASELINE],
+        candidate=runs.get(_CANDIDATE),
+        comparison=measured.comparison(pairs, held_out=False),
+        held_out_comparison=measured.comparison(pairs, held_out=True),
+        decision=None,
+    )
+    if excluded:
+        return report
+    versions, thresholds = _decided_by(candidate or results, 1)
+    whole = replace(report.judged, versions=versions, thresholds=thresholds)
+    decision = decide(
+        report.judged,
+        synthetic=contract.synthetic,
+        signed=Signed(
+            sign_off,
+            since=first_day(
+                today, case.contract.effective, timedelta(seconds=case.review_cadence // SECOND)
+            ),
+            others=sign_off.differences(whole, report) if sign_off else (),
+        ),
+        faults=(*measured.faults(report.judged.title, pairs), *_broken(report)),
+    )
+    return replace(report, decision=decision)
+
+
+@dataclass(frozen=True, slots=True)
+class _AuditRun:
+    """Contract and coding that every run of one audit is measured with."""
+
+    contract: Contract
+    coding: Coding
+
+    def run(self, title: str, results: Results, pairs: Mapping[str, Sequence[Pair]]) -> Run:
+        """One router on the set; a candidate is held to the baseline, part by part."""
+        there = {pair.held_out for pair in pairs[title]}
+        versions, thresholds = _decided_by(results, self.contract.k)
+        return Run(
+            title=title,
+            versions=versions,
+            thresholds=thresholds,
+            parts=tuple(self._part(title, held_out, pairs) for held_out in sorted({False} | there)),
+        )
+
+    def comparison(
+        self, pairs: Mapping[str, Sequence[Pair]], *, held_out: bool
+    ) -> Comparison | None:
+        """Compare candidate and baseline on one part, pair by pair; None without pairs.
+
+        For real people it is None, too: no pair of theirs is named.
+        """
+        if _CANDIDATE not in pairs or not self.contract.synthetic:
+            return None
+        parts = {title: _of_part(some, held_out) for title, some in pairs.items()}
+        sides = {title: RunSide(some, self._compared(some)) for title, some in parts.items()}
+        return compare_runs(sides[_BASELINE], sides[_CANDIDATE]) if parts[_BASELINE] else None
+
+    def faults(self, title: str, pairs: Mapping[str, Sequence[Pair]]) -> tuple[str, ...]:
+        """Faults in either part that speak against a release and appear in no rate."""
+        found: dict[str, None] = {}
+        for held_out in (False, True):
+            parts = {name: _rows(_of_part(some, held_out)) for name, some in pairs.items()}
+            found |= dict.fromkeys(unexplained(parts[title], self.contract))
+            if title == _CANDIDATE and not self.contract.synthetic:
+                both = parts[_BASELINE], parts[_CANDIDATE]
+                found |= dict.fromkeys(lost_or_spoilt(*both, self.contract, self.coding))
+        return tuple(found)
+
+    def _part(self, title: str, held_out: bool, pairs: Mapping[str, Sequence[Pair]]) -> Part:
+        parts = {name: _of_part(some, held_out) for name, some in pairs.items()}
+        own, synthetic = parts[title], self.contract.synthetic
+        rows, compared = _rows(own), self._compared(own)
+        groups = self._slices(rows)
+        declared = {name for group in self.contract.group_bys for name in group.attributes}
+        counts = flip_counts(compared, k=self.contract.k, exact=synthetic, declared=declared)
+        checks = contract_checks(groups, self.contract, rows, self.coding)
+        if title == _CANDIDATE:
+            checks += self._guardrails(rows, _rows(parts[_BASELINE]))
+        return Part(
+            name=HELD_OUT if held_out else REGRESSION,
+            pairs=int(Precision(self.contract.k, synthetic).support(len(own))),
+            flips=shown_flips(compared) if synthetic else (),
+            flips_withheld=not synthetic,
+            counts=counts,
+            slices=lines_of(groups, self.contract),
+            checks=checks,
+            supports=support_checks(groups, self.contract, rows, self.coding),
+            calibration=calibration_lines(groups, self.coding, synthetic=synthetic),
+            what_if=self._what_if(compared, own) if synthetic else (),
+            advice=advice({stage for count in counts for stage in count.stages}),
+        )
+
+    def _compared(self, pairs: Sequence[Pair]) -> tuple[Compared, ...]:
+        return comparisons(pairs, self._references)
+
+    @property
+    def _references(self) -> dict[str, str]:
+        """Reference values by attribute, which the contract compares others with."""
+        found: dict[str, str] = {}
+        for group in self.contract.group_bys:
+            if len(group.attributes) == 1 and group.reference != COMPLEMENT:
+                found |= parse_atom(group.reference)
+        return found
+
+    def _slices(self, rows: Sequence[Row]) -> tuple[GroupSlices, ...]:
+        return slices_of(rows, self.contract, self.coding)
+
+    def _guardrails(self, rows: Sequence[Row], before: Sequence[Row]) -> tuple[Check, ...]:
+        """Against the baseline: of a synthetic set over all items, else by what is shown."""
+        synthetic = self.contract.synthetic
+        if synthetic:
+            rows, before = without_gate(rows), without_gate(before)
+        return baseline_checks(self._slices(rows), self._slices(before), exact=synthetic)
+
+    def _what_if(
+        self, compared: Sequence[Compared], pairs: Sequence[Pair]
+    ) -> tuple[WhatIfLine, ...]:
+        """Other thresholds, by the first attribute that the contract compares by itself."""
+        single = [g.attributes[0] for g in self.contract.group_bys if len(g.attributes) == 1]
+        if not single:
+            return ()
+        return what_if(compared, pairs, single[0], reference=self._references.get(single[0]))
+
+
+def _both(baseline: Results, candidate: Results) -> dict[str, Results]:
+    """The two runs by title.
+
+    Raises:
+        AuditError: if they are of different sets.
+    """
+    before, after = digest(baseline.probe_set), digest(candidate.probe_set)
+    if before != after:
+        what = f"the candidate's set has the hash {after[:12]}, the baseline's {before[:12]}"
+        raise AuditError(f"{what}; run both on the same set, every pair and variant of it")
+    return {_BASELINE: baseline, _CANDIDATE: candidate}
+
+
+def _compared_in_both(
+    both: Mapping[str, Results],
+) -> tuple[dict[str, tuple[Pair, ...]], dict[str, str]]:
+    """The pairs by title, and why others are excluded, in whichever run."""
+    found = {title: matched(results) for title, results in both.items()}
+    excluded: dict[str, str] = {}
+    for title, (_, out) in found.items():
+        for one in out:
+            named = one.reason if title == _BASELINE else f"in the {title}: {one.reason}"
+            excluded.setdefault(one.pair, named)
+    kept = {
+        title: tuple(pair for pair in pairs if pair.id not in excluded)
+        for title, (pairs, _) in found.items()
+    }
+    return kept, excluded
+
+
+def _reported(excluded: Mapping[str, str], results: Results) -> tuple[Excluded, ...]:
+    """Excluded pairs as they are reported; of real people by their first line, not their id."""
+    if results.probe_set.synthetic:
+        return tuple(Excluded(pair, excluded[pair]) for pair in sorted(excluded))
+    first = {row.item.pair: row.line for row in reversed(results.rows)}
+    by_line = sorted((first[pair], reason) for pair, reason in excluded.items())
+    return tuple(Excluded(f"line {line}", reason) for line, reason in by_line)
+
+
+def _decided_by(results: Results, k: int) -> tuple[tuple[RunVersions, ...], tuple[float, ...]]:
+    """The versions and the thresholds that decided on at least k pairs, both sorted.
+
+    Of real people a threshold may be somebody's own.
+    """
+    versions: dict[RunVersions, set[str]] = defaultdict(set)
+    thresholds: dict[float, set[str]] = defaultdict(set)
+    for row in results.rows:
+        versions[row.versions].add(row.item.pair)
+        thresholds[row.observed.threshold].add(row.item.pair)
+    return (
+        tuple(sorted((one for one, on in versions.items() if len(on) >= k), key=astuple)),
+        tuple(sorted(one for one, on in thresholds.items() if len(on) >= k)),
+    )
+
+
+def _broken(report: AuditReport) -> Iterator[str]:
+    if report.comparison is not None:
+        yield from broken(report.comparison)
+    if report.held_out_comparison is not None:
+        yield from (f"{one} (held out)" for one in broken(report.held_out_comparison))
+
+
+def _of_part(pairs: Sequence[Pair], held_out: bool) -> tuple[Pair, ...]:
+    return tuple(pair for pair in pairs if pair.held_out is held_out)
+
+
+def _rows(pairs: Iterable[Pair]) -> tuple[Row, ...]:
+    return tuple(row for pair in pairs for row in pair.rows)
+
+
+def use_case_of(settings: Settings, name: str | None) -> UseCase:
+    """The use case of this name; without one, the only one there is.
+
+    Raises:
+        AuditError: if there is none of this name, or several to choose from.
+    """
+    names = [use_case.name for use_case in settings.use_case]
+    if name is None and len(names) == 1:
+        return settings.use_case[0]
+    if name is None:
+        raise AuditError(f"the settings have {len(names)} use cases; {_use_case_choice(names)}")
+    if name not in names:
+        raise AuditError(
+            f"use case {shown(name)}: is not in the settings; {_use_case_choice(names)}"
+        )
+    return settings.use_case[names.index(name)]
+
+
+def contract_of(use_case: UseCase, *, synthetic: bool) -> Contract:
+    """The contract with the k of the set, not of the use case.
+
+    k protects people. A synthetic set has none in it, so its numbers are exact, whatever the use
+    case says of production; a set of real people is guarded, whatever it says.
+
+    Raises:
+        AuditError: if the set is of real people and the use case declares test conditions.
+    """
+    contract = use_case.to_core()
+    if synthetic:
+        return replace(contract, synthetic=True, k=1)
+    if use_case.synthetic:
+        why = "is declared synthetic, but the set is of real people"
+        raise AuditError(f"use case {shown(use_case.name)}: {why}; choose one of real traffic")
+    return replace(contract, k=max(contract.k, MIN_K))
+
+
+def check_listed(results: Results, coding: Coding, contract: Contract) -> None:
+    """Refuse attributes and values that the settings do not list, and those of other use cases.
+
+    Production would code them as ``__other__``; in a set that somebody wrote they are mistakes.
+    Values of real people are not repeated.
+
+    Raises:
+        AuditError: for the first one found.
+    """
+    listed = {attribute.name: attribute for attribute in coding.attributes}
+    where, synthetic = dict(contract.where), results.probe_set.synthetic
+    for row in results.rows:
+        for name, value in row.item.attributes.items():
+            fault = _unlisted(row, listed.get(name), name, value if synthetic else None)
+            if fault:
+                raise _row_problem(results, row, name, fault)
+        for name, value in where.items():
+            if value_of(row, listed[name]) != value:
+                fault = f"use case {shown(contract.name)} is about {name}={value}; remove the row"
+                raise _row_problem(results, row, name, f"{fault} or choose another")
+
+
+def _unlisted(row: Row, attribute: Attribute | None, name: str, echo: str | None) -> str:
+    """Describe the fault in an attribute of a row, and the fix; empty if there is none."""
+    if attribute is None:
+        return "is not allow-listed; add an [[attribute]] to the settings or remove it from the set"
+    if attribute.version_of is not None:
+        return f"it is taken from versions.{attribute.version_of}; remove it from the set"
+    if row.item.attributes[name] not in attribute.values:
+        what = "its value" if echo is None else shown(echo)
+        return f"{what} is not allow-listed; use one of {', '.join(attribute.values)}"
+    return ""
+
+
+def _row_problem(results: Results, row: Row, name: str, text: str) -> AuditError:
+    return problem(results.path, text, line=row.line, field=field_name("attributes", name))
+
+
+def _use_case_choice(names: Iterable[str]) -> str:
+    return f"give --use-case with one of {', '.join(names)}"

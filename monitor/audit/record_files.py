@@ -1,0 +1,405 @@
+"""Files as records: JSON lines or CSV, plain or gzipped, each record with the line it begins on.
+
+A row is flat: it carries everything, the set's part and the results' part alike. Whatever is
+absent, null or (in CSV) empty has not been said. Columns of CSV such as ``versions.judge`` become
+the nested objects that JSON lines have.
+
+Errors are on one line: file, line, field, what was found, and the fix, in words that each field's
+type has. A value is never repeated: a set may be reviewed data of real people. Names of fields are.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from io import StringIO
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
+
+from msgspec import Meta, Struct, ValidationError, convert, structs
+
+from monitor.errors import AuditError
+from monitor.settings.kinds import AttributeName, Name
+from monitor.settings.problems import join
+
+MAX_BYTES = 64 << 20
+"""Unpacked. Some 100,000 variants; a set is made and reviewed by people, and is held in memory."""
+
+Record = tuple[int, dict[str, object]]
+"""The line that a record begins on, from 1, and its fields."""
+_PRINTABLE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+
+Label = Annotated[
+    str,
+    Meta(
+        # Ids and names are printed in tables, XML and HTML, on one line.
+        pattern=rf"^(?!\s){_PRINTABLE}{{1,200}}(?<!\s)\Z",
+        description="text of at most 200 characters, on one line, without spaces at its ends",
+    ),
+]
+Axis = Annotated[
+    str,
+    Meta(
+        pattern=r"^([A-Za-z][A-Za-z0-9_-]{0,63})?\Z",
+        description="the name of what is varied, such as dialect: a letter, then letters, digits, "
+        "_ or -",
+    ),
+]
+Version = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:+/-]{0,63}\Z",
+        description="a version in text: letters, digits, _ . : + / -, at most 64",
+    ),
+]
+Truth = Annotated[bool, Meta(description="true or false")]
+Fraction = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.70")]
+RouteName = Annotated[
+    Literal["auto_serve", "human_review", "blocked_by_evidence"],
+    Meta(description="auto_serve, human_review or blocked_by_evidence, or leave it out"),
+]
+Varied = Annotated[
+    list[Literal["expected_ready", "policy", "evidence"]],
+    Meta(
+        description="a list of what differs on purpose, out of expected_ready, policy, evidence, "
+        'such as ["policy"] (CSV: the names with a space between them)'
+    ),
+]
+Attributes = Annotated[
+    dict[AttributeName, Label],
+    Meta(
+        min_length=1,
+        description='attribute names with their values in text, such as {"channel": "chat"} '
+        "(CSV: a column attributes.NAME for each)",
+    ),
+]
+RequestDigest = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9a-f]{64}\Z",
+        description="the SHA-256 of the request, as slicewatch probe run writes it",
+    ),
+]
+
+
+class VersionFields(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Versions of the parts that decided."""
+
+    judge: Version
+    rubric: Version
+    policy: Version
+    router: Version
+
+
+VersionTuple = Annotated[
+    VersionFields,
+    Meta(
+        description="the versions of judge, rubric, policy and router "
+        "(CSV: a column versions.NAME for each)"
+    ),
+]
+
+
+class SetFields(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The set's part of a row."""
+
+    dataset: Name
+    synthetic: Truth
+    pair_id: Label
+    variant: Label
+    attributes: Attributes
+    policy: Version
+    dataset_version: Version = "1"
+    varies: Varied = []
+    axis: Axis = ""
+    expected_ready: Truth | None = None
+    evidence: Label | None = None
+    reviewers_agree: Truth | None = None
+    held_out: Truth = False
+    request: Any = None
+    request_sha256: RequestDigest = ""
+
+
+class ResultFields(SetFields, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A row of results: the set's part, and what the router made of it."""
+
+    threshold: Fraction
+    evidence_passed: Truth
+    versions: VersionTuple
+    judge_score: Fraction | None = None
+    route: RouteName | None = None
+
+
+HINTS: dict[type[Struct], dict[str, Any]] = {
+    fields: get_type_hints(fields, include_extras=True)
+    for fields in (VersionFields, SetFields, ResultFields)
+}
+REQUIRED = {
+    fields: frozenset(field.name for field in structs.fields(fields) if field.required)
+    for fields in HINTS
+}
+SET_NAMES = frozenset(HINTS[SetFields])
+RESULT_NAMES = frozenset(HINTS[ResultFields]) - SET_NAMES
+ALL_NAMES = tuple(HINTS[ResultFields])
+
+
+def words(hint: Any) -> str:
+    """Words for what a field must be, described by its type or by a member of its union."""
+    for part in (hint, *get_args(hint)):
+        for meta in getattr(part, "__metadata__", ()):
+            if meta.description:
+                return str(meta.description)
+    raise LookupError(hint)
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Return True when a value is of a field's type."""
+    try:
+        convert(value, hint)
+    except ValidationError:
+        return False
+    return True
+
+
+_KINDS: tuple[tuple[type, str], ...] = (
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (str, "text"),
+    (list, "a list"),
+    (dict, "an object"),
+)
+
+
+def problem(path: Path, text: str, *, line: int = 0, field: str = "") -> AuditError:
+    """The error about a file, one of its lines, or one field of it."""
+    place = [str(path) if str(path).isprintable() else repr(str(path))]
+    place += [f"line {line}"] if line else []
+    place += [f"field {field}"] if field else []
+    return AuditError(f"{', '.join(place)}: {text}")
+
+
+def found(value: object) -> str:
+    """The kind of a value, never the value."""
+    return next((words for kind, words in _KINDS if isinstance(value, kind)), "nothing")
+
+
+def field_name(*parts: str) -> str:
+    """The full name of a field, on one line and cut short: ``versions.judge``."""
+    name = ""
+    for part in parts:
+        name = join(name, part)
+    return name
+
+
+def unknown(path: Path, line: int, known: Iterable[str], *parts: str) -> AuditError:
+    """The error for a field that does not exist, with the nearest one that does."""
+    names = [".".join((*parts[:-1], name)) for name in known]
+    near = get_close_matches(".".join(parts).lower()[:64], names, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    text = f"unknown field; {hint}known here: {', '.join(names)}"
+    return problem(path, text, line=line, field=field_name(*parts))
+
+
+def is_csv(path: Path) -> bool:
+    """Return True when the name says CSV; everything else is JSON lines."""
+    name = path.name.lower().removesuffix(".gz")
+    return name.endswith(".csv")
+
+
+def is_gzipped(path: Path) -> bool:
+    """Return True when the name says gzip."""
+    return path.name.lower().endswith(".gz")
+
+
+def json_records(path: Path) -> Iterator[Record]:
+    """One object a line; blank lines are skipped, fields that are null are absent."""
+    for line, text in enumerate(_text(path).split("\n"), 1):
+        if text.strip():
+            value = parse_json(path, line, text)
+            if not isinstance(value, dict):
+                raise problem(
+                    path, f"found {found(value)}; write one JSON object a line", line=line
+                )
+            yield line, {name: field for name, field in value.items() if field is not None}
+
+
+def csv_table(path: Path) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
+    """The columns that the first row names, and the rows below; empty cells are absent."""
+    rows = _rows(path)
+    line, header = next(rows, (1, []))
+    _check_header(path, line, header)
+    return header, _below(path, header, rows)
+
+
+def _below(
+    path: Path, header: Sequence[str], rows: Iterable[tuple[int, Sequence[str]]]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    for line, row in rows:
+        if len(row) != len(header):
+            text = f"cells: {len(row)}, columns: {len(header)}; check commas and quotes"
+            raise problem(path, text, line=line)
+        yield line, {name: cell for name, cell in zip(header, row, strict=True) if cell != ""}
+
+
+def parse_json(path: Path, line: int, text: str, field: str = "") -> object:
+    """The value of a JSON text; strict: no NaN, no number out of range, no key twice."""
+    try:
+        return json.loads(
+            text, object_pairs_hook=_object, parse_constant=_refuse, parse_float=_number
+        )
+    except RecursionError:
+        raise problem(path, "nested too deeply; make it flatter", line=line, field=field) from None
+    except _TwiceError as error:
+        name = field_name(str(error))
+        raise problem(path, f"the key {name} stands there twice", line=line, field=field) from None
+    except ValueError as error:
+        place = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
+        text = f"not JSON{place}; write one whole JSON text, without NaN or Infinity"
+        raise problem(path, text, line=line, field=field) from None
+
+
+class _TwiceError(ValueError):
+    """A key occurs twice in one object."""
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value: dict[str, object] = {}
+    for name, field in pairs:
+        if name in value:
+            raise _TwiceError(name)
+        value[name] = field
+    return value
+
+
+def _refuse(_: str) -> object:
+    raise ValueError
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, with their first line."""
+    # newline="": a quoted line break is part of the cell.
+    reader = csv.reader(StringIO(_text(path), newline=""), strict=True)
+    line = 1
+    try:
+        for row in reader:
+            if row:
+                yield line, row
+            line = reader.line_num + 1
+    except csv.Error:
+        text = "not CSV; check its quotes, and that no cell is longer than 128 KiB"
+        raise problem(path, text, line=line) from None
+
+
+def _check_header(path: Path, line: int, header: list[str]) -> None:
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
+        raise problem(path, "one column only; separate columns by commas", line=line)
+    for column, name in enumerate(header, 1):
+        if not name:
+            raise problem(path, "a column has no name", line=line)
+        first = header.index(name) + 1
+        if first != column:
+            # Without a header these are two equal values, which are not repeated.
+            text = f"column {column} has the name of column {first}; rename or remove one"
+            raise problem(path, text, line=line)
+
+
+def _text(path: Path) -> str:
+    data = _bytes(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise problem(path, "not UTF-8; save it as UTF-8", line=line) from None
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with gzip.open(path) if is_gzipped(path) else path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or "not a whole gzip file"
+        raise problem(path, f"cannot be read: {reason}") from None
+    if len(data) > MAX_BYTES:
+        raise problem(path, f"longer than {MAX_BYTES >> 20} MiB; split it into several sets")
+    return data
+
+
+_COLUMNS = (
+    *(name for name in ALL_NAMES if name not in {"attributes", "versions"}),
+    *(f"versions.{name}" for name in HINTS[VersionFields]),
+)
+_SHOWN_COLUMNS = (*_COLUMNS, "attributes.NAME")
+_TRUE_OR_FALSE = {"synthetic", "expected_ready", "reviewers_agree", "held_out", "evidence_passed"}
+_NUMBERS = {"judge_score", "threshold"}
+_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
+_TRUTHS = {"true": True, "false": False}
+
+
+def nested_records(path: Path) -> Iterator[Record]:
+    """The rows of a CSV file.
+
+    Raises:
+        AuditError: the file cannot be read, or has a column that no row has.
+    """
+    header, rows = csv_table(path)
+    _check_columns(path, header)
+    for line, cells in rows:
+        yield line, _nested(path, line, cells)
+
+
+def _check_columns(path: Path, header: Sequence[str]) -> None:
+    unknowns = [name for name in header if not (name in _COLUMNS or _is_attribute(name))]
+    if not unknowns:
+        return
+    if 2 * len(unknowns) > len(header):
+        # Without a header the first row is data, which is not repeated.
+        known = "no" if len(unknowns) == len(header) else "hardly a"
+        columns = ", ".join(_SHOWN_COLUMNS)
+        text = f"{known} known column; the first row names the columns: {columns}"
+        raise problem(path, text, line=1)
+    raise unknown(path, 1, _SHOWN_COLUMNS, unknowns[0])
+
+
+def _is_attribute(column: str) -> bool:
+    outer, _, name = column.partition(".")
+    return outer == "attributes" and fits(name, AttributeName)
+
+
+def _nested(path: Path, line: int, cells: Mapping[str, str]) -> dict[str, object]:
+    """A row of CSV as the object it would be in JSON lines."""
+    record: dict[str, object] = {}
+    for name, cell in cells.items():
+        outer, dot, inner = name.partition(".")
+        if dot:
+            cast(dict[str, object], record.setdefault(outer, {}))[inner] = cell
+        else:
+            record[name] = _value(path, line, name, cell)
+    return record
+
+
+def _value(path: Path, line: int, name: str, cell: str) -> object:
+    """A cell as its column has it; what does not fit stays text, and is refused as such."""
+    if name == "request":
+        return parse_json(path, line, cell, name)
+    if name == "varies":
+        names = cell.split()
+        return names if fits(names, HINTS[SetFields][name]) else cell
+    if name in _TRUE_OR_FALSE:
+        return _TRUTHS.get(cell.lower(), cell)
+    if name in _NUMBERS and _NUMBER.match(cell):
+        return float(cell)
+    return cell

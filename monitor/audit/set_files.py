@@ -1,0 +1,309 @@
+"""Probe sets and results read from files and written to them, every row checked field by field.
+
+Files that are written can be read back, and are never overwritten.
+
+Example:
+    >>> read_set(Path("no-such-set.jsonl"))
+    Traceback (most recent call last):
+    monitor.errors.AuditError: no-such-set.jsonl: cannot be read: No such file or directory
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import Struct, ValidationError, convert, structs
+
+from monitor.audit.model import (
+    Item,
+    ProbeSet,
+    Results,
+    Row,
+    RunVersions,
+    item_fields,
+    request_digest,
+    set_fields,
+)
+from monitor.audit.record_files import (
+    ALL_NAMES,
+    HINTS,
+    REQUIRED,
+    RESULT_NAMES,
+    Label,
+    ResultFields,
+    SetFields,
+    VersionFields,
+    field_name,
+    fits,
+    found,
+    is_csv,
+    is_gzipped,
+    json_records,
+    nested_records,
+    problem,
+    unknown,
+    words,
+)
+from monitor.core.counts.cells import Route
+from monitor.core.probes.flips import Observed
+from monitor.errors import AuditError
+from monitor.settings.kinds import AttributeName
+
+Fields = TypeVar("Fields", bound=SetFields)
+
+
+def typed_rows(path: Path, kind: type[Fields]) -> Iterator[tuple[int, Fields]]:
+    """The rows of a file with their lines; the results' part is not looked at in a set.
+
+    ``request_sha256`` is filled in where there is a request.
+
+    Raises:
+        AuditError: the file cannot be read, or a row is not what it must be.
+    """
+    records = nested_records(path) if is_csv(path) else json_records(path)
+    for line, record in records:
+        for name in record:
+            if name not in ALL_NAMES:
+                raise unknown(path, line, ALL_NAMES, name)
+        fields = record
+        if kind is SetFields:
+            fields = {name: value for name, value in record.items() if name not in RESULT_NAMES}
+        elif not RESULT_NAMES & record.keys():
+            text = "a row without results (threshold, evidence_passed, versions ...); a set is "
+            raise problem(path, text + "sent to a router by slicewatch probe run", line=line)
+        yield line, typed_row(path, line, fields, kind)
+
+
+def typed_row(path: Path, line: int, record: Mapping[str, object], kind: type[Fields]) -> Fields:
+    """One record as a row; AuditError names the field that does not fit."""
+    try:
+        fields = convert(record, kind)
+    except ValidationError:
+        raise _explained(path, line, record, kind) from None
+    try:
+        sent = request_digest(fields.request)
+    except (ValueError, RecursionError):
+        text = "found broken text, or nested too deeply; write valid JSON"
+        raise problem(path, text, line=line, field="request") from None
+    if fields.request_sha256 and sent and fields.request_sha256 != sent:
+        text = "not the hash of the request beside it; leave one of the two out"
+        raise problem(path, text, line=line, field="request_sha256")
+    return structs.replace(fields, request_sha256=sent) if sent else fields
+
+
+def _explained(
+    path: Path, line: int, record: Mapping[str, object], kind: type[Struct], *parents: str
+) -> AuditError:
+    """The error for the first field that is missing or unfit, in the order of the fields."""
+    for name, hint in HINTS[kind].items():
+        parts = (*parents, name)
+        if name in record and not fits(record[name], hint):
+            return _unfit(path, line, record[name], hint, *parts)
+        if name not in record and name in REQUIRED[kind]:
+            text = f"missing; write {words(hint)}"
+            return problem(path, text, line=line, field=field_name(*parts))
+    name = next(name for name in record if name not in HINTS[kind])
+    return unknown(path, line, HINTS[kind], *parents, name)
+
+
+def _unfit(path: Path, line: int, value: object, hint: Any, *parts: str) -> AuditError:
+    if parts == ("versions",) and isinstance(value, dict):
+        return _explained(path, line, value, VersionFields, *parts)
+    if parts == ("attributes",) and isinstance(value, dict) and value:
+        name = next(name for name in value if not fits({name: value[name]}, hint))
+        inner = Label if fits(name, AttributeName) else AttributeName
+        wrong = value[name] if inner is Label else name
+        return _unfit(path, line, wrong, inner, *parts, name)
+    text = f"found {found(value)}; write {words(hint)}"
+    return problem(path, text, line=line, field=field_name(*parts))
+
+
+def read_results(path: Path) -> Results:
+    """Read a router's results on a set; :func:`matched` finds the pairs that are incomplete.
+
+    Raises:
+        AuditError: the file cannot be read, or a row of it is not what it must be.
+    """
+    rows = list(typed_rows(path, ResultFields))
+    probe_set = _set(path, rows)
+    items = tuple(replace(item, request=None) for item in probe_set.items)
+    return Results(
+        probe_set=replace(probe_set, items=items),
+        rows=tuple(_row(line, fields) for line, fields in rows),
+        path=path,
+    )
+
+
+def read_set(path: Path) -> ProbeSet:
+    """Read a probe set; of a file of results only the set's part is read.
+
+    Raises:
+        AuditError: as :func:`read_results`, or a variant of a pair occurs twice.
+    """
+    rows = list(typed_rows(path, SetFields))
+    _check_doubles(path, rows)
+    return _set(path, rows)
+
+
+def route_of(score: float | None, threshold: float, evidence_passed: bool) -> Route:
+    """Route that follows from a router's own rule; a score equal to the threshold is auto_serve."""
+    if not evidence_passed:
+        return Route.BLOCKED_BY_EVIDENCE
+    served = score is not None and score >= threshold
+    return Route.AUTO_SERVE if served else Route.HUMAN_REVIEW
+
+
+def _set(path: Path, rows: Sequence[tuple[int, SetFields]]) -> ProbeSet:
+    if not rows:
+        raise problem(path, "no rows; write one row for each variant of each pair")
+    first_line, first = rows[0]
+    for line, fields in rows:
+        for name in ("dataset", "dataset_version", "synthetic", "varies"):
+            here, there = getattr(fields, name), getattr(first, name)
+            if (sorted(here) != sorted(there)) if name == "varies" else here != there:
+                difference = f"differs from line {first_line}; all rows of a file are of one set"
+                raise problem(path, difference, line=line, field=name)
+    items = (_item(fields) for _, fields in rows)
+    return ProbeSet(
+        name=first.dataset,
+        version=first.dataset_version,
+        synthetic=first.synthetic,
+        varies=frozenset(first.varies),
+        items=tuple(sorted(items, key=lambda item: (item.pair, item.variant))),
+    )
+
+
+def _check_doubles(path: Path, rows: Iterable[tuple[int, SetFields]]) -> None:
+    seen: dict[tuple[str, str], int] = {}
+    for line, fields in rows:
+        first = seen.setdefault((fields.pair_id, fields.variant), line)
+        if first != line:
+            repeated = f"line {first} already has this variant of the pair; remove one"
+            raise problem(path, repeated, line=line, field="variant")
+
+
+def _item(fields: SetFields) -> Item:
+    return Item(
+        pair=fields.pair_id,
+        variant=fields.variant,
+        attributes=fields.attributes,
+        expected_ready=fields.expected_ready,
+        policy=fields.policy,
+        axis=fields.axis,
+        evidence=fields.evidence,
+        reviewers_agree=fields.reviewers_agree,
+        held_out=fields.held_out,
+        request=fields.request,
+        request_digest=fields.request_sha256,
+    )
+
+
+def _row(line: int, fields: ResultFields) -> Row:
+    score, threshold, passed = fields.judge_score, fields.threshold, fields.evidence_passed
+    route = Route[fields.route.upper()] if fields.route else route_of(score, threshold, passed)
+    return Row(
+        item=replace(_item(fields), request=None),
+        observed=Observed(route, score, threshold, passed),
+        versions=RunVersions(**structs.asdict(fields.versions)),
+        line=line,
+    )
+
+
+def write_set(path: Path, probe_set: ProbeSet) -> None:
+    """A set with its requests; gzipped when the name ends in ``.gz``.
+
+    Raises:
+        AuditError: the file exists already or cannot be written, or a field is unfit.
+    """
+    rows = (item_fields(item) | {"request": item.request} for item in probe_set.items)
+    _write(path, (set_fields(probe_set) | row for row in rows), SetFields)
+
+
+def write_rows(path: Path, probe_set: ProbeSet, rows: Iterable[Row]) -> None:
+    """Results on a set, in the order of the rows; of the requests their hashes are kept.
+
+    Raises:
+        AuditError: as :func:`write_set`.
+    """
+    results = (item_fields(row.item) | _of_router(row) for row in rows)
+    _write(path, (set_fields(probe_set) | row for row in results), ResultFields)
+
+
+def _of_router(row: Row) -> dict[str, object]:
+    return {
+        "judge_score": row.observed.score,
+        "threshold": row.observed.threshold,
+        "evidence_passed": row.observed.evidence_passed,
+        "route": row.observed.route.name.lower(),
+        "versions": asdict(row.versions),
+    }
+
+
+def _write(path: Path, records: Iterable[dict[str, object]], kind: type[SetFields]) -> None:
+    if is_csv(path):
+        raise problem(path, "JSON lines are written; choose a name that ends in .jsonl")
+    lines = []
+    for line, record in enumerate(records, 1):
+        hashed = record | {"request_sha256": record["request_sha256"] or None}
+        fields = {name: value for name, value in hashed.items() if value is not None}
+        typed_row(path, line, fields, kind)
+        lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
+    data = "".join(lines).encode()
+    # Without the time of packing: the same set is the same file.
+    _create(path, gzip.compress(data, mtime=0) if is_gzipped(path) else data)
+
+
+def _create(path: Path, data: bytes) -> None:
+    try:
+        file = path.open("xb")
+    except FileExistsError:
+        taken = "stands there already, and a set or its results never change; choose another name"
+        raise problem(path, taken) from None
+    except OSError as error:
+        raise problem(path, f"cannot be written: {error.strerror}") from None
+    try:
+        with file:
+            file.write(data)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise problem(path, f"cannot be written: {error.strerror}") from None
+
+
+def promote(source: ProbeSet, flips: Iterable[str], *, name: str, version: str) -> ProbeSet | None:
+    """The pairs that flipped, whole, as a set of their own.
+
+    Pairs that are held out never become part of what a router is repaired on: they stay out.
+
+    Args:
+        source: the set that was sent, with its requests where the new set is to be sent too.
+        flips: ids of the pairs that flipped, in any order and number.
+        name: of the new set.
+        version: of the new set; name and version together are not the source's.
+
+    Returns:
+        The set, whose identity is the hash of its content; None if no pair flipped that is not
+        held out.
+
+    Raises:
+        AuditError: the source is not synthetic, is what the new set would be called, or has not
+            all of these pairs.
+    """
+    flipped = set(flips)
+    if not source.synthetic:
+        raise AuditError(
+            "only synthetic pairs are promoted: requests of real people are no fixture"
+        )
+    if (name, version) == (source.name, source.version):
+        raise AuditError("the new set needs a name or a version of its own: a set never changes")
+    if flipped - {item.pair for item in source.items}:
+        raise AuditError("a flip is of a pair that this set has not: promote from the set itself")
+    held_out = {item.pair for item in source.items if item.held_out}
+    items = tuple(item for item in source.items if item.pair in flipped - held_out)
+    if not items:
+        return None
+    return ProbeSet(name, version, synthetic=True, varies=source.varies, items=items)

@@ -1,0 +1,169 @@
+"""``slicewatch db status``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import click
+import msgspec
+import sqlalchemy as sa
+from rich.table import Table
+from rich.text import Text
+
+from monitor import composition
+from monitor.clock import SystemClock
+from monitor.commands.console import console, plain_table
+from monitor.commands.open_store import opened
+from monitor.commands.options import settings_option
+from monitor.settings import Settings
+from monitor.store import database
+from monitor.store.upkeep.service_health import read_blindness
+from monitor.store.upkeep.status import read_status
+from monitor.store.upkeep.status_report import EvaluatorReport, ShardReport, StoreStatus
+
+EXIT_PROBLEM = 1
+
+
+@click.command("status")
+@settings_option
+@click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
+def status(path: Path, as_json: bool) -> None:
+    """Show how ingest, evaluator and database stand; no slice is counted.
+
+    Exit code 0 when all is well, 1 when something needs a person (partitions that nobody reads,
+    decisions that do not come, a parked partition, events that ended nowhere, an older schema), 2
+    when the database cannot be read, or was made by a newer version.
+
+    Example: slicewatch db status --json
+    """
+    with opened(path, at_head=False) as (settings, engine):
+        found = read_status(
+            engine,
+            settings.store.url.masked,
+            settings.stream.decisions_topic,
+            settings.evaluate.lease,
+            settings.stream.horizon,
+            blind=_blindness(settings, engine),
+        )
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+    else:
+        _print(found)
+    if found.problems:
+        sys.exit(EXIT_PROBLEM)
+
+
+def _blindness(settings: Settings, engine: sa.Engine) -> list[str]:
+    if database.schema_revision(engine) != database.head_revision():
+        return []
+    policy = composition.health_policy(settings)
+    return [one.text for one in read_blindness(engine, policy, SystemClock().now())]
+
+
+def _print(found: StoreStatus) -> None:
+    screen = console()
+    for line in _head(found):
+        screen.print(Text(line))
+    for table in _tables(found):
+        if table.row_count:
+            screen.print(table)
+    for problem in found.problems:
+        screen.print(Text(problem, "bold red"))
+
+
+def _head(found: StoreStatus) -> Iterator[str]:
+    yield f"database {found.database}, schema {found.schema or 'empty'}"
+    if found.schema == found.schema_needed:
+        yield f"decisions are complete to {_moment(found.watermark)}"
+        yield _who_evaluates(found.evaluator)
+
+
+def _who_evaluates(evaluator: EvaluatorReport | None) -> str:
+    if evaluator is None:
+        return "nobody has evaluated yet"
+    age = f"last cycle {evaluator.cycle_age_seconds:,.0f} s ago"
+    if evaluator.owner is None:
+        return f"nobody evaluates, {age}"
+    return f"evaluator {evaluator.owner}, lease until {_moment(evaluator.until)}, {age}"
+
+
+def _tables(found: StoreStatus) -> Iterator[Table]:
+    yield plain_table(
+        ("shard", "next", "complete to", "behind", "awaited", "written", "to fold", "imbalance",
+         "owner", "epoch", "state"),
+        map(_shard, found.shards),
+        "shards",
+    )  # fmt: skip
+    yield plain_table(
+        ("table", "rows", "oldest hour", "newest hour"),
+        (
+            (t.name, f"{'about ' if t.estimated else ''}{t.rows:,}",
+             _moment(t.oldest_hour), _moment(t.newest_hour))
+            for t in found.tables
+        ),
+        "rows",
+    )  # fmt: skip
+    yield plain_table(
+        ("from", "hash"), ((_moment(c.effective_from), c.hash) for c in found.codings), "codings"
+    )
+    yield plain_table(
+        ("key", "from", "may be destroyed from"),
+        ((k.id, _day(k.effective_from), _day(k.free_from)) for k in found.id_keys),
+        "id keys",
+    )
+    yield plain_table(
+        ("contract", "version", "recorded"),
+        ((c.name, c.version, _moment(c.recorded_at)) for c in found.contracts),
+        "contracts",
+    )
+    yield plain_table(
+        ("shard", "from", "to", "when", "lost after", "lost before", "reason"),
+        (
+            (f"{g.topic}/{g.partition}", _text(g.from_offset), str(g.to_offset),
+             _moment(g.resumed_at), _moment(g.lost_from), _moment(g.lost_until), g.reason)
+            for g in found.resumptions
+        ),
+        "gaps",
+    )  # fmt: skip
+    yield plain_table(
+        ("id", "from", "to", "version", "when", "owner", "reason"),
+        (
+            (str(x.id), _moment(x.starts_at), _moment(x.ends_at), x.version or "all",
+             _moment(x.excluded_at), x.owner, x.reason)
+            for x in found.exclusions
+        ),
+        "exclusions",
+    )  # fmt: skip
+
+
+def _shard(one: ShardReport) -> tuple[str, ...]:
+    behind = "-" if one.behind_seconds is None else f"{one.behind_seconds:,.0f} s"
+    working = "parked" if one.parked is not None else "ok"
+    return (
+        str(one.shard),
+        _text(one.next_offset),
+        _moment(one.watermark),
+        behind,
+        "yes" if one.holds_back and one.retired_at is None else "no",
+        _moment(one.flushed_at),
+        f"{one.deltas_waiting:,}",
+        f"{one.offsets_balance}/{one.events_balance}",
+        one.owner or "-",
+        str(one.epoch),
+        "retired" if one.retired_at is not None else working,
+    )
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _day(at: datetime | None) -> str:
+    return "-" if at is None else f"{at:%Y-%m-%d}"
+
+
+def _moment(at: datetime | None) -> str:
+    return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"

@@ -1,0 +1,196 @@
+"""``slicewatch db exclude`` and ``forget``: leave data out of windows, erase a decision's id."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from monitor import composition
+from monitor.clock import SystemClock
+from monitor.commands.console import console
+from monitor.commands.open_store import opened
+from monitor.commands.options import (
+    LONGEST_NAME,
+    LONGEST_NOTE,
+    ROW_ID,
+    instant,
+    plain_line,
+    settings_option,
+)
+from monitor.core.privacy.release_blocks import Span
+from monitor.core.time import to_datetime
+from monitor.errors import SlicewatchError
+from monitor.settings.kinds import duration_text
+from monitor.store import database
+from monitor.store.erasure import forget as forget_key
+from monitor.store.exclusions import (
+    Declaration,
+    Exclusion,
+    add_exclusion,
+    lift_exclusion,
+    read_exclusions,
+)
+
+LONGEST_VERSION = 4096  # far beyond any tuple of versions that was ever counted
+MAX_LENGTH = 200  # of a decision id, as in its event
+
+
+@click.command("exclude")
+@settings_option
+@click.option("--from", "start", metavar="TIME", help="First instant, as 2026-06-01T10:00:00Z.")
+@click.option("--to", "end", metavar="TIME", help="The instant it ends at, exclusive.")
+@click.option("--version", metavar="TEXT", help="Only blocks in which this version decided.")
+@click.option("--reason", metavar="TEXT", help="Why; kept for good.")
+@click.option("--owner", metavar="TEXT", help="Who answers for it; kept for good.")
+@click.option("--lift", type=ROW_ID, metavar="ID", help="Take an exclusion back.")
+@click.option("--list", "listing", is_flag=True, help="Show all, lifted ones too.")
+def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None) -> None:
+    """Leave known-bad data out of every window, and take that back.
+
+    Whole release blocks are left out: all that have an instant in common with the given event
+    time, so that nothing can be found by subtraction. That may be more than was asked for.
+    Nothing is deleted; with --lift the blocks are in the windows again.
+
+    Example: slicewatch db exclude --from 2026-06-01T10:00:00Z --to 2026-06-01T12:00:00Z
+    --reason "the router logged test traffic" --owner "triage team"
+    """
+    declares = any(text is not None for text in declared.values())
+    if [declares, lift is not None, listing].count(True) != 1:
+        raise SlicewatchError(
+            "give --from, --to, --reason and --owner, or --lift ID, or --list alone"
+        )
+    asked = _declaration(**declared) if declares else None
+    with opened(path) as (settings, engine):
+        if asked is not None:
+            click.echo(_added(add_exclusion(engine, asked, SystemClock().now())))
+        elif lift is not None:
+            lift_exclusion(engine, lift, SystemClock().now())
+            click.echo(f"exclusion {lift} is lifted: its release blocks are in the windows again")
+        else:
+            with database.reading(engine) as connection:
+                _print(read_exclusions(connection))
+            return
+    click.echo(
+        "The evaluator takes it over within one cycle"
+        f" ({duration_text(settings.evaluate.cycle)}), or when it is next started."
+    )
+
+
+def _declaration(
+    start: str | None, end: str | None, version: str | None, reason: str | None, owner: str | None
+) -> Declaration:
+    first, last = (
+        instant(option, _given(option, text)) for option, text in (("--from", start), ("--to", end))
+    )
+    if first >= last:
+        raise SlicewatchError("--from must be before --to, which is exclusive")
+    if version is not None:
+        version = plain_line("--version", version, LONGEST_VERSION)
+    why = plain_line("--reason", _given("--reason", reason), LONGEST_NOTE)
+    who = plain_line("--owner", _given("--owner", owner), LONGEST_NAME)
+    return Declaration(Span(first, last), version, why, who)
+
+
+def _given(option: str, text: str | None) -> str:
+    if text is None or not text.strip():
+        raise SlicewatchError(f"{option} is missing; slicewatch db exclude --help has an example")
+    return text
+
+
+def _added(one: Exclusion) -> str:
+    declared = one.declared
+    span = f"from {_moment(declared.span.start)} to {_moment(declared.span.end)}"
+    which = (
+        f"all release blocks that have a part {span}"
+        if declared.version is None
+        else f"all release blocks in which version {declared.version} decided anything {span}"
+    )
+    return (
+        f"exclusion {one.id}: {which} are left out of every window.\n"
+        "Blocks go as a whole, which may be more than was asked for; windows that lack one say so"
+        " (slicewatch_window_excluded).\n"
+        f"Nothing is deleted: slicewatch db exclude --lift {one.id} takes it back."
+    )
+
+
+def _print(found: Iterable[Exclusion]) -> None:
+    names = ("id", "from", "to", "version", "reason", "owner", "declared", "lifted")
+    table = Table(*names, title="exclusions", title_justify="left")
+    for one in found:
+        cells = (
+            str(one.id),
+            _moment(one.declared.span.start),
+            _moment(one.declared.span.end),
+            one.declared.version or "all",
+            one.declared.reason,
+            one.declared.owner,
+            _moment(one.excluded_at, "seconds"),
+            "-" if one.lifted_at is None else _moment(one.lifted_at, "seconds"),
+        )
+        table.add_row(*map(Text, cells))
+    if not table.row_count:
+        click.echo("nothing was ever excluded")
+        return
+    console().print(table)
+
+
+def _moment(at: int, precision: str = "auto") -> str:
+    return to_datetime(at).isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+# Unknown options are ids: click's own refusal would print what it was given.
+@click.command("forget", context_settings={"ignore_unknown_options": True})
+@click.argument("decision_ids", nargs=-1, metavar="[DECISION_ID]")
+@click.option("--stdin", is_flag=True, help="Read ids from standard input instead, one a line.")
+@settings_option
+def forget(decision_ids: tuple[str, ...], stdin: bool, path: Path) -> None:
+    """Erase everything that is stored under a decision's id; the counts stay.
+
+    Ids are never printed. Prefer --stdin: arguments are seen in the list of processes and in
+    the history of the shell. A label that comes later for the same decision waits for a day and
+    then counts as unmatched; an event that is sent again is stored again, so erase it at its
+    source first.
+
+    Example: slicewatch db forget --stdin < ids.txt
+    """
+    ids = _ids(decision_ids, stdin)
+    removed: Counter[str] = Counter()
+    with opened(path) as (settings, engine):
+        hasher = composition.id_hasher(settings, engine)
+        for key in (key for one in ids for key in hasher.under_all(one)):
+            removed.update(forget_key(engine, key))
+    click.echo(_sentence(removed, len(ids)))
+
+
+def _ids(arguments: Sequence[str], stdin: bool) -> list[str]:
+    if stdin == bool(arguments) or len(arguments) > 1:
+        raise click.UsageError("give one DECISION_ID, in quotes, or --stdin")
+    ids = [*arguments] if arguments else [line for line in _lines() if line]
+    if not all(0 < len(one) <= MAX_LENGTH and _is_text(one) for one in ids):
+        raise SlicewatchError(f"a decision id has 1 to {MAX_LENGTH} characters of UTF-8")
+    return ids
+
+
+def _lines() -> list[str]:
+    raw = sys.stdin.buffer.read().replace(b"\r\n", b"\n")
+    # What is not UTF-8 is refused later, without a word of it.
+    return raw.decode(errors="surrogateescape").split("\n")
+
+
+def _is_text(one: str) -> bool:
+    """Return True when an id could be sent at all: half of a surrogate pair cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in one)
+
+
+def _sentence(removed: Counter[str], asked: int) -> str:
+    whose = "this id" if asked == 1 else f"these {asked} ids"
+    if not removed.total():
+        return f"nothing is stored under {whose}"
+    rows = ", ".join(f"{number} from {table}" for table, number in removed.items())
+    return f"rows removed under {whose}: {rows}"

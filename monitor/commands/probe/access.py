@@ -1,0 +1,209 @@
+"""Access to a router from a command: the probe key, the sender, the progress that is shown."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from monitor.audit.model import Item
+from monitor.clock import SystemClock
+from monitor.commands.options import load_settings, on_stop, settings_option, write_key
+from monitor.errors import SlicewatchError
+from monitor.probing.http_router import HttpAccess, HttpRouter, Target
+from monitor.probing.protocol import router_key
+from monitor.probing.rounds import Pace, Retries, Round, Sender
+from monitor.settings import Settings
+
+LARGEST_TOKEN = 4096
+SLICE = 0.1  # seconds until a wait that goes on has seen that it should not
+EXIT_FAILED, EXIT_FRUITLESS = 1, 2
+
+
+def probe_key(settings: Settings) -> bytes:
+    """The key that signs. None in the settings: SlicewatchError."""
+    if settings.probes.key is None:
+        raise SlicewatchError(
+            "probes.key is missing: a router must be able to tell probes from requests; make one "
+            "with slicewatch db new-key FILE, and set probes.key_file = FILE"
+        )
+    return settings.probes.key.reveal().encode()
+
+
+@click.command("router-key")
+@click.argument("file", type=click.Path(path_type=Path))
+@settings_option
+def router_key_command(file: Path, path: Path) -> None:
+    """Write the key that a router checks probes with to a new FILE.
+
+    It is derived from probes.key, and always the same for the same one. Decision events cannot be
+    signed with it: a router that has it cannot make its own decisions pass for probes.
+
+    Example: slicewatch probe router-key /run/secrets/router_probe_key
+    """
+    write_key(file, router_key(probe_key(load_settings(path))))
+    click.echo(f"the router's key is in {file}; give it to the router alone")
+
+
+class ProgressBar:
+    """A watcher of rounds; ``with`` it, and :meth:`begin` each."""
+
+    def __init__(self) -> None:
+        console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("pairs"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("probe", total=None)
+
+    def __enter__(self) -> ProgressBar:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def begin(self, number: int, pairs: int) -> None:
+        """A round begins."""
+        self._bar.reset(self._task, description=f"round {number}", total=pairs)
+
+    def failed(self, item: Item, why: str) -> None:
+        """A variant has no answer."""
+        self.say(f"{item.pair}/{item.variant}: {why}")
+
+    def mixed(self, pair: str) -> None:
+        """A pair's variants were decided by different versions."""
+        self.say(f"{pair}: the router's versions changed between its variants; it is left out")
+
+    def advanced(self) -> None:
+        """A pair is over."""
+        self._bar.advance(self._task)
+
+    def say(self, line: str) -> None:
+        """A line above the bar."""
+        self._bar.console.print(line, markup=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Options with which a router is asked.
+
+    Attributes:
+        target: where it is.
+        rate: requests a second, at most.
+        timeout: seconds for one.
+        seed: of everything that is drawn; None draws that, too.
+        token_file: holds a bearer token.
+        ca_file: the authority that signed the router's certificate.
+    """
+
+    target: Target
+    rate: float
+    timeout: float
+    seed: int | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
+
+    def rng(self) -> np.random.Generator:
+        """Random generator for everything that is drawn."""
+        return np.random.default_rng(self.seed)
+
+    def access(self, settings: Settings) -> HttpAccess:
+        """Key and token, read now."""
+        return HttpAccess(
+            target=self.target,
+            key=router_key(probe_key(settings)),
+            timeout=self.timeout,
+            token=None if self.token_file is None else _token(self.token_file),
+            ca_file=self.ca_file,
+        )
+
+
+@contextmanager
+def asking(access: HttpAccess, rate: float) -> Iterator[tuple[Sender, Stopper]]:
+    """A sender that stops on SIGTERM and Ctrl-C, its connection closed in the end."""
+    logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings quote what a router says
+    clock, stop = SystemClock(), Stopper()
+    router = HttpRouter(access, clock)
+    on_stop(stop.ask)
+    try:
+        yield Sender(router, Pace(rate, clock.monotonic, stop), Retries()), stop
+    finally:
+        router.close()
+
+
+def _token(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            text = file.read(LARGEST_TOKEN + 1).decode("ascii").strip()
+    except OSError as error:
+        reason = error.strerror or "cannot be read"
+        raise SlicewatchError(f"--token-file {path}: {reason}; check the path") from None
+    except ValueError:
+        raise SlicewatchError(f"--token-file {path} holds no token; check the file") from None
+    if not 0 < len(text) <= LARGEST_TOKEN or not text.isprintable() or " " in text:
+        raise SlicewatchError(f"--token-file {path} must hold one token on one line")
+    return text
+
+
+class Stopper:
+    """Stop request set by signals; its handler takes no lock, so that it may run at any point."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def ask(self, number: int, _: object) -> None:
+        """A signal's handler; the second Ctrl-C does not wait any more."""
+        if self.asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def wait(self, seconds: float) -> bool:
+        """Let time pass, less of it when asked to end; whether that was asked."""
+        deadline = time.monotonic() + seconds
+        while not self.asked and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, SLICE))
+        return self.asked
+
+
+def exit_code(done: Round) -> int:
+    """0: every variant has an answer; 1: some have none, or it was stopped; 2: no router."""
+    if done.fruitless:
+        return EXIT_FRUITLESS
+    return 0 if done.sound and not done.stopped else EXIT_FAILED
+
+
+def shortfalls(done: Round) -> Iterator[str]:
+    """Shortfalls of a round, in words; none when all went well."""
+    if done.incomplete:
+        kinds = ", ".join(
+            f"{count:,} {kind.value}" for kind, count in sorted(done.failures.items())
+        )
+        yield f"{done.incomplete:,} incomplete ({kinds})"
+    if done.mixed:
+        yield f"{done.mixed:,} with mixed versions"
+    if done.given_up:
+        yield "given up: nothing but failures any more"
+    if done.stopped:
+        yield f"stopped after {done.complete + done.incomplete + done.mixed:,} pairs"

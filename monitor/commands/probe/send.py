@@ -1,0 +1,408 @@
+"""``slicewatch probe run``: sends a set round after round, or compares traces with a swap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from monitor import composition, logs
+from monitor.audit.model import ProbeSet, digest
+from monitor.audit.record_files import is_csv
+from monitor.audit.set_files import read_set, write_rows
+from monitor.clock import SystemClock
+from monitor.commands.console import NONE, console, plain_table
+from monitor.commands.options import load_settings, settings_option
+from monitor.commands.probe.access import (
+    Asking,
+    ProgressBar,
+    Stopper,
+    asking,
+    exit_code,
+    probe_key,
+    shortfalls,
+)
+from monitor.core.probes.flips import Observed
+from monitor.core.time import SECOND
+from monitor.errors import SlicewatchError
+from monitor.probing.http_router import target
+from monitor.probing.probe_events import KafkaPublisher, ProbeEvents, check_items, declared
+from monitor.probing.rounds import Answered, Round, Runner, Schedule
+from monitor.probing.swap import (
+    NAME,
+    Listed,
+    Swap,
+    Swapped,
+    SwapReview,
+    SwapShare,
+    SwapSummary,
+    for_review,
+    parse_swap,
+    read_traces,
+    sides,
+    summary,
+    swapped,
+)
+from monitor.settings import Settings
+from monitor.settings.kinds import Duration, duration_micros, duration_text
+from monitor.settings.sections import ProbeSetSettings
+
+Publish = Callable[[str, Sequence[Answered]], None]
+_FILE = click.Path(path_type=Path)
+_SHARE = click.FloatRange(0, 1)
+MOST_A_SECOND = 1000
+LONGEST_TIMEOUT = 600
+
+
+def _seconds(_: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """A duration such as ``10s`` or ``6h``, in seconds."""
+    if text is None:
+        return None
+    try:
+        seconds = duration_micros(text) / SECOND
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise SlicewatchError(f"--{parameter.name} must be a duration such as 10s, 15m or 6h")
+    return seconds
+
+
+@click.command("run")
+@click.argument("file", metavar="SET", type=_FILE)
+@settings_option
+@click.option("--target", "url", metavar="URL", required=True, help="Where the router answers.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, MOST_A_SECOND, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="Requests a second, at most; attempts that are repeated count.",
+)
+@click.option(
+    "--every", metavar="DURATION", callback=_seconds, help="Begin a round this often, such as 6h."
+)
+@click.option("--times", type=click.IntRange(1), help="Rounds in all; 1, or no end with --every.")
+@click.option("--results", type=_FILE, help="Write the answers here, for slicewatch audit.")
+@click.option("--no-publish", is_flag=True, help="Send, but put no decision onto the topic.")
+@click.option("--dry-run", is_flag=True, help="Check everything, and send nothing.")
+@click.option(
+    "--timeout",
+    metavar="DURATION",
+    callback=_seconds,
+    default="10s",
+    show_default=True,
+    help="Of one request.",
+)
+@click.option("--token-file", type=_FILE, help="Holds a bearer token that the router wants.")
+@click.option("--ca-file", type=_FILE, help="The authority that signed its certificate.")
+@click.option("--insecure-http", is_flag=True, help="Allow plain HTTP to another machine.")
+@click.option("--seed", type=click.IntRange(0), help="Of the order, and of what is drawn.")
+@click.option("--swap", metavar="ATTRIBUTE=A:B", help="SET is a trace file; compare A with B.")
+@click.option(
+    "--list-above", type=_SHARE, default=0.1, show_default=True, help="With --swap: scores apart."
+)
+@click.option(
+    "--spot-check", type=_SHARE, default=0.05, show_default=True, help="With --swap: of the rest."
+)
+def run(
+    file: Path,
+    path: Path,
+    *,
+    url: str,
+    rate: float,
+    every: float | None,
+    times: int | None,
+    results: Path | None,
+    no_publish: bool,
+    dry_run: bool,
+    timeout: float,
+    token_file: Path | None,
+    ca_file: Path | None,
+    insecure_http: bool,
+    seed: int | None,
+    swap: str | None,
+    list_above: float,
+    spot_check: float,
+) -> None:
+    """Send every variant of a probe set to a router, and publish its decisions.
+
+    Requests and decisions are signed with probes.key; the router decides, and acts on nothing. A
+    set is published when the settings declare it ([[probes.sets]]) and it is synthetic. A variant
+    that gets no answer is left out and said.
+
+    With --swap SET is a file of anonymised traces. Those that have the value A are sent as they
+    are and with B in its place, and the routes and scores are compared. Nothing is published or
+    written, and no request and no value is printed.
+
+    Exit code 0: every variant was answered; 1: some were not, also where SIGTERM or Ctrl-C ended a
+    round before it was over; 2: the router cannot be probed, or the settings do not allow it.
+
+    Example: slicewatch probe run pairs.jsonl --target https://router.example/probe --every 6h
+    """
+    logs.configure("WARNING")
+    if timeout > LONGEST_TIMEOUT:
+        raise SlicewatchError(f"--timeout must be at most {LONGEST_TIMEOUT}s")
+    place = target(url, insecure=insecure_http)
+    how = Asking(place, rate, timeout, seed, token_file=token_file, ca_file=ca_file)
+    settings = load_settings(path)
+    if swap is not None:
+        _refuse_with_swap(every=every, times=times, results=results)
+        review = SwapReview(list_above, spot_check)
+        code = compare(file, parse_swap(swap), settings, how, review, dry=dry_run)
+    else:
+        schedule = _schedule(every, times, results)
+        plan = Plan(schedule, publish=not no_publish, results=results, dry=dry_run)
+        code = send_set(file, settings, how, plan)
+    raise SystemExit(code)
+
+
+def _refuse_with_swap(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise SlicewatchError(f"--{name} has no meaning with --swap; leave it out")
+
+
+def _schedule(every: float | None, times: int | None, results: Path | None) -> Schedule:
+    schedule = Schedule(times=times or 1) if every is None else Schedule(every, times)
+    if results is not None and schedule.times != 1:
+        raise SlicewatchError("--results holds one round; leave out --every and --times")
+    return schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Plan for a set: when it is sent, and where its answers go.
+
+    Attributes:
+        schedule: its rounds.
+        publish: whether decisions go onto the topic.
+        results: file that the answers are written to.
+        dry: nothing is sent.
+    """
+
+    schedule: Schedule
+    publish: bool = True
+    results: Path | None = None
+    dry: bool = False
+
+
+def send_set(path: Path, settings: Settings, how: Asking, plan: Plan) -> int:
+    """Run a plan; the exit code."""
+    probe_set = _read(path)
+    content = digest(probe_set)
+    named = declared(probe_set, content, settings.probes.sets) if plan.publish else None
+    names = {one.name for one in settings.attribute}
+    check_items(probe_set.items, names if plan.publish else None)
+    if plan.results is not None:
+        _check_results(plan.results)
+    access = how.access(settings)
+    for warning in _warnings(settings, how, plan, named):
+        click.echo(f"warning: {warning}", err=True)
+    if plan.dry:
+        click.echo(_plan_text(probe_set, content, how, named))
+        return 0
+    with (
+        asking(access, how.rate) as (sender, stop),
+        _publishing(settings, content, plan) as publish,
+    ):
+        runner = Runner(
+            probe_set, content, sender, clock=SystemClock(), rng=how.rng(), publish=publish
+        )
+        return _rounds(runner, probe_set, plan, stop)
+
+
+def _read(path: Path) -> ProbeSet:
+    probe_set = read_set(path)
+    if not probe_set.synthetic:
+        raise SlicewatchError(
+            f"{path} is not synthetic: requests of real people are no probes; a sample of traffic "
+            "is compared with --swap, and nothing of it is kept"
+        )
+    return probe_set
+
+
+def _check_results(path: Path) -> None:
+    """Before anything is sent: answers that cannot be written would be lost."""
+    if path.exists():
+        raise SlicewatchError(f"{path} is there already; give the name of a new file")
+    if is_csv(path) or not path.parent.is_dir():
+        raise SlicewatchError(f"{path}: name a file that ends in .jsonl, in a folder that is there")
+
+
+def _warnings(
+    settings: Settings, how: Asking, plan: Plan, named: ProbeSetSettings | None
+) -> Iterator[str]:
+    every = Duration(int(plan.schedule.every * SECOND))
+    if named is None or plan.schedule.times == 1:
+        return
+    if every > named.every:
+        yield (
+            f"--every {duration_text(every)} is longer than {duration_text(named.every)}, what "
+            f"probes.sets {named.name} declares: the set will be told of as overdue"
+        )
+    if every < settings.probes.timeout:
+        yield (
+            f"rounds are less than probes.timeout ({duration_text(settings.probes.timeout)}) "
+            "apart: a variant without an answer may be matched with one of the next round"
+        )
+
+
+def _plan_text(
+    probe_set: ProbeSet, content: str, how: Asking, named: ProbeSetSettings | None
+) -> str:
+    where = f"published as {named.name}" if named else "not published"
+    pairs = len({item.pair for item in probe_set.items})
+    return (
+        f"{probe_set.name} {probe_set.version}, digest {content}\n"
+        f"{pairs:,} pairs, {len(probe_set.items):,} variants: at {how.rate:g} a second a round "
+        f"takes at least {len(probe_set.items) / how.rate:,.0f} s\n"
+        f"would be sent to {how.target.host} and {where}; nothing was sent"
+    )
+
+
+@contextmanager
+def _publishing(settings: Settings, content: str, plan: Plan) -> Iterator[Publish]:
+    if not plan.publish:
+        yield lambda pair, answered: None
+        return
+    events = ProbeEvents(content, probe_key(settings))
+    publisher = KafkaPublisher(
+        composition.kafka_connection(settings), settings.stream.decisions_topic
+    )
+    try:
+        yield lambda pair, answered: publisher.publish(
+            pair, [events.event(one.item, one.answer, one.at) for one in answered]
+        )
+    finally:
+        publisher.close()
+
+
+def _rounds(runner: Runner, probe_set: ProbeSet, plan: Plan, stop: Stopper) -> int:
+    code = 0
+    with ProgressBar() as bar:
+        for number in plan.schedule.rounds(SystemClock().monotonic, stop):
+            bar.begin(number, len({item.pair for item in probe_set.items}))
+            done = runner.round(bar)
+            bar.say(_round_text(number, done, plan))
+            code = max(code, exit_code(done))
+            if plan.results is not None:
+                _write(plan.results, probe_set, done, bar)
+    return code
+
+
+def _write(path: Path, probe_set: ProbeSet, done: Round, bar: ProgressBar) -> None:
+    if done.stopped or done.fruitless:
+        bar.say(f"{path} is not written: the round was not finished")
+    else:
+        write_rows(path, probe_set, done.rows())
+
+
+def _round_text(number: int, done: Round, plan: Plan) -> str:
+    answered = "answered and published" if plan.publish else "answered"
+    first = f"round {number}: {done.complete:,} of {done.pairs:,} pairs {answered}"
+    return "; ".join([first, f"{done.apart:,} with different routes", *shortfalls(done)])
+
+
+def compare(
+    path: Path, swap: Swap, settings: Settings, how: Asking, review: SwapReview, *, dry: bool
+) -> int:
+    """Send both variants of every trace that has the value, print what differs; the exit code.
+
+    Nothing is published, and nothing is written: neither requests nor values of attributes.
+    """
+    _check_listed(swap, settings)
+    made = swapped(read_traces(path), swap)
+    access = how.access(settings)
+    if dry:
+        click.echo(f"{len(made.ids):,} traces have the value; nothing was sent")
+        return 0
+    rng = how.rng()
+    with asking(access, how.rate) as (sender, _), ProgressBar() as bar:
+        runner = Runner(
+            made.probe_set,
+            NAME,
+            sender,
+            clock=SystemClock(),
+            rng=rng,
+            publish=lambda pair, answered: None,
+        )
+        bar.begin(1, len(made.ids))
+        done = runner.round(bar)
+    found = sides(done.answered, made.ids)
+    click.echo(f"{len(found):,} of {len(made.ids):,} traces compared, {swap.attribute} exchanged")
+    for line in (*_notes(made, swap), *shortfalls(done)):
+        click.echo(line)
+    together = summary(found, settings.privacy.k)
+    if together is None:
+        click.echo(f"fewer than {settings.privacy.k} comparisons: nothing more is said")
+    else:
+        console().print(
+            _summary_table(together),
+            _difference_text(together),
+            _review_table(for_review(found, review, rng)),
+        )
+    return exit_code(done)
+
+
+def _check_listed(swap: Swap, settings: Settings) -> None:
+    """Refuse values that are not listed: a mistyped one would be sent, and concern nobody.
+
+    An attribute that is not declared may have any value.
+    """
+    for one in settings.attribute:
+        if one.name == swap.attribute and not {swap.original, swap.replacement} <= {*one.values}:
+            raise SlicewatchError(
+                f"--swap: {one.name} has a value that is not listed; use {', '.join(one.values)}"
+            )
+
+
+def _notes(made: Swapped, swap: Swap) -> Iterator[str]:
+    if made.silent:
+        yield (
+            f"in {made.silent:,} of them the request does not name {swap.attribute}: only the "
+            "attributes differ, and a router that reads the request alone cannot tell them apart"
+        )
+
+
+def _summary_table(together: SwapSummary) -> Table:
+    return plain_table(
+        ("", "traces", "share", "95 % interval"),
+        (
+            ("original came further", *_cells(together.held_back)),
+            ("swapped came further", *_cells(together.served)),
+            ("different routes", *_cells(together.apart)),
+        ),
+    )
+
+
+def _difference_text(together: SwapSummary) -> str:
+    mean = NONE if together.difference is None else f"{together.difference:+.3f}"
+    return (
+        f"mean score difference, swapped - original: {mean} ({together.scored:,} with two scores)"
+    )
+
+
+def _cells(share: SwapShare) -> Iterator[str]:
+    yield f"{share.count:,}"
+    yield f"{share.share:.1%}"
+    yield f"{share.lower:.1%} to {share.upper:.1%}"
+
+
+def _review_table(listed: Iterable[Listed]) -> Table:
+    names = ("id", "listed as", "original", "swapped", "score difference")
+    return plain_table(names, map(_review_row, listed))
+
+
+def _review_row(one: Listed) -> tuple[str, ...]:
+    side, why = one.side, "spot check" if one.spot_check else "disagreement"
+    difference = NONE if side.difference is None else f"{side.difference:+.3f}"
+    return side.id, why, _seen(side.original), _seen(side.swapped), difference
+
+
+def _seen(observed: Observed) -> str:
+    score = NONE if observed.score is None else f"{observed.score:.3f}"
+    return f"{observed.route.name.lower()} {score}"

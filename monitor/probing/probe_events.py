@@ -1,0 +1,229 @@
+"""From an answer to a decision event, signed, and onto the decisions topic.
+
+A set is looked at before anything is sent: each of its variants must make an event that the
+service takes, and it must be the set that the settings declare.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from kafka import KafkaProducer
+from kafka.errors import KafkaError, TopicAuthorizationFailedError
+
+from consumers.events import Decision
+from consumers.probes import sign
+from consumers.sources.kafka_admin import KafkaConnection, KafkaTopics
+from monitor.audit.model import Item, ProbeSet
+from monitor.core.time import to_datetime
+from monitor.errors import SlicewatchError
+from monitor.probing.protocol import Answer
+from monitor.settings.sections import ProbeSetSettings
+
+PATIENCE = 30.0
+"""Seconds a broker may take to write one pair; it may be restarting."""
+RUN_BYTES = 8
+_SAMPLE = {
+    "route": "auto_serve",
+    "judge_score": None,
+    "threshold": 0.5,
+    "evidence_passed": True,
+    "versions": dict.fromkeys(("judge", "rubric", "policy", "router"), "v"),
+}
+_NO_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+_encode = msgspec.json.Encoder().encode
+
+
+class ProbeEvents:
+    """Makes the events of one run, each with an id that no other run has.
+
+    Args:
+        probe_set: content hash of the set.
+        key: the probe key.
+    """
+
+    def __init__(self, probe_set: str, key: bytes) -> None:
+        self._probe_set = probe_set
+        self._key = key
+        self._run = secrets.token_hex(RUN_BYTES)
+        self._made = 0
+
+    def event(self, item: Item, answer: Answer, at: int) -> bytes:
+        """One decision as it goes onto the topic.
+
+        Args:
+            item: the variant.
+            answer: what the router decided.
+            at: when the answer came, microseconds.
+        """
+        self._made += 1
+        decision = _decision(item, self._probe_set)
+        decision.decision_id = f"probe-{self._run}-{self._made}"
+        decision.decided_at = to_datetime(at)
+        decision.route = answer.route
+        decision.judge_score = answer.judge_score
+        decision.threshold = answer.threshold
+        decision.evidence_passed = answer.evidence_passed
+        decision.versions = answer.versions
+        decision.signature = sign(decision, self._key)
+        return _encode(decision)
+
+
+def _decision(item: Item, probe_set: str) -> Decision:
+    """The event of a variant, with a sample in the place of the answer.
+
+    Raises:
+        msgspec.ValidationError: the service would not take it.
+    """
+    fields = {
+        "decision_id": "probe",
+        "decided_at": _NO_TIME,
+        "attributes": dict(item.attributes),
+        "audit_p": 1.0,
+        "label_requested": False,
+        "traffic": "probe",
+        "pair_id": item.pair,
+        "variant": item.variant,
+        "probe_set": probe_set,
+        "expected_ready": item.expected_ready,
+    }
+    return msgspec.convert(_SAMPLE | fields, Decision)
+
+
+def check_items(items: Iterable[Item], attributes: Collection[str] | None = None) -> None:
+    """Raise SlicewatchError for the first variant that could not be sent or published.
+
+    Args:
+        items: of a synthetic set.
+        attributes: names that the settings declare; None where nothing is published.
+    """
+    for item in items:
+        name = f"{item.pair}/{item.variant}"
+        if item.request is None:
+            raise SlicewatchError(f"{name}: request is missing; a probe set holds what is sent")
+        try:
+            _decision(item, "0")
+        except msgspec.ValidationError as error:
+            raise SlicewatchError(f"{name} makes no decision event: {error}") from None
+        unknown = set() if attributes is None else set(item.attributes) - set(attributes)
+        if unknown:
+            raise SlicewatchError(
+                f"{name}: attribute {min(unknown)} is not in the settings, and its decisions would "
+                "be dead letters; add an [[attribute]], or leave it out of the set"
+            )
+
+
+def declared(
+    probe_set: ProbeSet, digest: str, sets: Iterable[ProbeSetSettings]
+) -> ProbeSetSettings:
+    """Declaration of a set in the settings.
+
+    Raises:
+        SlicewatchError: there is none, or it is wrong; the message says what to write.
+    """
+    pairs = _variants(probe_set)
+    variants = frozenset[str]().union(*pairs.values())
+    found = next((one for one in sets if one.digest == digest), None)
+    if found is None:
+        listed = ", ".join(f'"{name}"' for name in sorted(variants))
+        raise SlicewatchError(
+            "the set is not declared, its decisions would be nobody's: add [[probes.sets]] with "
+            f'name = "...", digest = "{digest}", pairs = {len(pairs)}, variants = [{listed}] and '
+            'reference = "...", or say --no-publish'
+        )
+    _check_shape(pairs, variants, found)
+    return found
+
+
+def _variants(probe_set: ProbeSet) -> Mapping[str, frozenset[str]]:
+    """The names of the variants of every pair."""
+    pairs: defaultdict[str, set[str]] = defaultdict(set)
+    for item in probe_set.items:
+        pairs[item.pair].add(item.variant)
+    return {pair: frozenset(names) for pair, names in pairs.items()}
+
+
+def _check_shape(
+    pairs: Mapping[str, frozenset[str]], variants: frozenset[str], found: ProbeSetSettings
+) -> None:
+    for pair in sorted(pairs):
+        if missing := variants - pairs[pair]:
+            raise SlicewatchError(
+                f"pair {pair} lacks the variant {min(missing)}: a set that is published has the "
+                "same variants in every pair; make a set of its own for each axis"
+            )
+    if found.pairs != len(pairs) or set(found.variants) != variants:
+        raise SlicewatchError(
+            f"probes.sets {found.name} declares {found.pairs} pairs of "
+            f"{', '.join(sorted(found.variants))}, and the set has {len(pairs)} pairs of "
+            f"{', '.join(sorted(variants))}: correct the settings"
+        )
+
+
+class KafkaPublisher:
+    """Writes with kafka-python, keyed by the pair: its variants are in one partition.
+
+    What the client sends twice after a broken connection has the same id, and the service counts
+    it once; so nothing is asked of the broker that it may not grant (``IdempotentWrite``).
+
+    Args:
+        connection: the brokers.
+        topic: the decisions topic; it must exist.
+
+    Raises:
+        SourceError: no broker can be reached, access is refused, or there is no such topic.
+    """
+
+    def __init__(self, connection: KafkaConnection, topic: str) -> None:
+        self._connection = connection
+        self._topic = topic
+        topics = KafkaTopics(connection)  # a producer finds out late, or never
+        try:
+            topics.partitions(topic)
+        finally:
+            topics.close()
+        try:
+            self._producer = KafkaProducer(
+                **connection.client(),
+                acks="all",
+                enable_idempotence=False,
+                max_in_flight_requests_per_connection=1,  # or a retry could turn the order
+                delivery_timeout_ms=int(PATIENCE * 1000),
+                request_timeout_ms=int(PATIENCE * 500),
+                max_block_ms=int(PATIENCE * 1000),
+                reconnect_backoff_max_ms=2000,
+                allow_auto_create_topics=False,
+                metrics_enabled=False,
+            )
+        except KafkaError as error:
+            raise connection.failure(error) from error
+
+    def publish(self, pair: str, events: Sequence[bytes]) -> None:
+        """Write the decisions of one pair, in this order, and wait until they are written.
+
+        Raises:
+            SlicewatchError: they are not, or nobody knows; the message says why.
+        """
+        key = pair.encode()
+        try:
+            sent = [self._producer.send(self._topic, event, key=key) for event in events]
+            for future in sent:
+                future.get(timeout=PATIENCE)
+        except TopicAuthorizationFailedError:
+            raise SlicewatchError(
+                f"topic {self._topic} may not be written by this user: allow it with kafka-acls.sh "
+                f"--add --allow-principal User:NAME --operation Write --topic {self._topic}"
+            ) from None
+        except KafkaError as error:
+            raise SlicewatchError(
+                f"Kafka at {self._connection.address} did not write a probe decision "
+                f"({type(error).__name__}): slicewatch check --connect says whether it lets us in"
+            ) from error
+
+    def close(self) -> None:
+        """Close the connection; all that was published is written."""
+        self._producer.close(timeout=5)

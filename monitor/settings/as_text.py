@@ -1,0 +1,137 @@
+"""Settings as text: plain values, the resolved file, and the contract's canonical records."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, get_args
+
+import msgspec
+from msgspec import Struct
+
+from monitor.settings.build import bare, is_section, required
+from monitor.settings.kinds import MASK, Duration, Secret, Url, duration_text
+from monitor.settings.sections import Settings, UseCase
+
+
+def resolved(settings: Settings) -> str:
+    """The settings in force as TOML: stable order, defaults filled in, secrets masked.
+
+    Options that are not set appear as comments. Without secrets the text loads to equal settings.
+    """
+    return "\n".join(_table(plain(settings), "", ())).strip() + "\n"
+
+
+def contract_numbers(use_case: UseCase) -> str:
+    """Canonical JSON of all a verdict depends on: limits, support, window, comparisons, k.
+
+    Two contracts of one version must have equal numbers. Texts, people and dates are left out,
+    and so is the order of group-bys; 0.1 and 0.10 are equal.
+    """
+    contract = use_case.to_core()
+    limits = {name: getattr(contract.limits, name) for name in contract.limits.__slots__}
+    return _canonical(
+        {
+            "group_bys": sorted([list(g.attributes), g.reference] for g in contract.group_bys),
+            "k": contract.k,
+            "limits": {name: _plain_leaf(type(v), v) for name, v in limits.items()},
+            "primary": contract.primary.value,
+            "synthetic": contract.synthetic,
+            "where": dict(contract.where),
+            "window": contract.window,
+        }
+    )
+
+
+def contract_record(use_case: UseCase) -> str:
+    """Canonical JSON of everything the settings say about a use case and its contract."""
+    return _canonical(plain(use_case))
+
+
+def plain(section: Struct) -> dict[str, Any]:
+    """A section as tables, lists, text and exact decimals; secrets are masked."""
+    fields = msgspec.structs.fields(type(section))
+    return {f.name: _plain(f.type, getattr(section, f.name)) for f in fields}
+
+
+def _plain(kind: Any, value: Any) -> Any:
+    kind = required(kind)
+    if value is None or isinstance(value, dict):
+        return value
+    if is_section(kind):
+        return plain(value)
+    if isinstance(value, tuple):
+        return [_plain(get_args(kind)[0], part) for part in value]
+    return _plain_leaf(bare(kind)[0], value)
+
+
+def _plain_leaf(base: Any, value: Any) -> Any:
+    if base is Duration:
+        return duration_text(value)
+    if isinstance(value, Secret):
+        return MASK
+    if isinstance(value, Url):
+        return value.masked
+    if isinstance(value, Fraction):
+        # Exact: limits are made from decimals of few digits.
+        return Decimal(value.numerator) / Decimal(value.denominator)
+    return value.value if isinstance(value, enum.Enum) else value
+
+
+def _canonical(value: Any) -> str:
+    # Decimals and dates as text: a JSON number would be read back as a float.
+    return json.dumps(
+        value, default=_json_text, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+
+
+def _json_text(value: object) -> str:
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
+
+
+def _table(table: dict[str, Any], name: str, path: tuple[str, ...]) -> Iterator[str]:
+    """A table's lines: its plain keys first, as TOML wants them, then its sub-tables."""
+    nested = {key: part for key, part in table.items() if _is_nested(key, part)}
+    for key, part in table.items():
+        if key not in nested:
+            yield f"# {key}: not set" if part is None else f"{key} = {_toml(part)}"
+    for key, part in nested.items():
+        full = ".".join([*path, key])
+        for item in part if isinstance(part, list) else [part]:
+            yield ""
+            yield f"[[{full}]]" if isinstance(part, list) else f"[{full}]"
+            yield from _table(item, key, (*path, key))
+
+
+def _is_nested(key: str, part: Any) -> bool:
+    if isinstance(part, dict):
+        return key != "where"
+    return isinstance(part, list) and bool(part) and isinstance(part[0], dict)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(part) for part in value)}]"
+    if isinstance(value, dict):
+        pairs = [f"{_toml(key)} = {_toml(part)}" for key, part in sorted(value.items())]
+        return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+    return _toml_leaf(value)
+
+
+def _toml_leaf(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            # JSON and TOML escape alike, but for DEL, which TOML does not take raw.
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case Decimal():
+            return f"{value:f}"
+        case date():
+            return value.isoformat()
+        case _:
+            return str(value)

@@ -1,0 +1,142 @@
+"""The resolved text loads again; a contract's numbers change exactly when a number changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from id_keys import WITH_KEY
+
+from monitor import settings as api
+from monitor.settings.sections import UseCase
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+QUICKSTART = DEPLOY / "examples" / "quickstart.toml"
+FILES = [DEPLOY / "slicewatch.reference.toml", QUICKSTART, DEPLOY / "examples" / "ten_pairs.toml"]
+CONTRACT = "SLICEWATCH__USE_CASE__0__CONTRACT__"
+
+
+def load(path: Path, **env: str) -> api.Settings:
+    return api.load(path, WITH_KEY | env)
+
+
+def use_case(**env: str) -> UseCase:
+    return load(QUICKSTART, **env).use_case[0]
+
+
+def resolved(settings: api.Settings) -> str:
+    """The resolved text without the key, which is masked there, but with its file; and with the
+    key of the probes, which may stand in the settings themselves."""
+    text = api.resolved(settings)
+    assert 'id_key = "********"\n' in text
+    text = text.replace('id_key = "********"\n', "")
+    if settings.probes.key is None:
+        return text
+    return text.replace(
+        '\nkey = "********"\n', f"\nkey = {json.dumps(settings.probes.key.reveal())}\n"
+    )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_resolved_text_loads_to_equal_settings(path: Path, tmp_path: Path) -> None:
+    first = load(path)
+    again = tmp_path / "again.toml"
+    again.write_text(resolved(first))
+    second = api.load(again, {})
+    assert second == first
+    assert api.resolved(second) == api.resolved(first)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    text=st.text(st.characters(exclude_categories=["Cs"])),
+    gap=st.decimals(0, 1, places=6),
+    micros=st.integers(0, 10**6).map(lambda n: f"{n}ms"),
+)
+def test_any_text_number_and_duration_survives(
+    tmp_path_factory: pytest.TempPathFactory, text: str, gap: object, micros: str
+) -> None:
+    quoted = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    env = {f"{CONTRACT}RATIONALE": quoted, f"{CONTRACT}MAX_FPR_GAP": f"{gap:f}"}
+    first = load(QUICKSTART, SLICEWATCH__DEDUPE__WINDOW=micros, **env)
+    assert first.use_case[0].contract.rationale == text
+    path = tmp_path_factory.mktemp("resolved") / "x.toml"
+    path.write_bytes(resolved(first).encode())
+    assert api.load(path, {}) == first
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("MAX_TPR_GAP", "0.11"),
+        ("MAX_FPR_GAP", "0"),
+        ("MAX_BLOCKED_GAP", "0.06"),
+        ("MIN_TPR", "0.7"),
+        ("MAX_FPR", "0.2"),
+        ("MIN_POSITIVES", "51"),
+        ("MIN_NEGATIVES", "31"),
+        ("WINDOW", "28d"),
+        ("PRIMARY", "equalized_odds"),
+    ],
+)
+def test_a_changed_number_changes_the_numbers(key: str, value: str) -> None:
+    before, after = use_case(), use_case(**{CONTRACT + key: value})
+    assert api.contract_numbers(before) != api.contract_numbers(after)
+    assert api.contract_record(before) != api.contract_record(after)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("K", "12"),
+        ("SYNTHETIC", "true"),
+        ("WHERE__CHANNEL", "chat"),
+        ("GROUP_BYS__0__REFERENCE", "channel=chat"),
+    ],
+)
+def test_a_changed_comparison_changes_the_numbers(key: str, value: str) -> None:
+    env = {f"SLICEWATCH__USE_CASE__0__{key}": value}
+    if key.startswith("WHERE"):
+        env["SLICEWATCH__USE_CASE__0__GROUP_BYS"] = '[{ attributes = ["language"] }]'
+    assert api.contract_numbers(use_case()) != api.contract_numbers(use_case(**env))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("CONTRACT__RATIONALE", "other words"),
+        ("CONTRACT__VERSION", "2"),
+        ("CONTRACT__EFFECTIVE", "2026-03-01"),
+        ("OWNER", "someone else"),
+        ("REVIEW_CADENCE", "30d"),
+    ],
+)
+def test_changed_texts_change_the_record_only(key: str, value: str) -> None:
+    before, after = use_case(), use_case(**{f"SLICEWATCH__USE_CASE__0__{key}": value})
+    assert api.contract_numbers(before) == api.contract_numbers(after)
+    assert api.contract_record(before) != api.contract_record(after)
+
+
+def test_ways_of_writing_do_not_matter() -> None:
+    env = {
+        f"{CONTRACT}MAX_TPR_GAP": "1e-1",
+        "SLICEWATCH__USE_CASE__0__GROUP_BYS": (
+            '[{ attributes = ["language", "channel"] }, { attributes = ["channel"] },'
+            ' { attributes = ["language"], reference = "language=en" }]'
+        ),
+    }
+    assert api.contract_numbers(use_case(**env)) == api.contract_numbers(use_case())
+
+
+def test_records_are_canonical_json() -> None:
+    for text in (api.contract_numbers(use_case()), api.contract_record(use_case())):
+        canonical = json.dumps(
+            json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        )
+        assert text == canonical
+    record = json.loads(api.contract_record(use_case()))
+    assert record["contract"]["max_tpr_gap"] == "0.1"
+    assert record["stakeholders"] == ["customers", "reviewers"]
