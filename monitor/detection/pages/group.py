@@ -23,7 +23,7 @@ from monitor.detection.arrays import Arrays
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import comparisons, declared_slices
-from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGaps
+from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGaps, add_hour
 from monitor.detection.pages.gaps import GapBets, GapPlan
 from monitor.detection.pages.levels import FRACTIONS, LevelBets, LevelPlan
 from monitor.detection.pages.outcomes import Outcomes
@@ -133,10 +133,7 @@ class GroupTests:
             watch.enter(hour)
         counts = self._add(cohort, layout)
         self._bet_levels(counts)
-        self._bet_blocked(cohort)
-        if thinned is not None:
-            for metric in set(LABELLED) & set(self.gaps):
-                self.gaps[metric].hourly.add(thinned)
+        self._compare(cohort, thinned)
         decisions = self._decided()
         self._bet_gaps(np.all(decisions >= BATCH, axis=0))
         return [stream for watch in self.watches.values() for stream in watch.cross()]
@@ -201,12 +198,15 @@ class GroupTests:
             some = np.flatnonzero(counts[rows].sum(axis=1))
             watch.bet(some, log_e[some], self.cluster_size)
 
-    def _bet_blocked(self, cohort: SliceCohort) -> None:
-        if (gaps := self.gaps.get(Metric.BLOCKED)) is None:
-            return
-        found = np.flatnonzero(gaps.hourly.add(cohort))
-        log_e = gaps.hourly.take(found).reshape(-1, ALTERNATIVES)
-        gaps.watch.bet(_directions(found), log_e, self.cluster_size)
+    def _compare(self, cohort: SliceCohort, thinned: SliceCohort | None) -> None:
+        """Two-sample evidence of an hour: on labels it waits, on blocked requests it is bet."""
+        of_metric = {metric: thinned if metric in LABELLED else cohort for metric in self.gaps}
+        hour = {metric: one for metric, one in of_metric.items() if one is not None}
+        found = add_hour([(self.gaps[metric].hourly, one) for metric, one in hour.items()])
+        if (gaps := self.gaps.get(Metric.BLOCKED)) is not None:
+            pairs = np.flatnonzero(dict(zip(hour, found, strict=True))[Metric.BLOCKED])
+            log_e = gaps.hourly.take(pairs).reshape(-1, ALTERNATIVES)
+            gaps.watch.bet(_directions(pairs), log_e, self.cluster_size)
 
     def _bet_gaps(self, due: npt.NDArray[np.bool_]) -> None:
         """Bet on the gaps of some slices, shape (S,): by both tests, half and half."""
