@@ -16,14 +16,13 @@ import numpy as np
 
 from monitor.core.contract import Contract
 from monitor.core.counts.cells import Counts, Int64s, decode_strata
-from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex, SliceCounts, among, cells_within, roll_up
 from monitor.core.counts.strata import is_reviewed
 from monitor.core.intervals import Floats
 from monitor.detection import arrays
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
-from monitor.detection.pages.declared import all_streams
+from monitor.detection.pages.declared import DetectorSettings, all_streams
 from monitor.detection.pages.group import GroupTests
 from monitor.detection.pages.history import EvidenceHistory
 from monitor.detection.pages.projection import thin_labels
@@ -70,16 +69,14 @@ class PageTests:
     """Every sequential test there is.
 
     Attributes:
-        contracts: what is monitored.
-        coding: what the strata mean.
+        settings: what is monitored, and what the strata mean.
         budget: weights of all streams ever declared.
         groups: by name of their part of the state.
         history: how the evidence of all streams went.
         rates: indices of the audit rates seen, by contract.
     """
 
-    contracts: Sequence[Contract]
-    coding: Coding
+    settings: DetectorSettings
     budget: Budget
     groups: dict[str, GroupTests]
     history: EvidenceHistory
@@ -87,18 +84,12 @@ class PageTests:
 
     @classmethod
     def start(
-        cls,
-        contracts: Sequence[Contract],
-        coding: Coding,
-        cluster_size: int = 1,
-        parts: Mapping[str, bytes] | None = None,
+        cls, settings: DetectorSettings, parts: Mapping[str, bytes] | None = None
     ) -> PageTests:
         """All that the settings declare, with the evidence that is kept of it.
 
         Args:
-            contracts: of all use cases.
-            coding: of now.
-            cluster_size: largest number of decisions that hang together.
+            settings: what is declared.
             parts: what :meth:`parts` gave; streams it does not know begin without evidence, with
                 a weight from what was kept back for later ones. Parts of others are not read.
 
@@ -111,12 +102,12 @@ class PageTests:
             known = arrays.decode(kept[_BUDGET])[1]
         past = arrays.decode(kept[_HISTORY]) if _HISTORY in kept else None
         budget = Budget(known["weights"], known["later"])
-        budget = budget.declare(all_streams(contracts, coding))
+        budget = budget.declare(all_streams(settings.contracts, settings.coding))
         groups = {
             f"{contract.name}/{group.name}": GroupTests.start(
-                contract, group, coding, budget, cluster_size
+                contract, group, settings.coding, budget, settings.cluster_size
             )
-            for contract in contracts
+            for contract in settings.contracts
             for group in contract.group_bys
         }
         for name in kept.keys() & groups.keys():
@@ -125,7 +116,7 @@ class PageTests:
         history = EvidenceHistory.start([stream.key for stream in _streams(groups)])
         if past is not None:
             history.restore(*past)
-        return cls(contracts, coding, budget, groups, history, rates)
+        return cls(settings, budget, groups, history, rates)
 
     def advance(self, hour: int, counts: Counts, index: CellIndex) -> PageAdvance:
         """Consume the cohort of one hour.
@@ -140,7 +131,7 @@ class PageTests:
         """
         crossed: list[Stream] = []
         seen: dict[str, WatchedUseCase] = {}
-        for contract in self.contracts:
+        for contract in self.settings.contracts:
             own = scoped(contract, counts, index)
             seen[contract.name] = self._see(contract, hour, own, index)
             crossed += self._contract(contract, hour, seen[contract.name], index)
@@ -189,7 +180,7 @@ class PageTests:
     def _contract(
         self, contract: Contract, hour: int, seen: WatchedUseCase, index: CellIndex
     ) -> list[Stream]:
-        layout = Layout.of(self.rates[contract.name], self.coding)
+        layout = Layout.of(self.rates[contract.name], self.settings.coding)
         crossed: list[Stream] = []
         for group in contract.group_bys:
             tests = self.groups[f"{contract.name}/{group.name}"]
@@ -210,7 +201,7 @@ class PageTests:
         """
         if not rates:
             return None
-        known = np.asarray(self.coding.audit_rates)
+        known = np.asarray(self.settings.coding.audit_rates)
         rows = np.searchsorted(index.cells, counts.keys)
         strata = decode_strata(index.strata[rows])
         audit: Floats = known[strata.rate]
