@@ -18,7 +18,7 @@ from releasing import MARGIN, Releasing, instants, prompt
 from monitor.core.contract import Metric
 from monitor.core.privacy.release_blocks import Span
 from monitor.detection.advisory.advisors import Advisors
-from monitor.detection.advisory.findings import Ledger, RateChange
+from monitor.detection.advisory.finding_log import Ledger, RateChange
 from monitor.detection.advisory.river_detectors import Change
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.streams import Direction, Stream, StreamKind

@@ -21,7 +21,7 @@ from monitor.core.intervals import Floats
 from monitor.detection.pages.bet_sizes import _MU, _NU, BetSizes
 from monitor.detection.pages.budget import Budget, crossed
 from monitor.detection.pages.cohort import Layout, SliceCohort
-from monitor.detection.pages.gaps import GapBets, GapPlan, _Bets
+from monitor.detection.pages.gap_bets import GapBets, GapPlan, _Bets
 from monitor.detection.pages.levels import LevelBets
 from monitor.detection.pages.mixture import SrMixture
 from monitor.detection.pages.outcomes import Outcomes

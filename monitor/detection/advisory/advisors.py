@@ -16,7 +16,7 @@ import numpy as np
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory.contract_advisor import ContractWatch, Kept, WeekOfStream
-from monitor.detection.advisory.findings import (
+from monitor.detection.advisory.finding_log import (
     AnySubject,
     Drift,
     FindingLog,

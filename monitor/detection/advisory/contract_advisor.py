@@ -10,10 +10,10 @@ from monitor.core.contract import Contract, GroupBy
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory.drift import GroupDrift
-from monitor.detection.advisory.findings import Drift, LabelDelay, RateChange, VersionChange
+from monitor.detection.advisory.finding_log import Drift, LabelDelay, RateChange, VersionChange
 from monitor.detection.advisory.label_delays import WeeklyDelays
 from monitor.detection.advisory.label_requests import RequestTest, RequestWatch
-from monitor.detection.advisory.labels import RATES, CellLabels
+from monitor.detection.advisory.mix_labels import RATES, CellLabels
 from monitor.detection.advisory.river_advisory import Advisory
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import WatchedUseCase

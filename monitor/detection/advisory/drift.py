@@ -20,7 +20,7 @@ from monitor.core.intervals import Floats
 from monitor.core.time import Grain, pane_start
 from monitor.detection import arrays
 from monitor.detection.advisory.baseline import WEIGHTS, Baseline
-from monitor.detection.advisory.labels import RATES, GroupLabels, Places
+from monitor.detection.advisory.mix_labels import RATES, GroupLabels, Places
 from monitor.detection.advisory.versions import RunningVersions
 from monitor.detection.pages.mixture import SrMixture
 from monitor.detection.pages.weekly_evidence import WeekBets

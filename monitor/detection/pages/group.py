@@ -23,8 +23,8 @@ from monitor.detection.arrays import Arrays
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import comparisons, declared_slices
+from monitor.detection.pages.gap_bets import GapBets, GapPlan
 from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGaps, add_hour
-from monitor.detection.pages.gaps import GapBets, GapPlan
 from monitor.detection.pages.levels import FRACTIONS, LevelBets, LevelPlan
 from monitor.detection.pages.outcomes import Outcomes
 from monitor.detection.pages.ready import ReadyRates

@@ -1,6 +1,6 @@
 """Ready rates of strata, forecast before the decisions that are bet on.
 
-The bets of :mod:`~monitor.detection.pages.levels` and :mod:`~monitor.detection.pages.gaps` are
+The bets of :mod:`~monitor.detection.pages.levels` and :mod:`~monitor.detection.pages.gap_bets` are
 valid whatever these forecasts say, as long as they were fixed earlier; the better they are, the
 sooner the bets find a breach, and the less do late labels matter.
 """

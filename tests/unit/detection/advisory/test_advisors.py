@@ -19,7 +19,7 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import roll_up
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory.advisors import Advisors
-from monitor.detection.advisory.findings import (
+from monitor.detection.advisory.finding_log import (
     AnySubject,
     Drift,
     FindingLog,
@@ -30,7 +30,7 @@ from monitor.detection.advisory.findings import (
     VersionChange,
 )
 from monitor.detection.advisory.label_delays import Timing
-from monitor.detection.advisory.labels import RATES, CellLabels, Places
+from monitor.detection.advisory.mix_labels import RATES, CellLabels, Places
 from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.advisory.river_detectors import Change, Detector
 from monitor.detection.pages.cohort import Layout, SliceCohort

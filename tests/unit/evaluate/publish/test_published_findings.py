@@ -18,7 +18,7 @@ from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, Snapshot,
 from monitor.core.publish.tables import Builder
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.detection.advisory.advisors import Advisors
-from monitor.detection.advisory.findings import (
+from monitor.detection.advisory.finding_log import (
     AnySubject,
     Drift,
     LabelDelay,
@@ -28,7 +28,7 @@ from monitor.detection.advisory.findings import (
     RateChange,
     VersionChange,
 )
-from monitor.detection.advisory.findings import FindingLog as Cohort
+from monitor.detection.advisory.finding_log import FindingLog as Cohort
 from monitor.detection.advisory.label_delays import Timing
 from monitor.detection.advisory.river_detectors import Change, Detector
 from monitor.detection.pages.declared import DetectorSettings

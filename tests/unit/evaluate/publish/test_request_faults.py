@@ -22,7 +22,7 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.detection.advisory.advisors import Advisors
-from monitor.detection.advisory.findings import Timeline
+from monitor.detection.advisory.finding_log import Timeline
 from monitor.detection.advisory.label_requests import RequestFault
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import PageTests
