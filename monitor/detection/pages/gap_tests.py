@@ -5,9 +5,8 @@ Streams come in pairs: a slice worse off than its reference, and the other way r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
 from monitor.core.rates.gaps import HARMED_BY_LESS
-from monitor.detection.arrays import Arrays
+from monitor.detection.arrays import Arrays, part, prefixed
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.declared import Comparisons
 from monitor.detection.pages.projection import EXCESSES, PairCounts, PairLevel, gap_log_e, trials
@@ -88,15 +87,9 @@ class HourlyGaps:
 
     def to_arrays(self, prefix: str) -> Arrays:
         """All that the state consists of."""
-        return {
-            f"{prefix}.trials": self.level.trials,
-            f"{prefix}.hits": self.level.hits,
-            f"{prefix}.waiting": self.waiting,
-        }
+        return prefixed(prefix, self._state)
 
-    def restore(
-        self, prefix: str, arrays: Mapping[str, npt.NDArray[Any]], kept: tuple[Int64s, Int64s]
-    ) -> None:
+    def restore(self, prefix: str, arrays: Arrays, kept: tuple[Int64s, Int64s]) -> None:
         """Take what :meth:`to_arrays` gave, for slices that were compared then too.
 
         Args:
@@ -104,12 +97,13 @@ class HourlyGaps:
             arrays: of the whole state.
             kept: positions now, and positions then.
         """
-        if f"{prefix}.waiting" not in arrays:
-            return
         new, old = kept
-        own = {"trials": self.level.trials, "hits": self.level.hits, "waiting": self.waiting}
-        for name, values in own.items():
-            values[new] = cast(Floats, arrays[f"{prefix}.{name}"])[old]
+        for name, values in part(arrays, prefix).items():
+            self._state[name][new] = values[old]
+
+    @property
+    def _state(self) -> dict[str, Floats]:
+        return {"trials": self.level.trials, "hits": self.level.hits, "waiting": self.waiting}
 
 
 def add_hour(hour: Sequence[tuple[HourlyGaps, SliceCohort]]) -> list[npt.NDArray[np.bool_]]:
@@ -132,7 +126,7 @@ def add_hour(hour: Sequence[tuple[HourlyGaps, SliceCohort]]) -> list[npt.NDArray
         np.repeat([one.limit for one in gaps] * DIRECTIONS, sizes * DIRECTIONS),
     )
     log_e = both.reshape(DIRECTIONS, -1, ALTERNATIVES).transpose(1, 0, 2)
-    parts = np.split(log_e, np.cumsum(sizes)[:-1])
-    for one, rows, counts, part in zip(gaps, found, some, parts, strict=True):
-        one._learn(rows, counts, part)
+    own = np.split(log_e, np.cumsum(sizes)[:-1])
+    for one, rows, counts, mine in zip(gaps, found, some, own, strict=True):
+        one._learn(rows, counts, mine)
     return found

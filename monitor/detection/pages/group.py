@@ -19,7 +19,7 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import Floats
 from monitor.core.time import Grain, pane_of, pane_start
-from monitor.detection.arrays import Arrays
+from monitor.detection.arrays import Arrays, part, positions, prefixed
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import comparisons, declared_slices
@@ -191,9 +191,8 @@ class GroupTests:
         return decided
 
     def _bet_levels(self, counts: Floats) -> None:
-        position = {text: row for row, text in enumerate(self.slices)}
         for metric, watch in self.levels.items():
-            rows = np.array([position[stream.slice] for stream in watch.streams], np.int64)
+            rows = positions(self.slices, [stream.slice for stream in watch.streams])
             log_e = self._require_plans().levels[metric].log_e(counts)[rows]
             some = np.flatnonzero(counts[rows].sum(axis=1))
             watch.bet(some, log_e[some], self.cluster_size)
@@ -230,7 +229,7 @@ class GroupTests:
 
     def to_arrays(self) -> Arrays:
         """All that the state consists of but its names."""
-        arrays: Arrays = {f"ready.{name}": x for name, x in self.ready.to_arrays().items()}
+        arrays = prefixed("ready", self.ready.to_arrays())
         for name, watch in self.watches.items():
             arrays |= watch.to_arrays(name)
         for metric, gaps in self.gaps.items():
@@ -246,22 +245,19 @@ class GroupTests:
         streams = {name: [s.key for s in watch.streams] for name, watch in self.watches.items()}
         return {"slices": self.slices, "day": self.day, "streams": streams}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Continue from what was kept; slices and streams that are new begin without evidence."""
         self._restore_ready(arrays, facts)
         for name, watch in self.watches.items():
             watch.restore(name, arrays, facts["streams"].get(name, ()))
         for metric, gaps in self.gaps.items():
             keys = facts["streams"].get(f"gap.{metric}", ())[::DIRECTIONS]
-            kept = _shared([s.key for s in gaps.watch.streams[::DIRECTIONS]], keys)
-            gaps.hourly.restore(f"hourly.{metric}", arrays, kept)
+            rows = positions(keys, [s.key for s in gaps.watch.streams[::DIRECTIONS]])
+            new = np.flatnonzero(rows >= 0)
+            gaps.hourly.restore(f"hourly.{metric}", arrays, (new, rows[new]))
 
-    def _restore_ready(
-        self, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]
-    ) -> None:
-        ready = ReadyRates.from_arrays(
-            {name[6:]: x for name, x in arrays.items() if name.startswith("ready.")}
-        )
+    def _restore_ready(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        ready = ReadyRates.from_arrays(part(arrays, "ready"))
         if ready.layout.bands != self.ready.layout.bands:
             return
         self.day = facts["day"]
@@ -272,10 +268,7 @@ class GroupTests:
             if "today.decisions" in arrays:
                 self.today = SliceCohort(*(arrays[f"today.{name}"] for name in _COUNTS))
             return
-        rows = np.full(len(self.slices), -1)
-        new, old = _shared(self.slices, facts["slices"])
-        rows[new] = old
-        self.ready = ready.moved(rows, ready.layout)
+        self.ready = ready.moved(positions(facts["slices"], self.slices), ready.layout)
 
     def _compares_as(self, streams: Mapping[str, Sequence[str]]) -> bool:
         """Return True when the waiting evidence was counted for these gaps.
@@ -295,14 +288,6 @@ def _directions(pairs: Int64s) -> Int64s:
     """The streams of some pairs."""
     both: Int64s = (DIRECTIONS * pairs[:, None] + np.arange(DIRECTIONS)).ravel()
     return both
-
-
-def _shared(now: Sequence[str], then: Sequence[str]) -> tuple[Int64s, Int64s]:
-    """Positions now and then of the names that are in both."""
-    known = {name: position for position, name in enumerate(then)}
-    both = [(new, known[name]) for new, name in enumerate(now) if name in known]
-    new, old = np.array(both, np.int64).reshape(-1, 2).T
-    return new, old
 
 
 def _moved(cohort: SliceCohort, ready: ReadyRates, layout: Layout) -> SliceCohort:

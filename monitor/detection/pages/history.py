@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.detection.arrays import Arrays
+from monitor.detection.arrays import Arrays, positions
 
 KEPT = 63 * 24
 """Hours; release blocks are kept as long
@@ -75,9 +75,7 @@ class EvidenceHistory:
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Take what was kept; of streams that are not declared any more nothing is."""
-        position = {key: row for row, key in enumerate(self.keys)}
-        known = np.array([position.get(key, -1) for key in facts["streams"]], np.int64)
-        rows = known[arrays["rows"]]
+        rows = positions(self.keys, facts["streams"])[arrays["rows"]]
         self.hours, self.rows, self.steps = (
             x[rows >= 0] for x in (arrays["hours"], rows, arrays["steps"])
         )
