@@ -11,6 +11,7 @@ from random import Random
 import detection_oracle as oracle
 import numpy as np
 import pytest
+from betting import level_alternatives
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -30,7 +31,6 @@ from monitor.detection.pages.projection import (
     PairLevel,
     gap_alternatives,
     gap_log_e,
-    level_alternatives,
     log_likelihood_ratio,
     project,
     thin,
