@@ -62,11 +62,11 @@ from typing import Any, Self
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.probes.flips import FlipDirection
 from monitor.core.probes.pairs import ComparedRound
+from monitor.detection.arrays import Arrays
 from monitor.detection.pages.mixture import SrMixture
 
 ALPHA = 0.01
@@ -127,12 +127,12 @@ class FlipTest:
         size = len(self._variants)
         return np.arange(size) + _WAYS.index(way) * size
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> Arrays:
         """All that the state consists of."""
         return {**self._mixture.to_arrays(), "bets": self._bets.copy()}
 
     @classmethod
-    def from_arrays(cls, variants: Sequence[str], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def from_arrays(cls, variants: Sequence[str], arrays: Arrays) -> Self:
         """The state that :meth:`to_arrays` gave, bit for bit.
 
         Raises:
@@ -257,7 +257,7 @@ class FlipWatch:
     def from_state(
         cls,
         variants: Sequence[str],
-        arrays: Mapping[str, npt.NDArray[Any]],
+        arrays: Arrays,
         facts: Mapping[str, Any],
     ) -> Self:
         """The state that the test's arrays and :meth:`to_facts` gave.

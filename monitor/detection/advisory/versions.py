@@ -8,25 +8,21 @@ compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import divide, mover, wilson
-from monitor.core.rates.gaps import simultaneous_z
+from monitor.core.rates.gaps import Bools, simultaneous_z
 from monitor.detection.arrays import Arrays
 
 SMALLEST_SHIFT = 0.05
 """A shift of less moves a rate by half a point at most if the versions are ten points apart."""
 
 
-def versions_differ(
-    slices: npt.ArrayLike, references: npt.ArrayLike, looks: int = 1
-) -> npt.NDArray[np.bool_]:
+def versions_differ(slices: npt.ArrayLike, references: npt.ArrayLike, looks: int = 1) -> Bools:
     """Mask of the slices whose version mix differs from their reference's, shape (S,).
 
     True where the share of some version differs by more than 0.05, at 95 % over all versions.
@@ -43,7 +39,7 @@ def versions_differ(
     p, q = divide(one, n), divide(other, m)
     lower, upper = mover(p, *wilson(p, n, z), q, *wilson(q, m, z))
     surely = np.nan_to_num(np.maximum(lower, -upper), nan=0)
-    differs: npt.NDArray[np.bool_] = surely.max(axis=1, initial=0) > SMALLEST_SHIFT
+    differs: Bools = surely.max(axis=1, initial=0) > SMALLEST_SHIFT
     return differs
 
 
@@ -77,9 +73,7 @@ class RunningVersions:
         nothing = np.zeros((slices, 0), np.int64)
         return cls(np.zeros(0, np.int64), nothing, nothing.copy())
 
-    def changed(
-        self, versions: Int64s, decided: Int64s, collecting: npt.NDArray[np.bool_]
-    ) -> Int64s:
+    def changed(self, versions: Int64s, decided: Int64s, collecting: Bools) -> Int64s:
         """Add one cohort; returns the slices that other versions answer now.
 
         What is known of those begins anew with what was looked at.
@@ -110,7 +104,7 @@ class RunningVersions:
         return {"versions": self.versions, "known": self.known, "recent": self.recent}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> RunningVersions:
+    def from_arrays(cls, arrays: Arrays) -> RunningVersions:
         """The state that :meth:`to_arrays` gave."""
         return cls(arrays["versions"], arrays["known"], arrays["recent"])
 

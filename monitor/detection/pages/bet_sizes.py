@@ -19,6 +19,7 @@ import numpy.typing as npt
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats, divide
+from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.levels import log_factors
 from monitor.detection.pages.outcomes import SAFE, Outcomes, Reach, Side
 
@@ -73,7 +74,7 @@ class BetTable:
     """
 
     side: Side
-    route: npt.NDArray[np.bool_]
+    route: Bools
     auto: Floats
     review: Floats
 
@@ -152,7 +153,7 @@ class ComparisonCounts:
         outcomes: Outcomes,
         metric: Metric,
         traffic: Floats,
-        possible: npt.NDArray[np.bool_],
+        possible: Bools,
     ) -> ComparisonCounts:
         by_y = np.maximum(traffic if metric is Metric.TPR else traffic[::-1], 0)
         by_route = [by_y[:, :, route].sum(axis=2) for route in (outcomes.auto, ~outcomes.auto)]

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
-from monitor.core.rates.gaps import HARMED_BY_LESS
+from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
 from monitor.detection.arrays import Arrays, part, prefixed
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.declared import Comparisons
@@ -60,13 +59,13 @@ class HourlyGaps:
         waiting = np.zeros((len(rows), DIRECTIONS, ALTERNATIVES))
         return cls(metric, float(first.limit), rows, named, level, waiting)
 
-    def take(self, chosen: npt.NDArray[np.bool_] | Int64s) -> Floats:
+    def take(self, chosen: Bools | Int64s) -> Floats:
         """Take the waiting evidence of some slices, shape (n, 2, 5); it waits no longer."""
         taken = self.waiting[chosen].copy()
         self.waiting[chosen] = 0
         return taken
 
-    def _learn(self, rows: npt.NDArray[np.bool_], counts: PairCounts, log_e: Floats) -> None:
+    def _learn(self, rows: Bools, counts: PairCounts, log_e: Floats) -> None:
         """Let evidence of some slices wait, and their counts join the levels of the next hours."""
         self.waiting[rows] += log_e
         learned = PairLevel(self.level.trials[rows], self.level.hits[rows]).learned(counts)
@@ -106,7 +105,7 @@ class HourlyGaps:
         return {"trials": self.level.trials, "hits": self.level.hits, "waiting": self.waiting}
 
 
-def add_hour(hour: Sequence[tuple[HourlyGaps, SliceCohort]]) -> list[npt.NDArray[np.bool_]]:
+def add_hour(hour: Sequence[tuple[HourlyGaps, SliceCohort]]) -> list[Bools]:
     """Take in an hour of several metrics at once: a bisection of all costs little more than of one.
 
     Returns:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import Floats
+from monitor.core.rates.gaps import Bools
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection.arrays import Arrays, part, positions, prefixed
 from monitor.detection.pages.budget import Budget
@@ -207,7 +207,7 @@ class GroupTests:
             log_e = gaps.hourly.take(pairs).reshape(-1, ALTERNATIVES)
             gaps.watch.bet(_directions(pairs), log_e, self.cluster_size)
 
-    def _bet_gaps(self, due: npt.NDArray[np.bool_]) -> None:
+    def _bet_gaps(self, due: Bools) -> None:
         """Bet on the gaps of some slices, shape (S,): by both tests, half and half."""
         if not due.any():
             return

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 from monitor.detection.arrays import Arrays, positions
@@ -73,7 +72,7 @@ class EvidenceHistory:
         """The streams that ever had evidence."""
         return {"streams": [self.keys[row] for row in np.unique(self.rows).tolist()]}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Take what was kept; of streams that are not declared any more nothing is."""
         rows = positions(self.keys, facts["streams"])[arrays["rows"]]
         self.hours, self.rows, self.steps = (

@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
+from monitor.core.rates.gaps import Bools
 from monitor.detection.arrays import positions
 
-Rows = Int64s | npt.NDArray[np.bool_]
+Rows = Int64s | Bools
 """Which streams: their distinct row numbers, or one truth value for each."""
 
 

@@ -20,6 +20,7 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counter, Counts, Int64s, Route
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
+from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import SliceCohort
 
 
@@ -85,11 +86,11 @@ class PairCounts:
         return PairCounts(self.n_b, self.k_b, self.n_a, self.k_a)
 
     @property
-    def comparable(self) -> npt.NDArray[np.bool_]:
+    def comparable(self) -> Bools:
         """Pairs with trials in both arms; the others cannot bet."""
         return (self.n_a > 0) & (self.n_b > 0)
 
-    def of(self, pairs: npt.NDArray[np.bool_]) -> PairCounts:
+    def of(self, pairs: Bools) -> PairCounts:
         """Some of the pairs."""
         return PairCounts(*(column[pairs] for column in self._columns))
 
