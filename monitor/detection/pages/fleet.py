@@ -26,6 +26,7 @@ from monitor.detection.pages.declared import DetectorSettings, all_streams
 from monitor.detection.pages.group import GroupTests
 from monitor.detection.pages.history import EvidenceHistory
 from monitor.detection.pages.projection import thin_labels
+from monitor.detection.pages.stream_group import StreamGroup
 from monitor.detection.pages.streams import Stream
 from monitor.detection.pages.weekly_evidence import ebh
 
@@ -113,7 +114,8 @@ class PageTests:
         for name in kept.keys() & groups.keys():
             groups[name].restore(*arrays.decode(kept[name]))
         rates = {name: tuple(seen) for name, seen in known["rates"].items()}
-        history = EvidenceHistory.start([stream.key for stream in _streams(groups)])
+        watches = (watch for group in groups.values() for watch in group.watches.values())
+        history = EvidenceHistory.start([s.key for watch in watches for s in watch.streams])
         if past is not None:
             history.restore(*past)
         return cls(settings, budget, groups, history, rates)
@@ -141,7 +143,7 @@ class PageTests:
     @property
     def streams(self) -> list[Stream]:
         """All that is declared, in the order of the history."""
-        return _streams(self.groups)
+        return [stream for watch in self._watches for stream in watch.streams]
 
     @property
     def names(self) -> set[str]:
@@ -162,10 +164,13 @@ class PageTests:
         """Progress of every stream towards a page, in five steps."""
         return dict(zip(self.streams, self._steps().tolist(), strict=True))
 
+    @property
+    def _watches(self) -> list[StreamGroup]:
+        return [watch for group in self.groups.values() for watch in group.watches.values()]
+
     def _steps(self) -> Int64s:
-        watches = [watch for group in self.groups.values() for watch in group.watches.values()]
         none = np.zeros(0, np.int64)
-        return np.concatenate([none, *(watch.evidence() for watch in watches)])
+        return np.concatenate([none, *(watch.evidence() for watch in self._watches)])
 
     def _see(
         self, contract: Contract, hour: int, counts: Counts, index: CellIndex
@@ -214,8 +219,7 @@ class PageTests:
 
     def _listed(self) -> tuple[Stream, ...] | None:
         """Weighted e-BH over all streams, at the end of a week."""
-        watches = [watch for group in self.groups.values() for watch in group.watches.values()]
-        ended = [watch for watch in watches if watch.finished is not None]
+        ended = [watch for watch in self._watches if watch.finished is not None]
         if not ended:
             return None
         log_e = np.concatenate([watch.finished for watch in ended if watch.finished is not None])
@@ -228,8 +232,3 @@ class PageTests:
 def scoped(contract: Contract, counts: Counts, index: CellIndex) -> Counts:
     """Only the cells whose atoms belong to the use case."""
     return among(counts, cells_within(index, contract.where)) if contract.where else counts
-
-
-def _streams(groups: Mapping[str, GroupTests]) -> list[Stream]:
-    watches = (watch for group in groups.values() for watch in group.watches.values())
-    return [stream for watch in watches for stream in watch.streams]
