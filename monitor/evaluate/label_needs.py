@@ -12,7 +12,7 @@ from monitor.core.intervals import Floats, divide
 from monitor.core.publish.snapshot import GroupTable, ShownRate
 from monitor.core.rates.gaps import comparisons, simultaneous_z
 from monitor.core.time import DAY
-from monitor.detection.label_needs import (
+from monitor.detection.label_power import (
     LabelNeed,
     PowerDesign,
     detectable_gaps,

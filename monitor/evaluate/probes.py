@@ -16,7 +16,7 @@ from monitor.core.probes.pairs import DeclaredSet, FlipKey, ProbePairs
 from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection import arrays
-from monitor.detection.probes.flip_rounds import FlipWatch
+from monitor.detection.flip_test import FlipWatch
 from monitor.ports import StoredDelta
 from monitor.store.evaluator.probe_sets import ProbeSetsChange, StoredProbeSet
 from monitor.store.evaluator.store import EvaluatorStore

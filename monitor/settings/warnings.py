@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.detection.probes.flip_test import fewest_flips
+from monitor.detection.flip_test import fewest_flips
 from monitor.settings.checks import MIN_SECRET, is_loopback, tokens_by_key
 from monitor.settings.sections import (
     AttributeSettings,

@@ -21,6 +21,7 @@ from monitor.core.contract import GroupBy  # noqa: E402
 from monitor.core.counts.cells import atom_text  # noqa: E402
 from monitor.core.counts.coding import Attribute, Coding  # noqa: E402
 from monitor.detection.advisory.advisors import Advisors  # noqa: E402
+from monitor.detection.pages.declared import DetectorSettings  # noqa: E402
 from monitor.detection.pages.fleet import PageTests  # noqa: E402
 
 A, B = 50, 33
@@ -39,7 +40,8 @@ def main() -> int:
     )
     watched = contract(GroupBy(("a",)), GroupBy(("b",)), GroupBy(("a", "b")), of=limits())
     cells = Cells(tuple(atom_text({"a": x, "b": y}) for x in values["a"] for y in values["b"]))
-    fleet, advice = PageTests.start([watched], coding), Advisors.start([watched], coding)
+    settings = DetectorSettings([watched], coding)
+    fleet, advice = PageTests.start(settings), Advisors.start(settings)
     rng = np.random.default_rng(SEED)
     paged, advised = [], []
     for hour in range(MONDAY, MONDAY + 24 * DAYS):

@@ -18,8 +18,9 @@ from releasing import MARGIN, Releasing, instants, prompt
 from monitor.core.contract import Metric
 from monitor.core.privacy.release_blocks import Span
 from monitor.detection.advisory.advisors import Advisors
-from monitor.detection.advisory.findings import Ledger, RateChange
+from monitor.detection.advisory.finding_log import Ledger, RateChange
 from monitor.detection.advisory.river_detectors import Change
+from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.errors import StoreError
 from monitor.evaluate.dictionary import CellDictionary
@@ -201,7 +202,9 @@ def test_a_damaged_part_begins_anew_with_one_line(
         (line,) = [record for record in caplog.records if "begin anew" in record.message]
         assert line.message.startswith("some advisory detectors begin anew")
         parts = {str(row[0]): row[1] for row in one.detection()["detector"]}
-        again = Advisors.start(one.settings.contracts, one.settings.coding, parts=parts)
+        again = Advisors.start(
+            DetectorSettings(one.settings.contracts, one.settings.coding), parts=parts
+        )
         assert not again.renewed
 
 

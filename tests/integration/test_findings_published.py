@@ -32,7 +32,7 @@ from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.findings import CROSSED
 from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, decode
 from monitor.core.time import Grain, pane_start
-from monitor.detection.advisory.findings import Ledger, RateChange, VersionChange
+from monitor.detection.advisory.finding_log import Ledger, RateChange, VersionChange
 
 
 def row(table: GroupTable, text: str = WORSE) -> SliceRow:

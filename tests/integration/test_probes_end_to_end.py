@@ -23,7 +23,7 @@ from monitoring import eventually
 from notified import Watch, watching
 from running import Running
 
-from monitor.detection.probes.flip_test import fewest_flips
+from monitor.detection.flip_test import fewest_flips
 
 EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples" / "probes"
 SETTINGS = EXAMPLES / "probes.toml"

@@ -11,6 +11,7 @@ from random import Random
 import detection_oracle as oracle
 import numpy as np
 import pytest
+from betting import level_alternatives
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -21,7 +22,7 @@ from monitor.core.intervals import Floats
 from monitor.detection.pages.bet_sizes import _MU, _NU, BetSizes
 from monitor.detection.pages.budget import Budget, crossed
 from monitor.detection.pages.cohort import Layout, SliceCohort
-from monitor.detection.pages.gaps import GapBets, GapPlan, _Bets
+from monitor.detection.pages.gap_bets import GapBets, GapPlan, _Bets
 from monitor.detection.pages.levels import LevelBets
 from monitor.detection.pages.mixture import SrMixture
 from monitor.detection.pages.outcomes import Outcomes
@@ -30,7 +31,6 @@ from monitor.detection.pages.projection import (
     PairLevel,
     gap_alternatives,
     gap_log_e,
-    level_alternatives,
     log_likelihood_ratio,
     project,
     thin,

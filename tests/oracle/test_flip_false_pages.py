@@ -14,7 +14,7 @@ from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import FlipDirection, Observed
 from monitor.core.probes.pairs import DeclaredSet, ProbePairs
 from monitor.core.time import DAY, SECOND
-from monitor.detection.probes.flip_rounds import FlipWatch
+from monitor.detection.flip_test import FlipWatch
 
 SETS = 300
 PAIRS, RUNS, THRESHOLD = 40, 8, 0.70

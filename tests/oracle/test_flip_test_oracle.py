@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from monitor.core.probes.flips import FlipDirection
-from monitor.detection.probes.flip_test import FlipTest
+from monitor.detection.flip_test import FlipTest
 
 HELD_BACK, SERVED = FlipDirection.HELD_BACK, FlipDirection.SERVED
 LONG = 18

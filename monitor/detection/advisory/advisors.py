@@ -13,17 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.contract import Contract
-from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.time import Grain, pane_start
-from monitor.detection.advisory.contract_advisor import (
-    ContractWatch,
-    Kept,
-    WatchPolicy,
-    WeekOfStream,
-)
-from monitor.detection.advisory.findings import (
+from monitor.detection.advisory.contract_advisor import ContractWatch, Kept, WeekOfStream
+from monitor.detection.advisory.finding_log import (
     AnySubject,
     Drift,
     FindingLog,
@@ -33,8 +26,8 @@ from monitor.detection.advisory.findings import (
     RateChange,
     VersionChange,
 )
-from monitor.detection.advisory.label_requests import RequestTest
 from monitor.detection.advisory.river_advisory import FindingCount
+from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import WatchedUseCase
 from monitor.detection.pages.streams import Stream
 from monitor.detection.pages.weekly_evidence import ebh
@@ -58,24 +51,16 @@ class Advisors:
 
     @classmethod
     def start(
-        cls,
-        contracts: Sequence[Contract],
-        coding: Coding,
-        cluster_size: int = 1,
-        parts: Mapping[str, bytes] | None = None,
+        cls, settings: DetectorSettings, parts: Mapping[str, bytes] | None = None
     ) -> Advisors:
         """All that the settings declare, with the state that is kept of it.
 
         Args:
-            contracts: of all use cases.
-            coding: of now.
-            cluster_size: largest number of decisions that hang together.
+            settings: what is declared.
             parts: what :meth:`parts` gave; parts of others are not read.
         """
         kept = Kept(parts or {})
-        requests = RequestTest.of(coding.audit_rates, share=1 / max(len(contracts), 1))
-        policy = WatchPolicy(coding, cluster_size, requests)
-        watches = [ContractWatch.start(contract, policy, kept) for contract in contracts]
+        watches = [ContractWatch.start(one, settings, kept) for one in settings.contracts]
         ledger = kept.read(_LEDGER, Ledger(), Ledger.from_bytes)
         ledger.keep({(one.name, text) for one in watches for text in one.slices})
         return cls(watches, ledger, kept.renewed)

@@ -9,9 +9,8 @@ Drift is a matter of tickets and annotations. Pages compare with the contract, n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +18,10 @@ import numpy.typing as npt
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
+from monitor.core.rates.gaps import Bools
 from monitor.core.time import DAY, HOUR, WEEK
 from monitor.detection.advisory.reference import NEVER, SHIFTS, Reference, ReferenceBets
-from monitor.detection.arrays import part, positions, prefixed
+from monitor.detection.arrays import Arrays, part, positions, prefixed
 from monitor.detection.pages.budget import crossed
 from monitor.detection.pages.mixture import Rows, SrMixture
 
@@ -70,10 +70,10 @@ class DriftTest:
         self.crossed_at[over] = at
         self.mixture.reset(over)
 
-    def crossed_lately(self, at: int) -> npt.NDArray[np.bool_]:
+    def crossed_lately(self, at: int) -> Bools:
         """Mask of the slices that have crossed within :data:`REMEMBERED`, shape (S,)."""
         ever, lately = self.crossed_at != NEVER, at - self.crossed_at < REMEMBERED
-        both: npt.NDArray[np.bool_] = ever & lately
+        both: Bools = ever & lately
         return both
 
     def restart(self, rows: Rows) -> None:
@@ -149,7 +149,7 @@ class Baseline:
         """S = ln R of the drift test, mix by mix, shape (S,)."""
         return self.stratified.mixture.statistic()
 
-    def mix_shift(self, at: int) -> npt.NDArray[np.bool_]:
+    def mix_shift(self, at: int) -> Bools:
         """Mask of the slices whose rates have moved although no mix's has, shape (S,).
 
         The test without mixes has crossed within a week of ``at``, the one with mixes has not.
@@ -174,9 +174,9 @@ class Baseline:
         reference = self.reference.picked(rows, positions(self.mixes, mixes))
         return Baseline(self.metric, tuple(slices), tuple(mixes), reference, *tests)
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> Arrays:
         """Copies of all that the state consists of."""
-        arrays: dict[str, npt.NDArray[Any]] = {
+        arrays: Arrays = {
             "metric": np.array(self.metric.value),
             "slices": np.array(self.slices, np.str_),
             "mixes": np.array(self.mixes, np.str_),
@@ -188,7 +188,7 @@ class Baseline:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Baseline:
+    def from_arrays(cls, arrays: Arrays) -> Baseline:
         """The state that :meth:`to_arrays` gave, bit for bit."""
         parts = {name: part(arrays, name) for name in ("reference", "stratified", "marginal")}
         tests = (

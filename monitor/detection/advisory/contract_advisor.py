@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from monitor.core.contract import Contract, GroupBy
-from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory.drift import GroupDrift
-from monitor.detection.advisory.findings import Drift, LabelDelay, RateChange, VersionChange
+from monitor.detection.advisory.finding_log import Drift, LabelDelay, RateChange, VersionChange
 from monitor.detection.advisory.label_delays import WeeklyDelays
 from monitor.detection.advisory.label_requests import RequestTest, RequestWatch
-from monitor.detection.advisory.labels import RATES, CellLabels
+from monitor.detection.advisory.mix_labels import RATES, CellLabels
 from monitor.detection.advisory.river_advisory import Advisory
+from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import WatchedUseCase
 
 # No contract's name has a tilde, so no part is named like one of the fleet's.
@@ -45,21 +45,6 @@ class Kept:
         except (KeyError, ValueError):
             self.renewed += 1
             return fresh
-
-
-@dataclass(frozen=True, slots=True)
-class WatchPolicy:
-    """Settings that all contracts have in common.
-
-    Attributes:
-        coding: of now.
-        cluster_size: largest number of decisions that hang together.
-        requests: the bets on label requests.
-    """
-
-    coding: Coding
-    cluster_size: int
-    requests: RequestTest
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +81,17 @@ class ContractWatch:
     river: Advisory
 
     @classmethod
-    def start(cls, contract: Contract, policy: WatchPolicy, kept: Kept) -> ContractWatch:
-        """All that the settings declare, with what is kept of it."""
-        name = contract.name
-        requests = RequestWatch.start(policy.requests, policy.cluster_size)
+    def start(cls, contract: Contract, settings: DetectorSettings, kept: Kept) -> ContractWatch:
+        """All that a contract of the settings declares, with what is kept of it."""
+        name, groups, size = contract.name, contract.group_bys, settings.cluster_size
+        share = 1 / len(settings.contracts)
+        requests = RequestWatch.start(RequestTest.of(settings.coding.audit_rates, share), size)
         river = kept.read(f"{_RIVER}/{name}", Advisory(), Advisory.from_bytes)
         kept.renewed += river.renewed
         watch = cls(
             name,
-            {group.name: _drift(name, group, policy, kept) for group in contract.group_bys},
-            {group.name: _delays(name, group, policy, kept) for group in contract.group_bys},
+            {group.name: _drift(name, group, settings, kept) for group in groups},
+            {group.name: _delays(name, group, settings, kept) for group in groups},
             kept.read(f"{_REQUESTS}/{name}", requests, requests.restored),
             river,
         )
@@ -178,15 +164,15 @@ class ContractWatch:
         return {**drifts, **delays, requests: self.requests, river: self.river}
 
 
-def _drift(name: str, group: GroupBy, policy: WatchPolicy, kept: Kept) -> GroupDrift:
-    fresh = GroupDrift.start(group, policy.coding, policy.cluster_size)
+def _drift(name: str, group: GroupBy, settings: DetectorSettings, kept: Kept) -> GroupDrift:
+    fresh = GroupDrift.start(group, settings.coding, settings.cluster_size)
     return kept.read(
         f"{_DRIFT}/{name}/{group.name}",
         fresh,
-        lambda body: fresh.restored(body, group, policy.coding),
+        lambda body: fresh.restored(body, group, settings.coding),
     )
 
 
-def _delays(name: str, group: GroupBy, policy: WatchPolicy, kept: Kept) -> WeeklyDelays:
-    fresh = WeeklyDelays.start(group, policy.coding, policy.cluster_size)
+def _delays(name: str, group: GroupBy, settings: DetectorSettings, kept: Kept) -> WeeklyDelays:
+    fresh = WeeklyDelays.start(group, settings.coding, settings.cluster_size)
     return kept.read(f"{_DELAYS}/{name}/{group.name}", fresh, fresh.restored)

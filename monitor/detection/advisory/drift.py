@@ -6,22 +6,22 @@ pages allows any drift, so a version change resets none of their streams.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import GroupBy, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import Floats
+from monitor.core.rates.gaps import Bools
 from monitor.core.time import Grain, pane_start
 from monitor.detection import arrays
 from monitor.detection.advisory.baseline import WEIGHTS, Baseline
-from monitor.detection.advisory.labels import RATES, GroupLabels, Places
+from monitor.detection.advisory.mix_labels import RATES, GroupLabels, Places
 from monitor.detection.advisory.versions import RunningVersions
+from monitor.detection.arrays import Arrays
 from monitor.detection.pages.mixture import SrMixture
 from monitor.detection.pages.weekly_evidence import WeekBets
 
@@ -39,7 +39,7 @@ class EndedWeek:
     """
 
     log_e: Floats
-    mix_shift: npt.NDArray[np.bool_]
+    mix_shift: Bools
 
 
 @dataclass(slots=True)
@@ -153,5 +153,5 @@ class GroupDrift:
         return type(self)(places, aligned, running.picked(rows), self.cluster_size, weeks)
 
 
-def _week(state: Mapping[str, npt.NDArray[Any]], rate: str) -> SrMixture:
+def _week(state: Arrays, rate: str) -> SrMixture:
     return SrMixture.from_arrays(arrays.part(state, f"week.{rate}"))

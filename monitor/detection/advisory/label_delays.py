@@ -31,7 +31,7 @@ from monitor.core.intervals import Floats, divide
 from monitor.core.rates.gaps import simultaneous_z
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection import arrays
-from monitor.detection.advisory.labels import named_slices
+from monitor.detection.advisory.mix_labels import named_slices
 
 CONFIDENCE = 0.99
 """P(no false difference in a group-by's week): one in two years for each group-by."""

@@ -35,7 +35,7 @@ from monitor.core.intervals import Floats
 from monitor.core.publish.annotations import Fault
 from monitor.core.time import DAY, HOUR, Grain, pane_start
 from monitor.detection import arrays
-from monitor.detection.advisory.findings import Timeline
+from monitor.detection.advisory.finding_log import Timeline
 from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.pages.history import KEPT
 from monitor.detection.pages.mixture import SrMixture

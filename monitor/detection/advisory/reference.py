@@ -6,17 +6,16 @@ say, for the slices of a language): what the requests of a slice are made of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats, divide, wilson
+from monitor.core.rates.gaps import Bools
 from monitor.core.time import DAY, HOUR
+from monitor.detection.arrays import Arrays
 from monitor.detection.pages.mixture import Rows
 
 MAX_STRATA = 10
@@ -63,7 +62,7 @@ class Reference:
     n: Floats
     k: Floats
     begun: Int64s
-    frozen: npt.NDArray[np.bool_]
+    frozen: Bools
 
     @classmethod
     def empty(cls, slices: int, mixes: int) -> Reference:
@@ -71,7 +70,7 @@ class Reference:
         counts = np.zeros((slices, mixes))
         return cls(counts, counts.copy(), np.full(slices, NEVER), np.zeros(slices, bool))
 
-    def collect(self, at: int, n: Floats, k: Floats) -> npt.NDArray[np.bool_]:
+    def collect(self, at: int, n: Floats, k: Floats) -> Bools:
         """Add the labels of one hour to all slices that are not finished.
 
         Returns:
@@ -84,7 +83,7 @@ class Reference:
         labels, time = self.n.sum(axis=1), at + HOUR - self.begun
         enough = (labels >= ENOUGH_LABELS) & (time >= LEAST_TIME)
         must_do = (labels >= FEW_LABELS) & (time >= LONG_ENOUGH)
-        finished: npt.NDArray[np.bool_] = collecting & (enough | must_do)
+        finished: Bools = collecting & (enough | must_do)
         self.frozen |= finished
         return finished
 
@@ -100,13 +99,13 @@ class Reference:
         begun, frozen = np.append(self.begun, NEVER), np.append(self.frozen, False)
         return Reference(n, k, begun[slices], frozen[slices])
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> Arrays:
         """Copies of all that the state consists of."""
         arrays = {"n": self.n, "k": self.k, "begun": self.begun, "frozen": self.frozen}
         return {name: values.copy() for name, values in arrays.items()}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Reference:
+    def from_arrays(cls, arrays: Arrays) -> Reference:
         """The state that :meth:`to_arrays` gave, bit for bit."""
         return cls(*(arrays[name].copy() for name in ("n", "k", "begun", "frozen")))
 
@@ -159,9 +158,9 @@ class ReferenceBets:
         total += np.einsum("sh,shm->sm", labels - hits, self.miss)
         return total
 
-    def compared(self, n: Floats) -> npt.NDArray[np.bool_]:
+    def compared(self, n: Floats) -> Bools:
         """Mask of the slices with labels in any stratum of the reference, shape (S,)."""
-        found: npt.NDArray[np.bool_] = _joined(n, self.strata).sum(axis=1) > 0
+        found: Bools = _joined(n, self.strata).sum(axis=1) > 0
         return found
 
 

@@ -139,7 +139,7 @@ class ChangeDetectors:
 
     def _feed_until_look(self, labels: bytes) -> Change | None:
         """Feed labels of which only the last can make ADWIN look."""
-        _exhaust(map(self._adwin.update, labels[:-1]))
+        deque(map(self._adwin.update, labels[:-1]), maxlen=0)  # a loop in C
         before = self._adwin.estimation
         self._adwin.update(labels[-1])
         if not self._adwin.drift_detected:
@@ -249,10 +249,6 @@ def _first_detection(detector: PageHinkley, labels: bytes) -> int | None:
         if detector.drift_detected:
             return i
     return None
-
-
-def _exhaust(updates: Iterator[object]) -> None:
-    deque(updates, maxlen=0)
 
 
 def _save_cusum(detector: PageHinkley) -> CusumState:

@@ -1,4 +1,4 @@
-"""Version mixes: differences between a slice and its reference, and changes inside a window.
+"""Version mixes: differences between a slice and its reference, and between now and before.
 
 A version is whatever a decision names (judge, rubric, policy, router, threshold). Two mixes differ
 when the share of some version differs by **significantly** more than :data:`SMALLEST_SHIFT`: the
@@ -8,25 +8,21 @@ compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.intervals import Floats, divide, mover, wilson
-from monitor.core.rates.gaps import simultaneous_z
+from monitor.core.intervals import divide, mover, wilson
+from monitor.core.rates.gaps import Bools, simultaneous_z
 from monitor.detection.arrays import Arrays
 
 SMALLEST_SHIFT = 0.05
 """A shift of less moves a rate by half a point at most if the versions are ten points apart."""
 
 
-def versions_differ(
-    slices: npt.ArrayLike, references: npt.ArrayLike, looks: int = 1
-) -> npt.NDArray[np.bool_]:
+def versions_differ(slices: npt.ArrayLike, references: npt.ArrayLike, looks: int = 1) -> Bools:
     """Mask of the slices whose version mix differs from their reference's, shape (S,).
 
     True where the share of some version differs by more than 0.05, at 95 % over all versions.
@@ -37,37 +33,14 @@ def versions_differ(
         references: the same of what each slice is compared with, disjoint from it.
         looks: how often it is asked; the 95 % hold for all of them together.
     """
-    differs: npt.NDArray[np.bool_] = _shift(slices, references, looks) > SMALLEST_SHIFT
-    return differs
-
-
-def version_change(decisions: npt.ArrayLike) -> int | None:
-    """Index of the first pane after the version mix changed inside a window, or None.
-
-    The largest significant change of a version's share over all cuts between panes, above 0.05,
-    at 95 % over all cuts and versions. Of several changes it is one.
-
-    Args:
-        decisions: of a window by (pane, version), panes in order.
-    """
-    so_far = np.cumsum(np.asarray(decisions, np.float64), axis=0)
-    if len(so_far) < 2:  # noqa: PLR2004 - a cut has two sides
-        return None
-    before = so_far[:-1]
-    shifts = _shift(before, so_far[-1] - before, len(before))
-    cut = int(np.argmax(shifts))
-    return cut + 1 if shifts[cut] > SMALLEST_SHIFT else None
-
-
-def _shift(ones: npt.ArrayLike, others: npt.ArrayLike, looks: int) -> Floats:
-    """Lower bound on the largest shift of a version's share, by row; 0 if none is significant."""
-    one, other = np.asarray(ones, np.float64), np.asarray(others, np.float64)
+    one, other = np.asarray(slices, np.float64), np.asarray(references, np.float64)
     n, m = (np.broadcast_to(x.sum(axis=1, keepdims=True), x.shape) for x in (one, other))
     z = simultaneous_z(looks * max(one.shape[1], 1))
     p, q = divide(one, n), divide(other, m)
     lower, upper = mover(p, *wilson(p, n, z), q, *wilson(q, m, z))
     surely = np.nan_to_num(np.maximum(lower, -upper), nan=0)
-    return np.asarray(surely.max(axis=1, initial=0), np.float64)
+    differs: Bools = surely.max(axis=1, initial=0) > SMALLEST_SHIFT
+    return differs
 
 
 ENOUGH = 20
@@ -100,9 +73,7 @@ class RunningVersions:
         nothing = np.zeros((slices, 0), np.int64)
         return cls(np.zeros(0, np.int64), nothing, nothing.copy())
 
-    def changed(
-        self, versions: Int64s, decided: Int64s, collecting: npt.NDArray[np.bool_]
-    ) -> Int64s:
+    def changed(self, versions: Int64s, decided: Int64s, collecting: Bools) -> Int64s:
         """Add one cohort; returns the slices that other versions answer now.
 
         What is known of those begins anew with what was looked at.
@@ -133,7 +104,7 @@ class RunningVersions:
         return {"versions": self.versions, "known": self.known, "recent": self.recent}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> RunningVersions:
+    def from_arrays(cls, arrays: Arrays) -> RunningVersions:
         """The state that :meth:`to_arrays` gave."""
         return cls(arrays["versions"], arrays["known"], arrays["recent"])
 

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counts, Int64s, Route, merge
@@ -22,12 +21,11 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex, roll_up
 from monitor.core.counts.strata import MIN_LABELS, REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
+from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
 
 BORROWED = float(MIN_LABELS)
 """Labels of all atoms that count as one atom's own; with many more it speaks for itself."""
-
-Bools = npt.NDArray[np.bool_]
 
 _ROUTES = len(REVIEWED_ROUTES)
 

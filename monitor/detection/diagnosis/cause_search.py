@@ -27,7 +27,8 @@ import numpy as np
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.rollup import slice_text
 from monitor.core.intervals import Floats, divide
-from monitor.detection.diagnosis.atom_rates import AtomTrials, Bools
+from monitor.core.rates.gaps import Bools
+from monitor.detection.diagnosis.atom_rates import AtomTrials
 
 ENTRY = 3.0
 """Nats that a further cause must bring beyond the choice among slices of its depth."""

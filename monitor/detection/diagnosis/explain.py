@@ -21,8 +21,8 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.intervals import Floats, divide
 from monitor.core.publish.annotations import Share
-from monitor.core.rates.gaps import HARMED_BY_LESS
-from monitor.detection.diagnosis.atom_rates import AtomRates, AtomTrials, Bools
+from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
+from monitor.detection.diagnosis.atom_rates import AtomRates, AtomTrials
 from monitor.detection.diagnosis.cause_search import Candidates, Evidence, Search, expit
 from monitor.detection.diagnosis.stages import in_words
 from monitor.detection.pages.streams import Direction, Stream, StreamKind

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import Limits, Metric
 from monitor.core.counts.cells import Int64s
@@ -20,7 +19,7 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats, z_value
 from monitor.core.rates.estimates import RateColumns, estimate
-from monitor.core.rates.gaps import HARMED_BY_LESS, gap, references
+from monitor.core.rates.gaps import HARMED_BY_LESS, Bools, gap, references
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
 _GAP_SHARES = {Metric.TPR: 0.40, Metric.FPR: 0.20, Metric.BLOCKED: 0.20}
@@ -90,7 +89,7 @@ def scores(statistic: Floats, weights: Floats) -> Floats:
     return total
 
 
-def crossed(statistic: Floats, weights: Floats) -> npt.NDArray[np.bool_]:
+def crossed(statistic: Floats, weights: Floats) -> Bools:
     """The page rule: which streams have reached S + ln w >= ln 90.
 
     Args:

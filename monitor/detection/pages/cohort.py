@@ -17,6 +17,7 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.counts.strata import REVIEWED_ROUTES, production, reviewed
 from monitor.core.intervals import Floats
+from monitor.detection.arrays import positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class SliceCohort:
         rate = position[strata.rate]
         inside = (rate >= 0) & (strata.band < layout.bands)
         at = (strata.route[inside], rate[inside], strata.band[inside])
-        rows = _rows(counts, slices)
+        rows = positions(counts.slices, slices)
         cells = np.zeros((3, *layout.shape, len(slices)), np.int64)
         for row, counter in enumerate((Counter.N, Counter.LABELLED, Counter.READY)):
             values = counts.values[:, columns[inside], counter]
@@ -122,13 +123,8 @@ def _routed(counts: SliceCounts, rows: Int64s) -> Int64s:
     return _take(np.stack(by_route, axis=1), rows)
 
 
-def _rows(counts: SliceCounts, slices: Sequence[str]) -> Int64s:
-    """Row of every wanted slice in the counts; the one after the last where there is none."""
-    at = {text: row for row, text in enumerate(counts.slices)}
-    return np.array([at.get(text, len(at)) for text in slices], np.int64)
-
-
 def _take(values: Int64s, rows: Int64s) -> Int64s:
+    """Some rows; zeros for -1."""
     nothing = np.zeros((1, *values.shape[1:]), np.int64)
     taken: Int64s = np.concatenate([values, nothing])[rows]
     return taken

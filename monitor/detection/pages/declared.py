@@ -14,6 +14,21 @@ from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 
 @dataclass(frozen=True, slots=True)
+class DetectorSettings:
+    """Settings that all detectors begin with.
+
+    Attributes:
+        contracts: of all use cases.
+        coding: of now.
+        cluster_size: largest number of decisions that hang together.
+    """
+
+    contracts: Sequence[Contract]
+    coding: Coding
+    cluster_size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Comparisons:
     """The streams of one metric and kind of a group-by, as rows of arrays.
 

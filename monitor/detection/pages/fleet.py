@@ -16,17 +16,17 @@ import numpy as np
 
 from monitor.core.contract import Contract
 from monitor.core.counts.cells import Counts, Int64s, decode_strata
-from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex, SliceCounts, among, cells_within, roll_up
 from monitor.core.counts.strata import is_reviewed
 from monitor.core.intervals import Floats
 from monitor.detection import arrays
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
-from monitor.detection.pages.declared import all_streams
+from monitor.detection.pages.declared import DetectorSettings, all_streams
 from monitor.detection.pages.group import GroupTests
 from monitor.detection.pages.history import EvidenceHistory
 from monitor.detection.pages.projection import thin_labels
+from monitor.detection.pages.stream_group import StreamGroup
 from monitor.detection.pages.streams import Stream
 from monitor.detection.pages.weekly_evidence import ebh
 
@@ -70,16 +70,14 @@ class PageTests:
     """Every sequential test there is.
 
     Attributes:
-        contracts: what is monitored.
-        coding: what the strata mean.
+        settings: what is monitored, and what the strata mean.
         budget: weights of all streams ever declared.
         groups: by name of their part of the state.
         history: how the evidence of all streams went.
         rates: indices of the audit rates seen, by contract.
     """
 
-    contracts: Sequence[Contract]
-    coding: Coding
+    settings: DetectorSettings
     budget: Budget
     groups: dict[str, GroupTests]
     history: EvidenceHistory
@@ -87,18 +85,12 @@ class PageTests:
 
     @classmethod
     def start(
-        cls,
-        contracts: Sequence[Contract],
-        coding: Coding,
-        cluster_size: int = 1,
-        parts: Mapping[str, bytes] | None = None,
+        cls, settings: DetectorSettings, parts: Mapping[str, bytes] | None = None
     ) -> PageTests:
         """All that the settings declare, with the evidence that is kept of it.
 
         Args:
-            contracts: of all use cases.
-            coding: of now.
-            cluster_size: largest number of decisions that hang together.
+            settings: what is declared.
             parts: what :meth:`parts` gave; streams it does not know begin without evidence, with
                 a weight from what was kept back for later ones. Parts of others are not read.
 
@@ -111,21 +103,22 @@ class PageTests:
             known = arrays.decode(kept[_BUDGET])[1]
         past = arrays.decode(kept[_HISTORY]) if _HISTORY in kept else None
         budget = Budget(known["weights"], known["later"])
-        budget = budget.declare(all_streams(contracts, coding))
+        budget = budget.declare(all_streams(settings.contracts, settings.coding))
         groups = {
             f"{contract.name}/{group.name}": GroupTests.start(
-                contract, group, coding, budget, cluster_size
+                contract, group, settings.coding, budget, settings.cluster_size
             )
-            for contract in contracts
+            for contract in settings.contracts
             for group in contract.group_bys
         }
         for name in kept.keys() & groups.keys():
             groups[name].restore(*arrays.decode(kept[name]))
         rates = {name: tuple(seen) for name, seen in known["rates"].items()}
-        history = EvidenceHistory.start([stream.key for stream in _streams(groups)])
+        watches = (watch for group in groups.values() for watch in group.watches.values())
+        history = EvidenceHistory.start([s.key for watch in watches for s in watch.streams])
         if past is not None:
             history.restore(*past)
-        return cls(contracts, coding, budget, groups, history, rates)
+        return cls(settings, budget, groups, history, rates)
 
     def advance(self, hour: int, counts: Counts, index: CellIndex) -> PageAdvance:
         """Consume the cohort of one hour.
@@ -140,7 +133,7 @@ class PageTests:
         """
         crossed: list[Stream] = []
         seen: dict[str, WatchedUseCase] = {}
-        for contract in self.contracts:
+        for contract in self.settings.contracts:
             own = scoped(contract, counts, index)
             seen[contract.name] = self._see(contract, hour, own, index)
             crossed += self._contract(contract, hour, seen[contract.name], index)
@@ -150,7 +143,7 @@ class PageTests:
     @property
     def streams(self) -> list[Stream]:
         """All that is declared, in the order of the history."""
-        return _streams(self.groups)
+        return [stream for watch in self._watches for stream in watch.streams]
 
     @property
     def names(self) -> set[str]:
@@ -171,10 +164,13 @@ class PageTests:
         """Progress of every stream towards a page, in five steps."""
         return dict(zip(self.streams, self._steps().tolist(), strict=True))
 
+    @property
+    def _watches(self) -> list[StreamGroup]:
+        return [watch for group in self.groups.values() for watch in group.watches.values()]
+
     def _steps(self) -> Int64s:
-        watches = [watch for group in self.groups.values() for watch in group.watches.values()]
         none = np.zeros(0, np.int64)
-        return np.concatenate([none, *(watch.evidence() for watch in watches)])
+        return np.concatenate([none, *(watch.evidence() for watch in self._watches)])
 
     def _see(
         self, contract: Contract, hour: int, counts: Counts, index: CellIndex
@@ -189,7 +185,7 @@ class PageTests:
     def _contract(
         self, contract: Contract, hour: int, seen: WatchedUseCase, index: CellIndex
     ) -> list[Stream]:
-        layout = Layout.of(self.rates[contract.name], self.coding)
+        layout = Layout.of(self.rates[contract.name], self.settings.coding)
         crossed: list[Stream] = []
         for group in contract.group_bys:
             tests = self.groups[f"{contract.name}/{group.name}"]
@@ -210,7 +206,7 @@ class PageTests:
         """
         if not rates:
             return None
-        known = np.asarray(self.coding.audit_rates)
+        known = np.asarray(self.settings.coding.audit_rates)
         rows = np.searchsorted(index.cells, counts.keys)
         strata = decode_strata(index.strata[rows])
         audit: Floats = known[strata.rate]
@@ -223,8 +219,7 @@ class PageTests:
 
     def _listed(self) -> tuple[Stream, ...] | None:
         """Weighted e-BH over all streams, at the end of a week."""
-        watches = [watch for group in self.groups.values() for watch in group.watches.values()]
-        ended = [watch for watch in watches if watch.finished is not None]
+        ended = [watch for watch in self._watches if watch.finished is not None]
         if not ended:
             return None
         log_e = np.concatenate([watch.finished for watch in ended if watch.finished is not None])
@@ -237,8 +232,3 @@ class PageTests:
 def scoped(contract: Contract, counts: Counts, index: CellIndex) -> Counts:
     """Only the cells whose atoms belong to the use case."""
     return among(counts, cells_within(index, contract.where)) if contract.where else counts
-
-
-def _streams(groups: Mapping[str, GroupTests]) -> list[Stream]:
-    watches = (watch for group in groups.values() for watch in group.watches.values())
-    return [stream for watch in watches for stream in watch.streams]

@@ -5,18 +5,16 @@ Streams come in pairs: a slice worse off than its reference, and the other way r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
-from monitor.core.rates.gaps import HARMED_BY_LESS
-from monitor.detection.arrays import Arrays
+from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
+from monitor.detection.arrays import Arrays, part, prefixed
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.declared import Comparisons
 from monitor.detection.pages.projection import EXCESSES, PairCounts, PairLevel, gap_log_e, trials
@@ -61,29 +59,21 @@ class HourlyGaps:
         waiting = np.zeros((len(rows), DIRECTIONS, ALTERNATIVES))
         return cls(metric, float(first.limit), rows, named, level, waiting)
 
-    def add(self, cohort: SliceCohort) -> npt.NDArray[np.bool_]:
-        """Take in an hour; returns which slices had something to compare, shape (P,)."""
-        n, k = trials(cohort, self.metric)
-        counts = self._pairs(n, k)
-        found = counts.comparable
-        if found.any():
-            counts = _take(counts, found)
-            level = PairLevel(self.level.trials[found], self.level.hits[found])
-            both = gap_log_e(counts.both_ways, np.tile(level.rate, DIRECTIONS), self.limit)
-            log_e = both.reshape(DIRECTIONS, -1, ALTERNATIVES)
-            self.waiting[found] += log_e.transpose(1, 0, 2)
-            learned = level.learned(counts)
-            self.level.trials[found], self.level.hits[found] = learned.trials, learned.hits
-        return found
-
-    def take(self, chosen: npt.NDArray[np.bool_] | Int64s) -> Floats:
+    def take(self, chosen: Bools | Int64s) -> Floats:
         """Take the waiting evidence of some slices, shape (n, 2, 5); it waits no longer."""
         taken = self.waiting[chosen].copy()
         self.waiting[chosen] = 0
         return taken
 
-    def _pairs(self, n: Int64s, k: Int64s) -> PairCounts:
+    def _learn(self, rows: Bools, counts: PairCounts, log_e: Floats) -> None:
+        """Let evidence of some slices wait, and their counts join the levels of the next hours."""
+        self.waiting[rows] += log_e
+        learned = PairLevel(self.level.trials[rows], self.level.hits[rows]).learned(counts)
+        self.level.trials[rows], self.level.hits[rows] = learned.trials, learned.hits
+
+    def _pairs(self, cohort: SliceCohort) -> PairCounts:
         """Arm a has the higher rate where the slice is worse off."""
+        n, k = trials(cohort, self.metric)
         n_rest, k_rest = (self._reference(x)[self.rows] for x in (n, k))
         pairs = PairCounts(n[self.rows], k[self.rows], n_rest, k_rest)
         return pairs.swapped if self.metric in HARMED_BY_LESS else pairs
@@ -96,15 +86,9 @@ class HourlyGaps:
 
     def to_arrays(self, prefix: str) -> Arrays:
         """All that the state consists of."""
-        return {
-            f"{prefix}.trials": self.level.trials,
-            f"{prefix}.hits": self.level.hits,
-            f"{prefix}.waiting": self.waiting,
-        }
+        return prefixed(prefix, self._state)
 
-    def restore(
-        self, prefix: str, arrays: Mapping[str, npt.NDArray[Any]], kept: tuple[Int64s, Int64s]
-    ) -> None:
+    def restore(self, prefix: str, arrays: Arrays, kept: tuple[Int64s, Int64s]) -> None:
         """Take what :meth:`to_arrays` gave, for slices that were compared then too.
 
         Args:
@@ -112,13 +96,36 @@ class HourlyGaps:
             arrays: of the whole state.
             kept: positions now, and positions then.
         """
-        if f"{prefix}.waiting" not in arrays:
-            return
         new, old = kept
-        own = {"trials": self.level.trials, "hits": self.level.hits, "waiting": self.waiting}
-        for name, values in own.items():
-            values[new] = cast(Floats, arrays[f"{prefix}.{name}"])[old]
+        for name, values in part(arrays, prefix).items():
+            self._state[name][new] = values[old]
+
+    @property
+    def _state(self) -> dict[str, Floats]:
+        return {"trials": self.level.trials, "hits": self.level.hits, "waiting": self.waiting}
 
 
-def _take(counts: PairCounts, rows: npt.NDArray[np.bool_]) -> PairCounts:
-    return PairCounts(counts.n_a[rows], counts.k_a[rows], counts.n_b[rows], counts.k_b[rows])
+def add_hour(hour: Sequence[tuple[HourlyGaps, SliceCohort]]) -> list[Bools]:
+    """Take in an hour of several metrics at once: a bisection of all costs little more than of one.
+
+    Returns:
+        Of each metric the slices that had something to compare, shape (P,).
+    """
+    gaps = [one for one, _ in hour]
+    every = [one._pairs(cohort) for one, cohort in hour]
+    found = [counts.comparable for counts in every]
+    if not any(rows.any() for rows in found):
+        return found
+    some = [counts.of(rows) for counts, rows in zip(every, found, strict=True)]
+    sizes = [np.count_nonzero(rows) for rows in found]
+    rates = [one.level.rate[rows] for one, rows in zip(gaps, found, strict=True)]
+    both = gap_log_e(
+        PairCounts.joined(some + [counts.swapped for counts in some]),
+        np.concatenate(rates * DIRECTIONS),
+        np.repeat([one.limit for one in gaps] * DIRECTIONS, sizes * DIRECTIONS),
+    )
+    log_e = both.reshape(DIRECTIONS, -1, ALTERNATIVES).transpose(1, 0, 2)
+    own = np.split(log_e, np.cumsum(sizes)[:-1])
+    for one, rows, counts, mine in zip(gaps, found, some, own, strict=True):
+        one._learn(rows, counts, mine)
+    return found

@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import Floats
+from monitor.core.rates.gaps import Bools
 from monitor.core.time import Grain, pane_of, pane_start
-from monitor.detection.arrays import Arrays
+from monitor.detection.arrays import Arrays, part, positions, prefixed
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import comparisons, declared_slices
-from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGaps
-from monitor.detection.pages.gaps import GapBets, GapPlan
+from monitor.detection.pages.gap_bets import GapBets, GapPlan
+from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGaps, add_hour
 from monitor.detection.pages.levels import FRACTIONS, LevelBets, LevelPlan
 from monitor.detection.pages.outcomes import Outcomes
 from monitor.detection.pages.ready import ReadyRates
@@ -133,10 +133,7 @@ class GroupTests:
             watch.enter(hour)
         counts = self._add(cohort, layout)
         self._bet_levels(counts)
-        self._bet_blocked(cohort)
-        if thinned is not None:
-            for metric in set(LABELLED) & set(self.gaps):
-                self.gaps[metric].hourly.add(thinned)
+        self._compare(cohort, thinned)
         decisions = self._decided()
         self._bet_gaps(np.all(decisions >= BATCH, axis=0))
         return [stream for watch in self.watches.values() for stream in watch.cross()]
@@ -194,21 +191,23 @@ class GroupTests:
         return decided
 
     def _bet_levels(self, counts: Floats) -> None:
-        position = {text: row for row, text in enumerate(self.slices)}
         for metric, watch in self.levels.items():
-            rows = np.array([position[stream.slice] for stream in watch.streams], np.int64)
+            rows = positions(self.slices, [stream.slice for stream in watch.streams])
             log_e = self._require_plans().levels[metric].log_e(counts)[rows]
             some = np.flatnonzero(counts[rows].sum(axis=1))
             watch.bet(some, log_e[some], self.cluster_size)
 
-    def _bet_blocked(self, cohort: SliceCohort) -> None:
-        if (gaps := self.gaps.get(Metric.BLOCKED)) is None:
-            return
-        found = np.flatnonzero(gaps.hourly.add(cohort))
-        log_e = gaps.hourly.take(found).reshape(-1, ALTERNATIVES)
-        gaps.watch.bet(_directions(found), log_e, self.cluster_size)
+    def _compare(self, cohort: SliceCohort, thinned: SliceCohort | None) -> None:
+        """Two-sample evidence of an hour: on labels it waits, on blocked requests it is bet."""
+        of_metric = {metric: thinned if metric in LABELLED else cohort for metric in self.gaps}
+        hour = {metric: one for metric, one in of_metric.items() if one is not None}
+        found = add_hour([(self.gaps[metric].hourly, one) for metric, one in hour.items()])
+        if (gaps := self.gaps.get(Metric.BLOCKED)) is not None:
+            pairs = np.flatnonzero(dict(zip(hour, found, strict=True))[Metric.BLOCKED])
+            log_e = gaps.hourly.take(pairs).reshape(-1, ALTERNATIVES)
+            gaps.watch.bet(_directions(pairs), log_e, self.cluster_size)
 
-    def _bet_gaps(self, due: npt.NDArray[np.bool_]) -> None:
+    def _bet_gaps(self, due: Bools) -> None:
         """Bet on the gaps of some slices, shape (S,): by both tests, half and half."""
         if not due.any():
             return
@@ -230,7 +229,7 @@ class GroupTests:
 
     def to_arrays(self) -> Arrays:
         """All that the state consists of but its names."""
-        arrays: Arrays = {f"ready.{name}": x for name, x in self.ready.to_arrays().items()}
+        arrays = prefixed("ready", self.ready.to_arrays())
         for name, watch in self.watches.items():
             arrays |= watch.to_arrays(name)
         for metric, gaps in self.gaps.items():
@@ -246,22 +245,19 @@ class GroupTests:
         streams = {name: [s.key for s in watch.streams] for name, watch in self.watches.items()}
         return {"slices": self.slices, "day": self.day, "streams": streams}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Continue from what was kept; slices and streams that are new begin without evidence."""
         self._restore_ready(arrays, facts)
         for name, watch in self.watches.items():
             watch.restore(name, arrays, facts["streams"].get(name, ()))
         for metric, gaps in self.gaps.items():
             keys = facts["streams"].get(f"gap.{metric}", ())[::DIRECTIONS]
-            kept = _shared([s.key for s in gaps.watch.streams[::DIRECTIONS]], keys)
-            gaps.hourly.restore(f"hourly.{metric}", arrays, kept)
+            rows = positions(keys, [s.key for s in gaps.watch.streams[::DIRECTIONS]])
+            new = np.flatnonzero(rows >= 0)
+            gaps.hourly.restore(f"hourly.{metric}", arrays, (new, rows[new]))
 
-    def _restore_ready(
-        self, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]
-    ) -> None:
-        ready = ReadyRates.from_arrays(
-            {name[6:]: x for name, x in arrays.items() if name.startswith("ready.")}
-        )
+    def _restore_ready(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        ready = ReadyRates.from_arrays(part(arrays, "ready"))
         if ready.layout.bands != self.ready.layout.bands:
             return
         self.day = facts["day"]
@@ -272,10 +268,7 @@ class GroupTests:
             if "today.decisions" in arrays:
                 self.today = SliceCohort(*(arrays[f"today.{name}"] for name in _COUNTS))
             return
-        rows = np.full(len(self.slices), -1)
-        new, old = _shared(self.slices, facts["slices"])
-        rows[new] = old
-        self.ready = ready.moved(rows, ready.layout)
+        self.ready = ready.moved(positions(facts["slices"], self.slices), ready.layout)
 
     def _compares_as(self, streams: Mapping[str, Sequence[str]]) -> bool:
         """Return True when the waiting evidence was counted for these gaps.
@@ -295,14 +288,6 @@ def _directions(pairs: Int64s) -> Int64s:
     """The streams of some pairs."""
     both: Int64s = (DIRECTIONS * pairs[:, None] + np.arange(DIRECTIONS)).ravel()
     return both
-
-
-def _shared(now: Sequence[str], then: Sequence[str]) -> tuple[Int64s, Int64s]:
-    """Positions now and then of the names that are in both."""
-    known = {name: position for position, name in enumerate(then)}
-    both = [(new, known[name]) for new, name in enumerate(now) if name in known]
-    new, old = np.array(both, np.int64).reshape(-1, 2).T
-    return new, old
 
 
 def _moved(cohort: SliceCohort, ready: ReadyRates, layout: Layout) -> SliceCohort:

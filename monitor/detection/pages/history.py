@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.detection.arrays import Arrays
+from monitor.detection.arrays import Arrays, positions
 
 KEPT = 63 * 24
 """Hours; release blocks are kept as long
@@ -73,11 +72,9 @@ class EvidenceHistory:
         """The streams that ever had evidence."""
         return {"streams": [self.keys[row] for row in np.unique(self.rows).tolist()]}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Take what was kept; of streams that are not declared any more nothing is."""
-        position = {key: row for row, key in enumerate(self.keys)}
-        known = np.array([position.get(key, -1) for key in facts["streams"]], np.int64)
-        rows = known[arrays["rows"]]
+        rows = positions(self.keys, facts["streams"])[arrays["rows"]]
         self.hours, self.rows, self.steps = (
             x[rows >= 0] for x in (arrays["hours"], rows, arrays["steps"])
         )

@@ -17,8 +17,10 @@ import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
+from monitor.core.rates.gaps import Bools
+from monitor.detection.arrays import positions
 
-Rows = Int64s | npt.NDArray[np.bool_]
+Rows = Int64s | Bools
 """Which streams: their distinct row numbers, or one truth value for each."""
 
 
@@ -90,13 +92,9 @@ class SrMixture:
             keys: distinct names of the rows.
             wanted: names of the rows of the result.
         """
-        row = {key: number for number, key in enumerate(keys)}
-        kept = [(new, row[key]) for new, key in enumerate(wanted) if key in row]
-        result = SrMixture.empty(len(wanted), self.log_r.shape[1])
-        new, old = np.array(kept, np.int64).reshape(-1, 2).T
-        result.log_r[new] = self.log_r[old]
-        result.pending[new] = self.pending[old]
-        return result
+        rows = positions(keys, wanted)
+        log_r = np.pad(self.log_r, ((0, 1), (0, 0)), constant_values=-np.inf)
+        return SrMixture(log_r[rows], np.append(self.pending, 0.0)[rows])
 
     def to_arrays(self) -> dict[str, Floats]:
         """Copies of all that the state consists of."""

@@ -25,6 +25,7 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
+from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.ready import Forecast
 
@@ -122,7 +123,7 @@ class Outcomes:
 
     rates: tuple[int, ...]
     first: Int64s
-    auto: npt.NDArray[np.bool_]
+    auto: Bools
     centre: Floats
     audit: Floats
     outcome: Int64s
@@ -156,9 +157,9 @@ class Outcomes:
         return len(self.auto)
 
     @property
-    def known(self) -> npt.NDArray[np.bool_]:
+    def known(self) -> Bools:
         """Mask of slices with any expected stratum; on the others nothing is bet; shape (S,)."""
-        known: npt.NDArray[np.bool_] = np.any(self.first >= 0, axis=(1, 2, 3))
+        known: Bools = np.any(self.first >= 0, axis=(1, 2, 3))
         return known
 
     def bin_counts(self, cohort: SliceCohort, layout: Layout) -> Floats:
@@ -197,7 +198,7 @@ class Outcomes:
         """Evidence about a limit that every column adds, shape (J,)."""
         return (self.auto - limit) * self.scores(metric, side)
 
-    def possible(self) -> npt.NDArray[np.bool_]:
+    def possible(self) -> Bools:
         """Mask of the outcomes that a slice can have, shape (S, J)."""
         found = np.zeros((len(self.first), self.columns), np.bool_)
         found[:, -len(REVIEWED_ROUTES) :] = True
@@ -206,7 +207,7 @@ class Outcomes:
             found[row, self.first[tuple(at)] + outcome] = True
         return found
 
-    def reach(self, metric: Metric, possible: npt.NDArray[np.bool_]) -> Reach:
+    def reach(self, metric: Metric, possible: Bools) -> Reach:
         """The largest scores of arms with these possible outcomes, shape (S, J)."""
         g = self.scores(metric, Side.BELOW)
         routes = (self.auto, ~self.auto)
@@ -234,10 +235,10 @@ def _codes(ready: Floats) -> Int64s:
     return codes
 
 
-def _expected(decisions: Floats) -> npt.NDArray[np.bool_]:
+def _expected(decisions: Floats) -> Bools:
     """Mask of the strata whose share of their slice's decisions is worth a column."""
     share = divide(decisions, decisions.sum(axis=(1, 2, 3), keepdims=True), empty=0)
-    expected: npt.NDArray[np.bool_] = share >= EXPECTED_SHARE
+    expected: Bools = share >= EXPECTED_SHARE
     return expected
 
 

@@ -10,6 +10,7 @@ tables and beyond".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,13 +20,8 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counter, Counts, Int64s, Route
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
+from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import SliceCohort
-
-DISTANCES = np.array([0.02, 0.035, 0.06, 0.10, 0.17, 0.30])
-"""How far alternatives lie beyond the boundary: about equal steps of information, so that no
-violation costs much more labels than if its size had been known."""
-
-_EDGE = 0.01  # alternatives stay inside (0, 1): one label must not decide alone
 
 
 def log_likelihood_ratio(
@@ -44,19 +40,6 @@ def log_likelihood_ratio(
     p0, p1 = np.asarray(null, np.float64), np.asarray(alternative, np.float64)
     ratio: Floats = hits * np.log(p1 / p0) + (trials - hits) * np.log1p((p0 - p1) / (1 - p0))
     return ratio
-
-
-def level_alternatives(boundary: npt.ArrayLike, sign: int) -> Floats:
-    """Rates beyond a boundary to bet on, shape (..., 6), weighted equally.
-
-    Args:
-        boundary: rates inside (0, 1).
-        sign: -1 where lower rates violate (a floor), 1 where higher ones do (a ceiling).
-    """
-    c = np.asarray(boundary, np.float64)[..., None]
-    low, high = np.minimum(_EDGE, c / 2), np.maximum(1 - _EDGE, (1 + c) / 2)
-    alternatives: Floats = np.clip(c + sign * DISTANCES, low, high)
-    return alternatives
 
 
 EXCESSES = np.array([0.03, 0.06, 0.12, 0.25, 0.45])
@@ -92,27 +75,28 @@ class PairCounts:
     n_b: Int64s
     k_b: Int64s
 
+    @classmethod
+    def joined(cls, parts: Sequence[PairCounts]) -> PairCounts:
+        """The pairs of all parts, in their order."""
+        return cls(*map(np.concatenate, zip(*(part._columns for part in parts), strict=True)))
+
     @property
     def swapped(self) -> PairCounts:
         """The same pairs in the other direction."""
         return PairCounts(self.n_b, self.k_b, self.n_a, self.k_a)
 
     @property
-    def comparable(self) -> npt.NDArray[np.bool_]:
+    def comparable(self) -> Bools:
         """Pairs with trials in both arms; the others cannot bet."""
         return (self.n_a > 0) & (self.n_b > 0)
 
-    @property
-    def both_ways(self) -> PairCounts:
-        """The P pairs, and then the same :attr:`swapped`: shape (2 P,)."""
-        there, back = (self.n_a, self.k_a), (self.n_b, self.k_b)
-        columns = [np.concatenate(pair) for pair in zip(there + back, back + there, strict=True)]
-        return PairCounts(*columns)
+    def of(self, pairs: Bools) -> PairCounts:
+        """Some of the pairs."""
+        return PairCounts(*(column[pairs] for column in self._columns))
 
-    def __add__(self, other: PairCounts) -> PairCounts:
-        return PairCounts(
-            self.n_a + other.n_a, self.k_a + other.k_a, self.n_b + other.n_b, self.k_b + other.k_b
-        )
+    @property
+    def _columns(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        return self.n_a, self.k_a, self.n_b, self.k_b
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,22 +214,15 @@ def project(
 
 def _balance(a1: Floats, b1: Floats, n_a: Floats, n_b: Floats, delta: Floats) -> Floats:
     """Rate at which the pulls of both arms are equal, between b1 and a1 - delta."""
-    low, high = b1.copy(), np.array(np.maximum(a1 - delta, b1))
-    b0, a0, pull_a, pull_b, factor = (np.empty(b1.shape) for _ in range(5))
-    upward = np.empty(b1.shape, bool)
+    low, high = b1, np.maximum(a1 - delta, b1)
     for _ in range(_BISECTIONS):
-        np.divide(np.add(low, high, out=b0), 2, out=b0)
-        np.add(b0, delta, out=a0)
+        b0 = (low + high) / 2
+        a0 = b0 + delta
         # The two pulls without their denominators: those may be 0 outside the root's interval.
-        np.multiply(n_a, np.subtract(a1, a0, out=pull_a), out=pull_a)
-        pull_a *= b0
-        pull_a *= np.subtract(1, b0, out=factor)
-        np.multiply(n_b, np.subtract(b0, b1, out=pull_b), out=pull_b)
-        pull_b *= a0
-        pull_b *= np.subtract(1, a0, out=factor)
-        np.greater(pull_a, pull_b, out=upward)
-        np.copyto(low, b0, where=upward)
-        np.copyto(high, b0, where=np.logical_not(upward, out=upward))
+        pull_a = n_a * (a1 - a0) * b0 * (1 - b0)
+        pull_b = n_b * (b0 - b1) * a0 * (1 - a0)
+        upward = pull_a > pull_b
+        low, high = np.where(upward, b0, low), np.where(upward, high, b0)
     middle: Floats = (low + high) / 2
     return middle
 

@@ -1,21 +1,20 @@
 """Ready rates of strata, forecast before the decisions that are bet on.
 
-The bets of :mod:`~monitor.detection.pages.levels` and :mod:`~monitor.detection.pages.gaps` are
+The bets of :mod:`~monitor.detection.pages.levels` and :mod:`~monitor.detection.pages.gap_bets` are
 valid whatever these forecasts say, as long as they were fixed earlier; the better they are, the
 sooner the bets find a breach, and the less do late labels matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats, divide
+from monitor.detection.arrays import Arrays
 from monitor.detection.pages.cohort import Layout, SliceCohort
 
 HALF_LIFE_DAYS = 7.0
@@ -117,7 +116,7 @@ class ReadyRates:
                 new[known, :, layout.rates.index(rate)] = kept
         return moved
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> Arrays:
         """Everything, as plain arrays; see :meth:`from_arrays`."""
         return {
             "rates": np.array(self.layout.rates, np.int64),
@@ -129,7 +128,7 @@ class ReadyRates:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> ReadyRates:
+    def from_arrays(cls, arrays: Arrays) -> ReadyRates:
         """Continue from :meth:`to_arrays`, bit by bit."""
         decisions = arrays["decisions"]
         rates = tuple(int(rate) for rate in arrays["rates"])

@@ -21,7 +21,7 @@ import numpy as np
 
 from monitor.core.intervals import mover, wilson
 from monitor.core.rates.gaps import HARMED_BY_LESS
-from monitor.detection.label_needs import PowerDesign
+from monitor.detection.label_power import PowerDesign
 from monitor.detection.pages.budget import Z_ONE_SIDED
 
 LONGEST = 7

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
 from monitor.core.time import DAY, HOUR
-from monitor.detection.arrays import Arrays
+from monitor.detection.arrays import Arrays, part, prefixed
 from monitor.detection.pages import budget
 from monitor.detection.pages.mixture import Rows, SrMixture
 from monitor.detection.pages.streams import Stream
@@ -73,16 +71,13 @@ class StreamGroup:
 
     def to_arrays(self, prefix: str) -> Arrays:
         """All that the state consists of but the names of the streams."""
-        arrays = {f"{prefix}.{name}": x for name, x in self.mixture.to_arrays().items()}
+        arrays = prefixed(prefix, self.mixture.to_arrays())
         if self.week is not None:
-            week = self.week.mixture.to_arrays()
-            arrays |= {f"{prefix}.week.{name}": x for name, x in week.items()}
+            arrays |= prefixed(f"{prefix}.week", self.week.mixture.to_arrays())
             arrays[f"{prefix}.week"] = np.array(self.week.week, np.int64)
         return arrays
 
-    def restore(
-        self, prefix: str, arrays: Mapping[str, npt.NDArray[Any]], keys: Sequence[str]
-    ) -> None:
+    def restore(self, prefix: str, arrays: Arrays, keys: Sequence[str]) -> None:
         """Take what :meth:`to_arrays` gave; streams that it does not know stay without evidence.
 
         Args:
@@ -93,13 +88,7 @@ class StreamGroup:
         if f"{prefix}.log_r" not in arrays:
             return
         wanted = [stream.key for stream in self.streams]
-        self.mixture = _mixture(prefix, arrays).aligned(keys, wanted)
+        self.mixture = SrMixture.from_arrays(part(arrays, prefix)).aligned(keys, wanted)
         if f"{prefix}.week" in arrays:
-            week = _mixture(f"{prefix}.week", arrays).aligned(keys, wanted)
+            week = SrMixture.from_arrays(part(arrays, f"{prefix}.week")).aligned(keys, wanted)
             self.week = WeekBets(int(arrays[f"{prefix}.week"]), week)
-
-
-def _mixture(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> SrMixture:
-    return SrMixture.from_arrays(
-        {name: arrays[f"{prefix}.{name}"] for name in ("log_r", "pending")}
-    )

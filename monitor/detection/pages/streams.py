@@ -64,30 +64,12 @@ class Stream:
     @property
     def key(self) -> str:
         """Unique text that all of it can be read from."""
-        parts = (
-            self.contract,
-            self.group_by,
-            self.metric.value,
-            self.kind.value,
-            self.slice,
-            self.reference,
-            self.direction.value,
-            str(self.limit),
-        )
-        return "|".join(parts)
+        watched = f"{self.contract}|{self.group_by}|{self.metric}|{self.kind}|{self.slice}"
+        return f"{watched}|{self.reference}|{self.direction}|{self.limit}"
 
     @classmethod
     def parse(cls, key: str) -> Stream:
         """The stream that :attr:`key` is of; no name or value has a bar in it."""
         contract, group_by, metric, kind, of, reference, direction, limit = key.split("|")
-        whose = Direction(direction)
-        return cls(
-            contract,
-            group_by,
-            Metric(metric),
-            StreamKind(kind),
-            of,
-            reference,
-            whose,
-            Fraction(limit),
-        )
+        watched = contract, group_by, Metric(metric), StreamKind(kind), of
+        return cls(*watched, reference, Direction(direction), Fraction(limit))

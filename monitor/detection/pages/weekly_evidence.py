@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.intervals import Floats
+from monitor.core.rates.gaps import Bools
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection.pages.mixture import SrMixture
 
@@ -63,9 +63,7 @@ class WeekBets:
         return finished
 
 
-def ebh(
-    log_e: Floats, log_weights: Floats, alpha: float = FALSE_DISCOVERIES
-) -> npt.NDArray[np.bool_]:
+def ebh(log_e: Floats, log_weights: Floats, alpha: float = FALSE_DISCOVERIES) -> Bools:
     """Weighted e-BH: list the k* streams of the largest w e, k* = max{k : k-th >= 1 / (alpha k)}.
 
     The expected share of streams on the list whose null holds is at most alpha, under any
@@ -91,7 +89,7 @@ def ebh(
     enough = np.flatnonzero(np.sort(score)[::-1] >= needed)
     if not len(enough):
         return np.zeros(len(score), bool)
-    listed: npt.NDArray[np.bool_] = score >= needed[enough[-1]]
+    listed: Bools = score >= needed[enough[-1]]
     return listed
 
 

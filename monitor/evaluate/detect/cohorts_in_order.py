@@ -20,6 +20,7 @@ from monitor.core.counts.rollup import roll_up
 from monitor.core.time import DAY, Grain, pane_of, pane_start
 from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.pages.budget import resolved
+from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import PageTests, scoped
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
@@ -81,7 +82,8 @@ class DetectionState:
     def load(cls, store: EvaluatorStore, policy: DetectionPolicy) -> DetectionState:
         """As it was committed last."""
         stored = store.detection_state()
-        fleet, advice = _fleet(policy, stored.parts), _advice(policy, stored.parts)
+        settings = DetectorSettings(policy.contracts, policy.coding, policy.cluster_size)
+        fleet, advice = _fleet(settings, stored.parts), _advice(settings, stored.parts)
         known = cls(policy, fleet, advice, stored.consumed, stored.standing, stored.next_id)
         known.gone = stored.parts.keys() - fleet.names - advice.names
         known.ended = [one for one in stored.crossings if one.resolved_at is not None]
@@ -242,17 +244,16 @@ def _day(hour: int) -> int:
     return pane_of(pane_start(hour, Grain.HOUR), Grain.DAY)
 
 
-def _fleet(policy: DetectionPolicy, parts: Mapping[str, bytes]) -> PageTests:
-    settings = (policy.contracts, policy.coding, policy.cluster_size)
+def _fleet(settings: DetectorSettings, parts: Mapping[str, bytes]) -> PageTests:
     try:
-        return PageTests.start(*settings, parts)
+        return PageTests.start(settings, parts)
     except ValueError:
         log.warning("the detectors begin anew: their stored state is of another version")
-        return PageTests.start(*settings)
+        return PageTests.start(settings)
 
 
-def _advice(policy: DetectionPolicy, parts: Mapping[str, bytes]) -> Advisors:
-    advice = Advisors.start(policy.contracts, policy.coding, policy.cluster_size, parts)
+def _advice(settings: DetectorSettings, parts: Mapping[str, bytes]) -> Advisors:
+    advice = Advisors.start(settings, parts)
     if advice.renewed:
         log.warning("some advisory detectors begin anew: their stored state cannot be continued")
     return advice

@@ -17,7 +17,7 @@ from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.findings import CROSSED, Finding, GroupFindings
 from monitor.core.publish.snapshot import GroupTable, Noted, Snapshot
 from monitor.core.time import Grain, pane_of
-from monitor.detection.advisory.findings import (
+from monitor.detection.advisory.finding_log import (
     AnySubject,
     Drift,
     LabelDelay,

@@ -18,7 +18,7 @@ from monitor.core.rates.gaps import gap, references
 from monitor.detection.diagnosis.explain import Explanation, explain
 from monitor.detection.diagnosis.stages import Passage, diverging_stages, ready_counts, stage_counts
 from monitor.detection.pages.budget import Budget
-from monitor.detection.pages.declared import all_streams
+from monitor.detection.pages.declared import DetectorSettings, all_streams
 from monitor.detection.pages.fleet import PageTests
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream
 
@@ -138,7 +138,7 @@ def stage(world: CauseWorld, counts: Counts, slice_: str) -> Stage:
 
 def play(world: CauseWorld) -> Paged:
     """Feed hours to the shipped tests."""
-    fleet = PageTests.start((world.contract,), world.coding)
+    fleet = PageTests.start(DetectorSettings((world.contract,), world.coding))
     cohorts: list[Counts] = []
     crossed: list[tuple[int, Stream]] = []
     paged = Paged(world, cohorts, crossed)

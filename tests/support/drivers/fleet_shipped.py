@@ -15,6 +15,7 @@ from monitor.core.counts.cells import Counts, merge
 from monitor.core.counts.rollup import SliceCounts, roll_up
 from monitor.core.time import Grain, pane_of, to_micros
 from monitor.detection.pages.budget import resolved
+from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import PageTests
 from monitor.detection.pages.streams import Stream
 
@@ -30,7 +31,7 @@ class ShippedFleet:
     def __init__(self, world: World) -> None:
         self._world = world
         self._cells = Cells(world)
-        self._fleet = PageTests.start((contract(world),), coding(world))
+        self._fleet = PageTests.start(DetectorSettings((contract(world),), coding(world)))
         self._row = {text: row for row, text in enumerate(world.slices)}
         self._watched = {(w.metric, w.kind) for w in world.watches}
         self._listed: list[Page] | None = None

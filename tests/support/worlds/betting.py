@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 
 from monitor.core.intervals import Floats
 from monitor.detection.pages.cohort import Layout, SliceCohort
@@ -17,6 +18,26 @@ LAYOUT = Layout((0, 4), np.array([1.0, 0.25]), 1)
 
 AUTO, REVIEW = (0, 1, 0), (1, 0, 0)
 """Route, rate and band of the two strata that have decisions."""
+
+
+DISTANCES = np.array([0.02, 0.035, 0.06, 0.10, 0.17, 0.30])
+"""How far alternatives lie beyond the boundary: about equal steps of information, so that no
+violation costs much more labels than if its size had been known."""
+
+_EDGE = 0.01  # alternatives stay inside (0, 1): one label must not decide alone
+
+
+def level_alternatives(boundary: npt.ArrayLike, sign: int) -> Floats:
+    """Rates beyond a boundary to bet on, shape (..., 6), weighted equally.
+
+    Args:
+        boundary: rates inside (0, 1).
+        sign: -1 where lower rates violate (a floor), 1 where higher ones do (a ceiling).
+    """
+    c = np.asarray(boundary, np.float64)[..., None]
+    low, high = np.minimum(_EDGE, c / 2), np.maximum(1 - _EDGE, (1 + c) / 2)
+    alternatives: Floats = np.clip(c + sign * DISTANCES, low, high)
+    return alternatives
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from monitor.core.publish.snapshot import GroupTable, Period, ShownRate, SliceRo
 from monitor.core.publish.states import hidden
 from monitor.core.rates.gaps import comparisons, simultaneous_z
 from monitor.core.time import DAY
-from monitor.detection.label_needs import LabelNeed, PowerDesign, detectable_gaps, label_needs
+from monitor.detection.label_power import LabelNeed, PowerDesign, detectable_gaps, label_needs
 from monitor.evaluate.label_needs import AT_LEAST, with_label_needs
 
 TPR, FPR = Metric.TPR, Metric.FPR

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from monitor import settings as api
-from monitor.detection.probes.flip_test import fewest_flips
+from monitor.detection.flip_test import fewest_flips
 from monitor.errors import SettingsError
 
 PLAIN = """

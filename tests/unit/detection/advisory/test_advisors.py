@@ -19,7 +19,7 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import roll_up
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory.advisors import Advisors
-from monitor.detection.advisory.findings import (
+from monitor.detection.advisory.finding_log import (
     AnySubject,
     Drift,
     FindingLog,
@@ -30,10 +30,11 @@ from monitor.detection.advisory.findings import (
     VersionChange,
 )
 from monitor.detection.advisory.label_delays import Timing
-from monitor.detection.advisory.labels import RATES, CellLabels, Places
+from monitor.detection.advisory.mix_labels import RATES, CellLabels, Places
 from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.advisory.river_detectors import Change, Detector
 from monitor.detection.pages.cohort import Layout, SliceCohort
+from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import PageAdvance, PageTests, WatchedUseCase
 from monitor.detection.pages.projection import trials
 
@@ -70,8 +71,12 @@ class Site:
     findings: list[FindingLog] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.fleet = PageTests.start(self.contracts, self.coding)
-        self.advice = Advisors.start(self.contracts, self.coding)
+        self.fleet = PageTests.start(self.settings)
+        self.advice = Advisors.start(self.settings)
+
+    @property
+    def settings(self) -> DetectorSettings:
+        return DetectorSettings(self.contracts, self.coding)
 
     def see(
         self, hour: int, traffic: Traffic, change: Changed = asked, cells: Cells = ALL
@@ -94,7 +99,7 @@ class Site:
             self.findings.append(found)
 
     def restart(self, **parts: bytes) -> None:
-        self.advice = Advisors.start(self.contracts, self.coding, parts=self.advice.parts() | parts)
+        self.advice = Advisors.start(self.settings, parts=self.advice.parts() | parts)
 
     @property
     def found(self) -> set[AnySubject]:
@@ -116,8 +121,8 @@ def settled() -> Site:
 
 def copy_of(site: Site) -> Site:
     other = Site(site.contracts, site.coding)
-    other.fleet = PageTests.start(site.contracts, site.coding, parts=site.fleet.parts())
-    other.advice = Advisors.start(site.contracts, site.coding, parts=site.advice.parts())
+    other.fleet = PageTests.start(site.settings, parts=site.fleet.parts())
+    other.advice = Advisors.start(site.settings, parts=site.advice.parts())
     return other
 
 
@@ -151,9 +156,9 @@ def test_a_stop_after_any_hour_is_seen_in_nothing() -> None:
 def test_the_fleet_and_what_advises_share_one_table(settled: Site) -> None:
     fleet, advice = settled.fleet.parts(), settled.advice.parts()
     assert not fleet.keys() & advice.keys()
-    again = PageTests.start(settled.contracts, CODING, parts=fleet | advice)
+    again = PageTests.start(settled.settings, parts=fleet | advice)
     assert again.parts() == fleet
-    assert Advisors.start(settled.contracts, CODING, parts=fleet | advice).parts() == advice
+    assert Advisors.start(settled.settings, parts=fleet | advice).parts() == advice
 
 
 PARTS = ("~found", "~drift/c/a", "~delays/c/a", "~requests/c", "~river/c")
@@ -168,15 +173,15 @@ def test_a_part_that_cannot_be_read_begins_anew_alone(
     assert sorted(kept) == sorted(PARTS)
     other = kept["~delays/c/a" if name != "~delays/c/a" else "~requests/c"]
     body = kept[name][:-5] if damage == "cut" else other
-    again = Advisors.start(settled.contracts, CODING, parts=kept | {name: body})
+    again = Advisors.start(settled.settings, parts=kept | {name: body})
     assert again.renewed == 1
-    empty = Advisors.start(settled.contracts, CODING).parts()
+    empty = Advisors.start(settled.settings).parts()
     assert again.parts() == kept | {name: empty[name]}
 
 
 def test_a_new_value_begins_and_the_others_go_on(settled: Site) -> None:
     wider = coding(a="uvw", b="xy")
-    again = Advisors.start(settled.contracts, wider, parts=settled.advice.parts())
+    again = Advisors.start(DetectorSettings(settled.contracts, wider), parts=settled.advice.parts())
     assert not again.renewed
     (watch,) = again.watches
     reference = watch.drifts["a"].baselines[Metric.TPR].reference
@@ -187,7 +192,7 @@ def test_a_new_value_begins_and_the_others_go_on(settled: Site) -> None:
 
 def test_other_attributes_of_the_mixes_begin_the_baselines_anew(settled: Site) -> None:
     wider = coding(a="uv", b="xy", c="z")
-    again = Advisors.start(settled.contracts, wider, parts=settled.advice.parts())
+    again = Advisors.start(DetectorSettings(settled.contracts, wider), parts=settled.advice.parts())
     assert again.renewed == 1
     assert not again.watches[0].drifts["a"].baselines[Metric.TPR].reference.frozen.any()
 
@@ -198,7 +203,7 @@ def test_what_is_no_longer_watched_is_forgotten() -> None:
     site.play(range(12, 36), fallen(0.6))
     assert {subject.slice for subject in site.advice.tallies} == {"a=u"}
     left = coding(a="v", b="xy")
-    again = Advisors.start(site.contracts, left, parts=site.advice.parts())
+    again = Advisors.start(DetectorSettings(site.contracts, left), parts=site.advice.parts())
     assert not again.tallies
     assert again.watches[0].river.slices == {"a=v"}
 

@@ -19,6 +19,7 @@ from monitor.core.time import DAY, HOUR
 from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.label_requests import RequestFault, RequestTest, RequestWatch
 from monitor.detection.advisory.river_advisory import FindingCount
+from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.history import KEPT
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
@@ -113,7 +114,7 @@ class Counted:
 
     def watches(self) -> dict[str, RequestWatch]:
         """As they were committed last."""
-        advice = Advisors.start(self.contracts, CODING, parts=self.parts)
+        advice = Advisors.start(DetectorSettings(self.contracts, CODING), parts=self.parts)
         assert not advice.renewed
         return {one.name: one.requests for one in advice.watches}
 
@@ -243,7 +244,7 @@ def test_the_state_of_another_form_begins_anew(monkeypatch: pytest.MonkeyPatch) 
     fresh = RequestWatch.start(RequestTest.of(CODING.audit_rates), 1)
     with pytest.raises(ValueError, match="another form"):
         fresh.restored(old)
-    assert Advisors.start((WATCHED,), CODING, parts=one.parts).renewed == 1
+    assert Advisors.start(DetectorSettings((WATCHED,), CODING), parts=one.parts).renewed == 1
     one.run(20)
     assert one.reads[-1] == (0, 20)
 

@@ -16,6 +16,7 @@ from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route, 
 from monitor.core.counts.rollup import CellIndex
 from monitor.detection import arrays
 from monitor.detection.pages.budget import class_share
+from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import PageAdvance, PageTests
 from monitor.detection.pages.projection import EXCESSES
 
@@ -63,12 +64,12 @@ def play(
     hours: Sequence[int] = HOURS,
 ) -> tuple[list[PageAdvance], list[Mapping[str, bytes]]]:
     """What every hour brought, and the state after it; stopped and revived after some of them."""
-    fleet, brought, states = PageTests.start(contracts, CODING), [], []
+    fleet, brought, states = PageTests.start(DetectorSettings(contracts, CODING)), [], []
     for hour in hours:
         brought.append(fleet.advance(hour, feed(hour), index))
         states.append(fleet.parts())
         if hour in stops:
-            fleet = PageTests.start(contracts, CODING, parts=states[-1])
+            fleet = PageTests.start(DetectorSettings(contracts, CODING), parts=states[-1])
     return brought, states
 
 
@@ -107,8 +108,8 @@ def test_stops_are_seen_in_nothing(
 
 
 def test_a_fleet_that_has_consumed_nothing_is_revived_as_it_is() -> None:
-    parts = PageTests.start([WATCHED], CODING).parts()
-    revived = PageTests.start([WATCHED], CODING, parts=parts)
+    parts = PageTests.start(DetectorSettings([WATCHED], CODING)).parts()
+    revived = PageTests.start(DetectorSettings([WATCHED], CODING), parts=parts)
     assert revived.parts() == parts
 
 
@@ -214,10 +215,10 @@ def test_later_streams_get_later_weights_and_leave_the_others_alone(
     added: str, alone: tuple[list[PageAdvance], list[Mapping[str, bytes]]]
 ) -> None:
     parts = alone[1][40]
-    old = PageTests.start([WATCHED], CODING, parts=parts)
+    old = PageTests.start(DetectorSettings([WATCHED], CODING), parts=parts)
     second = SETTINGS[added]
     contracts = [WATCHED, second] if second.name != WATCHED.name else [second]
-    new = PageTests.start(contracts, CODING, parts=parts)
+    new = PageTests.start(DetectorSettings(contracts, CODING), parts=parts)
     later = [one for one in new.streams if one not in set(old.streams)]
     assert later
     assert sum(new.budget.weights.values()) <= 1

@@ -14,6 +14,7 @@ from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 
 from monitor.core.contract import COMPLEMENT, GroupBy, Limits, Metric
 from monitor.core.intervals import Floats
+from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import PageAdvance, PageTests
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
@@ -48,7 +49,7 @@ def play(
     audit: int = TWENTIETH,
 ) -> Iterator[tuple[int, PageAdvance]]:
     """Hours from Monday on, all alike before day ``since``."""
-    fleet = PageTests.start([contract(GroupBy(("a",), reference), of=of)], CODING)
+    fleet = PageTests.start(DetectorSettings([contract(GroupBy(("a",), reference), of=of)], CODING))
     rng = np.random.default_rng(seed)
     before = Traffic(ready=ready, audit=audit, **GOOD)
     after = Traffic(ready=ready, audit=audit, **then)

@@ -11,7 +11,13 @@ from monitor.core.counts.cells import Route
 from monitor.core.intervals import Floats
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.declared import Comparisons, comparisons, declared_slices
-from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, USUAL, HourlyGaps
+from monitor.detection.pages.gap_tests import (
+    ALTERNATIVES,
+    DIRECTIONS,
+    USUAL,
+    HourlyGaps,
+    add_hour,
+)
 from monitor.detection.pages.projection import PairCounts, gap_log_e
 from monitor.detection.pages.streams import Direction, StreamKind
 
@@ -79,7 +85,7 @@ def test_every_stream_is_bet_on_with_its_own_arms(metric: Metric, reference: str
     gaps, found, slices = declared(metric, reference)
     hours = [cohort(seed, len(slices)) for seed in range(3)]
     for one in hours:
-        assert gaps.add(one).all()
+        assert add_hour([(gaps, one)])[0].all()
     taken = gaps.take(np.ones(len(gaps.rows), bool)).reshape(-1, ALTERNATIVES)
     assert len(taken) == len(found.streams)
     for stream, log_e in zip(found.streams, taken, strict=True):
@@ -103,7 +109,9 @@ def test_the_side_that_is_worse_off_is_told(metric: Metric, direction: Direction
     counts[:, AUTO, 0, 0], counts[:, REVIEW, 0, 0] = hits, 100 - hits
     nothing = np.zeros_like(counts)
     routed = np.stack([100 - hits, np.zeros_like(hits), hits], axis=1)
-    gaps.add(SliceCohort(counts, counts, counts if metric is Metric.TPR else nothing, routed))
+    add_hour(
+        [(gaps, SliceCohort(counts, counts, counts if metric is Metric.TPR else nothing, routed))]
+    )
     taken = gaps.take(np.arange(len(gaps.rows))).reshape(-1, ALTERNATIVES).max(axis=1)
     loudest = found.streams[int(taken.argmax())]
     assert (loudest.slice, loudest.direction) == ("a=v", direction)
@@ -123,7 +131,7 @@ def test_slices_with_nothing_to_compare_wait() -> None:
     for values in (full.labelled, full.ready):
         values[empty] = 0
     before = gaps.level.trials.copy()
-    found = gaps.add(full)
+    (found,) = add_hour([(gaps, full)])
     assert (found == ~empty[gaps.rows]).all()
     assert not gaps.waiting[~found].any()
     assert (gaps.level.trials[~found] == before[~found]).all()
@@ -132,7 +140,7 @@ def test_slices_with_nothing_to_compare_wait() -> None:
 
 def test_what_is_taken_waits_no_longer() -> None:
     gaps, _, slices = declared(Metric.BLOCKED)
-    gaps.add(cohort(1, len(slices)))
+    add_hour([(gaps, cohort(1, len(slices)))])
     all_of_it = gaps.waiting.copy()
     taken = gaps.take(np.array([0, 2]))
     assert taken.shape == (2, DIRECTIONS, ALTERNATIVES)
@@ -145,7 +153,7 @@ def test_what_is_taken_waits_no_longer() -> None:
 def test_revived_for_other_slices_it_goes_on_for_those_it_knows() -> None:
     gaps, _, slices = declared(Metric.TPR)
     for seed in range(3):
-        gaps.add(cohort(seed, len(slices)))
+        add_hour([(gaps, cohort(seed, len(slices)))])
     revived = declared(Metric.TPR)[0]
     new, old = np.array([3, 1]), np.array([0, 2])
     revived.restore("p", gaps.to_arrays("p"), (new, old))
@@ -160,3 +168,17 @@ def test_revived_for_other_slices_it_goes_on_for_those_it_knows() -> None:
     assert (revived.level.trials[[0, 2]] == untouched.level.trials[[0, 2]]).all()
     revived.restore("another", gaps.to_arrays("p"), (new, old))
     assert (revived.waiting[new] == gaps.waiting[old]).all()
+
+
+def test_several_metrics_at_once_are_as_each_of_them_alone() -> None:
+    """To the bit, also where of some slices or of a whole metric nothing can be compared."""
+    together, alone = ([declared(metric)[0] for metric in METRICS] for _ in range(2))
+    for seed in range(4):
+        one = cohort(seed, 5)
+        one.ready[: 2 * seed] = 0
+        found = add_hour([(gaps, one) for gaps in together])
+        for gaps, other, rows in zip(together, alone, found, strict=True):
+            assert (rows == add_hour([(other, one)])[0]).all()
+            assert gaps.waiting.tobytes() == other.waiting.tobytes()
+            assert gaps.level.rate.tobytes() == other.level.rate.tobytes()
+    assert found[0].sum() == 0 < found[1].sum()

@@ -11,6 +11,7 @@ from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.counts.cells import Counter, Counts
 from monitor.core.counts.coding import Coding
+from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import PageTests
 from monitor.detection.pages.group import BATCH, GroupTests
 from monitor.detection.pages.stream_group import COHORT_DAYS
@@ -27,7 +28,9 @@ DAY = 24
 def start(
     contract_: Contract | None = None, coding_: Coding = CODING, cluster_size: int = 1
 ) -> PageTests:
-    return PageTests.start([contract_ or contract(BY_A, of=LEVELS)], coding_, cluster_size)
+    return PageTests.start(
+        DetectorSettings([contract_ or contract(BY_A, of=LEVELS)], coding_, cluster_size)
+    )
 
 
 def play(
@@ -137,7 +140,7 @@ def test_a_new_stream_is_not_bet_on_what_came_before_it_was_declared(change: str
         play(fleet, range(DAY))
         play(fleet, range(DAY, DAY + 12), Traffic(tpr=tpr), seed=seed)
         old = set(fleet.streams)
-        fleet = PageTests.start([CHANGES[change]], CODING, parts=fleet.parts())
+        fleet = PageTests.start(DetectorSettings([CHANGES[change]], CODING), parts=fleet.parts())
         group = play(fleet, range(DAY + 12, 2 * DAY + 1))
         for name in LABELLED_GAPS:
             watch = group.watches[name]
@@ -157,7 +160,7 @@ def test_a_value_that_is_listed_later_leaves_the_evidence_of_the_others() -> Non
         for row, one in enumerate(watch.streams)
     }
     parts = fleet.parts()
-    fleet = PageTests.start(fleet.contracts, CODING, parts=parts)
+    fleet = PageTests.start(fleet.settings, parts=parts)
     (after,) = fleet.groups.values()
     for watch in after.watches.values():
         for row, one in enumerate(watch.streams):

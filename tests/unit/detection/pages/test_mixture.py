@@ -5,10 +5,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
+from betting import level_alternatives
 from scipy import stats
 
 from monitor.detection.pages.mixture import SrMixture
-from monitor.detection.pages.projection import level_alternatives, log_likelihood_ratio
+from monitor.detection.pages.projection import log_likelihood_ratio
 
 Floats = npt.NDArray[np.float64]
 

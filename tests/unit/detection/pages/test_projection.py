@@ -221,8 +221,9 @@ def test_both_directions_of_a_pair() -> None:
     block = pairs(3, 1, 7, 2)
     assert [x.item() for x in (block.swapped.n_a, block.swapped.k_a)] == [7, 2]
     assert [x.item() for x in (block.swapped.n_b, block.swapped.k_b)] == [3, 1]
-    added = block + block.swapped
-    assert [x.item() for x in (added.n_a, added.k_a, added.n_b, added.k_b)] == [10, 3, 10, 3]
+    both = PairCounts.joined([block, block.swapped])
+    assert [both.n_a.tolist(), both.k_a.tolist()] == [[3, 7], [1, 2]]
+    assert [both.n_b.tolist(), both.k_b.tolist()] == [[7, 3], [2, 1]]
 
 
 COHORT = SliceCohort(

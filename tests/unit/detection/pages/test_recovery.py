@@ -9,7 +9,7 @@ import pytest
 
 from monitor.core.contract import Metric
 from monitor.core.intervals import mover, wilson
-from monitor.detection.label_needs import PowerDesign
+from monitor.detection.label_power import PowerDesign
 from monitor.detection.pages.budget import Z_ONE_SIDED
 from monitor.detection.pages.recovery import LONGEST, days_to_resolve
 

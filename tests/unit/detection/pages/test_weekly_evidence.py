@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 import numpy as np
 import numpy.typing as npt
 import pytest
+from betting import level_alternatives
 from scipy import stats
 
 from monitor.core.time import HOUR, to_micros
-from monitor.detection.pages.projection import level_alternatives, log_likelihood_ratio
+from monitor.detection.pages.projection import log_likelihood_ratio
 from monitor.detection.pages.weekly_evidence import WeekBets, ebh
 
 Floats = npt.NDArray[np.float64]

@@ -18,7 +18,7 @@ from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, Snapshot,
 from monitor.core.publish.tables import Builder
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.detection.advisory.advisors import Advisors
-from monitor.detection.advisory.findings import (
+from monitor.detection.advisory.finding_log import (
     AnySubject,
     Drift,
     LabelDelay,
@@ -28,9 +28,10 @@ from monitor.detection.advisory.findings import (
     RateChange,
     VersionChange,
 )
-from monitor.detection.advisory.findings import FindingLog as Cohort
+from monitor.detection.advisory.finding_log import FindingLog as Cohort
 from monitor.detection.advisory.label_delays import Timing
 from monitor.detection.advisory.river_detectors import Change, Detector
+from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import PageTests
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.evaluate.blocks.family_state import FamilyState
@@ -42,6 +43,7 @@ START = 1_780_272_000_000_000
 GROUP = GroupBy(("channel",))
 CONTRACT = contract(GROUP)
 CODING = Coding((Attribute("channel", ("chat", "email")),))
+SETTINGS = DetectorSettings([CONTRACT], CODING)
 CHAT = "channel=chat"
 TPR, BLOCKED = Metric.TPR, Metric.BLOCKED
 
@@ -58,9 +60,7 @@ def stream(metric: Metric, direction: Direction = Direction.SLICE_WORSE) -> Stre
 def detection(consumed: int | None, **steps: int) -> DetectionState:
     """Past so many hours; the TPR of chat had step n after the hours in ``h<n>``."""
     policy = DetectionPolicy([CONTRACT], CODING, Fraction(95, 100), True, 1)
-    made = DetectionState(
-        policy, PageTests.start([CONTRACT], CODING), Advisors.start([CONTRACT], CODING)
-    )
+    made = DetectionState(policy, PageTests.start(SETTINGS), Advisors.start(SETTINGS))
     first = pane_of(START, Grain.HOUR)
     row = made.fleet.streams.index(stream(TPR))
     for name, step in steps.items():

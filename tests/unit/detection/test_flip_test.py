@@ -12,8 +12,7 @@ import pytest
 from monitor.core.probes.flips import FlipDirection
 from monitor.core.probes.pairs import ComparedRound, DeclaredSet
 from monitor.detection import arrays
-from monitor.detection.probes.flip_rounds import FlipWatch
-from monitor.detection.probes.flip_test import FlipTest, fewest_flips
+from monitor.detection.flip_test import FlipTest, FlipWatch, fewest_flips
 from monitor.evaluate.probes import WatchedSet
 from monitor.store.evaluator.probe_sets import StoredProbeSet
 

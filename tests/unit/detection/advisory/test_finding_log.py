@@ -11,7 +11,7 @@ import pytest
 
 from monitor.core.contract import Metric
 from monitor.core.time import Grain, pane_start
-from monitor.detection.advisory.findings import (
+from monitor.detection.advisory.finding_log import (
     FORM,
     AnySubject,
     Drift,

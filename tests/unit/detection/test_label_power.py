@@ -13,7 +13,7 @@ from monitor.core.intervals import Z95
 from monitor.core.privacy.bands import Precision
 from monitor.core.rates.estimates import RateColumns, estimate
 from monitor.core.rates.gaps import gap, simultaneous_z
-from monitor.detection.label_needs import (
+from monitor.detection.label_power import (
     BEYOND,
     POWER,
     WEEKS,

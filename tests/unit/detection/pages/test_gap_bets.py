@@ -9,7 +9,7 @@ from betting import AUTO, LAYOUT, Arm, chances, cohort, expected, forecast, past
 
 from monitor.core.contract import Metric
 from monitor.detection.pages.bet_sizes import LAST, level
-from monitor.detection.pages.gaps import GapBets
+from monitor.detection.pages.gap_bets import GapBets
 from monitor.detection.pages.outcomes import Outcomes
 from monitor.detection.pages.projection import EXCESSES
 from monitor.detection.pages.ready import ReadyRates

@@ -29,11 +29,10 @@ from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import Metric
 from monitor.core.intervals import Floats, mover, wilson
-from monitor.core.rates.gaps import HARMED_BY_LESS
+from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
 
 POWER = 0.80
 """P(found) that a need or a detectable gap promises."""
@@ -43,8 +42,6 @@ BEYOND = Fraction(1, 20)
 
 WEEKS = (1.0, 4.0)
 """Edges of the classes of needs; detectable gaps are those of the second."""
-
-Bools = npt.NDArray[np.bool_]
 
 _Z_POWER = NormalDist().inv_cdf(POWER)
 _STEPS = 100  # detectable gaps are reported in whole points

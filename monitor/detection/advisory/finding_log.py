@@ -151,14 +151,8 @@ class FindingLog:
     @property
     def subjects(self) -> tuple[AnySubject, ...]:
         """Everything that was found."""
-        return (
-            *self.listed,
-            *self.drifted,
-            *self.mix_shifted,
-            *self.changed,
-            *self.delayed,
-            *self.versions,
-        )
+        weekly = self.listed + self.drifted + self.mix_shifted
+        return weekly + self.changed + self.delayed + self.versions
 
 
 @dataclass(slots=True)
@@ -179,7 +173,7 @@ class Ledger:
         """Record the findings of one cohort, which is later than all before."""
         hour = pane_of(findings.at, Grain.HOUR)
         for subject in findings.subjects:
-            self._timeline(subject).note(hour)
+            self._of(subject).setdefault(subject, Timeline()).note(hour)
         for timelines in self.timelines.values():
             for timeline in timelines.values():
                 timeline.fold(hour - KEPT)
@@ -226,9 +220,6 @@ class Ledger:
 
     def _of(self, subject: AnySubject) -> dict[AnySubject, Timeline]:
         return self.timelines.setdefault((subject.contract, subject.group_by), {})
-
-    def _timeline(self, subject: AnySubject) -> Timeline:
-        return self._of(subject).setdefault(subject, Timeline())
 
     def _all(self) -> Iterator[tuple[AnySubject, Timeline]]:
         for timelines in self.timelines.values():

@@ -28,13 +28,13 @@ from monitor.detection.pages.bet_sizes import (
     LAST,
     BetSizes,
     BetTable,
+    ComparisonCounts,
     Logs,
     Tables,
     best_stakes,
     level,
     raised,
 )
-from monitor.detection.pages.comparison_arms import ComparisonCounts
 from monitor.detection.pages.outcomes import Outcomes, Side
 from monitor.detection.pages.projection import EXCESSES
 

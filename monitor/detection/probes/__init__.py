@@ -1,1 +1,0 @@
-"""The sequential test of flips between the variants of matched pairs."""
