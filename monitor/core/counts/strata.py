@@ -112,7 +112,8 @@ def _consistent(cells: Floats) -> Floats:
     """
     decisions, labelled, ready = cells
     labelled = np.maximum(labelled, 0)
-    return np.stack([np.maximum(decisions, labelled), labelled, np.clip(ready, 0, labelled)])
+    ready = np.minimum(np.maximum(ready, 0), labelled)
+    return np.array([np.maximum(decisions, labelled), labelled, ready])
 
 
 def merge_bands(cells: Floats) -> Floats:
@@ -126,17 +127,16 @@ def merge_bands(cells: Floats) -> Floats:
         band, and bands merged into another hold zeros. A route x rate with fewer labels in
         all sits in the last band.
     """
+    _, routes, rates, bands, slices = cells.shape
     merged = np.zeros_like(cells)
-    bands = cells.shape[3]
-    open_run = np.zeros_like(cells[:, :, :, :1]).sum(axis=3)
-    last = np.full(open_run.shape[1:], max(bands - 1, 0))
+    open_run = np.zeros((3, routes, rates, slices))
+    last = np.full((routes, rates, slices), bands - 1)
     for band in range(bands):
-        open_run = open_run + cells[:, :, :, band]
+        open_run += cells[:, :, :, band]
         closes = open_run[1] >= MIN_LABELS
-        merged[:, :, :, band] = np.where(closes, open_run, 0)
-        open_run = np.where(closes, 0, open_run)
-    for band in range(bands):
-        last = np.where(merged[1, :, :, band] > 0, band, last)
+        np.copyto(merged[:, :, :, band], open_run, where=closes)
+        np.copyto(open_run, 0, where=closes)
+        np.copyto(last, band, where=closes)
     for band in range(bands):
         merged[:, :, :, band] += np.where(last == band, open_run, 0)
     return merged
@@ -164,15 +164,13 @@ def _pool_rates(families: Floats, weights: Floats) -> Floats:
     weighted = np.einsum("r,ars->as", weights, labelled)
     effective = divide(weighted**2, np.einsum("r,ars->as", weights**2, labelled), empty=0)
     share = divide(np.einsum("r,ars->as", weights, ready), weighted, empty=0)
-    return np.stack([decisions.sum(axis=1), effective, effective * share])
+    return np.array([decisions.sum(axis=1), effective, effective * share])
 
 
 def _join_route(slots: Floats) -> Floats:
     """Let the labelled strata of a route speak for its pool (the last slot) if that has none."""
-    rest = slots[0, :, :-1].sum(axis=1)
-    joins = (slots[1, :, -1] == 0) & (slots[0, :, -1] > 0) & (rest > 0)
-    growth = divide(rest + slots[0, :, -1], rest, empty=1)
-    scale = np.where(joins, growth, 1)[:, None]
-    decisions = slots[0] * scale
-    decisions[:, -1] = np.where(joins, 0, slots[0, :, -1])
-    return np.stack([decisions, slots[1], slots[2]])
+    rest, pool = slots[0, :, :-1].sum(axis=1), slots[0, :, -1]
+    joins = (slots[1, :, -1] == 0) & (pool > 0) & (rest > 0)
+    decisions = slots[0] * np.where(joins, divide(rest + pool, rest, empty=1), 1)[:, None]
+    decisions[:, -1] = np.where(joins, 0, pool)
+    return np.array([decisions, slots[1], slots[2]])

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from monitor.core.counts.cells import Counter, Int64s, decode_strata
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.counts.strata import REVIEWED_ROUTES, reviewed
+from monitor.core.intervals import divide
 from monitor.core.privacy.pooling import decisions_of
 
 Bools = npt.NDArray[np.bool_]
@@ -58,10 +59,8 @@ class RouteLabels:
         Rounded up to a power of the square root of 2, as audit rates are, so that a bound
         computed from it does not give the counts away.
         """
-        plain = np.divide(
-            self.decisions, self.labels, out=np.ones(self.labels.shape), where=self.labels > 0
-        )
-        steps = np.ceil(2 * np.log2(np.maximum(plain, 1)) - 1e-9)  # 2.0 is a step, not 2.83
+        plain = np.maximum(divide(self.decisions, self.labels, empty=1), 1)
+        steps = np.ceil(2 * np.log2(plain) - 1e-9)  # 2.0 is a step, not 2.83
         return np.asarray(2.0 ** (steps / 2), np.float64)
 
 
