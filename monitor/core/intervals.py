@@ -34,7 +34,9 @@ def divide(numerator: npt.ArrayLike, denominator: npt.ArrayLike, empty: float = 
     top, bottom = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
     if np.count_nonzero(bottom) == bottom.size:  # mostly so, and quicker than under a mask
         return np.asarray(top / bottom)
-    quotients: Floats = np.full(np.broadcast(top, bottom).shape, empty, np.float64)
+    shape = top.shape if top.shape == bottom.shape else np.broadcast(top, bottom).shape
+    quotients: Floats = np.empty(shape, np.float64)
+    quotients.fill(empty)
     np.divide(top, bottom, out=quotients, where=bottom != 0)
     return quotients
 

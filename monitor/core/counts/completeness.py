@@ -14,9 +14,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import MAX_RATES, Counter, Int64s, decode_strata
+from monitor.core.counts.cells import MAX_RATES, Counter, Int64s
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import REVIEWED_ROUTES, reviewed
+from monitor.core.counts.strata import REVIEWED_ROUTES, reviewed_columns
 from monitor.core.intervals import Floats, divide
 
 MATURE = Fraction(19, 20)
@@ -50,8 +50,7 @@ def by_stratum(counts: SliceCounts) -> tuple[Int64s, Int64s]:
     R is fixed (every possible route x rate), so hours with different strata stack. Received
     never exceeds requested: a label that nobody requested does not make up for a missing one.
     """
-    columns = reviewed(counts)
-    strata = decode_strata(counts.strata[columns])
+    columns, strata = reviewed_columns(counts)
     values = counts.values[:, columns]
     shape = (len(REVIEWED_ROUTES) * MAX_RATES, len(counts.slices))
     position = strata.route * MAX_RATES + strata.rate

@@ -7,6 +7,7 @@ the rates towards what made the cells merge.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,30 @@ def is_reviewed(strata: StratumColumns) -> npt.NDArray[np.bool_]:
     return np.asarray(~strata.probe & strata.evidence_passed & of_both, bool)
 
 
+@lru_cache(maxsize=64)  # the tables of a window have the same strata
+def _reviewed_columns(codes: bytes) -> tuple[Int64s, StratumColumns]:
+    strata = np.frombuffer(codes, np.int64)
+    columns = np.flatnonzero(is_reviewed(decode_strata(strata)))
+    columns.flags.writeable = False
+    return columns, decode_strata(strata[columns])
+
+
+def reviewed_columns(counts: SliceCounts) -> tuple[Int64s, StratumColumns]:
+    """Positions of the strata that labelled rates cover, and these strata taken apart.
+
+    Nothing may be written into the arrays.
+    """
+    return _reviewed_columns(np.asarray(counts.strata, np.int64).tobytes())
+
+
+def by_route(counts: SliceCounts) -> Int64s:
+    """Counters of the reviewed strata by route, shape (route, S, COUNTERS)."""
+    columns, strata = reviewed_columns(counts)
+    return np.array(
+        [counts.values[:, columns[strata.route == r]].sum(axis=1) for r in REVIEWED_ROUTES]
+    )
+
+
 def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:
     """Merge score bands, then pool audit rates, until every stratum has labels or none can.
 
@@ -93,8 +118,7 @@ def route_totals(counts: SliceCounts) -> Int64s:
 
 def reviewed_cells(counts: SliceCounts) -> tuple[Floats, Int64s]:
     """Reviewed strata as (N, labelled, ready) x route x rate x band x S, and the rate indices."""
-    columns = np.flatnonzero(reviewed(counts))
-    strata = decode_strata(counts.strata[columns])
+    columns, strata = reviewed_columns(counts)
     rates, rate_of = np.unique(strata.rate, return_inverse=True)
     bands, band_of = np.unique(strata.band, return_inverse=True)
     shape = (3, len(REVIEWED_ROUTES), len(rates), len(bands), len(counts.slices))

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import Counter, Int64s, decode_strata
+from monitor.core.counts.cells import Counter, Int64s
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import REVIEWED_ROUTES, reviewed
+from monitor.core.counts.strata import by_route
 from monitor.core.intervals import divide
 from monitor.core.privacy.pooling import decisions_of
 
@@ -91,10 +91,7 @@ def each_labelled(routes: RouteLabels, k: int) -> Bools:
 
 def route_labels(counts: SliceCounts) -> RouteLabels:
     """Count labels by route, over what labelled rates are about."""
-    columns = np.flatnonzero(reviewed(counts))
-    routes = decode_strata(counts.strata[columns]).route
-    by_route = [counts.values[:, columns[routes == route]].sum(axis=1) for route in REVIEWED_ROUTES]
-    totals = np.stack(by_route)
+    totals = by_route(counts)
     return RouteLabels(totals[:, :, Counter.N], totals[:, :, Counter.LABELLED])
 
 

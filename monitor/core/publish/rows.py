@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.counts.cells import Int64s, decode_strata
+from monitor.core.counts.cells import Int64s
 from monitor.core.counts.completeness import by_stratum
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Z95, Floats, divide
@@ -32,7 +32,7 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.core.publish.states import hidden
 from monitor.core.publish.suppression import known, show, shown_rates
-from monitor.core.rates.estimates import estimate
+from monitor.core.rates.estimates import estimate, in_band
 from monitor.core.rates.gaps import comparisons, simultaneous_z, spread
 
 MIN_CALIBRATION = 10
@@ -105,8 +105,7 @@ def _calibration(
     policy: Policy, labelled: SliceCounts, opened: Opened, band: int
 ) -> list[ShownRate | None]:
     """P(ready | score band) of every row; a band is hidden in all if one has 1 to k - 1 labels."""
-    columns = decode_strata(labelled.strata).band == band
-    counts = SliceCounts(labelled.slices, labelled.strata[columns], labelled.values[:, columns])
+    counts = in_band(labelled, band)
     routes, k = route_labels(counts), policy.precision.k
     labels: Int64s = routes.labels.sum(axis=0)
     may = opened.labels & (labels >= max(MIN_CALIBRATION, k))

@@ -22,6 +22,7 @@ Wilson (1927), JASA 22; Kish (1965), Survey Sampling (effective size of weighted
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,7 @@ from monitor.core.counts.strata import PostStrata, post_strata, production, rout
 from monitor.core.intervals import Z95, Floats, divide, wilson
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Trials:
     """Post-strata seen through one metric, (route, slot, S): a hit is ready (FPR: not ready)."""
 
@@ -48,12 +49,12 @@ class Trials:
         hits = strata.labelled - strata.ready if metric is Metric.FPR else strata.ready
         return cls(strata.decisions, strata.labelled, hits)
 
-    @property
+    @cached_property
     def complete(self) -> npt.NDArray[np.bool_]:
         """Strata where every decision is labelled: exact."""
         return np.greater_equal(self.labelled, self.decisions)
 
-    @property
+    @cached_property
     def unlabelled(self) -> npt.NDArray[np.bool_]:
         """Strata with decisions whose rate nothing speaks for."""
         return np.equal(self.labelled, 0) & np.greater(self.decisions, 0)
@@ -63,7 +64,7 @@ class Trials:
         """N_k p_k; exactly the counted hits where the stratum is complete."""
         return divide(self.decisions * self.hits, self.labelled, empty=0)
 
-    @property
+    @cached_property
     def rate(self) -> Floats:
         """p_k for variances: (m + 1/2) / (n + 1) where a sample shows only hits or only misses.
 
@@ -73,13 +74,10 @@ class Trials:
         plain = divide(self.hits, self.labelled, empty=0)
         return np.where(one_sided, (self.hits + 0.5) / (self.labelled + 1), plain)
 
-    def sampling(self, rate: Floats) -> Floats:
-        """Variance of N_k p_k from looking at n_k labels only: N_k^2 p_k (1 - p_k) / n_k.
-
-        Args:
-            rate: :attr:`rate`.
-        """
-        return divide(self.decisions**2 * rate * (1 - rate), self.labelled, empty=0)
+    @property
+    def sampling(self) -> Floats:
+        """Variance of N_k p_k from looking at n_k labels only: N_k^2 p_k (1 - p_k) / n_k."""
+        return divide(self.decisions**2 * self.rate * (1 - self.rate), self.labelled, empty=0)
 
     def filled(self, shares: tuple[int, int]) -> Trials:
         """As if all unlabelled decisions of each route were hits (1) or misses (0)."""
@@ -99,9 +97,8 @@ def served_share(trials: Trials) -> tuple[Floats, Floats]:
     complete route may hold no hit at all.
     """
     hits = trials.expected.sum(axis=1)
-    rate = trials.rate
-    smooth = (trials.decisions * rate).sum(axis=1)
-    spread = (trials.sampling(rate) + trials.decisions * rate**2).sum(axis=1)
+    smooth = (trials.decisions * trials.rate).sum(axis=1)
+    spread = (trials.sampling + trials.decisions * trials.rate**2).sum(axis=1)
     auto, review = divide(spread, smooth, empty=1)
     total = smooth.sum(axis=0)
     support = divide(total**2, smooth[1] * auto + smooth[0] * review, empty=0)
@@ -118,10 +115,9 @@ def ready_share(trials: Trials) -> tuple[Floats, Floats]:
     give V = T (1 - T) / N and n_eff = N.
     """
     total = trials.decisions.sum(axis=(0, 1))
-    rate = trials.rate
-    smooth = divide((trials.decisions * rate).sum(axis=(0, 1)), total, empty=0)
-    between = trials.decisions * (rate - smooth) ** 2
-    variance = (trials.sampling(rate) + between).sum(axis=(0, 1))
+    smooth = divide((trials.decisions * trials.rate).sum(axis=(0, 1)), total, empty=0)
+    between = trials.decisions * (trials.rate - smooth) ** 2
+    variance = (trials.sampling + between).sum(axis=(0, 1))
     support = divide(smooth * (1 - smooth) * total**2, variance, empty=0)
     support = np.where(trials.complete.all(axis=(0, 1)), total, support)
     return np.minimum(divide(trials.expected.sum(axis=(0, 1)), total), 1), support
@@ -206,18 +202,14 @@ def calibration(counts: SliceCounts, coding: Coding, z: float = Z95) -> dict[int
 
     Bands are never merged with each other here; audit rates are pooled as everywhere.
     """
-    bands = decode_strata(counts.strata).band
-    return {
-        band: estimate(
-            SliceCounts(
-                counts.slices, counts.strata[bands == band], counts.values[:, bands == band]
-            ),
-            coding,
-            Metric.READY,
-            z,
-        )
-        for band in range(coding.bands)
-    }
+    bands = range(coding.bands)
+    return {band: estimate(in_band(counts, band), coding, Metric.READY, z) for band in bands}
+
+
+def in_band(counts: SliceCounts, band: int) -> SliceCounts:
+    """The counts of the strata of one score band."""
+    columns = decode_strata(counts.strata).band == band
+    return SliceCounts(counts.slices, counts.strata[columns], counts.values[:, columns])
 
 
 def as_labelled(counts: SliceCounts, metric: Metric) -> Floats:
