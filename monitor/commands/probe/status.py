@@ -17,7 +17,7 @@ from monitor.commands.options import settings_option
 from monitor.commands.probe.report import A_CASE, ProbeSetReport, ProbeStatus, report
 from monitor.commands.tables import NONE, console, moment, plain_table
 from monitor.composition import declared_sets
-from monitor.core.probes.pairs import DeclaredSet
+from monitor.core.probes.rounds import DeclaredSet
 from monitor.errors import SlicewatchError
 from monitor.evaluate.probes import WatchedSet
 from monitor.settings.sections import ProbesSettings

@@ -31,7 +31,7 @@ import msgspec
 import numpy.typing as npt
 
 from monitor.core.probes.flips import FlipDirection
-from monitor.core.probes.pairs import ComparedRound
+from monitor.core.probes.rounds import ComparedRound
 from monitor.detection.probes.flip_test import ALPHA, FlipTest, fewest_flips
 
 EASILY = 0.5
