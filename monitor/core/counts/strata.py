@@ -35,7 +35,7 @@ class PostStrata:
         decisions: N_k, decisions the stratum speaks for.
         labelled: n_k, labels; Kish's effective number where audit rates were pooled.
         ready: m_k on the scale of ``labelled``, so that m_k / n_k is the ready rate.
-        totals: what :func:`route_totals` gives.
+        totals: plain counts (N, labelled, ready) of the routes, shape (3, route, S).
     """
 
     decisions: Floats
@@ -107,13 +107,6 @@ def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:
     slots = _join_route(_pool_thin(merge_bands(cells), weights))
     totals = cells.sum(axis=(2, 3)).astype(np.int64)
     return PostStrata(slots[0], slots[1], slots[2], totals)
-
-
-def route_totals(counts: SliceCounts) -> Int64s:
-    """Plain counts (N, labelled, ready) of the reviewed routes, shape (3, route, S)."""
-    cells, _ = reviewed_cells(counts)
-    totals: Int64s = cells.sum(axis=(2, 3)).astype(np.int64)
-    return totals
 
 
 def reviewed_cells(counts: SliceCounts) -> tuple[Floats, Int64s]:

@@ -7,7 +7,6 @@ looks the same, whatever the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,12 +32,6 @@ class Opened:
 
     cells: Bools
     labels: Bools
-
-    def inside(self, marginals: Mapping[str, Opened]) -> Opened:
-        """An intersection is shown only where the total and all its marginals are."""
-        cells = all(bool(m.cells.any()) for m in marginals.values())
-        labels = cells and all(bool(m.labels.any()) for m in marginals.values())
-        return Opened(self.cells & cells, self.labels & labels)
 
     def unless(self, closed: bool) -> Opened:
         """Nothing at all if ``closed``."""

@@ -40,7 +40,7 @@ from monitor.core.publish.suppression import (
     shown_gaps,
     shown_rates,
 )
-from monitor.core.rates.estimates import RateColumns, estimate, in_band
+from monitor.core.rates.estimates import RateColumns, estimate, in_band, one_row
 from monitor.core.rates.gaps import comparisons, gap, level_verdict, simultaneous_z, spread, verdict
 
 _T = TypeVar("_T")
@@ -96,10 +96,8 @@ class _Rate:
 
     def row(self, index: int) -> _Rate:
         """One row alone."""
-        at = slice(index, index + 1)
-        fields = ("value", "lower", "upper", "support", "hits", "misses", "route_labels")
-        exact = replace(self.exact, **{name: getattr(self.exact, name)[at] for name in fields})
-        return _Rate(exact, self.shown.row(index), self.mature[at])
+        mature = self.mature[index : index + 1]
+        return _Rate(one_row(self.exact, index), one_row(self.shown, index), mature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +208,7 @@ def _as_labelled(policy: Policy, rate: _Rate) -> list[float | None]:
     """The rate over labelled rows, where the labelled rate itself is shown."""
     if not rate.exact.metric.labelled:
         return [None] * len(rate.exact.value)
-    # As monitor.core.rates.estimates.as_labelled has it: the same labels are counted in both.
-    plain = divide(rate.exact.hits, rate.exact.hits + rate.exact.misses)
-    rounded = policy.precision.rounded(plain, rate.shown.step)
+    rounded = policy.precision.rounded(rate.exact.as_labelled, rate.shown.step)
     shown = np.where(np.isnan(rate.shown.value), np.nan, rounded)
     return known(shown)
 

@@ -66,20 +66,6 @@ class ShownColumns:
             self.metric, value, lower, upper, self.trials, self.support, self.support, self.support
         )
 
-    def row(self, index: int) -> ShownColumns:
-        """One row alone, to be compared with all of another table."""
-        at = slice(index, index + 1)
-        return ShownColumns(
-            self.metric,
-            self.shown[at],
-            self.value[at],
-            self.at_least[at],
-            self.at_most[at],
-            self.support[at],
-            self.trials[at],
-            self.step[at],
-        )
-
 
 def show(
     columns: RateColumns, may: Bools, precision: Precision, routes: RouteLabels | None = None

@@ -21,8 +21,9 @@ Wilson (1927), JASA 22; Kish (1965), Survey Sampling (effective size of weighted
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +32,11 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counter, Int64s, Route, decode_strata
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import PostStrata, post_strata, production, route_totals
+from monitor.core.counts.strata import PostStrata, post_strata, production
 from monitor.core.intervals import Z95, Floats, divide, wilson
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,16 @@ def ready_share(trials: Trials) -> tuple[Floats, Floats]:
     return np.minimum(divide(trials.expected.sum(axis=(0, 1)), total), 1), support
 
 
+_Columns = TypeVar("_Columns", bound="DataclassInstance")
+
+
+def one_row(columns: _Columns, index: int) -> _Columns:
+    """One row of parallel arrays, to be compared with all of another table."""
+    arrays = ((f.name, getattr(columns, f.name)) for f in fields(columns))
+    at = slice(index, index + 1)
+    return replace(columns, **{k: x[at] for k, x in arrays if isinstance(x, np.ndarray)})
+
+
 _ROUTE_OF = {Metric.SELECTION: Route.AUTO_SERVE, Metric.BLOCKED: Route.BLOCKED_BY_EVIDENCE}
 
 
@@ -154,6 +168,14 @@ class RateColumns:
     hits: Int64s
     misses: Int64s
     route_labels: Int64s
+
+    @property
+    def as_labelled(self) -> Floats:
+        """The rate over labelled rows alone, shape (S,): for comparison only, wrong under sampling.
+
+        NaN without such rows. Selection and blocked rates need no labels: over all decisions.
+        """
+        return divide(self.hits, self.hits + self.misses)
 
 
 def estimate(
@@ -210,16 +232,6 @@ def in_band(counts: SliceCounts, band: int) -> SliceCounts:
     """The counts of the strata of one score band."""
     columns = decode_strata(counts.strata).band == band
     return SliceCounts(counts.slices, counts.strata[columns], counts.values[:, columns])
-
-
-def as_labelled(counts: SliceCounts, metric: Metric) -> Floats:
-    """The rate over labelled rows alone, shape (S,): for comparison only, wrong under sampling.
-
-    NaN without such rows. Selection and blocked rates need no labels: over all decisions.
-    """
-    labelled = metric.labelled
-    hits, misses = _labels(route_totals(counts), metric) if labelled else _decisions(counts, metric)
-    return divide(hits, hits + misses)
 
 
 def _plain(counts: SliceCounts, metric: Metric, z: float) -> RateColumns:
