@@ -29,7 +29,7 @@ from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_preflight import Need
 from consumers.sources.kafka_source import KafkaSource
 from monitor.core.counts.coding import CodingHistory
-from monitor.core.probes.pairs import DeclaredSet
+from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.time import SECOND, WINDOWS, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy

@@ -1,8 +1,8 @@
 """Slices of one part of a set: rows coded and counted, then the rates and calibration of slices.
 
-:class:`monitor.core.publish.tables.Builder` makes their rows, as for every number of the service:
-of a synthetic set they are exact, of real people they passed the guards (k, pooling, bands,
-rounding, coded complements).
+:class:`monitor.core.publish.contract_tables.Builder` makes their rows, as for every number of the
+service: of a synthetic set they are exact, of real people they passed the guards (k, pooling,
+bands, rounding, coded complements).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex, SliceCounts, roll_up, slice_text
 from monitor.core.privacy.pooling import MergeMap, decisions_of, merge_map
 from monitor.core.probes.flips import Observed
+from monitor.core.publish.contract_tables import BlockCounts, Builder
 from monitor.core.publish.rows import MIN_CALIBRATION
 from monitor.core.publish.snapshot import ShownRate, SliceRow
-from monitor.core.publish.tables import BlockCounts, Builder
 from monitor.core.rates.estimates import calibration
 from monitor.core.rates.gaps import comparisons
 

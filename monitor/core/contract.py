@@ -23,7 +23,10 @@ class Metric(enum.StrEnum):
     @property
     def labelled(self) -> bool:
         """True when the rate rests on labels."""
-        return self in (Metric.TPR, Metric.FPR, Metric.READY)
+        return self in _LABELLED
+
+
+_LABELLED = frozenset({Metric.TPR, Metric.FPR, Metric.READY})
 
 
 class Verdict(enum.StrEnum):

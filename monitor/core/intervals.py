@@ -32,6 +32,8 @@ def z_value(confidence: float) -> float:
 def divide(numerator: npt.ArrayLike, denominator: npt.ArrayLike, empty: float = np.nan) -> Floats:
     """Quotients, broadcast; ``empty`` (NaN: undefined) where the denominator is 0."""
     top, bottom = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
+    if np.count_nonzero(bottom) == bottom.size:  # mostly so, and quicker than under a mask
+        return np.asarray(top / bottom)
     shape = top.shape if top.shape == bottom.shape else np.broadcast(top, bottom).shape
     quotients: Floats = np.empty(shape, np.float64)
     quotients.fill(empty)
@@ -57,12 +59,13 @@ def wilson(point: npt.ArrayLike, n: npt.ArrayLike, z: float = Z95) -> tuple[Floa
     Source: Wilson (1927), JASA 22.
     """
     trials = np.asarray(n, np.float64)
-    if (trials < 0).any():
+    if np.count_nonzero(trials < 0):
         raise ValueError("trials cannot be negative")
     rate = np.where(trials == 0, 0.5, np.asarray(point, np.float64))
     # Multiplied by n throughout, so that no trials need no case of their own.
-    middle = trials * rate + z * z / 2
-    half = z * np.sqrt(trials * rate * (1 - rate) + z * z / 4)
+    hits = trials * rate
+    middle = hits + z * z / 2
+    half = z * np.sqrt(hits * (1 - rate) + z * z / 4)
     scale = trials + z * z
     # At 0 and 1 rounding would push the bound past the point.
     lower: Floats = ((middle - half) / scale).clip(0, rate)

@@ -65,7 +65,7 @@ import numpy as np
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.probes.flips import FlipDirection
-from monitor.core.probes.pairs import ComparedRound
+from monitor.core.probes.rounds import ComparedRound
 from monitor.detection.arrays import Arrays
 from monitor.detection.pages.mixture import SrMixture
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import MAX_RATES, Int64s, decode_strata
-from monitor.core.counts.completeness import MAX_JOINED_HOURS, CohortState, mature, mature_in_order
+from monitor.core.counts.completeness import MAX_JOINED_HOURS, CohortState, mature
 from monitor.core.counts.strata import is_reviewed
 from monitor.core.time import HOUR, Grain, pane_of, pane_start
 
@@ -112,7 +112,7 @@ class Cohorts:
         known, by = self._judged, (end, horizon, threshold)
         if known is None or known.by != by or hour not in known.hours:
             first, stop = hour + 1 - MAX_JOINED_HOURS, min(end, hour + 2 * ahead + 1)
-            flags = mature_in_order(*self._labels(first, stop), ahead, threshold)
+            flags = mature(*self._labels(first, stop), threshold, ahead=ahead)
             hours = range(hour, stop if stop == end else stop - ahead)
             known = self._judged = _Judged(hours, flags[hour - first :], by)
         return bool(known.flags[hour - known.hours.start])

@@ -20,7 +20,7 @@ from monitor.core.counts.coding import CodingHistory
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.families import of_contracts
 from monitor.core.privacy.release_blocks import Span, blocks_kept
-from monitor.core.probes.pairs import DeclaredSet
+from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.snapshot import ShownProbeSet, decode, encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from monitor.core.probes.flips import FlipDirection
-from monitor.core.probes.pairs import DeclaredSet, FlipKey, ProbePairs
+from monitor.core.probes.rounds import DeclaredSet, FlipKey, ProbePairs
 from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection import arrays

@@ -33,8 +33,7 @@ from guarded import Guarded, census_world, demo_world, new_store, settings_for, 
 
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.pooling import MergeMap
-from monitor.core.publish import metric_rows, rows
-from monitor.core.publish import tables as build
+from monitor.core.publish import contract_tables, rows
 from monitor.core.publish.snapshot import Period, Snapshot, WindowTable
 from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS
 from monitor.demo.demo_run import demo_settings
@@ -266,9 +265,8 @@ GUARD: tuple[tuple[str, object, str], ...] = (
     (BLOCKS, Gate, "split"),
     (BLOCKS, evaluator, "let_go"),
     (POOLING, MergeMap, "apply"),
-    (SUPPRESSION, build, "opened"),
-    *((SUPPRESSION, metric_rows, name) for name in ("show", "show_gaps", "code_third_route")),
-    (SUPPRESSION, rows, "show"),
+    (SUPPRESSION, contract_tables, "opened"),
+    *((SUPPRESSION, rows, name) for name in ("show", "show_gaps", "code_third_route")),
 )
 """What the guard consists of, where it is called."""
 
@@ -316,14 +314,14 @@ class MadeTables:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        whole = build.Builder.group
+        whole = contract_tables.Builder.group
 
         def counted(*arguments: object) -> object:
             self.count += 1
             return whole(*arguments)  # type: ignore[arg-type]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(build.Builder, "group", counted)
+            patch.setattr(contract_tables.Builder, "group", counted)
             yield
 
 

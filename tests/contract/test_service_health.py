@@ -10,9 +10,8 @@ import sqlalchemy as sa
 from emptied import KINDS, emptied, made
 from pipeline import ManualClock
 
-from monitor.core.blindness import MISSED, Blind
+from monitor.core.blindness import LABELS_MISSED, MISSED, Blind
 from monitor.core.counts.labels import LabelColumns
-from monitor.core.label_pace import LABELS_MISSED
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, Grain, pane_of, to_datetime
 from monitor.errors import FencedError
 from monitor.ports import Dictionary, Shard, ShardFlush, Tallies

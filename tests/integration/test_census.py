@@ -29,7 +29,7 @@ from id_keys import WITH_KEY
 from monitor.core.contract import Metric
 from monitor.core.counts.rollup import roll_up
 from monitor.core.privacy.bands import Precision
-from monitor.core.rates.estimates import as_labelled, estimate
+from monitor.core.rates.estimates import estimate
 from monitor.core.time import Grain
 from monitor.settings import load
 
@@ -84,10 +84,10 @@ def _estimates(run: Consumed, attributes: list[str]) -> Iterator[tuple[str, str,
     coding = load(SETTINGS, WITH_KEY).coding
     table = roll_up(counts, index, attributes)
     for metric in map(Metric, METRICS):
-        values = estimate(table, coding, metric).value.tolist()
+        rates = estimate(table, coding, metric)
         yield from zip(
-            [metric.value] * len(values), table.slices, values,
-            as_labelled(table, metric).tolist(), strict=True,
+            [metric.value] * len(table.slices), table.slices,
+            rates.value.tolist(), rates.as_labelled.tolist(), strict=True,
         )  # fmt: skip
 
 
@@ -158,13 +158,13 @@ def test_audited_rates_are_near_the_truth_and_labelled_rows_far_off(
     by_slice = dict(list(frame.groupby(oracle.slice_names(frame, GROUPS[group]))))
     coding = load(SETTINGS, WITH_KEY).coding
     for metric in (Metric.TPR, Metric.FPR):
-        found, labelled = estimate(table, coding, metric, z=4), as_labelled(table, metric)
+        found = estimate(table, coding, metric, z=4)
         off: list[tuple[float, float]] = []
         for i, name in enumerate(table.slices):
             if found.support[i] >= 500:
                 truth = oracle.plain(by_slice[name])[metric.value].value
                 assert found.lower[i] < truth < found.upper[i]
-                off.append((abs(found.value[i] - truth), abs(labelled[i] - truth)))
+                off.append((abs(found.value[i] - truth), abs(found.as_labelled[i] - truth)))
         ours, theirs = zip(*off, strict=True)
         assert min(theirs) > 0.08
         assert sum(ours) < 0.1 * sum(theirs)

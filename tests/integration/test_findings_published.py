@@ -29,8 +29,8 @@ from repaired import (
 from alerts.exposition import Renderer
 from monitor.core.contract import Metric, State
 from monitor.core.publish.annotations import Annotation
-from monitor.core.publish.findings import CROSSED
 from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, decode
+from monitor.core.publish.states import CROSSED
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory.finding_log import Ledger, RateChange, VersionChange
 

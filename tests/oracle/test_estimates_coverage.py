@@ -27,9 +27,9 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import route_totals
+from monitor.core.counts.strata import post_strata
 from monitor.core.intervals import Z95, wilson
-from monitor.core.rates.estimates import as_labelled, estimate
+from monitor.core.rates.estimates import estimate
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +59,7 @@ def true_rate(table: Floats, metric: Metric) -> float:
 
 def route_trials(counts: SliceCounts, metric: Metric) -> tuple[Floats, Floats, Floats]:
     """N, labelled, hits by route (2, S)."""
-    decisions, labelled, ready = route_totals(counts).astype(float)
+    decisions, labelled, ready = post_strata(counts, CODING).totals.astype(float)
     return decisions, labelled, ready if metric is Metric.TPR else labelled - ready
 
 
@@ -122,7 +122,9 @@ def test_intervals_cover_the_truth(metric: Metric, decisions: int, overridden: f
 @pytest.mark.parametrize("decisions", [500, 2_000, 20_000])
 def test_the_rate_over_labelled_rows_is_far_off(decisions: int) -> None:
     counts = simulate(np.random.default_rng(8), shares(READY, 0), decisions, 2_000, AUDIT_RATE)
-    assert as_labelled(counts, Metric.TPR).mean() == pytest.approx(0.167, abs=0.003)
+    assert estimate(counts, CODING, Metric.TPR).as_labelled.mean() == pytest.approx(
+        0.167, abs=0.003
+    )
     assert np.nanmean(estimate(counts, CODING, Metric.TPR).value) == pytest.approx(0.80, abs=0.003)
 
 

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from monitor.core.counts.cells import Route
 from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import FlipDirection, Observed
-from monitor.core.probes.pairs import DeclaredSet, ProbePairs
+from monitor.core.probes.rounds import DeclaredSet, ProbePairs
 from monitor.core.time import DAY, SECOND
 from monitor.detection.flip_test import FlipWatch
 

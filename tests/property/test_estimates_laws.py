@@ -7,15 +7,14 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slice_tables import blocked
+from slice_tables import blocked, completeness
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
-from monitor.core.counts.completeness import completeness
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import wilson
-from monitor.core.rates.estimates import RateColumns, as_labelled, calibration, estimate
+from monitor.core.rates.estimates import RateColumns, calibration, estimate
 from monitor.core.rates.gaps import gap, references
 
 CODING = Coding((), audit_rates=(1.0, 0.5, 0.05))
@@ -86,7 +85,8 @@ def test_rates_are_sound(counts: SliceCounts, metric: Metric, z: float) -> None:
 def test_calibration_and_descriptions_are_sound(counts: SliceCounts) -> None:
     for rates in calibration(counts, CODING).values():
         assert_sound(rates)
-    for shares in (completeness(counts), *(as_labelled(counts, metric) for metric in Metric)):
+    labelled = (estimate(counts, CODING, metric).as_labelled for metric in Metric)
+    for shares in (completeness(counts), *labelled):
         known = shares[~np.isnan(shares)]
         assert ((known >= 0) & (known <= 1)).all()
 

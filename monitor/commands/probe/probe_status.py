@@ -19,7 +19,7 @@ from monitor.commands.open_store import opened
 from monitor.commands.options import settings_option
 from monitor.composition import declared_sets
 from monitor.core.probes.flips import FlipDirection
-from monitor.core.probes.pairs import DeclaredSet
+from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.evaluate.probes import WatchedSet

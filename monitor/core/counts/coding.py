@@ -22,7 +22,6 @@ import numpy as np
 
 from monitor.core.counts.cells import MISSING, OTHER, Int64s
 
-VERSION_ATTRIBUTES = ("judge", "rubric", "policy", "router")
 DEFAULT_SCORE_BANDS = (0.70, 0.90)
 DEFAULT_AUDIT_RATES = tuple(2.0 ** (-j / 2) for j in range(16))
 

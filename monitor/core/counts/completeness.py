@@ -14,10 +14,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import MAX_RATES, Counter, Int64s, decode_strata
+from monitor.core.counts.cells import MAX_RATES, Counter, Int64s
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import REVIEWED_ROUTES, reviewed
-from monitor.core.intervals import Floats, divide
+from monitor.core.counts.strata import REVIEWED_ROUTES, reviewed_columns
 
 MATURE = Fraction(19, 20)
 """Completeness at which a cohort's rates may be read: the augmented bet of the sequential test
@@ -50,8 +49,7 @@ def by_stratum(counts: SliceCounts) -> tuple[Int64s, Int64s]:
     R is fixed (every possible route x rate), so hours with different strata stack. Received
     never exceeds requested: a label that nobody requested does not make up for a missing one.
     """
-    columns = reviewed(counts)
-    strata = decode_strata(counts.strata[columns])
+    columns, strata = reviewed_columns(counts)
     values = counts.values[:, columns]
     shape = (len(REVIEWED_ROUTES) * MAX_RATES, len(counts.slices))
     position = strata.route * MAX_RATES + strata.rate
@@ -60,16 +58,6 @@ def by_stratum(counts: SliceCounts) -> tuple[Int64s, Int64s]:
     answers = values[:, :, Counter.LABELLED] + values[:, :, Counter.UNDECIDABLE]
     np.add.at(received, position, answers.T)
     return np.minimum(received, requested).T, requested.T
-
-
-def completeness(counts: SliceCounts) -> Floats:
-    """Smallest received / requested over route x audit rate, shape (S,).
-
-    NaN where nothing was requested; 0 where some stratum's labels are all missing.
-    """
-    received, requested = by_stratum(counts)
-    share = divide(received, requested, empty=np.inf).min(axis=1)
-    return np.where(np.isinf(share), np.nan, share)
 
 
 def is_mature(
@@ -89,7 +77,8 @@ def mature(
     received: Int64s,
     requested: Int64s,
     threshold: Fraction = MATURE,
-    min_requests: int = MIN_REQUESTS,
+    *,
+    ahead: int = 0,
 ) -> npt.NDArray[np.bool_]:
     """Flag the mature hourly cohorts: those with the labels of every route x rate back.
 
@@ -97,28 +86,8 @@ def mature(
     are reached, a day at most. So an hour at night in which it requested nothing is judged by
     the day before it, and a stratum that requested nothing for a day is waited for by nobody.
 
-    Args:
-        received: shape (H, R), successive hours, oldest first (:func:`by_stratum`).
-        requested: the same shape, not negative.
-        threshold: smallest completeness of a mature cohort.
-        min_requests: requests a judgement needs.
-
-    Returns:
-        One flag an hour, shape (H,). An hour after a day without requests is mature.
-    """
-    return mature_in_order(received, requested, 0, threshold, min_requests)
-
-
-def mature_in_order(
-    received: Int64s,
-    requested: Int64s,
-    ahead: int,
-    threshold: Fraction = MATURE,
-    min_requests: int = MIN_REQUESTS,
-) -> npt.NDArray[np.bool_]:
-    """Flag the mature hourly cohorts where all of them are consumed, one after the other.
-
-    A stratum is mature, too, where the hours from the first it is joined with to any later one
+    Where all cohorts are consumed, one after the other, hours ``ahead`` may be joined as well: a
+    stratum is mature, too, where the hours from the first it is joined with to any later one
     are complete together. Some labels never come: of 50 requests with 2 % of labels lost, 3 are
     missing for ever in 8 % of the hours, and with 30 strata nearly every hour would wait for its
     horizon and hold back all that follow. Hours that are younger have fewer labels yet, so they
@@ -128,19 +97,18 @@ def mature_in_order(
     Args:
         received: shape (H, R), successive hours, oldest first (:func:`by_stratum`).
         requested: the same shape, not negative.
-        ahead: hours that may be joined after an hour's own; 0 is :func:`mature`.
         threshold: smallest completeness of a mature cohort.
-        min_requests: requests a judgement needs.
+        ahead: hours that may be joined after an hour's own.
 
     Returns:
-        One flag an hour, shape (H,).
+        One flag an hour, shape (H,). An hour after a day without requests is mature.
 
     Example:
         >>> requested = np.full((3, 1), 50)
         >>> received = np.array([[47], [48], [49]])
         >>> mature(received, requested).tolist()
         [False, True, True]
-        >>> mature_in_order(received, requested, ahead=1).tolist()
+        >>> mature(received, requested, ahead=1).tolist()
         [True, True, True]
     """
     flags = np.ones(len(requested), bool)
@@ -149,14 +117,14 @@ def mature_in_order(
         # Whole numbers: hours are complete together when these add up to 0 or more.
         spare = got * threshold.denominator - asked * threshold.numerator
         total = np.concatenate([[0], np.cumsum(spare)])
-        flags &= _largest_ahead(total[1:], ahead) >= total[_joined_from(asked, min_requests)]
+        flags &= _largest_ahead(total[1:], ahead) >= total[_joined_from(asked)]
     return flags
 
 
-def _joined_from(requested: Int64s, min_requests: int) -> Int64s:
-    """The first of each hour and the fewest preceding ones that reach ``min_requests``."""
+def _joined_from(requested: Int64s) -> Int64s:
+    """The first of each hour and the fewest preceding ones that reach :data:`MIN_REQUESTS`."""
     asked = np.concatenate([[0], np.cumsum(requested)])
-    start = np.searchsorted(asked, asked[1:] - min_requests, side="right") - 1
+    start = np.searchsorted(asked, asked[1:] - MIN_REQUESTS, side="right") - 1
     earliest = np.arange(len(requested)) + 1 - MAX_JOINED_HOURS
     return np.maximum(start, np.maximum(earliest, 0))
 

@@ -7,6 +7,7 @@ the rates towards what made the cells merge.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,7 @@ class PostStrata:
         decisions: N_k, decisions the stratum speaks for.
         labelled: n_k, labels; Kish's effective number where audit rates were pooled.
         ready: m_k on the scale of ``labelled``, so that m_k / n_k is the ready rate.
-        totals: what :func:`route_totals` gives.
+        totals: plain counts (N, labelled, ready) of the routes, shape (3, route, S).
     """
 
     decisions: Floats
@@ -58,6 +59,30 @@ def is_reviewed(strata: StratumColumns) -> npt.NDArray[np.bool_]:
     auto, review = REVIEWED_ROUTES
     of_both = (strata.route == auto) | (strata.route == review)
     return np.asarray(~strata.probe & strata.evidence_passed & of_both, bool)
+
+
+@lru_cache(maxsize=64)  # the tables of a window have the same strata
+def _reviewed_columns(codes: bytes) -> tuple[Int64s, StratumColumns]:
+    strata = np.frombuffer(codes, np.int64)
+    columns = np.flatnonzero(is_reviewed(decode_strata(strata)))
+    columns.flags.writeable = False
+    return columns, decode_strata(strata[columns])
+
+
+def reviewed_columns(counts: SliceCounts) -> tuple[Int64s, StratumColumns]:
+    """Positions of the strata that labelled rates cover, and these strata taken apart.
+
+    Nothing may be written into the arrays.
+    """
+    return _reviewed_columns(np.asarray(counts.strata, np.int64).tobytes())
+
+
+def by_route(counts: SliceCounts) -> Int64s:
+    """Counters of the reviewed strata by route, shape (route, S, COUNTERS)."""
+    columns, strata = reviewed_columns(counts)
+    return np.array(
+        [counts.values[:, columns[strata.route == r]].sum(axis=1) for r in REVIEWED_ROUTES]
+    )
 
 
 def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:
@@ -84,17 +109,9 @@ def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:
     return PostStrata(slots[0], slots[1], slots[2], totals)
 
 
-def route_totals(counts: SliceCounts) -> Int64s:
-    """Plain counts (N, labelled, ready) of the reviewed routes, shape (3, route, S)."""
-    cells, _ = reviewed_cells(counts)
-    totals: Int64s = cells.sum(axis=(2, 3)).astype(np.int64)
-    return totals
-
-
 def reviewed_cells(counts: SliceCounts) -> tuple[Floats, Int64s]:
     """Reviewed strata as (N, labelled, ready) x route x rate x band x S, and the rate indices."""
-    columns = np.flatnonzero(reviewed(counts))
-    strata = decode_strata(counts.strata[columns])
+    columns, strata = reviewed_columns(counts)
     rates, rate_of = np.unique(strata.rate, return_inverse=True)
     bands, band_of = np.unique(strata.band, return_inverse=True)
     shape = (3, len(REVIEWED_ROUTES), len(rates), len(bands), len(counts.slices))
@@ -112,7 +129,8 @@ def _consistent(cells: Floats) -> Floats:
     """
     decisions, labelled, ready = cells
     labelled = np.maximum(labelled, 0)
-    return np.stack([np.maximum(decisions, labelled), labelled, np.clip(ready, 0, labelled)])
+    ready = np.minimum(np.maximum(ready, 0), labelled)
+    return np.array([np.maximum(decisions, labelled), labelled, ready])
 
 
 def merge_bands(cells: Floats) -> Floats:
@@ -126,17 +144,16 @@ def merge_bands(cells: Floats) -> Floats:
         band, and bands merged into another hold zeros. A route x rate with fewer labels in
         all sits in the last band.
     """
+    _, routes, rates, bands, slices = cells.shape
     merged = np.zeros_like(cells)
-    bands = cells.shape[3]
-    open_run = np.zeros_like(cells[:, :, :, :1]).sum(axis=3)
-    last = np.full(open_run.shape[1:], max(bands - 1, 0))
+    open_run = np.zeros((3, routes, rates, slices))
+    last = np.full((routes, rates, slices), bands - 1)
     for band in range(bands):
-        open_run = open_run + cells[:, :, :, band]
+        open_run += cells[:, :, :, band]
         closes = open_run[1] >= MIN_LABELS
-        merged[:, :, :, band] = np.where(closes, open_run, 0)
-        open_run = np.where(closes, 0, open_run)
-    for band in range(bands):
-        last = np.where(merged[1, :, :, band] > 0, band, last)
+        np.copyto(merged[:, :, :, band], open_run, where=closes)
+        np.copyto(open_run, 0, where=closes)
+        np.copyto(last, band, where=closes)
     for band in range(bands):
         merged[:, :, :, band] += np.where(last == band, open_run, 0)
     return merged
@@ -164,15 +181,13 @@ def _pool_rates(families: Floats, weights: Floats) -> Floats:
     weighted = np.einsum("r,ars->as", weights, labelled)
     effective = divide(weighted**2, np.einsum("r,ars->as", weights**2, labelled), empty=0)
     share = divide(np.einsum("r,ars->as", weights, ready), weighted, empty=0)
-    return np.stack([decisions.sum(axis=1), effective, effective * share])
+    return np.array([decisions.sum(axis=1), effective, effective * share])
 
 
 def _join_route(slots: Floats) -> Floats:
     """Let the labelled strata of a route speak for its pool (the last slot) if that has none."""
-    rest = slots[0, :, :-1].sum(axis=1)
-    joins = (slots[1, :, -1] == 0) & (slots[0, :, -1] > 0) & (rest > 0)
-    growth = divide(rest + slots[0, :, -1], rest, empty=1)
-    scale = np.where(joins, growth, 1)[:, None]
-    decisions = slots[0] * scale
-    decisions[:, -1] = np.where(joins, 0, slots[0, :, -1])
-    return np.stack([decisions, slots[1], slots[2]])
+    rest, pool = slots[0, :, :-1].sum(axis=1), slots[0, :, -1]
+    joins = (slots[1, :, -1] == 0) & (pool > 0) & (rest > 0)
+    decisions = slots[0] * np.where(joins, divide(rest + pool, rest, empty=1), 1)[:, None]
+    decisions[:, -1] = np.where(joins, 0, pool)
+    return np.array([decisions, slots[1], slots[2]])

@@ -7,15 +7,15 @@ looks the same, whatever the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import Counter, Int64s, decode_strata
+from monitor.core.counts.cells import Counter, Int64s
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import REVIEWED_ROUTES, reviewed
+from monitor.core.counts.strata import by_route
+from monitor.core.intervals import divide
 from monitor.core.privacy.pooling import decisions_of
 
 Bools = npt.NDArray[np.bool_]
@@ -32,12 +32,6 @@ class Opened:
 
     cells: Bools
     labels: Bools
-
-    def inside(self, marginals: Mapping[str, Opened]) -> Opened:
-        """An intersection is shown only where the total and all its marginals are."""
-        cells = all(bool(m.cells.any()) for m in marginals.values())
-        labels = cells and all(bool(m.labels.any()) for m in marginals.values())
-        return Opened(self.cells & cells, self.labels & labels)
 
     def unless(self, closed: bool) -> Opened:
         """Nothing at all if ``closed``."""
@@ -58,10 +52,8 @@ class RouteLabels:
         Rounded up to a power of the square root of 2, as audit rates are, so that a bound
         computed from it does not give the counts away.
         """
-        plain = np.divide(
-            self.decisions, self.labels, out=np.ones(self.labels.shape), where=self.labels > 0
-        )
-        steps = np.ceil(2 * np.log2(np.maximum(plain, 1)) - 1e-9)  # 2.0 is a step, not 2.83
+        plain = np.maximum(divide(self.decisions, self.labels, empty=1), 1)
+        steps = np.ceil(2 * np.log2(plain) - 1e-9)  # 2.0 is a step, not 2.83
         return np.asarray(2.0 ** (steps / 2), np.float64)
 
 
@@ -92,10 +84,7 @@ def each_labelled(routes: RouteLabels, k: int) -> Bools:
 
 def route_labels(counts: SliceCounts) -> RouteLabels:
     """Count labels by route, over what labelled rates are about."""
-    columns = np.flatnonzero(reviewed(counts))
-    routes = decode_strata(counts.strata[columns]).route
-    by_route = [counts.values[:, columns[routes == route]].sum(axis=1) for route in REVIEWED_ROUTES]
-    totals = np.stack(by_route)
+    totals = by_route(counts)
     return RouteLabels(totals[:, :, Counter.N], totals[:, :, Counter.LABELLED])
 
 

@@ -21,10 +21,10 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import OTHER, Counter, Int64s, atom_text, decode_strata, parse_atom
+from monitor.core.counts.cells import OTHER, Counter, Int64s, atom_text, parse_atom
 from monitor.core.counts.coding import Listed
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import REVIEWED_ROUTES, production, reviewed
+from monitor.core.counts.strata import by_route, production
 
 Bools = npt.NDArray[np.bool_]
 
@@ -83,12 +83,7 @@ class Flow:
     @classmethod
     def of(cls, counts: SliceCounts) -> Flow:
         """The flow of every slice."""
-        columns = np.flatnonzero(reviewed(counts))
-        routes = decode_strata(counts.strata[columns]).route
-        by_route = [
-            counts.values[:, columns[routes == route]].sum(axis=1) for route in REVIEWED_ROUTES
-        ]
-        table = np.stack(by_route, axis=1)
+        table = by_route(counts).swapaxes(0, 1)
         return cls(decisions_of(counts), table[:, :, Counter.LABELLED], table[:, :, Counter.N])
 
 

@@ -30,25 +30,6 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class BlockRule:
-    """Counts of which every cell of a block must have none, or at least k.
-
-    The default is the weakest rule that leaves the attacker of the tests nothing: decisions, and
-    labels of each route.
-
-    Attributes:
-        routes: decisions of each route too, not only decisions.
-        values: labels of each value too, not only of each route.
-    """
-
-    routes: bool = False
-    values: bool = False
-
-
-SHIPPED = BlockRule()
-
-
-@dataclass(frozen=True, slots=True)
 class BlockTally:
     """Counts of a run of panes, by row of a family.
 
@@ -96,27 +77,26 @@ class BlockTally:
             self.decisions + other.decisions, self.labels + other.labels, self.units + other.units
         )
 
-    def decided(self, k: int, rule: BlockRule = SHIPPED) -> bool:
+    def decided(self, k: int) -> bool:
         """Return True when every row has no decisions or at least k.
 
         Nor may one unit, or two, have most of a row's decisions.
         """
-        counts = self.decisions if rule.routes else self.decisions.sum(axis=1)
-        return _none_or_enough(counts, k) and self._shared()
+        return none_or_enough(self.decisions.sum(axis=1), k) and self._shared()
 
-    def labelled(self, k: int, rule: BlockRule = SHIPPED) -> bool:
+    def labelled(self, k: int) -> bool:
         """Return True when every row has no labels or at least k, in each route.
 
         Its decisions must be shared among units as in :meth:`decided`.
         """
-        counts = self.labels if rule.values else self.labels.sum(axis=2)
-        return _none_or_enough(counts, k) and self._shared()
+        return none_or_enough(self.labels.sum(axis=2), k) and self._shared()
 
     def _shared(self) -> bool:
         return not self.units.dominated(self.decisions.sum(axis=1)).any()
 
 
-def _none_or_enough(counts: Int64s, k: int) -> bool:
+def none_or_enough(counts: Int64s, k: int) -> bool:
+    """Return True when no count is from 1 to k - 1, or negative."""
     return not np.any((counts != 0) & (counts < k))
 
 
@@ -140,6 +120,9 @@ class Edge:
 class Condition:
     """Condition under which a family may close its open block.
 
+    Every cell needs no decisions or at least k, and labels likewise in each route: the weakest
+    rule that leaves the attacker of the tests nothing.
+
     Attributes:
         k: smallest cell that may be shown.
         labels: whether labels are counted, or decisions.
@@ -147,19 +130,16 @@ class Condition:
         burned: ends of abandoned blocks, which are never published; a block that comes to hold
             such an instant is not either, since what was published alongside could be subtracted.
             Where one is allowed, it ends a block whatever that holds.
-        rule: what every cell needs.
     """
 
     k: int
     labels: bool
     allowed: Collection[int]
     burned: Collection[int] = ()
-    rule: BlockRule = SHIPPED
 
     def holds(self, tail: BlockTally) -> bool:
         """Return True when every cell has none or enough."""
-        decided = tail.decided(self.k, self.rule)
-        return decided and (not self.labels or tail.labelled(self.k, self.rule))
+        return tail.decided(self.k) and (not self.labels or tail.labelled(self.k))
 
 
 def advance(

@@ -474,9 +474,8 @@ def numbered(snapshot: Snapshot, number: int) -> Snapshot:
         snapshot: as it is stored.
         number: under which.
     """
-    return replace(snapshot, contracts=tuple(_numbered(one, number) for one in snapshot.contracts))
-
-
-def _numbered(table: ContractTable, number: int) -> ContractTable:
-    told = (one if one.snapshot else replace(one, snapshot=number) for one in table.incidents)
-    return replace(table, incidents=tuple(told))
+    contracts = []
+    for table in snapshot.contracts:
+        found = (one if one.snapshot else replace(one, snapshot=number) for one in table.incidents)
+        contracts.append(replace(table, incidents=tuple(found)))
+    return replace(snapshot, contracts=tuple(contracts))

@@ -56,28 +56,14 @@ class ShownColumns:
         # Two decimals are finer than the bounds' own rounding; coarser steps widen them.
         half = np.where(self.step > STEPS[0], self.step / 2, 0)
         low, high = np.maximum(self.value - half, 0), np.minimum(self.value + half, 1)
-        bounds = wilson(np.array([low, high, self.at_least, self.at_most]), self.trials, z)
-        (lower, _, coded_low, _), (_, upper, _, coded_high) = bounds
         coded = np.isnan(self.value)
-        lower = np.where(coded, np.where(np.isnan(coded_low), 0, coded_low), lower)
-        upper = np.where(coded, np.where(np.isnan(coded_high), 1, coded_high), upper)
-        value, lower, upper = (np.where(self.shown, x, np.nan) for x in (self.value, lower, upper))
+        ends = np.where(coded, [self.at_least, self.at_most], [low, high])
+        (lower, _), (_, upper) = wilson(ends, self.trials, z)
+        # A code says nothing of the other side.
+        lower, upper = np.where(np.isnan(lower), 0, lower), np.where(np.isnan(upper), 1, upper)
+        value, lower, upper = np.where(self.shown, [self.value, lower, upper], np.nan)
         return RateColumns(
             self.metric, value, lower, upper, self.trials, self.support, self.support, self.support
-        )
-
-    def row(self, index: int) -> ShownColumns:
-        """One row alone, to be compared with all of another table."""
-        at = slice(index, index + 1)
-        return ShownColumns(
-            self.metric,
-            self.shown[at],
-            self.value[at],
-            self.at_least[at],
-            self.at_most[at],
-            self.support[at],
-            self.trials[at],
-            self.step[at],
         )
 
 
@@ -194,16 +180,16 @@ def _codes(
     weights: tuple[Floats | float, Floats | float],
 ) -> tuple[Floats, Floats]:
     """``at_least`` and ``at_most``; NaN where none is needed."""
-    none = np.full(columns.value.shape, np.nan)
-    if precision.exact:
-        return none, none
+    least = most = np.full(columns.value.shape, np.nan)
     few_hits, few_misses = columns.hits < precision.k, columns.misses < precision.k
-    most = precision.up(_small_share(support, columns.misses, weights[0], precision))
-    least = precision.down(1 - _small_share(support, columns.hits, weights[1], precision))
     # Strata of one route may weigh more than the route does; a false code is opened to nothing.
-    most = np.where(columns.value > most, 1, most)
-    least = np.where(columns.value < least, 0, least)
-    return np.where(few_misses, least, np.nan), np.where(few_hits, most, np.nan)
+    if not precision.exact and few_misses.any():
+        share = precision.down(1 - _small_share(support, columns.hits, weights[1], precision))
+        least = np.where(few_misses, np.where(columns.value < share, 0, share), np.nan)
+    if not precision.exact and few_hits.any():
+        share = precision.up(_small_share(support, columns.misses, weights[0], precision))
+        most = np.where(few_hits, np.where(columns.value > share, 1, share), np.nan)
+    return least, most
 
 
 def _small_share(

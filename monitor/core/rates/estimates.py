@@ -21,7 +21,9 @@ Wilson (1927), JASA 22; Kish (1965), Survey Sampling (effective size of weighted
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +32,14 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counter, Int64s, Route, decode_strata
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import PostStrata, post_strata, production, route_totals
+from monitor.core.counts.strata import PostStrata, post_strata, production
 from monitor.core.intervals import Z95, Floats, divide, wilson
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Trials:
     """Post-strata seen through one metric, (route, slot, S): a hit is ready (FPR: not ready)."""
 
@@ -48,12 +53,12 @@ class Trials:
         hits = strata.labelled - strata.ready if metric is Metric.FPR else strata.ready
         return cls(strata.decisions, strata.labelled, hits)
 
-    @property
+    @cached_property
     def complete(self) -> npt.NDArray[np.bool_]:
         """Strata where every decision is labelled: exact."""
         return np.greater_equal(self.labelled, self.decisions)
 
-    @property
+    @cached_property
     def unlabelled(self) -> npt.NDArray[np.bool_]:
         """Strata with decisions whose rate nothing speaks for."""
         return np.equal(self.labelled, 0) & np.greater(self.decisions, 0)
@@ -63,7 +68,7 @@ class Trials:
         """N_k p_k; exactly the counted hits where the stratum is complete."""
         return divide(self.decisions * self.hits, self.labelled, empty=0)
 
-    @property
+    @cached_property
     def rate(self) -> Floats:
         """p_k for variances: (m + 1/2) / (n + 1) where a sample shows only hits or only misses.
 
@@ -73,13 +78,10 @@ class Trials:
         plain = divide(self.hits, self.labelled, empty=0)
         return np.where(one_sided, (self.hits + 0.5) / (self.labelled + 1), plain)
 
-    def sampling(self, rate: Floats) -> Floats:
-        """Variance of N_k p_k from looking at n_k labels only: N_k^2 p_k (1 - p_k) / n_k.
-
-        Args:
-            rate: :attr:`rate`.
-        """
-        return divide(self.decisions**2 * rate * (1 - rate), self.labelled, empty=0)
+    @property
+    def sampling(self) -> Floats:
+        """Variance of N_k p_k from looking at n_k labels only: N_k^2 p_k (1 - p_k) / n_k."""
+        return divide(self.decisions**2 * self.rate * (1 - self.rate), self.labelled, empty=0)
 
     def filled(self, shares: tuple[int, int]) -> Trials:
         """As if all unlabelled decisions of each route were hits (1) or misses (0)."""
@@ -99,9 +101,8 @@ def served_share(trials: Trials) -> tuple[Floats, Floats]:
     complete route may hold no hit at all.
     """
     hits = trials.expected.sum(axis=1)
-    rate = trials.rate
-    smooth = (trials.decisions * rate).sum(axis=1)
-    spread = (trials.sampling(rate) + trials.decisions * rate**2).sum(axis=1)
+    smooth = (trials.decisions * trials.rate).sum(axis=1)
+    spread = (trials.sampling + trials.decisions * trials.rate**2).sum(axis=1)
     auto, review = divide(spread, smooth, empty=1)
     total = smooth.sum(axis=0)
     support = divide(total**2, smooth[1] * auto + smooth[0] * review, empty=0)
@@ -118,13 +119,22 @@ def ready_share(trials: Trials) -> tuple[Floats, Floats]:
     give V = T (1 - T) / N and n_eff = N.
     """
     total = trials.decisions.sum(axis=(0, 1))
-    rate = trials.rate
-    smooth = divide((trials.decisions * rate).sum(axis=(0, 1)), total, empty=0)
-    between = trials.decisions * (rate - smooth) ** 2
-    variance = (trials.sampling(rate) + between).sum(axis=(0, 1))
+    smooth = divide((trials.decisions * trials.rate).sum(axis=(0, 1)), total, empty=0)
+    between = trials.decisions * (trials.rate - smooth) ** 2
+    variance = (trials.sampling + between).sum(axis=(0, 1))
     support = divide(smooth * (1 - smooth) * total**2, variance, empty=0)
     support = np.where(trials.complete.all(axis=(0, 1)), total, support)
     return np.minimum(divide(trials.expected.sum(axis=(0, 1)), total), 1), support
+
+
+_Columns = TypeVar("_Columns", bound="DataclassInstance")
+
+
+def one_row(columns: _Columns, index: int) -> _Columns:
+    """One row of parallel arrays, to be compared with all of another table."""
+    arrays = ((f.name, getattr(columns, f.name)) for f in fields(columns))
+    at = slice(index, index + 1)
+    return replace(columns, **{k: x[at] for k, x in arrays if isinstance(x, np.ndarray)})
 
 
 _ROUTE_OF = {Metric.SELECTION: Route.AUTO_SERVE, Metric.BLOCKED: Route.BLOCKED_BY_EVIDENCE}
@@ -158,6 +168,14 @@ class RateColumns:
     hits: Int64s
     misses: Int64s
     route_labels: Int64s
+
+    @property
+    def as_labelled(self) -> Floats:
+        """The rate over labelled rows alone, shape (S,): for comparison only, wrong under sampling.
+
+        NaN without such rows. Selection and blocked rates need no labels: over all decisions.
+        """
+        return divide(self.hits, self.hits + self.misses)
 
 
 def estimate(
@@ -206,28 +224,14 @@ def calibration(counts: SliceCounts, coding: Coding, z: float = Z95) -> dict[int
 
     Bands are never merged with each other here; audit rates are pooled as everywhere.
     """
-    bands = decode_strata(counts.strata).band
-    return {
-        band: estimate(
-            SliceCounts(
-                counts.slices, counts.strata[bands == band], counts.values[:, bands == band]
-            ),
-            coding,
-            Metric.READY,
-            z,
-        )
-        for band in range(coding.bands)
-    }
+    bands = range(coding.bands)
+    return {band: estimate(in_band(counts, band), coding, Metric.READY, z) for band in bands}
 
 
-def as_labelled(counts: SliceCounts, metric: Metric) -> Floats:
-    """The rate over labelled rows alone, shape (S,): for comparison only, wrong under sampling.
-
-    NaN without such rows. Selection and blocked rates need no labels: over all decisions.
-    """
-    labelled = metric.labelled
-    hits, misses = _labels(route_totals(counts), metric) if labelled else _decisions(counts, metric)
-    return divide(hits, hits + misses)
+def in_band(counts: SliceCounts, band: int) -> SliceCounts:
+    """The counts of the strata of one score band."""
+    columns = decode_strata(counts.strata).band == band
+    return SliceCounts(counts.slices, counts.strata[columns], counts.values[:, columns])
 
 
 def _plain(counts: SliceCounts, metric: Metric, z: float) -> RateColumns:

@@ -169,10 +169,11 @@ def spread(metric: Metric, values: npt.ArrayLike) -> tuple[int, int, float] | No
         (0, 2, 0.25)
     """
     points = np.asarray(values, np.float64)
-    if np.count_nonzero(~np.isnan(points)) < 2:  # noqa: PLR2004 - a distance has two ends
+    known = np.flatnonzero(~np.isnan(points))
+    if len(known) < 2:  # noqa: PLR2004 - a distance has two ends
         return None
-    harm = -points if metric in HARMED_BY_LESS else points
-    worst, best = int(np.nanargmax(harm)), int(np.nanargmin(harm))
+    harm = -points[known] if metric in HARMED_BY_LESS else points[known]
+    worst, best = int(known[harm.argmax()]), int(known[harm.argmin()])
     return worst, best, float(abs(points[worst] - points[best]))
 
 

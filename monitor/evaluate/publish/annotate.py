@@ -15,8 +15,8 @@ from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
+from monitor.core.publish.contract_tables import Pooled
 from monitor.core.publish.snapshot import GroupTable, ShownStage, SliceRow
-from monitor.core.publish.tables import Pooled
 from monitor.core.rates.gaps import references
 from monitor.detection.advisory.versions import versions_differ
 from monitor.detection.diagnosis.stages import Passage, diverging_stages, ready_counts, stage_counts

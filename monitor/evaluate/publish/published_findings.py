@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.publish.annotations import Annotation
-from monitor.core.publish.findings import CROSSED, Finding, GroupFindings
 from monitor.core.publish.snapshot import GroupTable, Noted, Snapshot
+from monitor.core.publish.states import CROSSED, Finding, GroupFindings
 from monitor.core.time import Grain, pane_of
 from monitor.detection.advisory.finding_log import (
     AnySubject,

@@ -12,9 +12,9 @@ from monitor.core.counts.coding import CodingHistory
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.release_blocks import Span, newest_span, on_the_hour, without
-from monitor.core.publish.findings import GroupFindings
+from monitor.core.publish.contract_tables import BlockCounts, Builder
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
-from monitor.core.publish.tables import BlockCounts, Builder
+from monitor.core.publish.states import GroupFindings
 from monitor.core.time import DAY, HOUR, Grain, WindowKind
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.blocks.losses import LostSpans

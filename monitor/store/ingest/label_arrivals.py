@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import sqlalchemy as sa
 
+from monitor.core.blindness import KEPT_WEEKS, WEEK_HOURS, silent_since
 from monitor.core.counts.labels import LabelColumns
-from monitor.core.label_pace import KEPT_WEEKS, WEEK_HOURS, silent_since
 from monitor.core.time import Grain, pane_of
 from monitor.ports import Shard
 from monitor.store.database import database_now, reading, writing

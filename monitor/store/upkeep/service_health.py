@@ -8,8 +8,18 @@ from statistics import median
 
 import sqlalchemy as sa
 
-from monitor.core.blindness import MISSED, SILENT, Facts, ReadShard, Reason, blindness
-from monitor.core.label_pace import DAY_HOURS, HARDLY_ANY, WEEK_HOURS, WEEKS
+from monitor.core.blindness import (
+    DAY_HOURS,
+    HARDLY_ANY,
+    MISSED,
+    SILENT,
+    WEEK_HOURS,
+    WEEKS,
+    Facts,
+    ReadShard,
+    Reason,
+    blindness,
+)
 from monitor.core.time import HOUR, Grain, pane_of, pane_start
 from monitor.store.database import database_now, reading
 from monitor.store.ingest.label_arrivals import labels_silent_since

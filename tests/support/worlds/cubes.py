@@ -21,8 +21,8 @@ from monitor.core.counts.cells import (
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex, SliceCounts, roll_up
 from monitor.core.privacy.pooling import MergeMap, merge_map
+from monitor.core.publish.contract_tables import BlockCounts, Builder, Dates
 from monitor.core.publish.snapshot import ContractTable, Period
-from monitor.core.publish.tables import BlockCounts, Builder, Dates
 from monitor.core.time import WINDOWS, WindowKind
 
 # No declared values: the rows of a table are those that were seen.

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
+from monitor.core.counts.completeness import by_stratum
 from monitor.core.counts.rollup import SliceCounts
+from monitor.core.intervals import Floats, divide
 
 Cell = Mapping[Counter, int]
 
@@ -80,3 +82,13 @@ def simulate(
         Stratum(route, band, 8 if route is Route.AUTO_SERVE else 0).code for route, band in strata
     ]
     return SliceCounts(tuple(f"w={i}" for i in range(windows)), np.array(codes, np.int64), values)
+
+
+def completeness(counts: SliceCounts) -> Floats:
+    """Smallest received / requested over route x audit rate, shape (S,).
+
+    NaN where nothing was requested; 0 where some stratum's labels are all missing.
+    """
+    received, requested = by_stratum(counts)
+    share = divide(received, requested, empty=np.inf).min(axis=1)
+    return np.where(np.isinf(share), np.nan, share)

@@ -15,7 +15,7 @@ from monitor.core.contract import Contract
 from monitor.core.counts.cells import Counter, decode_strata
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import roll_up
-from monitor.core.counts.strata import route_totals
+from monitor.core.counts.strata import post_strata
 from monitor.errors import AuditError
 from monitor.settings import Settings
 
@@ -43,7 +43,7 @@ class TestCount:
         rolled = roll_up(counts.labelled, counts.index, (VARIETY,))
         assert rolled.slices == (f"{VARIETY}=conversational", f"{VARIETY}=formal")
         # (N, labelled, ready) x (auto_serve, human_review) x slices
-        assert route_totals(rolled).tolist() == [
+        assert post_strata(rolled, CODING).totals.tolist() == [
             [[3, 6], [7, 4]],
             [[3, 6], [7, 4]],
             [[3, 5], [3, 1]],

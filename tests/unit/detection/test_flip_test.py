@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from monitor.core.probes.flips import FlipDirection
-from monitor.core.probes.pairs import ComparedRound, DeclaredSet
+from monitor.core.probes.rounds import ComparedRound, DeclaredSet
 from monitor.detection import arrays
 from monitor.detection.flip_test import FlipTest, FlipWatch, fewest_flips
 from monitor.evaluate.probes import WatchedSet

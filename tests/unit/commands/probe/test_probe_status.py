@@ -19,7 +19,7 @@ from monitor.commands.probe.probe_status import MOST_LINES
 from monitor.core.counts.cells import Route
 from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import Observed
-from monitor.core.probes.pairs import DeclaredSet
+from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.time import DAY, MINUTE, to_micros
 from monitor.errors import SlicewatchError
 from monitor.evaluate.probes import WatchedSet

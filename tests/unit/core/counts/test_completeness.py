@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from slice_tables import auto, blocked, counted, review, slice_counts
+from slice_tables import auto, blocked, completeness, counted, review, slice_counts
 
 from monitor.core.counts.completeness import (
     by_stratum,
-    completeness,
     is_mature,
     mature,
-    mature_in_order,
 )
 
 
@@ -125,7 +123,7 @@ def test_cohorts_in_order_against_walking_on(seed: int, ahead: int) -> None:
     requested = rng.poisson(rng.choice([0, 0.5, 5, 30, 80], (1, 4)), (200, 4))
     received = rng.binomial(requested, rng.choice([0.9, 0.95, 0.97, 1], (200, 1)))
     expected = naive_in_order(received.tolist(), requested.tolist(), ahead)
-    assert mature_in_order(received, requested, ahead).tolist() == expected
+    assert mature(received, requested, ahead=ahead).tolist() == expected
     assert len(set(expected)) == 2
 
 
@@ -133,7 +131,7 @@ def test_the_farther_a_cohort_may_be_joined_the_more_are_mature() -> None:
     rng = np.random.default_rng(8)
     requested = rng.poisson(5, (300, 30))
     received = rng.binomial(requested, 0.98)
-    mature_ones = [set(np.flatnonzero(mature_in_order(received, requested, ahead)).tolist())
+    mature_ones = [set(np.flatnonzero(mature(received, requested, ahead=ahead)).tolist())
                    for ahead in (0, 24, 72, 300)]  # fmt: skip
     assert mature_ones[0] == set(np.flatnonzero(mature(received, requested)).tolist())
     assert mature_ones[0] < mature_ones[1] < mature_ones[2] <= mature_ones[3]
@@ -147,24 +145,24 @@ def test_younger_hours_only_pull_the_share_down() -> None:
     for tenths in (9, 8, 5):
         received = requested * tenths // 10
         received[50:] = np.linspace(received[0, 0], 0, 50, dtype=np.int64)[:, None]
-        assert not mature_in_order(received, requested, 100).any()
+        assert not mature(received, requested, ahead=100).any()
 
 
 def test_one_lost_hour_is_carried_by_the_complete_ones_that_follow() -> None:
     requested = np.full((60, 1), 100)
     received = requested.copy()
     received[10] = 0  # 19 complete hours for each that is lost
-    assert mature_in_order(received, requested, 19).all()
-    assert np.flatnonzero(~mature_in_order(received, requested, 18)).tolist() == [10]
+    assert mature(received, requested, ahead=19).all()
+    assert np.flatnonzero(~mature(received, requested, ahead=18)).tolist() == [10]
 
 
 def test_a_stratum_that_lacks_its_labels_for_good_is_never_mature() -> None:
     requested = np.full((720, 2), 100)
     received = requested - np.array([2, 10])
-    assert not mature_in_order(received, requested, 720).any()
-    assert mature_in_order(received[:, :1], requested[:, :1], 720).all()
+    assert not mature(received, requested, ahead=720).any()
+    assert mature(received[:, :1], requested[:, :1], ahead=720).all()
 
 
 def test_no_hours_in_order() -> None:
     nothing = np.zeros((0, 2), np.int64)
-    assert mature_in_order(nothing, nothing, 24).shape == (0,)
+    assert mature(nothing, nothing, ahead=24).shape == (0,)

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from adversary.rules import BlockRule
 from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
 from monitor.core.privacy.release_blocks import (
-    BlockRule,
     BlockTally,
     Condition,
     Edge,
@@ -99,13 +99,13 @@ class TestTally:
         assert not BlockTally(np.zeros((1, 3), np.int64), labels).labelled(K)
 
     def test_stronger_rules(self) -> None:
+        decisions, both = Condition(K, False, ()), Condition(K, True, ())
         by_route = BlockRule(routes=True)
-        assert not decided([6, 5, 0]).decided(K, by_route)
-        assert decided([K, 0, K]).decided(K, by_route)
-        labels = np.array([[[5, 6], [0, 0]]])
-        assert not BlockTally(np.zeros((1, 3), np.int64), labels).labelled(
-            K, BlockRule(values=True)
-        )
+        assert not by_route.holds(decisions, decided([6, 5, 0]))
+        assert by_route.holds(decisions, decided([K, 0, K]))
+        labels = BlockTally(np.zeros((1, 3), np.int64), np.array([[[5, 6], [0, 0]]]))
+        assert both.holds(labels)
+        assert not BlockRule(values=True).holds(both, labels)
 
     def test_sums(self) -> None:
         both = decided([1, 2, 3]) + decided([10, 0, 1])

@@ -14,9 +14,9 @@ from monitor.core.intervals import Z95
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.publish.agreement import Pairs, cohens_kappa, pairs_of, shown_agreement
-from monitor.core.publish.findings import GroupFindings
+from monitor.core.publish.contract_tables import Builder
 from monitor.core.publish.snapshot import ShownAgreement
-from monitor.core.publish.tables import Builder
+from monitor.core.publish.states import GroupFindings
 
 EXACT = Precision(1, exact=True)
 

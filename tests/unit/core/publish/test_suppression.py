@@ -10,7 +10,6 @@ from monitor.core.contract import Metric, State, Verdict
 from monitor.core.intervals import wilson
 from monitor.core.privacy.bands import Precision, edges
 from monitor.core.privacy.guards import (
-    Opened,
     RouteLabels,
     each_labelled,
     open_cells,
@@ -127,15 +126,6 @@ class TestGuards:
     def test_a_route_without_decisions_needs_no_labels(self) -> None:
         routes = RouteLabels(np.array([[50], [0]]), np.array([[20], [0]]))
         assert open_labels(routes, 11).tolist() == [True]
-
-    def test_inside(self) -> None:
-        shown = Opened(np.array([True]), np.array([True]))
-        unlabelled = Opened(np.array([True]), np.array([False]))
-        hidden = Opened(np.array([False]), np.array([False]))
-        assert shown.inside({}).labels.tolist() == [True]
-        assert shown.inside({"a": shown, "b": unlabelled}).labels.tolist() == [False]
-        assert shown.inside({"a": shown, "b": unlabelled}).cells.tolist() == [True]
-        assert shown.inside({"a": hidden}).cells.tolist() == [False]
 
     def test_weights_are_steps_upward(self) -> None:
         routes = RouteLabels(np.array([[100, 110, 101, 0]]), np.array([[100, 55, 100, 0]]))

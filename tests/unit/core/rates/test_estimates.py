@@ -11,7 +11,7 @@ from monitor.core.counts.cells import Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import wilson
-from monitor.core.rates.estimates import RateColumns, as_labelled, calibration, estimate
+from monitor.core.rates.estimates import RateColumns, calibration, estimate
 
 CODING = Coding(())
 LABELLED = (Metric.TPR, Metric.FPR, Metric.READY)
@@ -194,8 +194,9 @@ def test_calibration_by_band_with_rates_pooled_and_bands_apart() -> None:
 
 def test_the_rate_over_labelled_rows_is_something_else() -> None:
     counts = slice_counts({"a": {auto(): counted(500, 25, 22), review(): counted(500, 500, 150)}})
-    assert as_labelled(counts, Metric.TPR)[0] == 22 / 172
-    assert as_labelled(counts, Metric.FPR)[0] == 3 / 353
-    assert as_labelled(counts, Metric.READY)[0] == 172 / 525
-    assert as_labelled(counts, Metric.SELECTION)[0] == 0.5
-    assert np.isnan(as_labelled(slice_counts({"a": {}}), Metric.TPR)).all()
+    as_labelled = {metric: estimate(counts, CODING, metric).as_labelled[0] for metric in Metric}
+    assert as_labelled[Metric.TPR] == 22 / 172
+    assert as_labelled[Metric.FPR] == 3 / 353
+    assert as_labelled[Metric.READY] == 172 / 525
+    assert as_labelled[Metric.SELECTION] == 0.5
+    assert np.isnan(estimate(slice_counts({"a": {}}), CODING, Metric.TPR).as_labelled).all()

@@ -17,8 +17,8 @@ from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.publish.annotations import Share, Stage
+from monitor.core.publish.contract_tables import BlockCounts, Builder, Dates
 from monitor.core.publish.snapshot import ShownStage, SliceRow
-from monitor.core.publish.tables import BlockCounts, Builder, Dates
 from monitor.detection.diagnosis.stages import Passage, diverging_stages, stage_counts
 from monitor.evaluate.publish.annotate import with_diagnosis
 

@@ -13,9 +13,9 @@ from monitor.core.contract import GroupBy, Metric
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.privacy.families import SliceFamily, of_contracts
 from monitor.core.publish.annotations import Annotation
-from monitor.core.publish.findings import CROSSED, Finding, GroupFindings
+from monitor.core.publish.contract_tables import Builder
 from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, Snapshot, WindowTable
-from monitor.core.publish.tables import Builder
+from monitor.core.publish.states import CROSSED, Finding, GroupFindings
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.finding_log import (

@@ -12,7 +12,7 @@ import pytest
 from monitor.core.counts.cells import Route
 from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import FlipDirection, Observed
-from monitor.core.probes.pairs import (
+from monitor.core.probes.rounds import (
     MAX_WAITING,
     ComparedRound,
     DeclaredSet,

@@ -8,10 +8,9 @@ from cubes import CODING, LIMITS, auto, contract, review, window
 from monitor.core.contract import GroupBy, Metric, State
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.publish.annotations import Annotation
-from monitor.core.publish.findings import CROSSED, Finding, GroupFindings, with_findings
+from monitor.core.publish.contract_tables import Builder
 from monitor.core.publish.snapshot import Noted, SliceRow
-from monitor.core.publish.states import hidden
-from monitor.core.publish.tables import Builder
+from monitor.core.publish.states import CROSSED, Finding, GroupFindings, hidden, with_findings
 
 KEPT = MergeMap({"channel": ("__other__", "chat", "email")})
 CHAT = "channel=chat"

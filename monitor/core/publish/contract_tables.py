@@ -39,11 +39,9 @@ from monitor.core.counts.rollup import (
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.guards import opened
 from monitor.core.privacy.pooling import MergeMap, aligned, merge_map
-from monitor.core.publish.findings import GroupFindings, with_findings
-from monitor.core.publish.metric_rows import Policy, Rolled
-from monitor.core.publish.rows import build_rows
+from monitor.core.publish.rows import Policy, Rolled, build_rows
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, SliceRow, WindowTable
-from monitor.core.publish.states import hidden
+from monitor.core.publish.states import GroupFindings, hidden, with_findings
 
 _TOTAL = ("",)
 

@@ -27,6 +27,7 @@ from cubes import (
 from monitor.core.contract import GroupBy, Metric, State, Verdict
 from monitor.core.counts.cells import Counts
 from monitor.core.counts.coding import Attribute
+from monitor.core.publish.contract_tables import Dates
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -36,7 +37,6 @@ from monitor.core.publish.snapshot import (
     decode,
     encode,
 )
-from monitor.core.publish.tables import Dates
 from monitor.core.time import HOUR
 
 VARIETY = GroupBy(("language_variety",), "language_variety=formal")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from monitor.core.label_pace import KEPT_WEEKS, LABELS_MISSED, WEEK_HOURS, silent_since
+from monitor.core.blindness import KEPT_WEEKS, LABELS_MISSED, WEEK_HOURS, silent_since
 
 DAY = 24
 MONDAY = 3_000 * WEEK_HOURS
