@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import sqlalchemy as sa
 
-from alerts.exporter import Exporter
+from alerts.exposition.exporter import Exporter
 from alerts.http import Find, HealthChecks, HttpConfig, Servers
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder

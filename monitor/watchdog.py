@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from alerts.service import ServiceMetrics
+from alerts.exposition.service_metrics import ServiceMetrics
 from consumers.ingest import Ingest
 from monitor import composition
 from monitor.errors import AccessError, SourceError

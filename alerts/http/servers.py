@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from alerts.exporter import Exporter
+from alerts.exposition.exporter import Exporter
 from alerts.http.access_log import AccessLog
 from alerts.http.answers import Turns, View
 from alerts.http.app import make_app

@@ -10,8 +10,8 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import Response
 
+from alerts.exposition.negotiation import accepts_gzip
 from alerts.http.answers import View, just
-from alerts.negotiation import accepts_gzip
 from monitor.errors import StoreError
 
 Find = Callable[[int], bytes | None]

@@ -18,8 +18,8 @@ from statistics import median
 import numpy as np
 from common import START, VERSIONS, Databases, Report, databases, label, settings_at, timed
 
-from alerts.exporter import Exporter
-from alerts.service import ServiceMetrics
+from alerts.exposition.exporter import Exporter
+from alerts.exposition.service_metrics import ServiceMetrics
 from consumers.sources.memory_broker import MemoryBroker
 from consumers.sources.memory_source import MemorySource
 from monitor import composition

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import consumers
 import monitor
-from alerts.catalogue import CATALOGUE
+from alerts.exposition.catalogue import CATALOGUE
 from consumers import health, reconcile
 from consumers.sources.kafka_client import FIXED
 from monitor import watchdog

@@ -14,7 +14,7 @@ from alerts.rules import Severity, alerts, declarations, rendered
 from monitor import settings as api
 from monitor.errors import SettingsError
 
-REFERENCE = Path(__file__).parents[3] / "deploy" / "slicewatch.reference.toml"
+REFERENCE = Path(__file__).parents[4] / "deploy" / "slicewatch.reference.toml"
 SECRETS = "/run/secrets/slicewatch"
 ADDRESSED = {
     "SLICEWATCH__ALERTING__TIMEZONE": "Europe/Berlin",

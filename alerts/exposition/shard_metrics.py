@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alerts import catalogue
-from alerts.catalogue import Family
+from alerts.exposition import catalogue
+from alerts.exposition.catalogue import Family
 from monitor.core.privacy.bands import Precision
 from monitor.ports import Shard, Tallies
 

@@ -35,7 +35,7 @@ from served import (
     whole,
 )
 
-from alerts.exporter import TEXT, Exporter
+from alerts.exposition.exporter import TEXT, Exporter
 from alerts.http import HttpConfig, Servers
 from alerts.http.visit import MAX_HEAD
 

@@ -7,8 +7,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from alerts.catalogue import SERVICE
-from alerts.service import ConsumerState, ServiceMetrics
+from alerts.exposition.catalogue import SERVICE
+from alerts.exposition.service_metrics import ConsumerState, ServiceMetrics
 from monitor.ports import Shard, Tallies
 
 SHARD = Shard("decisions", 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from prometheus_client import generate_latest
 
-from alerts import catalogue
-from alerts.limits import HOLD_SECONDS, MANY_VALUES
-from alerts.service import ServiceMetrics
+from alerts.exposition import catalogue
+from alerts.exposition.limits import HOLD_SECONDS, MANY_VALUES
+from alerts.exposition.service_metrics import ServiceMetrics
 from monitor.ports import Shard, Tallies
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from monitoring import run
 
-from alerts.catalogue import CATALOGUE
+from alerts.exposition.catalogue import CATALOGUE
 from alerts.rules import (
     About,
     Alert,
@@ -29,7 +29,7 @@ from alerts.rules import (
 from monitor.cli import cli
 from monitor.settings import Settings
 
-DEPLOY = Path(__file__).parents[3] / "deploy"
+DEPLOY = Path(__file__).parents[4] / "deploy"
 FILES = rendered(Settings())
 SHOWN = {shown.record for shown in Shown}
 ALERTS = {alert.name: alert for alert in alerts(Settings())}

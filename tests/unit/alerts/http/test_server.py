@@ -38,7 +38,7 @@ from served import (
     whole,
 )
 
-from alerts.exporter import OPENMETRICS, TEXT, Exporter
+from alerts.exposition.exporter import OPENMETRICS, TEXT, Exporter
 from alerts.http import HttpConfig, Servers, Timeouts
 from alerts.http.access_log import AccessLog
 from monitor.errors import SlicewatchError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from alerts import catalogue
-from alerts.catalogue import Family
+from alerts.exposition import catalogue
+from alerts.exposition.catalogue import Family
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet
 from monitor.core.time import SECOND

@@ -7,7 +7,7 @@ import random
 import pytest
 from prometheus_client import generate_latest
 
-from alerts.service import SHOWN_STEP, ServiceMetrics
+from alerts.exposition.service_metrics import SHOWN_STEP, ServiceMetrics
 from monitor.core.privacy.bands import edges
 from monitor.ports import Shard, Tallies
 

@@ -2,7 +2,7 @@
 
 Counters are the committed totals of each shard, so they continue after a restart and never go
 back; a shard that is not ours any more vanishes instead of freezing. What would reveal a single
-decision or label moves in steps (:class:`alerts.shards.Steps`).
+decision or label moves in steps (:class:`alerts.exposition.shard_metrics.Steps`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,17 @@ from prometheus_client.core import (
     Metric,
 )
 
-from alerts import catalogue
-from alerts.catalogue import Family, Kind
-from alerts.limits import MANY_VALUES, Limit, ReachedLimits
-from alerts.shards import Labels, ReportedShard, Steps, Values, add_shard, add_sums
+from alerts.exposition import catalogue
+from alerts.exposition.catalogue import Family, Kind
+from alerts.exposition.limits import MANY_VALUES, Limit, ReachedLimits
+from alerts.exposition.shard_metrics import (
+    Labels,
+    ReportedShard,
+    Steps,
+    Values,
+    add_shard,
+    add_sums,
+)
 from monitor.core.blindness import Blind
 from monitor.core.privacy.bands import Precision
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND

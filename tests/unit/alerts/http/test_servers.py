@@ -18,10 +18,10 @@ import pytest
 from certificates import Certificates, make_certificates
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from alerts import catalogue
-from alerts.exporter import Exporter
+from alerts.exposition import catalogue
+from alerts.exposition.exporter import Exporter
+from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import Find, HealthChecks, HttpConfig, Servers, views
-from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
 from monitor.errors import SlicewatchError, StoreError

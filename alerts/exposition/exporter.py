@@ -10,11 +10,11 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from alerts import catalogue
-from alerts.catalogue import Family
-from alerts.exposition import EMPTY, Page, Renderer, gzipped
-from alerts.negotiation import wants_openmetrics
-from alerts.service import ServiceMetrics
+from alerts.exposition import catalogue
+from alerts.exposition.catalogue import Family
+from alerts.exposition.negotiation import wants_openmetrics
+from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped
+from alerts.exposition.service_metrics import ServiceMetrics
 from monitor.core.publish.snapshot import Snapshot
 from monitor.ports import Clock
 

@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from alerts import catalogue
-from alerts.catalogue import Family, Interval, Kind
-from alerts.probe_series import probe_series
+from alerts.exposition import catalogue
+from alerts.exposition.catalogue import Family, Interval, Kind
+from alerts.exposition.probe_series import probe_series
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.snapshot import (
