@@ -10,30 +10,36 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from alerts.exposition import catalogue
 from alerts.exposition.catalogue import Family, Interval, Kind
-from alerts.exposition.probe_series import probe_series
 from monitor.core.contract import Metric, State, Verdict
+from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     PublishedValue,
+    ShownFlips,
     ShownGap,
     ShownIncident,
+    ShownProbeSet,
     ShownRate,
     SliceRow,
     Snapshot,
     WindowTable,
 )
+from monitor.core.time import SECOND
 
-_MICROS = 1_000_000
 _GZIP_LEVEL = 1  # a fifth of the time of level 6 for a page a tenth larger
 _GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"  # no name, no time, fastest, any system
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+_FLIP_STAGES: tuple[str, ...] = (FlipStage.EVIDENCE_GATE, *FlipCause)
+"""Stages of a flip: the evidence gate, or one of the causes behind it."""
 
 Samples = Mapping[Family, Mapping[str, float]]
 
@@ -121,7 +127,7 @@ class Renderer:
         for table in snapshot.contracts:
             collected.add_contract(table)
         for probe_set in snapshot.probes:
-            for family, labels, value in probe_series(probe_set):
+            for family, labels, value in _probe_series(probe_set):
                 collected.add(family, collected.labels(family.labels, *labels), value)
         return collected.samples
 
@@ -329,6 +335,39 @@ class _Collected:
         self.add(catalogue.RELATIVE.upper, labels, gap.ratio_upper)
 
 
+def _probe_series(one: ShownProbeSet) -> Iterator[tuple[Family, tuple[str, ...], float]]:
+    """Family, label values and value of every series of a set: 10 + 20 for each variant at most."""
+    which = (one.name,)
+    yield catalogue.PROBE_SET_INFO, (one.name, one.digest, "true"), 1
+    yield catalogue.PROBE_COVERED, which, one.covered / SECOND
+    yield catalogue.PROBE_CADENCE, which, one.every / SECOND
+    yield catalogue.PROBE_MAX_FLIP, which, one.max_flip_ratio
+    for direction in FlipDirection:
+        yield catalogue.PROBE_PAGING, (one.name, direction), direction in one.pages
+    for direction, crossed in sorted(one.pages.items()):
+        yield catalogue.PROBE_PAGING_SINCE, (one.name, direction), crossed / SECOND
+    yield catalogue.PROBE_PAIRS, which, one.compared
+    yield catalogue.PROBE_INCOMPLETE, which, one.incomplete
+    for what, since, now in _flips(one):
+        yield catalogue.PROBE_FLIPS, (one.name, *what), since
+        yield catalogue.PROBE_FLIPPING, (one.name, *what), now
+
+
+def _flips(one: ShownProbeSet) -> Iterator[tuple[tuple[str, str, str], int, int]]:
+    """Variant, direction and stage; flips since it was declared, and now.
+
+    All possible series exist from the beginning: ``increase`` needs a first sample, and what is
+    absent is unknown.
+    """
+    since, now = _counts(one.flips), _counts(one.standing)
+    for what in product(one.variants, FlipDirection, _FLIP_STAGES):
+        yield what, since.get(what, 0), now.get(what, 0)
+
+
+def _counts(flips: Iterable[ShownFlips]) -> dict[tuple[str, str, str], int]:
+    return {(one.variant, one.direction, one.stage): one.count for one in flips}
+
+
 def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
     r"""Labels as written, escaped.
 
@@ -341,7 +380,7 @@ def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 
 def _seconds(micros: int | None) -> float | None:
-    return None if micros is None else micros / _MICROS
+    return None if micros is None else micros / SECOND
 
 
 def _size(samples: Samples) -> int:

@@ -12,8 +12,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from alerts.exposition import catalogue
-from alerts.exposition.catalogue import CATALOGUE, PAGE, SERVICE, Kind
+from alerts.exposition.catalogue import CATALOGUE, PAGE, Kind
 from alerts.exposition.exporter import OPENMETRICS, STALE_SECONDS, TEXT, Exporter
 from alerts.exposition.negotiation import accepts_gzip, wants_openmetrics
 from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped, label_text
@@ -451,20 +450,6 @@ def test_what_is_counted_is_a_counter_in_both_formats(page: Page) -> None:
     for families in (parse_openmetrics(openmetrics), parse_text(page.text.decode())):
         kinds = {family.name: family.type for family in families}
         assert {name for name, kind in kinds.items() if kind == "counter"} == counted
-
-
-def test_the_catalogue_is_closed_and_well_formed() -> None:
-    names = [family.name for family in CATALOGUE]
-
-    assert len(set(names)) == len(names)
-    for family in CATALOGUE:
-        assert family.help.isascii()
-        assert not set('\\"\n') & set(family.help)
-        assert family.name.endswith("_total") == (family.kind is Kind.COUNTER)
-        assert family.name.endswith("_info") == (family.kind is Kind.INFO)
-        assert len(set(family.labels)) == len(family.labels)
-    assert {family.tier for family in SERVICE} == {0}
-    assert catalogue.STATE.tier == 0
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8")), min_size=2, max_size=2))

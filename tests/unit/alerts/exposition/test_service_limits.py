@@ -6,8 +6,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from alerts.exposition import catalogue
-from alerts.exposition.limits import HOLD_SECONDS, MANY_VALUES
-from alerts.exposition.service_metrics import ServiceMetrics
+from alerts.exposition.service_metrics import HOLD_SECONDS, MANY_VALUES, ServiceMetrics
 from monitor.ports import Shard, Tallies
 
 
