@@ -15,13 +15,12 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from consumers.backpressure import paused_shards
+from consumers.collaborators import IngestPolicy, Observer, Store
 from consumers.dead_letters import DeadLetterBreaker
 from consumers.health import Health, Progress, lag
 from consumers.ownership import Ownership
-from consumers.ports import IngestPolicy, Observer, Store
-from consumers.probes import Doubt
+from consumers.probe_signing import Doubt
 from consumers.reconcile import Reconciler
-from consumers.retry import Retry
 from consumers.shard import Codecs, FlushNotices, ShardState
 from consumers.wall_clock import WallClockWatch
 from monitor.core.time import DAY, to_datetime
@@ -34,6 +33,39 @@ POLL_SECONDS = 0.5
 """Longest wait for messages: how soon a stop is noticed."""
 TELL_SECONDS = 5.0
 """Lag is reported this often, also when nothing can be read or stored."""
+
+FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
+"""A database that restarts is back in moments; a disk that is full stays so for a while."""
+
+
+class Retry:
+    """Pauses between tries, each twice as long as the one before.
+
+    Example:
+        >>> retry = Retry()
+        >>> [retry.failed() for _ in range(6)], retry.waits
+        ([1.0, 2.0, 4.0, 8.0, 16.0, 30.0], True)
+        >>> retry.succeeded()
+        >>> retry.failed()
+        1.0
+    """
+
+    def __init__(self) -> None:
+        self._pause = 0.0
+
+    @property
+    def waits(self) -> bool:
+        """True when something waits to be stored."""
+        return self._pause > 0
+
+    def failed(self) -> float:
+        """One more try has failed; returns the seconds until the next."""
+        self._pause = min(2 * self._pause or FIRST_SECONDS, LONGEST_SECONDS)
+        return self._pause
+
+    def succeeded(self) -> None:
+        """Everything is stored."""
+        self._pause = 0.0
 
 
 class Ingest:

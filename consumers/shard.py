@@ -16,7 +16,7 @@ from consumers.dead_letters import MAX_LETTERS, DeadLetterBuffer, IdHasher
 from consumers.dedupe import DuplicateFilter, duplicate_keys
 from consumers.event_time import Ahead, ClockPolicy, ShardClock
 from consumers.leaps import Leaps, Reading
-from consumers.probes import Doubt
+from consumers.probe_signing import Doubt
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.probes.decisions import ProbeDecision

@@ -189,9 +189,9 @@ class ServiceMetrics:
         fresh = copy.deepcopy(tallies)
         with self._lock:
             before = self._shards.get(shard)
-            told = self._steps.told(fresh, before)
-            self._shards[shard] = ReportedShard(fresh, told, lag_messages, lag_seconds, offsets)
-            if before is not None and told is fresh and shard.topic == self._decisions_topic:
+            shown = self._steps.shown(fresh, before)
+            self._shards[shard] = ReportedShard(fresh, shown, lag_messages, lag_seconds, offsets)
+            if before is not None and shown is fresh and shard.topic == self._decisions_topic:
                 self._show_unlisted()
 
     def drop_shard(self, shard: Shard) -> None:
@@ -408,7 +408,7 @@ class ServiceMetrics:
             for shard in sorted(parked | shards.keys())
         }
         if shards:
-            add_sums(values, [s.told for s in shards.values()], self._steps, self._bands)
+            add_sums(values, [s.shown for s in shards.values()], self._steps, self._bands)
         values[catalogue.LIMITED] = {(limit.value,): float(on) for limit, on in limits.items()}
         for family in catalogue.SERVICE:
             if family.kind is Kind.HISTOGRAM:

@@ -47,12 +47,12 @@ class Steps:
         """In whole steps, so that more than nothing is never shown as nothing."""
         return -self.down(-number)
 
-    def told(self, tallies: Tallies, before: ReportedShard | None) -> Tallies:
+    def shown(self, tallies: Tallies, before: ReportedShard | None) -> Tallies:
         """Totals that are shown now."""
         if before is None or self.exact:
             return tallies
-        since = tallies.events - before.told.events
-        return before.told if 0 <= since < self.size else tallies
+        since = tallies.events - before.shown.events
+        return before.shown if 0 <= since < self.size else tallies
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,14 @@ class ReportedShard:
 
     Attributes:
         tallies: committed totals.
-        told: totals as they are shown: of a moment since which less than a step of events came.
+        shown: totals on /metrics: of a moment since which less than a step of events came.
         lag_messages: messages behind the end; None is unknown.
         lag_seconds: age of the oldest unread one.
         offsets: next offset minus start offset.
     """
 
     tallies: Tallies
-    told: Tallies
+    shown: Tallies
     lag_messages: int | None
     lag_seconds: float | None
     offsets: int | None
@@ -79,24 +79,24 @@ def add_shard(
 ) -> None:
     """Add the samples of one shard; ``reasons`` are those whose series start at 0."""
     labels = (shard.topic, str(shard.partition))
-    tallies, told = state.tallies, state.told
+    tallies, shown = state.tallies, state.shown
 
     def put(family: Family, value: float | None, *more: str) -> None:
         if value is not None:
             values.setdefault(family, {})[*labels, *more] = float(value)
 
-    put(catalogue.MESSAGES, steps.down(told.messages))
-    for outcome, count in _outcomes(told).items():
+    put(catalogue.MESSAGES, steps.down(shown.messages))
+    for outcome, count in _outcomes(shown).items():
         put(catalogue.EVENTS, steps.down(count), outcome)
     # Of nobody who was counted: the first one is to be seen at once.
     put(catalogue.EVENTS, sum(tallies.dead_letters.values()), "dead_letter")
     for reason, count in {**dict.fromkeys(reasons, 0), **tallies.dead_letters}.items():
         put(catalogue.DEAD_LETTERS, count, reason)
     put(catalogue.UNKEPT, tallies.unkept)
-    for reason, count in told.unmatched.items():
+    for reason, count in shown.unmatched.items():
         put(catalogue.UNMATCHED, steps.down(count), reason)
     # Rounded up: the first is to be seen, since each distorts the rates.
-    for kind, count in (("late", told.late), ("cross_partition", told.cross_partition)):
+    for kind, count in (("late", shown.late), ("cross_partition", shown.cross_partition)):
         put(catalogue.COUNTED_AGAIN, steps.up(count), kind)
     put(catalogue.IMBALANCE, tallies.balance, "events")
     if state.offsets is not None:

@@ -14,11 +14,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alerts.http.access_log import AccessLog
-from alerts.http.answers import Turns, View, just
+from alerts.http.connection import MAX_HEAD
 from alerts.http.endpoints import Guarded, Open
 from alerts.http.guard import Guard
-from alerts.http.health import Probes
-from alerts.http.visit import MAX_HEAD
+from alerts.http.health_endpoints import HealthEndpoints
+from alerts.http.responses import Turns, View, status_only
 
 _CLOSE = (b"Connection", b"close")
 _METHODS = ("GET", "HEAD")
@@ -27,7 +27,7 @@ _UNLISTED = ("/healthz",)  # another name of /livez
 
 def make_app(
     views: Mapping[str, View],
-    probes: Probes,
+    probes: HealthEndpoints,
     guard: Guard,
     turns: Turns,
     access: AccessLog | None = None,
@@ -75,12 +75,14 @@ async def _refused(_: Request, error: Exception) -> Response:
         raise error
     # The router's own list has no order.
     not_allowed = error.status_code == HTTPStatus.METHOD_NOT_ALLOWED
-    return just(error.status_code, {"Allow": ", ".join(_METHODS)} if not_allowed else error.headers)
+    return status_only(
+        error.status_code, {"Allow": ", ".join(_METHODS)} if not_allowed else error.headers
+    )
 
 
 async def _failed(_: Request, __: Exception) -> Response:
     """A bug outside the views; uvicorn logs it."""
-    return just(HTTPStatus.INTERNAL_SERVER_ERROR)
+    return status_only(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 class _Strict:
@@ -94,7 +96,7 @@ class _Strict:
         refusal = _refusal(scope)
         # No body is ever read, and what is not read must not be taken for the next request.
         body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
-        answer = self._app if refusal is None else just(refusal)
+        answer = self._app if refusal is None else status_only(refusal)
         await answer(scope, receive, _closing(send) if body or refusal else send)
 
 

@@ -12,10 +12,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from alerts.http.access_log import AccessLog
-from alerts.http.answers import Turns, View, in_pieces, just, safely
+from alerts.http.connection import CERTIFICATE
 from alerts.http.guard import Guard
+from alerts.http.responses import Turns, View, in_pieces, safely, status_only
 from alerts.http.views import header
-from alerts.http.visit import CERTIFICATE
 
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _RETRY = {"Retry-After": "5"}
@@ -66,9 +66,9 @@ class Guarded:
 
         if not admission.granted:
             challenge = _CHALLENGE if admission.status is HTTPStatus.UNAUTHORIZED else None
-            await answer(just(admission.status, challenge))
+            await answer(status_only(admission.status, challenge))
         elif not await self._turns.take():
-            await answer(just(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
+            await answer(status_only(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
         else:
             try:
                 made = partial(self._turns.made, self._view, request)

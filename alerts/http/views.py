@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from alerts.exposition.negotiation import accepts_gzip
-from alerts.http.answers import View, just
+from alerts.http.responses import View, status_only
 from monitor.errors import StoreError
 
 Find = Callable[[int], bytes | None]
@@ -51,17 +51,17 @@ def snapshot_view(find: Find) -> View:
     def view(request: Request) -> Response:
         number = request.path_params["number"]
         if not _NUMBER.fullmatch(number):
-            return just(HTTPStatus.NOT_FOUND)
+            return status_only(HTTPStatus.NOT_FOUND)
         if not turn.acquire(timeout=_TURN_SECONDS):
-            return just(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
+            return status_only(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
         try:
             body = find(int(number))
         except StoreError:
-            return just(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
+            return status_only(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
         finally:
             turn.release()
         if body is None:
-            return just(HTTPStatus.NOT_FOUND)
+            return status_only(HTTPStatus.NOT_FOUND)
         return Response(body, media_type="application/json")
 
     return view

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from consumers.events import Decision
-from consumers.probes import sign
+from consumers.probe_signing import sign
 from monitor.audit.model import Item, ProbeSet
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError

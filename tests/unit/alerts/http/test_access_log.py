@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import pytest
 
-from alerts.http.access_log import MAX_TOLD_APART, OTHERS, AccessLog
+from alerts.http.access_log import MAX_TALLIES, OTHERS, AccessLog
 from monitor.core.time import SECOND
 
 OK, NO_TOKEN = HTTPStatus.OK, HTTPStatus.UNAUTHORIZED
@@ -157,8 +157,8 @@ def test_names_without_end_are_few_lines_and_little_memory(access: AccessLog, to
     access.close()
     lines = told()
 
-    assert len(lines) == MAX_TOLD_APART + 2
-    assert lines[-1] == (OTHERS, 10_000 - MAX_TOLD_APART - 1)
+    assert len(lines) == MAX_TALLIES + 2
+    assert lines[-1] == (OTHERS, 10_000 - MAX_TALLIES - 1)
     assert sum(count for _, count in lines) == 10_000
 
 

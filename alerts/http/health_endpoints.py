@@ -10,7 +10,7 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from alerts.http.answers import View, just
+from alerts.http.responses import View, status_only
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class HealthChecks:
     started: Callable[[], bool]
 
 
-class Probes:
+class HealthEndpoints:
     """Answers the health paths, on every port of a process."""
 
     def __init__(self, health: HealthChecks) -> None:
@@ -64,4 +64,4 @@ class Probes:
 
 
 def _yes_or_no(good: bool) -> Response:
-    return PlainTextResponse("ok\n") if good else just(HTTPStatus.SERVICE_UNAVAILABLE)
+    return PlainTextResponse("ok\n") if good else status_only(HTTPStatus.SERVICE_UNAVAILABLE)

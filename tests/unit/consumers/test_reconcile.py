@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumers.unread import UnreadShards
+from consumers.reconcile import UnreadShards
 from monitor.ports import Shard, ShardStatus, Tallies
 
 ADDED, PARKED, READ, ELSEWHERE = (Shard("d", part) for part in range(4))

@@ -11,7 +11,7 @@ import pytest
 from signed_probes import DIGEST, KEY, VARIANTS, signed
 
 from consumers.events import FastDecision
-from consumers.probes import NO_KEY, Doubt, ProbePolicy
+from consumers.probe_signing import NO_KEY, Doubt, ProbePolicy
 from monitor.core.counts.cells import Route
 from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import Observed

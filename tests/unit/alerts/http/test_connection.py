@@ -37,7 +37,7 @@ from served import (
 
 from alerts.exposition.exporter import TEXT, Exporter
 from alerts.http import HttpConfig, Servers
-from alerts.http.visit import MAX_HEAD
+from alerts.http.connection import MAX_HEAD
 
 HOST = b"Host: x\r\n"
 LAST = HOST + b"Connection: close\r\n\r\n"

@@ -25,7 +25,7 @@ PIECE = 256 * 1024  # bytes; most pages are one
 _log = logging.getLogger(__name__)
 
 
-def just(status: int, headers: Mapping[str, str] | None = None) -> Response:
+def status_only(status: int, headers: Mapping[str, str] | None = None) -> Response:
     """An answer that says its status and nothing else."""
     return PlainTextResponse(f"{status} {HTTPStatus(status).phrase}\n", status, headers)
 
@@ -40,10 +40,10 @@ async def safely(path: str, view: Callable[[], Awaitable[Response]]) -> Response
     try:
         return await view()
     except HTTPException as error:
-        return just(error.status_code, error.headers)
+        return status_only(error.status_code, error.headers)
     except Exception:
         _log.exception("no answer to %s", path)
-        return just(HTTPStatus.INTERNAL_SERVER_ERROR)
+        return status_only(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 class Turns:
@@ -93,11 +93,11 @@ class Turns:
 
         def make() -> None:
             try:
-                told = partial(_settle, answer, answer.set_result, view(request))
+                settled = partial(_settle, answer, answer.set_result, view(request))
             except Exception as error:
-                told = partial(_settle, answer, answer.set_exception, error)
+                settled = partial(_settle, answer, answer.set_exception, error)
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(told)
+                loop.call_soon_threadsafe(settled)
 
         self._busy += 1
         try:

@@ -36,7 +36,7 @@ class Phase(enum.Enum):
 _KEPT_WAITING = {Phase.READING: _PATIENCE, Phase.WRITING: _STALLED, Phase.WORKING: math.inf}
 
 
-class Visit(H11Protocol):
+class Connection(H11Protocol):
     """A connection, since when it has been in its present phase, and when that must end.
 
     uvicorn gives a client all the time it likes for its first request and for taking a response,
@@ -52,7 +52,7 @@ class Visit(H11Protocol):
         config: Config,
         state: ServerState,
         timeouts: Timeouts,
-        gone: Callable[[Visit], None],
+        gone: Callable[[Connection], None],
     ) -> None:
         """Wait for a connection.
 
