@@ -41,7 +41,7 @@ _READY = {True: READY, False: NOT_READY, None: UNDECIDABLE}
 
 @dataclass(frozen=True, slots=True)
 class Decoded(Generic[Event]):
-    """Events of one batch with the place of each; what could not be read is in the letters.
+    """Events of one batch with the place of each; what could not be read is in the dead_letters.
 
     Attributes:
         events: in order of arrival.
@@ -74,15 +74,15 @@ class Reader(Generic[Event]):
         self._decode_one: Callable[[bytes], Event] = msgspec.json.Decoder(event).decode
         self._decode_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
-    def read(self, records: RecordBatch, letters: DeadLetterBuffer) -> Decoded[Event]:
-        """Decode all messages of a batch; what is unreadable goes to ``letters``."""
+    def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
+        """Decode all messages of a batch; what is unreadable goes to ``dead_letters``."""
         try:
             decoded = [self._decode_any(value) for value in records.values]  # type: ignore[arg-type]
         except (ValueError, TypeError, RecursionError):
-            return self._one_by_one(records, letters)  # find out what is unreadable or missing
+            return self._one_by_one(records, dead_letters)  # find out what is unreadable or missing
         sizes = [len(item) if type(item) is list else 1 for item in decoded]
         if max(sizes, default=0) > MAX_EVENTS_PER_MESSAGE:
-            return self._one_by_one(records, letters)
+            return self._one_by_one(records, dead_letters)
         return self._together(records, decoded, sizes)
 
     def _together(
@@ -107,45 +107,45 @@ class Reader(Generic[Event]):
             np.repeat(timestamps, counts),
         )
 
-    def _one_by_one(self, records: RecordBatch, letters: DeadLetterBuffer) -> Decoded[Event]:
+    def _one_by_one(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
         events: list[Event] = []
         places: list[tuple[int, int, int]] = []
         for offset, value, at in zip(
             records.offsets, records.values, records.timestamps, strict=True
         ):
-            for item, event in self._message(offset, value, letters):
+            for item, event in self._message(offset, value, dead_letters):
                 events.append(event)
                 places.append((offset, item, at))
         offsets, items, timestamps = np.array(places, np.int64).reshape(-1, 3).T
         return Decoded(events, offsets, items, timestamps)
 
     def _message(
-        self, offset: int, value: bytes | None, letters: DeadLetterBuffer
+        self, offset: int, value: bytes | None, dead_letters: DeadLetterBuffer
     ) -> list[tuple[int, Event]]:
         if value is None:
-            letters.refuse(offset, 0, "tombstone", "")
+            dead_letters.refuse(offset, 0, "tombstone", "")
             return []
         if value.lstrip()[:1] != b"[":
-            return self._parts(offset, [value], letters)
+            return self._parts(offset, [value], dead_letters)
         try:
             parts = self._decode_raw(value)
         except (ValueError, RecursionError) as error:
-            letters.refuse(offset, 0, *_why(error))
+            dead_letters.refuse(offset, 0, *_why(error))
             return []
         if len(parts) > MAX_EVENTS_PER_MESSAGE:
-            letters.refuse(offset, 0, "too_many_events", "")
+            dead_letters.refuse(offset, 0, "too_many_events", "")
             return []
-        return self._parts(offset, parts, letters)
+        return self._parts(offset, parts, dead_letters)
 
     def _parts(
-        self, offset: int, parts: Sequence[bytes | msgspec.Raw], letters: DeadLetterBuffer
+        self, offset: int, parts: Sequence[bytes | msgspec.Raw], dead_letters: DeadLetterBuffer
     ) -> list[tuple[int, Event]]:
         events: list[tuple[int, Event]] = []
         for item, part in enumerate(parts):
             try:
                 events.append((item, self._decode_one(bytes(part))))
             except (ValueError, RecursionError) as error:
-                letters.refuse(offset, item, *_why(error))
+                dead_letters.refuse(offset, item, *_why(error))
         return events
 
 
@@ -199,13 +199,13 @@ class DecisionCodec:
         self._null_band = coding.bands - 1
         self._reader = Reader(FastDecision)
 
-    def read(self, records: RecordBatch, letters: DeadLetterBuffer) -> DecodedDecisions:
+    def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
         """Columns of all readable decisions of a batch."""
         self._coder.trim()
-        decoded = self._reader.read(records, letters)
+        decoded = self._reader.read(records, dead_letters)
         known = self._codes(decoded.events)
         if -1 in known:
-            decoded, known = self._code_new(decoded, known, letters)
+            decoded, known = self._code_new(decoded, known, dead_letters)
         events, n = decoded.events, len(decoded.events)
         codes, ts = np.array(known, np.int64), _micros((e.decided_at for e in events), n)
         probes = self._judged(events, codes, ts)
@@ -244,7 +244,7 @@ class DecisionCodec:
         return [get(key_of(event), -1) for event in events]
 
     def _code_new(
-        self, decoded: Decoded[FastDecision], codes: list[int], letters: DeadLetterBuffer
+        self, decoded: Decoded[FastDecision], codes: list[int], dead_letters: DeadLetterBuffer
     ) -> tuple[Decoded[FastDecision], list[int]]:
         """Check nested parts not seen before; events that fail become dead letters."""
         good = []
@@ -254,7 +254,7 @@ class DecisionCodec:
                 good.append(row)
             except RejectedError as error:
                 place = int(decoded.offsets[row]), int(decoded.items[row])
-                letters.refuse(*place, error.reason, error.field)
+                dead_letters.refuse(*place, error.reason, error.field)
         if len(good) == len(codes):
             return decoded, codes
         return decoded.take(good), [codes[row] for row in good]
@@ -288,9 +288,9 @@ class LabelCodec:
         self._hash = hasher
         self._reader = Reader(Label)
 
-    def read(self, records: RecordBatch, letters: DeadLetterBuffer) -> DecodedLabels:
+    def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedLabels:
         """Columns of all readable labels of a batch."""
-        decoded = self._reader.read(records, letters)
+        decoded = self._reader.read(records, dead_letters)
         events, n = decoded.events, len(decoded.events)
 
         def column(values: Iterable[int]) -> Int64s:

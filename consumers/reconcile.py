@@ -100,7 +100,7 @@ class Reconciler:
     """Looks at intervals; every method may be called at any time and mostly does nothing.
 
     Attributes:
-        elsewhere: how far the shards of other workers were at the last look.
+        peers: how far the shards of other workers were at the last look.
         missing: topics that the brokers did not know at the last look.
         unread: shards that nobody reads, and this worker reports.
     """
@@ -115,7 +115,7 @@ class Reconciler:
         policy: IngestPolicy,
         now: float,
     ) -> None:
-        self.elsewhere = PeerProgress()
+        self.peers = PeerProgress()
         self.missing: list[str] = []
         self.unread = UnreadShards()
         self._known: set[Shard] = set()
@@ -136,7 +136,7 @@ class Reconciler:
             StoreError: the store cannot be read.
         """
         if self._codecs.clock.live:
-            self.elsewhere = PeerProgress.of(
+            self.peers = PeerProgress.of(
                 self._store.statuses() if statuses is None else statuses,
                 self._own.states,
                 self._policy.decisions_topic,
@@ -186,7 +186,7 @@ class Reconciler:
         self._judge_aside(wall)
         return self._advance(idle, [s for s in statuses if s.shard.topic == decisions], wall)
 
-    def newest_beside(self, shard: Shard) -> int | None:
+    def newest_of_others(self, shard: Shard) -> int | None:
         """Newest event time of all shards but one, ours and other workers' as last looked at."""
         reached = self._reached | {s.shard: s.reached for s in self._own.states.values()}
         return max(
@@ -198,7 +198,7 @@ class Reconciler:
         for state in self._own.states.values():
             if state.aside and state.caught_up:
                 if state.quiet:
-                    state.judge_aside(wall, self.newest_beside(state.shard))
+                    state.judge_aside(wall, self.newest_of_others(state.shard))
                 state.quiet = True
 
     def _renew_versions(self, now: float) -> None:
@@ -219,7 +219,7 @@ class Reconciler:
         latest = max(newest, default=None) if self._codecs.clock.live else None
         return [s for s in idle if s.advance(wall, latest) or s.holds_back != s.held_back]
 
-    def look_at_topics(self, now: float) -> Collection[str]:
+    def review_topics(self, now: float) -> Collection[str]:
         """Park the shards of a topic that is another one now; returns the topics that are gone.
 
         When it is not time to look, none are.
@@ -230,10 +230,10 @@ class Reconciler:
         if now < self._next_topics or self._source.finished:
             return ()
         self._next_topics = now + TOPICS_SECONDS
-        self.missing = [topic for topic in self._policy.topics if not self._look_at(topic)]
+        self.missing = [topic for topic in self._policy.topics if not self._review_topic(topic)]
         return self.missing
 
-    def _look_at(self, topic: str) -> bool:
+    def _review_topic(self, topic: str) -> bool:
         """Return True when the topic is there, as far as anybody can say."""
         try:
             present = self._source.topic_id(topic)

@@ -41,9 +41,9 @@ class Watchdog:
         """Say once when the consumer's state or its reason changes; metrics say it all the time."""
         now, health = self._clock.monotonic(), self._ingest.health
         if now >= self._next_knock:
-            health.shut_out = self._knock()
+            health.access_error = self._knock()
             self._next_knock = self._clock.monotonic() + KNOCK_SECONDS
-        if health.unknown and not health.shut_out and now >= self._next_ends:
+        if health.unknown and not health.access_error and now >= self._next_ends:
             self._ask_ends()
             self._next_ends = self._clock.monotonic() + ENDS_SECONDS
         state, stuck = health.state(now).value, health.stuck(now)
@@ -67,4 +67,4 @@ class Watchdog:
             ends |= composition.ask_ends(self._settings, asked)
         except SourceError as error:
             log.warning("nobody says where partitions end: %s", error)
-        self._ingest.tell_ends(ends)
+        self._ingest.set_end_offsets(ends)

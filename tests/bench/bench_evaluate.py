@@ -20,8 +20,7 @@ from common import START, VERSIONS, Databases, Report, databases, label, setting
 
 from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
-from consumers.sources.memory_broker import MemoryBroker
-from consumers.sources.memory_source import MemorySource
+from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor import composition
 from monitor.clock import SystemClock
 from monitor.core.publish.snapshot import Snapshot, decode

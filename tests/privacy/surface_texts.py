@@ -107,14 +107,14 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "consumers.sources.kafka_preflight": {
         Argument.CAUSE: (
-            "_distrust(error, door)",
-            "told",
+            "_distrust(error, server)",
+            "reason",
             "type(error).__name__",
         ),
         Argument.PLACE: (
-            "door",
             "name",
-            "self._door",
+            "self._server",
+            "server",
         ),
         Argument.SETTING: (
             "KEY",
@@ -156,9 +156,6 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "shard",
         ),
         Argument.SETTING: ("start.policy",),
-    },
-    "consumers.sources.memory_broker": {
-        Argument.PLACE: ("topic",),
     },
     "consumers.sources.memory_source": {
         Argument.PLACE: ("topic",),

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 from kafka import TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
-from consumers.sources.kafka_client import RebalanceNotes
+from consumers.sources.base import Changes
+from consumers.sources.kafka_source import RebalanceNotes
 from monitor.ports import Shard
 
 
@@ -18,7 +19,8 @@ def test_a_member_that_was_lost_announces_no_shard_when_it_joins_again() -> None
     assignor.member_assignment = [where]
     assert assignor.metadata(["decisions"]).owned_partitions
     consumer = SimpleNamespace(config={"partition_assignment_strategy": [assignor]})
-    notes = RebalanceNotes(consumer)
+    changes = Changes()
+    notes = RebalanceNotes(consumer, changes)
     notes.on_partitions_lost([where])
     assert not assignor.metadata(["decisions"]).owned_partitions
-    assert notes.changes.drain() == ([Shard("decisions", 0)], [])
+    assert changes.drain() == ([Shard("decisions", 0)], [])
