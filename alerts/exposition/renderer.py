@@ -127,8 +127,7 @@ class Renderer:
         for table in snapshot.contracts:
             collected.add_contract(table)
         for probe_set in snapshot.probes:
-            for family, labels, value in _probe_series(probe_set):
-                collected.add(family, collected.labels(family.labels, *labels), value)
+            collected.add_probe_set(probe_set)
         return collected.samples
 
 
@@ -150,74 +149,64 @@ class _Collected:
             text = self._texts[names, values] = label_text(names, values)
         return text
 
-    def add_contract(self, table: ContractTable) -> None:
-        self.add(
-            catalogue.CONTRACT_INFO,
-            self.labels(
-                catalogue.CONTRACT_INFO.labels,
-                *(table.contract, table.version, table.owner),
-                *(str(table.synthetic).lower(), str(table.k)),
-            ),
-            1,
-        )
-        self._add_limits(catalogue.MAX_GAP, table, table.max_gaps)
-        self._add_limits(catalogue.MIN_LEVEL, table, table.min_levels)
-        self._add_limits(catalogue.MAX_LEVEL, table, table.max_levels)
-        self._add_limits(catalogue.MIN_SUPPORT, table, table.min_supports)
-        review = self.labels(catalogue.REVIEW_DUE.labels, table.contract)
-        self.add(catalogue.REVIEW_DUE, review, _seconds(table.review_due))
-        for one in table.requests_at_fault:
-            stratum = (one.route.name.lower(), f"{one.audit_rate:g}", one.fault.value)
-            text = self.labels(catalogue.REQUESTS, table.contract, *stratum)
-            self.add(catalogue.REQUEST_FAULTS, text, one.count)
-            self.add(catalogue.REQUEST_FAULT_AT, text, _seconds(one.latest))
-        for incident in table.incidents:
-            self._add_incident(table.contract, incident)
-        self._add_windows(table)
+    def put(self, family: Family, value: float | None, *labels: str) -> None:
+        """Keep a number under the values of all labels of its family."""
+        self.add(family, self.labels(family.labels, *labels), value)
 
-    def _add_limits(
-        self, family: Family, table: ContractTable, limits: Mapping[Metric, float]
+    def add_contract(self, table: ContractTable) -> None:
+        name = table.contract
+        identity = (table.version, table.owner, str(table.synthetic).lower(), str(table.k))
+        self.put(catalogue.CONTRACT_INFO, 1, name, *identity)
+        for family, limits in (
+            (catalogue.MAX_GAP, table.max_gaps),
+            (catalogue.MIN_LEVEL, table.min_levels),
+            (catalogue.MAX_LEVEL, table.max_levels),
+            (catalogue.MIN_SUPPORT, table.min_supports),
+        ):
+            self._add_by_metric(family, limits, name)
+        self.put(catalogue.REVIEW_DUE, _seconds(table.review_due), name)
+        for one in table.requests_at_fault:
+            stratum = (name, one.route.name.lower(), f"{one.audit_rate:g}", one.fault.value)
+            self.put(catalogue.REQUEST_FAULTS, one.count, *stratum)
+            self.put(catalogue.REQUEST_FAULT_AT, _seconds(one.latest), *stratum)
+        for incident in table.incidents:
+            self._add_incident(name, incident)
+        for window in table.windows:
+            self._add_window(name, window, decides=window.window == table.window)
+
+    def _add_by_metric(
+        self, family: Family, values: Mapping[Metric, float], contract: str, *where: str
     ) -> None:
         # Sorted here and below: encoding a Snapshot forgets the order of its mappings.
-        for metric, limit in sorted(limits.items()):
-            self.add(family, self.labels(catalogue.LIMIT, table.contract, metric.value), limit)
+        for metric, value in sorted(values.items()):
+            self.put(family, value, contract, metric.value, *where)
 
-    def _add_windows(self, table: ContractTable) -> None:
-        for window in table.windows:
-            self._add_periods((table.contract, "", window.window), window)
-            for group in window.groups:
-                self._add_periods((table.contract, group.group_by, window.window), group)
-                text = self.labels(catalogue.LEFT_OUT.labels, table.contract, group.group_by)
-                self.add(catalogue.LEFT_OUT, text, group.left_out)
-            text = self.labels(catalogue.DATA_LOST.labels, table.contract, window.window)
-            self.add(catalogue.DATA_LOST, text, window.data_lost)
-            self.add(catalogue.EXCLUDED, text, window.excluded)
-            decides = window.window == table.window
-            for group_by, row in (
-                ("", window.total),
-                *((group.group_by, row) for group in window.groups for row in group.rows),
-            ):
-                self._add_row((table.contract, group_by, row.slice, window.window), row, decides)
-            for group in window.groups:
-                for spread in group.spreads:
-                    labels = (table.contract, spread.metric.value, group.group_by, window.window)
-                    text = self.labels(catalogue.SPREAD.labels, *labels)
-                    self.add(catalogue.SPREAD, text, spread.difference)
-                for metric, weeks in sorted(group.label_needs.items()):
-                    labels = (table.contract, metric.value, group.group_by, window.window)
-                    text = self.labels(catalogue.LABEL_NEED.labels, *labels)
-                    self.add(catalogue.LABEL_NEED, text, weeks)
+    def _add_window(self, contract: str, window: WindowTable, decides: bool) -> None:
+        name = window.window
+        self._add_periods((contract, "", name), window)
+        self.put(catalogue.DATA_LOST, window.data_lost, contract, name)
+        self.put(catalogue.EXCLUDED, window.excluded, contract, name)
+        self._add_row((contract, "", window.total.slice, name), window.total, decides)
+        for group in window.groups:
+            self._add_periods((contract, group.group_by, name), group)
+            self.put(catalogue.LEFT_OUT, group.left_out, contract, group.group_by)
+            for row in group.rows:
+                self._add_row((contract, group.group_by, row.slice, name), row, decides)
+            for spread in group.spreads:
+                labels = (contract, spread.metric.value, group.group_by, name)
+                self.put(catalogue.SPREAD, spread.difference, *labels)
+            needs = group.label_needs
+            self._add_by_metric(catalogue.LABEL_NEED, needs, contract, group.group_by, name)
 
     def _add_periods(self, where: tuple[str, str, str], table: WindowTable | GroupTable) -> None:
         for kind, period in (("decisions", table.decisions), ("labelled", table.labelled)):
             if period is not None:
-                text = self.labels(catalogue.WINDOW_START.labels, *where, kind)
-                self.add(catalogue.WINDOW_START, text, _seconds(period.start))
-                self.add(catalogue.WINDOW_END, text, _seconds(period.end))
+                self.put(catalogue.WINDOW_START, _seconds(period.start), *where, kind)
+                self.put(catalogue.WINDOW_END, _seconds(period.end), *where, kind)
 
     def _add_row(self, cell: tuple[str, str, str, str], row: SliceRow, decides: bool) -> None:
         contract, *where = cell
-        self.add(catalogue.COMPLETENESS, self.labels(catalogue.CELL, *cell), row.completeness)
+        self.put(catalogue.COMPLETENESS, row.completeness, *cell)
         if decides:
             for metric, state in sorted(row.states.items()):
                 self._add_one_of(catalogue.STATE, (contract, metric.value, *where), state)
@@ -230,9 +219,7 @@ class _Collected:
             self._add_gap(self.labels(catalogue.COMPARISON, *labels), gap)
             if decides and gap.verdict is not None:
                 self._add_one_of(catalogue.VERDICT, labels, gap.verdict)
-        for metric, value in sorted(row.as_labelled.items()):
-            text = self.labels(catalogue.SLICE, contract, metric.value, *where)
-            self.add(catalogue.AS_LABELLED, text, value)
+        self._add_by_metric(catalogue.AS_LABELLED, row.as_labelled, contract, *where)
         for band in row.calibration:
             if band.rate is not None:
                 text = self.labels(catalogue.BAND, *cell, band.band)
@@ -241,41 +228,33 @@ class _Collected:
 
     def _add_findings(self, cell: tuple[str, str, str, str], row: SliceRow) -> None:
         contract, *where = cell
-        since = {metric: _seconds(at) for metric, at in row.breach_since.items()}
-        for family, found in (
-            (catalogue.BREACH_SINCE, since),
-            (catalogue.EVIDENCE, row.evidence),
-            (catalogue.DETECTABLE, row.detectable_gaps),
-        ):
-            for metric, value in sorted(found.items()):
-                text = self.labels(catalogue.SLICE, contract, metric.value, *where)
-                self.add(family, text, value)
+        since = {metric: at / SECOND for metric, at in row.breach_since.items()}
+        self._add_by_metric(catalogue.BREACH_SINCE, since, contract, *where)
+        self._add_by_metric(catalogue.EVIDENCE, row.evidence, contract, *where)
+        self._add_by_metric(catalogue.DETECTABLE, row.detectable_gaps, contract, *where)
+        for one in row.noted:
+            metric = one.metric.value if one.metric else ""
+            labels = (contract, metric, *where, one.annotation.value)
+            self.put(catalogue.FINDINGS, one.count, *labels)
+            self.put(catalogue.FOUND_AT, _seconds(one.latest), *labels)
 
     def _add_diagnosis(self, cell: tuple[str, str, str, str], row: SliceRow) -> None:
         contract, *where = cell
-        for one in row.noted:
-            metric = one.metric.value if one.metric else ""
-            text = self.labels(catalogue.FINDING, contract, metric, *where, one.annotation.value)
-            self.add(catalogue.FINDINGS, text, one.count)
-            self.add(catalogue.FOUND_AT, text, _seconds(one.latest))
         for metric, shown in sorted(row.stages.items()):
             stage = (shown.stage.value, shown.share.value if shown.share else "")
-            text = self.labels(catalogue.STAGE.labels, contract, metric.value, *where, *stage)
-            self.add(catalogue.STAGE, text, 1)
-        text = self.labels(catalogue.CELL, *cell)
-        self.add(catalogue.VERSIONS_DIFFER, text, row.versions_differ)
+            self.put(catalogue.STAGE, 1, contract, metric.value, *where, *stage)
+        self.put(catalogue.VERSIONS_DIFFER, row.versions_differ, *cell)
         if (agreement := row.agreement) is not None:
-            self.add(catalogue.AGREEMENT.value, text, agreement.kappa)
-            self.add(catalogue.AGREEMENT.lower, text, agreement.lower)
-            self.add(catalogue.AGREEMENT.upper, text, agreement.upper)
-            self.add(catalogue.AGREEMENT_AT_LEAST, text, agreement.at_least)
+            self.put(catalogue.AGREEMENT.value, agreement.kappa, *cell)
+            self.put(catalogue.AGREEMENT.lower, agreement.lower, *cell)
+            self.put(catalogue.AGREEMENT.upper, agreement.upper, *cell)
+            self.put(catalogue.AGREEMENT_AT_LEAST, agreement.at_least, *cell)
 
     def _add_incident(self, contract: str, one: ShownIncident) -> None:
         which = (contract, one.metric.value, str(one.id))
-        text = self.labels(catalogue.INCIDENT, *which)
         accepted = one.accepted_until is not None
         latch = catalogue.PAGING if one.kind is IncidentKind.PAGE else catalogue.TICKET
-        self.add(latch, text, not accepted)
+        self.put(latch, not accepted, *which)
         about = (
             one.kind.value,
             "accepted" if accepted else "acknowledged" if one.acknowledged else "open",
@@ -286,34 +265,24 @@ class _Collected:
             one.sampling,
             str(one.snapshot),
         )
-        self.add(
-            catalogue.INCIDENT_INFO,
-            self.labels(catalogue.INCIDENT_INFO.labels, *which, *about),
-            1,
-        )
+        self.put(catalogue.INCIDENT_INFO, 1, *which, *about)
         for inherited in one.inherited:
-            labels = self.labels(catalogue.INHERITED.labels, *which, inherited)
-            self.add(catalogue.INHERITED, labels, 1)
+            self.put(catalogue.INHERITED, 1, *which, inherited)
         for interval, shown in (
             (catalogue.INCIDENT_FIRST, one.first),
             (catalogue.INCIDENT_LATEST, one.latest),
         ):
             if shown is not None:
-                self._add_interval(interval, text, shown)
-        self.add(catalogue.INCIDENT_SINCE, text, _seconds(one.since))
-        self.add(catalogue.RESOLVABLE, text, _seconds(one.resolvable_at))
-        self.add(catalogue.ACCEPTED_UNTIL, text, _seconds(one.accepted_until))
-        for what, at in (
-            ("versions", one.versions_changed_at),
-            ("settings", one.settings_changed_at),
-        ):
-            labels = self.labels(catalogue.INCIDENT_CHANGE.labels, *which, what)
-            self.add(catalogue.INCIDENT_CHANGE, labels, _seconds(at))
+                self._add_interval(interval, self.labels(catalogue.INCIDENT, *which), shown)
+        self.put(catalogue.INCIDENT_SINCE, _seconds(one.since), *which)
+        self.put(catalogue.RESOLVABLE, _seconds(one.resolvable_at), *which)
+        self.put(catalogue.ACCEPTED_UNTIL, _seconds(one.accepted_until), *which)
+        self.put(catalogue.INCIDENT_CHANGE, _seconds(one.versions_changed_at), *which, "versions")
+        self.put(catalogue.INCIDENT_CHANGE, _seconds(one.settings_changed_at), *which, "settings")
 
     def _add_one_of(self, family: Family, labels: tuple[str, ...], value: State | Verdict) -> None:
         for possible in type(value):
-            text = self.labels(family.labels, *labels, possible.value)
-            self.add(family, text, float(possible is value))
+            self.put(family, possible is value, *labels, possible.value)
 
     def _add_rate(self, labels: str, rate: ShownRate) -> None:
         self._add_interval(catalogue.RATE, labels, rate)
@@ -334,34 +303,25 @@ class _Collected:
         self.add(catalogue.RELATIVE.lower, labels, gap.ratio_lower)
         self.add(catalogue.RELATIVE.upper, labels, gap.ratio_upper)
 
-
-def _probe_series(one: ShownProbeSet) -> Iterator[tuple[Family, tuple[str, ...], float]]:
-    """Family, label values and value of every series of a set: 10 + 20 for each variant at most."""
-    which = (one.name,)
-    yield catalogue.PROBE_SET_INFO, (one.name, one.digest, "true"), 1
-    yield catalogue.PROBE_COVERED, which, one.covered / SECOND
-    yield catalogue.PROBE_CADENCE, which, one.every / SECOND
-    yield catalogue.PROBE_MAX_FLIP, which, one.max_flip_ratio
-    for direction in FlipDirection:
-        yield catalogue.PROBE_PAGING, (one.name, direction), direction in one.pages
-    for direction, crossed in sorted(one.pages.items()):
-        yield catalogue.PROBE_PAGING_SINCE, (one.name, direction), crossed / SECOND
-    yield catalogue.PROBE_PAIRS, which, one.compared
-    yield catalogue.PROBE_INCOMPLETE, which, one.incomplete
-    for what, since, now in _flips(one):
-        yield catalogue.PROBE_FLIPS, (one.name, *what), since
-        yield catalogue.PROBE_FLIPPING, (one.name, *what), now
-
-
-def _flips(one: ShownProbeSet) -> Iterator[tuple[tuple[str, str, str], int, int]]:
-    """Variant, direction and stage; flips since it was declared, and now.
-
-    All possible series exist from the beginning: ``increase`` needs a first sample, and what is
-    absent is unknown.
-    """
-    since, now = _counts(one.flips), _counts(one.standing)
-    for what in product(one.variants, FlipDirection, _FLIP_STAGES):
-        yield what, since.get(what, 0), now.get(what, 0)
+    def add_probe_set(self, one: ShownProbeSet) -> None:
+        """The series of a set, all of synthetic requests: 10 + 20 for each variant at most."""
+        name = one.name
+        self.put(catalogue.PROBE_SET_INFO, 1, name, one.digest, "true")
+        self.put(catalogue.PROBE_COVERED, one.covered / SECOND, name)
+        self.put(catalogue.PROBE_CADENCE, one.every / SECOND, name)
+        self.put(catalogue.PROBE_MAX_FLIP, one.max_flip_ratio, name)
+        for direction in FlipDirection:
+            self.put(catalogue.PROBE_PAGING, direction in one.pages, name, direction)
+        for direction, crossed in sorted(one.pages.items()):
+            self.put(catalogue.PROBE_PAGING_SINCE, crossed / SECOND, name, direction)
+        self.put(catalogue.PROBE_PAIRS, one.compared, name)
+        self.put(catalogue.PROBE_INCOMPLETE, one.incomplete, name)
+        # All possible series exist from the beginning: ``increase`` needs a first sample, and what
+        # is absent is unknown.
+        since, now = _counts(one.flips), _counts(one.standing)
+        for what in product(one.variants, FlipDirection, _FLIP_STAGES):
+            self.put(catalogue.PROBE_FLIPS, since.get(what, 0), name, *what)
+            self.put(catalogue.PROBE_FLIPPING, now.get(what, 0), name, *what)
 
 
 def _counts(flips: Iterable[ShownFlips]) -> dict[tuple[str, str, str], int]:
