@@ -14,8 +14,7 @@ from consumers.codec import DecisionCodec, DecodedDecisions, DecodedLabels, Labe
 from consumers.coder import Coder
 from consumers.dead_letters import MAX_DEAD_LETTERS, DeadLetterBuffer, IdHasher
 from consumers.dedupe import DuplicateFilter, duplicate_keys
-from consumers.event_time import Ahead, ClockPolicy, ShardClock
-from consumers.leaps import Leaps, Reading
+from consumers.event_time import Ahead, ClockPolicy, Leaps, Reading, ShardClock
 from consumers.probe_signing import Doubt
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.labels import LabelColumns

@@ -14,8 +14,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from alerts.http.config import Timeouts
-from alerts.http.tls import common_name
+from alerts.http.config import Timeouts, common_name
 
 CERTIFICATE = "certificate"
 """Key in a request's state of the name in the client's checked certificate; None without one."""

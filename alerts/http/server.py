@@ -14,10 +14,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from alerts.http.acceptor import Acceptor
-from alerts.http.config import HttpConfig
+from alerts.http.config import HttpConfig, tls_context
 from alerts.http.connection import MAX_HEAD, Connection, Phase
 from alerts.http.responses import Turns
-from alerts.http.tls import tls_context
 from monitor.errors import SlicewatchError
 
 _BACKLOG = 1024  # connections that the system holds until they are accepted

@@ -9,10 +9,17 @@ from alerts.http.access_log import AccessLog
 from alerts.http.app import make_app
 from alerts.http.config import HttpConfig
 from alerts.http.guard import Guard
-from alerts.http.health_endpoints import HealthChecks, HealthEndpoints
 from alerts.http.responses import Turns, View
 from alerts.http.server import HttpServer
-from alerts.http.views import METRICS, SNAPSHOT, Find, metrics_view, snapshot_view
+from alerts.http.views import (
+    METRICS,
+    SNAPSHOT,
+    Find,
+    HealthChecks,
+    HealthEndpoints,
+    metrics_view,
+    snapshot_view,
+)
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
 

@@ -50,12 +50,10 @@ class Member(Protocol):
     @property
     def topics(self) -> Sequence[str]:
         """Topics that it reads."""
-        ...
 
     @property
     def group(self) -> str:
         """The group it belongs to."""
-        ...
 
 
 Ownership = tuple[Member, int]

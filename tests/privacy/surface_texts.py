@@ -38,14 +38,11 @@ and secrets have a type of their own that prints as a mask."""
 
 ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "alerts.http.config": {
-        Argument.SETTING: ("key", "self.section", "text"),
+        Argument.CAUSE: ("error",),
+        Argument.SETTING: ("config.section", "key", "self.section", "text"),
     },
     "alerts.http.server": {
         Argument.SETTING: ("message",),
-    },
-    "alerts.http.tls": {
-        Argument.CAUSE: ("error",),
-        Argument.SETTING: ("config.section",),
     },
     "consumers.coder": {
         Argument.WORD: ("field",),

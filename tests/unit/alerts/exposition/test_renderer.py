@@ -13,8 +13,14 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from alerts.exposition.catalogue import CATALOGUE, PAGE, Kind
-from alerts.exposition.exporter import OPENMETRICS, STALE_SECONDS, TEXT, Exporter
-from alerts.exposition.negotiation import accepts_gzip, wants_openmetrics
+from alerts.exposition.exporter import (
+    OPENMETRICS,
+    STALE_SECONDS,
+    TEXT,
+    Exporter,
+    accepts_gzip,
+    wants_openmetrics,
+)
 from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped, label_text
 from alerts.exposition.service_metrics import ServiceMetrics
 from monitor.core.contract import Metric, State, Verdict

@@ -6,8 +6,8 @@ from http import HTTPStatus
 
 import pytest
 
+from alerts.http.config import common_name
 from alerts.http.guard import Guard
-from alerts.http.tls import common_name
 
 TOKENS = {"prometheus": "first-token", "grafana": "second-token"}
 

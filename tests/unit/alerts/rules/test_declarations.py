@@ -15,8 +15,7 @@ import yaml
 
 import alerts.rules
 from alerts.rules import declarations
-from alerts.rules.declarations import Alert, Declarations, schema
-from alerts.rules.load import filled, values
+from alerts.rules.declarations import Alert, Declarations, filled, schema, values
 from monitor.core.blindness import Blind
 from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import FlipDirection
