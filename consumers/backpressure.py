@@ -57,7 +57,7 @@ class PeerProgress:
 
 
 def paused_shards(
-    states: Iterable[ShardState], horizon: int, elsewhere: PeerProgress = PeerProgress()
+    states: Iterable[ShardState], horizon: int, peers: PeerProgress = PeerProgress()
 ) -> set[Shard]:
     """Shards that should not be read now.
 
@@ -68,7 +68,7 @@ def paused_shards(
     states = list(states)
     decisions = [s for s in states if s.is_decisions]
     labels = [s for s in states if not s.is_decisions]
-    lagging = [s.clock.newest for s in decisions if not s.caught_up] + [*elsewhere.decisions]
+    lagging = [s.clock.newest for s in decisions if not s.caught_up] + [*peers.decisions]
     paused: set[Shard] = set()
     if lagging:
         slowest = min((at for at in lagging if at is not None), default=None)
@@ -76,7 +76,7 @@ def paused_shards(
             newest = state.clock.newest
             if newest is not None and (slowest is None or newest > slowest + LABELS_AHEAD):
                 paused.add(state.shard)
-    behind = [s.clock.newest for s in labels if not s.caught_up] + [*elsewhere.labels]
+    behind = [s.clock.newest for s in labels if not s.caught_up] + [*peers.labels]
     unread = [at for at in behind if at is not None]
     if unread:
         for state in decisions:

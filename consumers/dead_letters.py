@@ -34,10 +34,10 @@ REASONS = (
 )
 """Every reason an event can be refused for."""
 
-MAX_LETTERS = 1_000
+MAX_DEAD_LETTERS = 1_000
 """Dead letters kept of one batch, and of one flush of a shard; beyond it they are counted only.
 
-Two bytes are enough for an unreadable event, and a letter takes a hundred times as many."""
+Two bytes are enough for an unreadable event, and a dead letter takes a hundred times as many."""
 
 
 class IdHasher:
@@ -128,7 +128,9 @@ class DeadLetterBuffer:
         counts: all of them, by reason.
     """
 
-    def __init__(self, records: RecordBatch, hasher: IdHasher, most: int = MAX_LETTERS) -> None:
+    def __init__(
+        self, records: RecordBatch, hasher: IdHasher, most: int = MAX_DEAD_LETTERS
+    ) -> None:
         self.found: list[DeadLetter] = []
         self.counts: Counter[str] = Counter()
         self._most = most
@@ -138,7 +140,7 @@ class DeadLetterBuffer:
         self._hashes: dict[int, str] = {}
 
     def refuse(self, offset: int, item: int, reason: str, field: str) -> None:
-        """Add the letter of event ``item`` in the message at ``offset``."""
+        """Add the dead letter of event ``item`` in the message at ``offset``."""
         self.counts[reason] += 1
         if len(self.found) < self._most:
             self.found.append(DeadLetter(offset, item, reason, field, self._hash(offset)))

@@ -19,7 +19,7 @@ POLL_SECONDS = 30.0
 UNASSIGNED_SECONDS = 300.0
 """No partition at all for this long: stuck (a spare without partitions is fine before)."""
 
-_SHUT_OUT = "no broker lets this worker in and read"
+_NO_ACCESS = "no broker lets this worker in and read"
 _STALLED = "the broker does not answer, or a message or batch is too large to receive"
 
 
@@ -39,7 +39,7 @@ class Health:
         unknown: shards whose end is to be asked for; the watchdog answers.
         paused: nothing is read because of back-pressure.
         store_ok: the last flush or claim succeeded.
-        shut_out: why no broker would let us in and read, None while one does; written by the
+        access_error: why no broker would let us in and read, None while one does; written by the
             watchdog's thread.
         parked: a shard waits for a person, because its data is gone from the broker.
     """
@@ -55,7 +55,7 @@ class Health:
     unknown: tuple[Shard, ...] = ()
     paused: bool = False
     store_ok: bool = True
-    shut_out: str | None = None
+    access_error: str | None = None
     parked: bool = False
 
     @classmethod
@@ -66,7 +66,7 @@ class Health:
     def stuck(self, now: float) -> str | None:
         """Reason why the consumer makes no progress, or None."""
         reasons = (
-            (self.shut_out, self.shut_out),
+            (self.access_error, self.access_error),
             (now - self.polled > POLL_SECONDS, "no poll has returned"),
             (now - self.stored > STUCK_SECONDS, "what was read could not be stored"),
             (self.missing, f"topic {self.missing} does not exist any more"),
@@ -83,20 +83,20 @@ class Health:
     def ready(self, now: float) -> tuple[bool, str]:
         """Readiness of this worker, and if it is not ready, the reason."""
         if not self.started:
-            return False, _SHUT_OUT if self.shut_out else "no assignment yet"
+            return False, _NO_ACCESS if self.access_error else "no assignment yet"
         if not self.store_ok:
             return False, "the store cannot be written"
         if self.parked:
             return False, "a shard is parked after data loss"
-        if self.shut_out:  # its words name users and brokers, and anybody may ask
-            return False, _SHUT_OUT
+        if self.access_error:  # its words name users and brokers, and anybody may ask
+            return False, _NO_ACCESS
         reason = self.stuck(now)
         return reason is None, reason or "ok"
 
     def state(self, now: float) -> ConsumerState:
         """One word for dashboards."""
         if not self.started:
-            return ConsumerState.STUCK if self.shut_out else ConsumerState.STARTING
+            return ConsumerState.STUCK if self.access_error else ConsumerState.STARTING
         if self.parked:
             return ConsumerState.PARKED
         if self.stuck(now):

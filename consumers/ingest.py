@@ -15,13 +15,12 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from consumers.backpressure import paused_shards
+from consumers.collaborators import IngestPolicy, Observer, Store
 from consumers.dead_letters import DeadLetterBreaker
 from consumers.health import Health, Progress, lag
 from consumers.ownership import Ownership
-from consumers.ports import IngestPolicy, Observer, Store
-from consumers.probes import Doubt
+from consumers.probe_signing import Doubt
 from consumers.reconcile import Reconciler
-from consumers.retry import Retry
 from consumers.shard import Codecs, FlushNotices, ShardState
 from consumers.wall_clock import WallClockWatch
 from monitor.core.time import DAY, to_datetime
@@ -32,8 +31,41 @@ log = logging.getLogger("slicewatch.ingest")
 
 POLL_SECONDS = 0.5
 """Longest wait for messages: how soon a stop is noticed."""
-TELL_SECONDS = 5.0
+REPORT_SECONDS = 5.0
 """Lag is reported this often, also when nothing can be read or stored."""
+
+FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
+"""A database that restarts is back in moments; a disk that is full stays so for a while."""
+
+
+class Retry:
+    """Pauses between tries, each twice as long as the one before.
+
+    Example:
+        >>> retry = Retry()
+        >>> [retry.failed() for _ in range(6)], retry.waits
+        ([1.0, 2.0, 4.0, 8.0, 16.0, 30.0], True)
+        >>> retry.succeeded()
+        >>> retry.failed()
+        1.0
+    """
+
+    def __init__(self) -> None:
+        self._pause = 0.0
+
+    @property
+    def waits(self) -> bool:
+        """True when something waits to be stored."""
+        return self._pause > 0
+
+    def failed(self) -> float:
+        """One more try has failed; returns the seconds until the next."""
+        self._pause = min(2 * self._pause or FIRST_SECONDS, LONGEST_SECONDS)
+        return self._pause
+
+    def succeeded(self) -> None:
+        """Everything is stored."""
+        self._pause = 0.0
 
 
 class Ingest:
@@ -64,13 +96,15 @@ class Ingest:
         self._paused: set[Shard] = set()
         now = clock.monotonic()
         self._next_flush = now + policy.flush_seconds
-        self._lookout = Reconciler(source, store, self._own, codecs=codecs, policy=policy, now=now)
+        self._reconciler = Reconciler(
+            source, store, self._own, codecs=codecs, policy=policy, now=now
+        )
         self._progress_of = Progress()
-        self._told_parked: set[Shard] = set()
-        self._told_unread: set[Shard] = set()
+        self._reported_parked: set[Shard] = set()
+        self._reported_unread: set[Shard] = set()
         self._ends: SimpleQueue[Mapping[Shard, int | None]] = SimpleQueue()
         self._events = 0
-        self._next_tell = now
+        self._next_report = now
         self._day = clock.now() // DAY
         self._wall = WallClockWatch(clock, codecs.clock.max_ahead)
         self._poison = DeadLetterBreaker(
@@ -82,7 +116,7 @@ class Ingest:
         """Ask the loop to flush, leave the group and return."""
         self._stop.set()
 
-    def tell_ends(self, ends: Mapping[Shard, int | None]) -> None:
+    def set_end_offsets(self, ends: Mapping[Shard, int | None]) -> None:
         """Pass on end offsets of :attr:`Health.unknown` shards, None: unknown; from any thread."""
         self._ends.put(dict(ends))
 
@@ -141,7 +175,7 @@ class Ingest:
         full = buffered >= self._policy.flush_events and not self._retry.waits
         if full or now >= self._next_flush:
             self._flush()
-        self._look_around(now)
+        self._reconcile(now)
         self._throttle()
         self._progress(self._events - before)
 
@@ -161,27 +195,27 @@ class Ingest:
 
     def _note_progress(self, now: float, arrived: Collection[Shard]) -> None:
         health, states = self.health, self._states.values()
-        told = [*states, *self._own.lost.values()]
-        for state in told:
+        reported = [*states, *self._own.lost.values()]
+        for state in reported:
             state.see_end(self._source.high_water(state.shard))
         for state in states:
             state.position = self._source.position(state.shard)
         while not self._ends.empty():
             ends = self._ends.get()
             self._progress_of.set_end_offsets(self._states, ends, now)
-            self._tell_unread(ends, now)
+            self._report_unread(ends, now)
         self._forget_unread()
         self._progress_of.note(states, arrived, now, paused=self._paused)
         health.stalled = self._progress_of.stalled(states, now)
         unknown = self._progress_of.unknown(states, now)
-        health.unknown = (*unknown, *self._lookout.unread.shards)
+        health.unknown = (*unknown, *self._reconciler.unread.shards)
         health.behind = any(not s.caught_up and s.high_water for s in states)
         health.paused = bool(self._paused)
-        self._tell_parked()
-        if now >= self._next_tell:
-            self._next_tell = now + TELL_SECONDS
-            self._tell_cardinality()
-            for state in told:
+        self._report_parked()
+        if now >= self._next_report:
+            self._next_report = now + REPORT_SECONDS
+            self._report_cardinality()
+            for state in reported:
                 self._report(state)
         if not any(state.dirty for state in self._states.values()) and health.store_ok:
             health.stored = now
@@ -190,27 +224,27 @@ class Ingest:
         if not self._own.unclaimed or not health.store_ok:
             health.claimed = now
 
-    def _tell_unread(self, ends: Mapping[Shard, int | None], now: float) -> None:
-        for one in self._lookout.unread.set_end_offsets(ends, now):
+    def _report_unread(self, ends: Mapping[Shard, int | None], now: float) -> None:
+        for one in self._reconciler.unread.set_end_offsets(ends, now):
             if one.shard in self._states:
                 continue  # read since: its lag is reported with the shard itself
-            self._told_unread.add(one.shard)
+            self._reported_unread.add(one.shard)
             self._observer.set_shard(
                 one.shard, one.tallies, one.messages, one.seconds, offsets=one.offsets
             )
 
     def _forget_unread(self) -> None:
-        for shard in self._told_unread - self._lookout.unread.shards:
-            self._told_unread.discard(shard)
+        for shard in self._reported_unread - self._reconciler.unread.shards:
+            self._reported_unread.discard(shard)
             if shard not in self._states:
                 self._observer.drop_shard(shard)
 
-    def _tell_parked(self) -> None:
+    def _report_parked(self) -> None:
         parked = set(self._own.parked)
         self.health.parked = bool(parked)
-        for shard in parked ^ self._told_parked:
+        for shard in parked ^ self._reported_parked:
             self._observer.set_parked(shard, shard in parked)
-        self._told_parked = parked
+        self._reported_parked = parked
 
     def _claim(self, now: float) -> None:
         try:
@@ -219,7 +253,7 @@ class Ingest:
                 return
             self.health.store_ok = not self._retry.waits
             if claimed:
-                self._lookout.reconcile_peers()
+                self._reconciler.reconcile_peers()
         except StoreError as error:
             self._lost_store(error)
             return
@@ -229,12 +263,12 @@ class Ingest:
         self._wall.require_right()
 
     def _set_back(self, state: ShardState) -> None:
-        stood, now = state.clock.newest, self._clock.now()
-        if state.set_back(now) and stood is not None:
+        stored, now = state.clock.newest, self._clock.now()
+        if state.set_back(now) and stored is not None:
             log.error(
                 "the store has event time far beyond this machine's clock: the shard goes on at the"
                 " clock; see slicewatch db repair-clock",
-                extra={"shard": str(state.shard), "stood_at": to_datetime(stood).isoformat()},
+                extra={"shard": str(state.shard), "stood_at": to_datetime(stored).isoformat()},
             )
         self._wall.record(state.shard, beyond=state.clock.beyond)
 
@@ -253,25 +287,25 @@ class Ingest:
         if state is None:
             return  # revoked since: its next owner reads these
         with self._counted(state):
-            state.add(records, self._clock.now(), self._beside(state))
+            state.add(records, self._clock.now(), self._newest_of_others(state))
             if state.aside and self._source.ended(state.shard):
-                state.judge_aside(self._clock.now(), self._beside(state))
+                state.judge_aside(self._clock.now(), self._newest_of_others(state))
         self._wall.record(records.shard, beyond=state.clock.beyond)
         state.ahead.record(state.clock.ahead, self._clock.monotonic())
 
     @contextmanager
     def _counted(self, state: ShardState) -> Iterator[None]:
         """Take note of the events that a shard takes in meanwhile."""
-        events, letters = state.tallies.events, Counter(state.tallies.dead_letters)
+        events, dead_letters = state.tallies.events, Counter(state.tallies.dead_letters)
         yield
         fresh = state.tallies.events - events
         self._events += fresh
-        self._poison.record(state.shard, fresh, Counter(state.tallies.dead_letters) - letters)
+        self._poison.record(state.shard, fresh, Counter(state.tallies.dead_letters) - dead_letters)
 
-    def _beside(self, state: ShardState) -> int | None:
+    def _newest_of_others(self, state: ShardState) -> int | None:
         """Newest event time of the other shards, where a first event is to be judged by it."""
         first = not self._codecs.clock.live and state.clock.newest is None
-        return self._lookout.newest_beside(state.shard) if first else None
+        return self._reconciler.newest_of_others(state.shard) if first else None
 
     def _flush(self) -> None:
         states = [s for s in self._states.values() if s.dirty or s.tallies.waiting]
@@ -335,26 +369,26 @@ class Ingest:
         self._observer.set_ahead(state.shard, state.ahead.lately(self._clock.monotonic()))
         self._observer.set_shard(state.shard, state.stored, messages, seconds, offsets=offsets)
 
-    def _tell_cardinality(self) -> None:
+    def _report_cardinality(self) -> None:
         coder, today = self._codecs.coder, self._clock.now() // DAY
         if today != self._day:
             self._day = today
             coder.begin_day()
         self._observer.set_cardinality(coder.unlisted.estimates(), coder.turned_away)
 
-    # Looking around
+    # Reconciliation
 
-    def _look_around(self, now: float) -> None:
+    def _reconcile(self, now: float) -> None:
         try:
-            idle = self._lookout.review(
+            idle = self._reconciler.review(
                 now, self._paused, wall=self._clock.now(), storing=not self._retry.waits
             )
-            reached = self.health.shut_out is None
-            gone = self._lookout.look_at_topics(now) if reached else ()
+            reached = self.health.access_error is None
+            gone = self._reconciler.review_topics(now) if reached else ()
         except StoreError as error:
             self._lost_store(error)
             return
-        self.health.missing = ", ".join(self._lookout.missing)
+        self.health.missing = ", ".join(self._reconciler.missing)
         if idle is not None:
             # Where a claim is due, it shows whether the store can be written too.
             self.health.store_ok |= not (self._own.unclaimed or self._retry.waits)
@@ -365,7 +399,7 @@ class Ingest:
 
     def _throttle(self) -> None:
         horizon = self._codecs.clock.horizon
-        wanted = paused_shards(self._states.values(), horizon, self._lookout.elsewhere)
+        wanted = paused_shards(self._states.values(), horizon, self._reconciler.peers)
         if self._retry.waits:
             wanted = set(self._states)  # one batch that is not stored is enough
         self._source.pause(wanted - self._paused)
@@ -386,7 +420,7 @@ class Ingest:
         """Judge events that still wait at the end: shards with most first, the others by these."""
         before = self._events
         for state in sorted(self._states.values(), key=lambda state: -state.aside):
-            beside = self._lookout.newest_beside(state.shard)
+            others = self._reconciler.newest_of_others(state.shard)
             with self._counted(state):
-                state.judge_aside(self._clock.now(), beside, ended=True)
+                state.judge_aside(self._clock.now(), others, ended=True)
         self._progress(self._events - before)

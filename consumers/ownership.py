@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from consumers.ports import IngestPolicy, Store
+from consumers.collaborators import IngestPolicy, Store
 from consumers.shard import Codecs, ShardState
 from monitor.core.time import MINUTE
 from monitor.errors import DataLossError, FencedError, SourceError

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from consumers.backpressure import PeerProgress
+from consumers.collaborators import IngestPolicy, Store
 from consumers.ownership import Ownership
-from consumers.ports import IngestPolicy, Store
 from consumers.shard import Codecs, ShardState
-from consumers.unread import UnreadShards
 from monitor.errors import MissingTopicError, SourceError, StoreError
-from monitor.ports import RecordSource, Shard, ShardStatus
+from monitor.ports import RecordSource, Shard, ShardStatus, Tallies
 
 REVIEW_SECONDS = 10.0
 """The store's status of all shards is read this often: who was resumed or taken over, how far
@@ -24,11 +24,83 @@ VERSIONS_SECONDS = 600.0
 """Live version tuples are looked up this often at most, while there are too many."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadLag:
+    """Lag of a shard that is not read.
+
+    Attributes:
+        shard: which.
+        tallies: its totals as stored.
+        offsets: next offset minus start offset.
+        messages: messages behind the end.
+        seconds: since when at least; 0 when nothing is there to be read.
+    """
+
+    shard: Shard
+    tallies: Tallies
+    offsets: int
+    messages: int
+    seconds: float
+
+
+class UnreadShards:
+    """Follows the shards that nobody reads and this worker can report.
+
+    They were just added, or wait for a person; they lag all the same.
+    """
+
+    def __init__(self) -> None:
+        self._statuses: dict[Shard, ShardStatus] = {}
+        self._since: dict[Shard, float] = {}
+
+    @property
+    def shards(self) -> frozenset[Shard]:
+        """Shards whose end is to be asked for."""
+        return frozenset(self._statuses)
+
+    def review(
+        self, statuses: Iterable[ShardStatus], parked: Collection[Shard], topics: Collection[str]
+    ) -> None:
+        """Take in what the store says.
+
+        Args:
+            statuses: all shards.
+            parked: those that wait for a person and were given to this worker.
+            topics: of the settings.
+        """
+        self._statuses = {
+            status.shard: status
+            for status in statuses
+            if status.next_offset is not None
+            and status.shard.topic in topics
+            and (status.owner is None or status.shard in parked)
+        }
+        self._since = {s: at for s, at in self._since.items() if s in self._statuses}
+
+    def set_end_offsets(self, ends: Mapping[Shard, int | None], now: float) -> Iterator[UnreadLag]:
+        """Lag of shards by their end offsets; None where nobody knows these.
+
+        Args:
+            ends: next offset to be written.
+            now: monotonic seconds.
+        """
+        for shard in self._statuses.keys() & ends.keys():
+            status, end = self._statuses[shard], ends[shard]
+            if end is None or status.next_offset is None:
+                continue
+            messages = max(0, end - status.next_offset)
+            since = self._since.setdefault(shard, now) if messages else now
+            if not messages:
+                self._since.pop(shard, None)
+            offsets = status.next_offset - (status.start_offset or 0)
+            yield UnreadLag(shard, status.tallies, offsets, messages, now - since)
+
+
 class Reconciler:
     """Looks at intervals; every method may be called at any time and mostly does nothing.
 
     Attributes:
-        elsewhere: how far the shards of other workers were at the last look.
+        peers: how far the shards of other workers were at the last look.
         missing: topics that the brokers did not know at the last look.
         unread: shards that nobody reads, and this worker reports.
     """
@@ -43,7 +115,7 @@ class Reconciler:
         policy: IngestPolicy,
         now: float,
     ) -> None:
-        self.elsewhere = PeerProgress()
+        self.peers = PeerProgress()
         self.missing: list[str] = []
         self.unread = UnreadShards()
         self._known: set[Shard] = set()
@@ -64,7 +136,7 @@ class Reconciler:
             StoreError: the store cannot be read.
         """
         if self._codecs.clock.live:
-            self.elsewhere = PeerProgress.of(
+            self.peers = PeerProgress.of(
                 self._store.statuses() if statuses is None else statuses,
                 self._own.states,
                 self._policy.decisions_topic,
@@ -114,7 +186,7 @@ class Reconciler:
         self._judge_aside(wall)
         return self._advance(idle, [s for s in statuses if s.shard.topic == decisions], wall)
 
-    def newest_beside(self, shard: Shard) -> int | None:
+    def newest_of_others(self, shard: Shard) -> int | None:
         """Newest event time of all shards but one, ours and other workers' as last looked at."""
         reached = self._reached | {s.shard: s.reached for s in self._own.states.values()}
         return max(
@@ -126,7 +198,7 @@ class Reconciler:
         for state in self._own.states.values():
             if state.aside and state.caught_up:
                 if state.quiet:
-                    state.judge_aside(wall, self.newest_beside(state.shard))
+                    state.judge_aside(wall, self.newest_of_others(state.shard))
                 state.quiet = True
 
     def _renew_versions(self, now: float) -> None:
@@ -147,7 +219,7 @@ class Reconciler:
         latest = max(newest, default=None) if self._codecs.clock.live else None
         return [s for s in idle if s.advance(wall, latest) or s.holds_back != s.held_back]
 
-    def look_at_topics(self, now: float) -> Collection[str]:
+    def review_topics(self, now: float) -> Collection[str]:
         """Park the shards of a topic that is another one now; returns the topics that are gone.
 
         When it is not time to look, none are.
@@ -158,10 +230,10 @@ class Reconciler:
         if now < self._next_topics or self._source.finished:
             return ()
         self._next_topics = now + TOPICS_SECONDS
-        self.missing = [topic for topic in self._policy.topics if not self._look_at(topic)]
+        self.missing = [topic for topic in self._policy.topics if not self._review_topic(topic)]
         return self.missing
 
-    def _look_at(self, topic: str) -> bool:
+    def _review_topic(self, topic: str) -> bool:
         """Return True when the topic is there, as far as anybody can say."""
         try:
             present = self._source.topic_id(topic)

@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from consumers.codec import DecisionCodec, DecodedDecisions, DecodedLabels, LabelCodec
 from consumers.coder import Coder
-from consumers.dead_letters import MAX_LETTERS, DeadLetterBuffer, IdHasher
+from consumers.dead_letters import MAX_DEAD_LETTERS, DeadLetterBuffer, IdHasher
 from consumers.dedupe import DuplicateFilter, duplicate_keys
-from consumers.event_time import Ahead, ClockPolicy, ShardClock
-from consumers.leaps import Leaps, Reading
-from consumers.probes import Doubt
+from consumers.event_time import Ahead, ClockPolicy, Leaps, Reading, ShardClock
+from consumers.probe_signing import Doubt
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.probes.decisions import ProbeDecision
@@ -114,7 +113,7 @@ class ShardState:
     _decisions: list[DecisionColumns] = field(default_factory=list)
     _labels: list[LabelColumns] = field(default_factory=list)
     _other_ids: dict[tuple[int, int], int] = field(default_factory=dict)
-    _letters: list[DeadLetter] = field(default_factory=list)
+    _dead_letters: list[DeadLetter] = field(default_factory=list)
     _probes: list[ProbeDecision] = field(default_factory=list)
     _noticed: FlushNotices = field(default_factory=FlushNotices)
 
@@ -223,7 +222,7 @@ class ShardState:
             self._read(self._aside, now, Reading(last, quiet=True, ended=ended, others=others))
 
     def _read(self, records: RecordBatch, now: int, reading: Reading) -> None:
-        letters, read = self._decoded(records)
+        dead_letters, read = self._decoded(records)
         looked = self.clock.look(read.ts, read.offsets, reading)
         self._aside = self.aside_at = None
         if looked is not None and looked.decided < len(read.ts):
@@ -232,10 +231,10 @@ class ShardState:
             records, self._aside = records.split(bisect_left(records.offsets, first))
             if not len(records.offsets):
                 return
-            letters, read = self._decoded(records)
+            dead_letters, read = self._decoded(records)
         self._pass(records)
         before = self.tallies.events
-        good, running = self._admit(read, letters, now, looked)
+        good, running = self._admit(read, dead_letters, now, looked)
         if isinstance(read, DecodedDecisions):
             self._add_decisions(read, good, running)
         else:
@@ -245,9 +244,9 @@ class ShardState:
     def _decoded(
         self, records: RecordBatch
     ) -> tuple[DeadLetterBuffer, DecodedDecisions | DecodedLabels]:
-        letters = DeadLetterBuffer(records, self.codecs.hasher)
+        dead_letters = DeadLetterBuffer(records, self.codecs.hasher)
         codec = self.codecs.decisions if self.is_decisions else self.codecs.labels
-        return letters, codec.read(records, letters)
+        return dead_letters, codec.read(records, dead_letters)
 
     def _pass(self, records: RecordBatch) -> None:
         """Move on over messages: read is read, whatever becomes of their events."""
@@ -256,19 +255,19 @@ class ShardState:
         self.tallies.gaps += span - len(records.offsets)
         self.next_offset = records.offsets[-1] + 1
 
-    def _settle_letters(self, letters: DeadLetterBuffer) -> None:
-        kept = letters.found[: MAX_LETTERS - len(self._letters)]
-        self._letters.extend(kept)
-        self.tallies.events += letters.counts.total()
-        self.tallies.unkept += letters.counts.total() - len(kept)
+    def _count_dead_letters(self, dead_letters: DeadLetterBuffer) -> None:
+        kept = dead_letters.found[: MAX_DEAD_LETTERS - len(self._dead_letters)]
+        self._dead_letters.extend(kept)
+        self.tallies.events += dead_letters.counts.total()
+        self.tallies.unkept += dead_letters.counts.total() - len(kept)
         counts = self.tallies.dead_letters
-        for reason, number in letters.counts.items():
+        for reason, number in dead_letters.counts.items():
             counts[reason] = counts.get(reason, 0) + number
 
     def _admit(
         self,
         read: DecodedDecisions | DecodedLabels,
-        letters: DeadLetterBuffer,
+        dead_letters: DeadLetterBuffer,
         now: int,
         looked: Leaps | None,
     ) -> tuple[npt.NDArray[np.bool_], Int64s]:
@@ -278,9 +277,9 @@ class ShardState:
         good = reasons == None  # noqa: E711 - element-wise
         for row in np.flatnonzero(~good).tolist():
             place = int(read.offsets[row]), int(read.items[row])
-            letters.refuse(*place, reasons[row], "decided_at")
+            dead_letters.refuse(*place, reasons[row], "decided_at")
         self.tallies.events += int(good.sum())
-        self._settle_letters(letters)
+        self._count_dead_letters(dead_letters)
         return good, running
 
     def _add_decisions(
@@ -420,7 +419,7 @@ class ShardState:
             decisions=DecisionColumns.concat(self._decisions) if self._decisions else None,
             labels=labels,
             other_ids=self._other_ids,
-            dead_letters=self._letters,
+            dead_letters=self._dead_letters,
             probes=self._probes,
             flushes=self._flushes,
         )
@@ -431,7 +430,7 @@ class ShardState:
         self._flushes = None if self._flushes is None else self._flushes + 1
         self.held_back = self.holds_back
         self.tallies, self.stored = deepcopy(tallies), tallies
-        self._decisions, self._labels, self._letters = [], [], []
+        self._decisions, self._labels, self._dead_letters = [], [], []
         self._other_ids, self._probes = {}, []
         self.buffered = 0
         noticed, self._noticed = self._noticed, FlushNotices()

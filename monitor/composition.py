@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import sqlalchemy as sa
 
-from alerts.exporter import Exporter
+from alerts.exposition.exporter import Exporter
 from alerts.http import Find, HealthChecks, HttpConfig, Servers
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
+from consumers.collaborators import IngestPolicy, Observer
 from consumers.dead_letters import IdHasher
 from consumers.event_time import ClockPolicy
 from consumers.ingest import Ingest
-from consumers.ports import IngestPolicy, Observer
-from consumers.probes import ProbePolicy
+from consumers.probe_signing import ProbePolicy
 from consumers.shard import Codecs
 from consumers.sources import kafka_admin
 from consumers.sources.kafka_admin import KafkaConnection

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from alerts.exporter import Exporter
+from alerts.exposition.exporter import Exporter
+from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks
-from alerts.service import ServiceMetrics
 from consumers.dead_letters import REASONS
 from monitor import certificates, composition
 from monitor.clock import SystemClock

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from alerts.service import ServiceMetrics
+from alerts.exposition.service_metrics import ServiceMetrics
 from consumers.ingest import Ingest
 from monitor import composition
 from monitor.errors import AccessError, SourceError
@@ -41,9 +41,9 @@ class Watchdog:
         """Say once when the consumer's state or its reason changes; metrics say it all the time."""
         now, health = self._clock.monotonic(), self._ingest.health
         if now >= self._next_access:
-            health.shut_out = self._access_error()
+            health.access_error = self._access_error()
             self._next_access = self._clock.monotonic() + ACCESS_SECONDS
-        if health.unknown and not health.shut_out and now >= self._next_ends:
+        if health.unknown and not health.access_error and now >= self._next_ends:
             self._ask_ends()
             self._next_ends = self._clock.monotonic() + ENDS_SECONDS
         state, stuck = health.state(now).value, health.stuck(now)
@@ -67,4 +67,4 @@ class Watchdog:
             ends |= composition.ask_ends(self._settings, asked)
         except SourceError as error:
             log.warning("nobody says where partitions end: %s", error)
-        self._ingest.tell_ends(ends)
+        self._ingest.set_end_offsets(ends)

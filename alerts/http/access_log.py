@@ -16,7 +16,7 @@ _log = logging.getLogger("slicewatch.access")
 
 OTHERS = "others"
 """Readers beyond those that are counted separately."""
-MAX_TOLD_APART = 256  # readers x paths x statuses; names of certificates are not ours to limit
+MAX_TALLIES = 256  # readers x paths x statuses; names of certificates are not ours to limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class _Key(NamedTuple):
 class _Tally:
     ends: float  # monotonic
     since: int  # wall clock
-    told: int = 0
-    untold: int = 0
+    logged: int = 0
+    unlogged: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,35 +79,35 @@ class AccessLog:
         with self._lock:
             lines = self._ended()
             key, tally = self._tally(key)
-            if tally.told < key.pace.lines:
-                tally.told += 1
+            if tally.logged < key.pace.lines:
+                tally.logged += 1
                 lines.append(_Line(key, 1, self._clock.now()))
             else:
-                tally.untold += 1
-        _tell(lines)
+                tally.unlogged += 1
+        _write(lines)
 
     def sweep(self) -> None:
         """Log the counts of periods that have ended."""
         with self._lock:
             lines = self._ended()
-        _tell(lines)
+        _write(lines)
 
     def close(self) -> None:
         """Log all that is left to be logged."""
         with self._lock:
-            lines = [_line(key, tally) for key, tally in self._tallies.items() if tally.untold]
+            lines = [_line(key, tally) for key, tally in self._tallies.items() if tally.unlogged]
             self._tallies.clear()
-        _tell(lines)
+        _write(lines)
 
     def _tally(self, key: _Key) -> tuple[_Key, _Tally]:
-        if key not in self._tallies and len(self._tallies) >= MAX_TOLD_APART:
+        if key not in self._tallies and len(self._tallies) >= MAX_TALLIES:
             key = key._replace(reader=OTHERS)
         if key not in self._tallies:
             self._tallies[key] = self._begin(key)
         return key, self._tallies[key]
 
-    def _begin(self, key: _Key, told: int = 0) -> _Tally:
-        return _Tally(self._clock.monotonic() + key.pace.period, self._clock.now(), told)
+    def _begin(self, key: _Key, logged: int = 0) -> _Tally:
+        return _Tally(self._clock.monotonic() + key.pace.period, self._clock.now(), logged)
 
     def _ended(self) -> list[_Line]:
         now = self._clock.monotonic()
@@ -115,18 +115,18 @@ class AccessLog:
         lines = []
         for key, tally in ended:
             del self._tallies[key]
-            if tally.untold:
+            if tally.unlogged:
                 lines.append(_line(key, tally))
                 # Whoever goes on reading is not new: the next line is the next count.
-                self._tallies[key] = self._begin(key, told=key.pace.lines)
+                self._tallies[key] = self._begin(key, logged=key.pace.lines)
         return lines
 
 
 def _line(key: _Key, tally: _Tally) -> _Line:
-    return _Line(key, tally.untold, tally.since)
+    return _Line(key, tally.unlogged, tally.since)
 
 
-def _tell(lines: list[_Line]) -> None:
+def _write(lines: list[_Line]) -> None:
     """Outside the lock: writing a log may wait for whoever reads it."""
     for line in lines:
         level, event = (

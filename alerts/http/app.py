@@ -1,8 +1,11 @@
-"""The application of one port: its routes, who may read, and the health of the process."""
+"""The application of one port: its routes, their endpoints, and who may read."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -14,11 +17,70 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alerts.http.access_log import AccessLog
-from alerts.http.answers import Turns, View, just
-from alerts.http.endpoints import Guarded, Open
+from alerts.http.connection import CERTIFICATE, MAX_HEAD
 from alerts.http.guard import Guard
-from alerts.http.health import Probes
-from alerts.http.visit import MAX_HEAD
+from alerts.http.responses import Turns, View, in_pieces, safely, status_only
+from alerts.http.views import HealthEndpoints, header
+
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+_RETRY = {"Retry-After": "5"}
+
+
+class Open:
+    """A view for anyone, which only reads memory: it is answered at once, whoever else waits."""
+
+    def __init__(self, path: str, view: View) -> None:
+        self._path = path
+        self._view = view
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+        async def made() -> Response:
+            return self._view(Request(scope, receive))
+
+        response = await safely(self._path, made)
+        await response(scope, receive, send)
+
+
+class Guarded:
+    """A view for admitted readers, on a thread, in its turn; every access is logged."""
+
+    def __init__(
+        self, path: str, view: View, guard: Guard, turns: Turns, access: AccessLog | None
+    ) -> None:
+        self._path = path
+        self._view = view
+        self._guard = guard
+        self._turns = turns
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or say why not."""
+        with contextlib.suppress(asyncio.CancelledError):  # the server stops; the client has gone
+            await self._answer(Request(scope, receive), send)
+
+    async def _answer(self, request: Request, send: Send) -> None:
+        certificate = request.scope["state"].get(CERTIFICATE)
+        admission = self._guard.admit(header(request, "authorization"), certificate)
+
+        async def answer(response: Response) -> None:
+            if self._access is not None:
+                self._access.record(admission.reader, self._path, HTTPStatus(response.status_code))
+            await response(request.scope, request.receive, in_pieces(send))
+
+        if not admission.granted:
+            challenge = _CHALLENGE if admission.status is HTTPStatus.UNAUTHORIZED else None
+            await answer(status_only(admission.status, challenge))
+        elif not await self._turns.take():
+            await answer(status_only(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
+        else:
+            try:
+                made = partial(self._turns.made, self._view, request)
+                await answer(await safely(self._path, made))
+            finally:
+                self._turns.give_back()
+
 
 _CLOSE = (b"Connection", b"close")
 _METHODS = ("GET", "HEAD")
@@ -27,7 +89,7 @@ _UNLISTED = ("/healthz",)  # another name of /livez
 
 def make_app(
     views: Mapping[str, View],
-    probes: Probes,
+    probes: HealthEndpoints,
     guard: Guard,
     turns: Turns,
     access: AccessLog | None = None,
@@ -75,12 +137,14 @@ async def _refused(_: Request, error: Exception) -> Response:
         raise error
     # The router's own list has no order.
     not_allowed = error.status_code == HTTPStatus.METHOD_NOT_ALLOWED
-    return just(error.status_code, {"Allow": ", ".join(_METHODS)} if not_allowed else error.headers)
+    return status_only(
+        error.status_code, {"Allow": ", ".join(_METHODS)} if not_allowed else error.headers
+    )
 
 
 async def _failed(_: Request, __: Exception) -> Response:
     """A bug outside the views; uvicorn logs it."""
-    return just(HTTPStatus.INTERNAL_SERVER_ERROR)
+    return status_only(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 class _Strict:
@@ -94,7 +158,7 @@ class _Strict:
         refusal = _refusal(scope)
         # No body is ever read, and what is not read must not be taken for the next request.
         body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
-        answer = self._app if refusal is None else just(refusal)
+        answer = self._app if refusal is None else status_only(refusal)
         await answer(scope, receive, _closing(send) if body or refusal else send)
 
 

@@ -1,4 +1,4 @@
-"""A server on a thread of its own: uvicorn, with our door instead of its listeners."""
+"""A server on a thread of its own: uvicorn, with our acceptor instead of its listeners."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from collections.abc import Callable
 import uvicorn
 from starlette.types import ASGIApp
 
-from alerts.http.answers import Turns
-from alerts.http.config import HttpConfig
-from alerts.http.door import Door
-from alerts.http.tls import tls_context
-from alerts.http.visit import MAX_HEAD, Phase, Visit
+from alerts.http.acceptor import Acceptor
+from alerts.http.config import HttpConfig, tls_context
+from alerts.http.connection import MAX_HEAD, Connection, Phase
+from alerts.http.responses import Turns
 from monitor.errors import SlicewatchError
 
 _BACKLOG = 1024  # connections that the system holds until they are accepted
@@ -86,7 +85,7 @@ class HttpServer:
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn's server behind our door; it touches signals on the main thread alone."""
+    """uvicorn's server behind our acceptor; it touches signals on the main thread alone."""
 
     def __init__(
         self,
@@ -100,37 +99,37 @@ class _Uvicorn(uvicorn.Server):
         self._times = config.timeouts
         self._turns = turns
         self._tick = tick
-        self._door = Door(config, tls, self._visit)
+        self._acceptor = Acceptor(config, tls, self._connection)
         self._opened: asyncio.Task[None] | None = None
 
-    def _visit(self, gone: Callable[[Visit], None]) -> Visit:
-        return Visit(self.config, self.server_state, self._times, gone)
+    def _connection(self, gone: Callable[[Connection], None]) -> Connection:
+        return Connection(self.config, self.server_state, self._times, gone)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Open the door."""
+        """Accept connections."""
         for listener in sockets or ():
-            self._opened = asyncio.create_task(self._door.open(listener))
+            self._opened = asyncio.create_task(self._acceptor.open(listener))
         self.started = True
 
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second; whether it is time to stop."""
         if self._opened and self._opened.done():
             self._opened.result()  # a port that lets nobody in must not look alive
-        self._door.end_overdue()
+        self._acceptor.end_overdue()
         if self._turns.wanted:  # whoever does not take his answer loses his turn
-            self._door.put_out(Phase.WRITING)
+            self._acceptor.evict(Phase.WRITING)
         if self._tick:
             self._tick()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the door, first for those who come, then for those who are there."""
+        """Accept no more connections, then end those that are open."""
         if self._opened:
             self._opened.cancel()
             await asyncio.wait([self._opened])
         for listener in sockets or ():
             listener.close()
-        await self._door.close()
+        await self._acceptor.close()
         self._turns.close()
 
 
@@ -138,7 +137,7 @@ def _settings(config: HttpConfig, app: ASGIApp) -> uvicorn.Config:
     """Uvicorn without a word of its own: no banner, no log lines but errors, no guesses."""
     return uvicorn.Config(
         app,
-        http=Visit,
+        http=Connection,
         ws="none",
         lifespan="off",
         interface="asgi3",

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from alerts.exporter import Exporter
+from alerts.exposition.exporter import Exporter
 from alerts.http.access_log import AccessLog
-from alerts.http.answers import Turns, View
 from alerts.http.app import make_app
 from alerts.http.config import HttpConfig
 from alerts.http.guard import Guard
-from alerts.http.health import HealthChecks, Probes
+from alerts.http.responses import Turns, View
 from alerts.http.server import HttpServer
-from alerts.http.views import METRICS, SNAPSHOT, Find, metrics_view, snapshot_view
+from alerts.http.views import (
+    METRICS,
+    SNAPSHOT,
+    Find,
+    HealthChecks,
+    HealthEndpoints,
+    metrics_view,
+    snapshot_view,
+)
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
 
@@ -48,7 +55,7 @@ class Servers:
             SlicewatchError: the policy forbids the settings, or a file cannot be read.
         """
         self._access = AccessLog(clock)
-        probes = Probes(health)
+        probes = HealthEndpoints(health)
         body = exporter.fairness if operations else exporter.body
         views = {METRICS: metrics_view(body)}
         if snapshots is not None:
@@ -94,7 +101,10 @@ class Servers:
 
 
 def _server(
-    config: HttpConfig, views: Mapping[str, View], probes: Probes, access: AccessLog | None = None
+    config: HttpConfig,
+    views: Mapping[str, View],
+    probes: HealthEndpoints,
+    access: AccessLog | None = None,
 ) -> HttpServer:
     guard = Guard(config.tokens, certificates=config.client_ca_file is not None)
     turns = Turns(config.answers, config.timeouts.turn)

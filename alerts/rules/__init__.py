@@ -5,12 +5,10 @@ messages; all of it is data, and the modules only put in the settings of an inst
 """
 
 from alerts.rules.alertmanager import GROUP_BY
-from alerts.rules.declarations import About, Alert, Inhibition, Severity
-from alerts.rules.files import rendered
-from alerts.rules.load import alerts, declarations
+from alerts.rules.declarations import About, Alert, Inhibition, Severity, alerts, declarations
 from alerts.rules.prometheus import rules
 from alerts.rules.promql import Shown, held_name
-from alerts.rules.runbooks import runbook
+from alerts.rules.rendering import rendered, runbook
 
 __all__ = [
     "GROUP_BY",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
-from alerts.rules.declarations import Inhibition, Severity
-from alerts.rules.load import declarations
+from alerts.rules.declarations import Inhibition, Severity, declarations
 from monitor.settings import Alerting, Receiver, Settings
 
 Document = dict[str, Any]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from alerts.rules.declarations import Alert, Dashboard
-from alerts.rules.load import alerts, declarations, filled, groups, values
+from alerts.rules.declarations import Alert, Dashboard, alerts, declarations, filled, groups, values
 from alerts.rules.promql import Shown, held, held_name
 from monitor.settings import Settings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 
-from alerts import catalogue
+from alerts.exposition import catalogue
 
 PREFIX = "Slicewatch"
 """The names of all alerts begin with it."""

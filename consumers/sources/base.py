@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
 
 from consumers.sources.kafka_admin import KafkaConnection, KafkaTopics
 from monitor.errors import DataLossError, SourceError
@@ -146,21 +148,68 @@ def data_loss(shard: Shard, offset: int, held: str) -> DataLossError:
 
 SESSION_SECONDS = 45.0
 """A member silent for so long loses its shards; on Tansu half of it is also the time to join."""
+HEARTBEAT_SECONDS = 3.0
+MAX_POLL_SECONDS = 120.0
+"""A member that does not poll for so long loses its shards: the longest flush there may be."""
 COMMIT_SECONDS = 5.0
+CLOSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Membership of a consumer group, as a client is opened with it (seconds)."""
+
+    group: str
+    instance: str | None
+    session: float
+
+    @property
+    def heartbeat(self) -> float:
+        """Time between two signs of life."""
+        return min(HEARTBEAT_SECONDS, self.session / 3)
+
+
+class MembershipOptions(TypedDict, total=False):
+    """Options of any source in a group: see :class:`GroupSource`."""
+
+    group_instance_id: str | None
+    session_timeout: float
 
 
 class GroupSource(ABC):
-    """Topics, delivery and losses still to be reported; the client is the subclass's."""
+    """Reads topics as a member of a consumer group; the client is the subclass's.
 
-    def __init__(self, connection: KafkaConnection, topics: Sequence[str]) -> None:
+    Args:
+        connection: addresses of the brokers, and access to them.
+        topics: all topics this worker reads.
+        group: the consumer group; workers of one deployment share it.
+        group_instance_id: a name that survives a restart (the pod's): a member that is back
+            within the session timeout keeps its shards without a rebalance.
+        session_timeout: seconds.
+
+    Raises SourceError, one line that names the address or topic, when no broker can be reached,
+    access is refused or a topic does not exist.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        topics: Sequence[str],
+        group: str,
+        *,
+        group_instance_id: str | None = None,
+        session_timeout: float = SESSION_SECONDS,
+    ) -> None:
         self._connection = connection
         self._topics = KafkaTopics(connection)
         self._delivery = Delivery()
-        self._untold: deque[SourceError] = deque()
+        self._changes = Changes()
+        self._losses_to_report: deque[SourceError] = deque()
         self._closed = False
         try:
             for topic in topics:
                 self._topics.partitions(topic)
+            self._join(topics, Membership(group, group_instance_id, session_timeout))
         except BaseException:
             self._topics.close()
             raise
@@ -206,8 +255,19 @@ class GroupSource(ABC):
         """Raise what a poll has to say before it asks for messages."""
         if self._closed:
             raise SourceError("the source is closed")
-        if self._untold:
-            raise self._untold.popleft()
+        if self._losses_to_report:
+            raise self._losses_to_report.popleft()
+
+    def _rebalance(self) -> tuple[list[Shard], list[Shard]]:
+        """Deliver what the group gave and nothing that it took; (revoked, assigned)."""
+        revoked, assigned = self._changes.drain()
+        self._delivery.revoke(revoked)
+        self._delivery.assign(assigned)
+        return revoked, assigned
+
+    @abstractmethod
+    def _join(self, topics: Sequence[str], membership: Membership) -> None:
+        """Open the client and join the group; it is not closed when this raises."""
 
     @abstractmethod
     def _let_flow(self) -> None:

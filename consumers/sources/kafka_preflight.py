@@ -1,4 +1,4 @@
-"""Would a Kafka broker let us in, and may we do there what we need? Asked like a client, once.
+"""Would a Kafka broker admit us, and may we do there what we need? Asked like a client, once.
 
 The clients cannot say: they try again in silence, and a refusal that arrives together with the
 end of the connection is lost on them. So one connection is opened for the question alone and
@@ -25,8 +25,8 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from monitor.errors import AccessError
 
 TOPIC_REFUSED, GROUP_REFUSED, MECHANISM_REFUSED = 29, 30, 33
-READ, UNTOLD = 3, 31
-"""Bits of what a broker lets us do with a topic: the operation Read; that it reports none."""
+READ, UNREPORTED = 3, 31
+"""Bits of what a broker allows us to do with a topic: the operation Read; that it reports none."""
 EXPIRED, OTHER_NAMES = 10, (62, 64)
 """Reasons of OpenSSL to refuse a certificate: out of date, made for another name or address."""
 LARGEST_ANSWER = 16 << 20
@@ -59,22 +59,22 @@ def check_access(
     deadline = time.monotonic() + timeout
     protocol = str(security.get("security_protocol", "PLAINTEXT"))
     context = _tls_context(security) if protocol.endswith("SSL") else None
-    door = f"{address[0]}:{address[1]}"
+    server = f"{address[0]}:{address[1]}"
     with socket.create_connection(address, timeout) as plain:
-        connected = plain if context is None else _shake_hands(plain, context, address[0], door)
+        connected = plain if context is None else _shake_hands(plain, context, address[0], server)
         with connected:
             try:
-                _Visit(_Wire(connected, deadline), door, security).ask_for(need)
+                _BrokerCheck(_Exchange(connected, deadline), server, security).ask_for(need)
             except (AccessError, OSError):
                 raise
             except Exception as error:  # whatever sense may be made of another program's bytes
                 raise AccessError(
-                    f"{door} does not answer like a Kafka broker ({type(error).__name__}): check "
+                    f"{server} does not answer like a Kafka broker ({type(error).__name__}): check "
                     "stream.bootstrap_servers"
                 ) from error
 
 
-class _Wire:
+class _Exchange:
     """Requests and answers over one blocking socket, one at a time."""
 
     def __init__(self, connected: socket.socket, deadline: float) -> None:
@@ -104,12 +104,12 @@ class _Wire:
         self._socket.settimeout(left)
 
 
-class _Visit:
+class _BrokerCheck:
     """One connection to one broker, from the first word to the rights."""
 
-    def __init__(self, wire: _Wire, door: str, security: Mapping[str, Any]) -> None:
-        self._wire = wire
-        self._door = door
+    def __init__(self, exchange: _Exchange, server: str, security: Mapping[str, Any]) -> None:
+        self._exchange = exchange
+        self._server = server
         self._security = security
         self._protocol = str(security.get("security_protocol", "PLAINTEXT"))
 
@@ -136,12 +136,12 @@ class _Visit:
         if answer.error_code == MECHANISM_REFUSED:
             offered = " or ".join(sorted(answer.mechanisms))
             raise AccessError(
-                f"{self._door} does not offer {KEY}.sasl_mechanism = {chosen}: use {offered}",
+                f"{self._server} does not offer {KEY}.sasl_mechanism = {chosen}: use {offered}",
             )
         if answer.error_code:
             plain = "SSL" if self._protocol == "SASL_SSL" else "PLAINTEXT"
             raise AccessError(
-                f"{self._door} knows no login: set {KEY}.protocol to {plain} or use the address "
+                f"{self._server} knows no login: set {KEY}.protocol to {plain} or use the address "
                 "of a listener with SASL",
             )
         self._prove_password(get_sasl_mechanism(chosen)(**self._security))
@@ -188,7 +188,7 @@ class _Visit:
 
     def _or_refused(self, request: Any, refusal: Callable[[str], AccessError]) -> Any:
         try:
-            return self._wire.ask(request)
+            return self._exchange.ask(request)
         except TimeoutError:
             raise
         except (EOFError, ConnectionError, ssl.SSLError) as error:
@@ -200,37 +200,38 @@ class _Visit:
         if not self._protocol.endswith("SSL"):
             tls = "SASL_SSL" if self._protocol.startswith("SASL") else "SSL or SASL_SSL"
             return AccessError(
-                f"{self._door} does not speak Kafka in plain text, TLS perhaps: set "
+                f"{self._server} does not speak Kafka in plain text, TLS perhaps: set "
                 f"{KEY}.protocol to {tls}, or use the address of the plain listener",
             )
         if self._security.get("ssl_certfile") is None:
             return AccessError(
-                f"{self._door} hangs up without a client certificate: set {KEY}.cert_file and "
+                f"{self._server} hangs up without a client certificate: set {KEY}.cert_file and "
                 f"key_file, or use the address of a listener that asks for none",
             )
-        told = f" ({alert.lower().replace('_', ' ')})" if alert else ""
+        reason = f" ({alert.lower().replace('_', ' ')})" if alert else ""
         return AccessError(
-            f"{self._door} refuses the client certificate{told}: {KEY}.cert_file must be valid "
+            f"{self._server} refuses the client certificate{reason}: {KEY}.cert_file must be valid "
             "and signed by an authority that the broker trusts",
         )
 
     def _login_wanted(self, _: str) -> AccessError:
         wanted = "SASL_SSL" if self._protocol == "SSL" else "SASL_PLAINTEXT"
         return AccessError(
-            f"{self._door} hangs up without a login: set {KEY}.protocol to {wanted}, with "
+            f"{self._server} hangs up without a login: set {KEY}.protocol to {wanted}, with "
             "sasl_mechanism, username and password",
         )
 
     def _login_refused(self, _: str) -> AccessError:
         return AccessError(
-            f"{self._door} refuses the login of {self._who} by {self._security['sasl_mechanism']}: "
-            f"the user is unknown there or {KEY}.password is wrong",
+            f"{self._server} refuses the login of {self._who} by "
+            f"{self._security['sasl_mechanism']}: the user is unknown there or {KEY}.password is "
+            "wrong",
         )
 
     def _forbidden(self, kind: str, name: str) -> AccessError:
         user = self._security.get("sasl_plain_username") or "NAME"
         return AccessError(
-            f"{kind} {name} may not be read by {self._who} at {self._door}: allow it with "
+            f"{kind} {name} may not be read by {self._who} at {self._server}: allow it with "
             f"kafka-acls.sh --add --allow-principal User:{user} --operation Read --{kind} {name}"
         )
 
@@ -242,8 +243,8 @@ class _Visit:
 
 def _may_read(topic: Any) -> bool:
     """Brokers before 2.3 do not report what is allowed; then reading must be tried."""
-    allowed = topic.authorized_operations or {UNTOLD}
-    return topic.error_code != 0 or UNTOLD in allowed or READ in allowed
+    allowed = topic.authorized_operations or {UNREPORTED}
+    return topic.error_code != 0 or UNREPORTED in allowed or READ in allowed
 
 
 def _tls_context(security: Mapping[str, Any]) -> ssl.SSLContext:
@@ -275,26 +276,26 @@ def _unusable(name: str, error: OSError) -> AccessError:
 
 
 def _shake_hands(
-    connected: socket.socket, context: ssl.SSLContext, host: str, door: str
+    connected: socket.socket, context: ssl.SSLContext, host: str, server: str
 ) -> ssl.SSLSocket:
     try:
         return context.wrap_socket(connected, server_hostname=host)
     except TimeoutError:
         raise TimeoutError("no answer to the TLS handshake") from None
     except ssl.SSLCertVerificationError as error:
-        raise AccessError(_distrust(error, door)) from error
+        raise AccessError(_distrust(error, server)) from error
     except (ssl.SSLError, ConnectionError) as error:
         raise AccessError(
-            f"{door} does not speak TLS: set {KEY}.protocol to PLAINTEXT or SASL_PLAINTEXT, or "
+            f"{server} does not speak TLS: set {KEY}.protocol to PLAINTEXT or SASL_PLAINTEXT, or "
             "use the address of the TLS listener",
         ) from error
 
 
-def _distrust(error: ssl.SSLCertVerificationError, door: str) -> str:
+def _distrust(error: ssl.SSLCertVerificationError, server: str) -> str:
     if error.verify_code in OTHER_NAMES:
         fix = "use a name that it holds in stream.bootstrap_servers"
     elif error.verify_code == EXPIRED:
         fix = "renew it at the broker"
     else:
         fix = f"set {KEY}.ca_file to the certificate of the authority that signed it"
-    return f"the certificate of {door} is not trusted ({error.verify_message}): {fix}"
+    return f"the certificate of {server} is not trusted ({error.verify_message}): {fix}"

@@ -13,13 +13,15 @@ What shapes the code (kafka-python 3.0.12):
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Unpack
 
-from kafka import TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import (
     AuthorizationError,
     KafkaError,
+    KafkaTimeoutError,
     LogTruncationError,
     OffsetOutOfRangeError,
     RetriableError,
@@ -27,15 +29,17 @@ from kafka.errors import (
 )
 from kafka.structs import MemberState, OffsetAndMetadata
 
-from consumers.sources.base import COMMIT_SECONDS, SESSION_SECONDS, GroupSource, data_loss
-from consumers.sources.kafka_admin import KafkaConnection
-from consumers.sources.kafka_client import (
+from consumers.sources.base import (
     CLOSE_SECONDS,
-    LossWatch,
-    RebalanceNotes,
-    fetch_end,
-    open_consumer,
+    COMMIT_SECONDS,
+    MAX_POLL_SECONDS,
+    Changes,
+    GroupSource,
+    Membership,
+    MembershipOptions,
+    data_loss,
 )
+from consumers.sources.kafka_admin import KafkaConnection
 from monitor.errors import SourceError
 from monitor.ports import Polled, RecordBatch, Shard, Start
 
@@ -45,23 +49,127 @@ LOSS_GRACE_SECONDS = 10.0
 """Time that a high water below our position must last: after a change of leader it lags for a
 moment on a healthy broker."""
 
+FIXED = {
+    "enable_auto_commit": False,
+    "auto_offset_reset": "none",
+    "isolation_level": "read_committed",
+    "allow_auto_create_topics": False,
+    # The answers of a fetch session leave out partitions without news: the high water of one that
+    # is caught up from the start would never be known.
+    "enable_incremental_fetch_sessions": False,
+    "reconnect_backoff_max_ms": 2000,  # the default finds a broker that is back after 30 s only
+    # A poll hands out everything that was fetched. What is left of a shard's records when it is
+    # paused would stay in the client for ever once other shards were read after it; so it is the
+    # fetch that keeps a batch small, and it still brings a first message of any size.
+    "max_poll_records": 1 << 30,
+    "max_partition_fetch_bytes": 2 << 20,
+    "fetch_max_bytes": 8 << 20,
+    "receive_message_max_bytes": 128 << 20,
+    "max_poll_interval_ms": int(MAX_POLL_SECONDS * 1000),
+    "check_crcs": True,
+    # How soon a partition that was added is found, here and in librdkafka.
+    "metadata_max_age_ms": 10_000,
+    "metrics_enabled": False,
+}
+"""Not for the user to change: each is part of exactly-once, of data-loss detection or of speed."""
+
+
+def open_consumer(connection: KafkaConnection, membership: Membership) -> KafkaConsumer:
+    """A member of a group. No broker or no access: SourceError."""
+    try:
+        return KafkaConsumer(
+            **connection.client(),
+            **FIXED,
+            group_id=membership.group,
+            group_instance_id=membership.instance,
+            session_timeout_ms=int(membership.session * 1000),
+            heartbeat_interval_ms=int(membership.heartbeat * 1000),
+            partition_assignment_strategy=[CooperativeStickyAssignor()],
+        )
+    except KafkaError as error:
+        raise connection.failure(error) from error
+
+
+def fetch_end(connection: KafkaConnection, where: TopicPartition) -> int:
+    """The end of a partition by a fetch, since Tansu's list of offsets has it wrong.
+
+    A consumer of its own asks, so that nothing that is being delivered is touched. No answer:
+    KafkaError.
+    """
+    probe = KafkaConsumer(**connection.client(), **FIXED, fetch_max_wait_ms=10)
+    try:
+        end = int(probe.end_offsets([where])[where])
+        probe.assign([where])
+        probe.seek(where, end)
+        for _ in range(50):
+            probe.poll(100, max_records=1)
+            if (water := probe.highwater(where)) is not None:
+                return max(end, int(water))
+    finally:
+        probe.close(autocommit=False, timeout_ms=int(CLOSE_SECONDS * 1000))
+    raise KafkaTimeoutError("the broker did not answer a fetch")
+
+
+class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Runs on the IO thread: holds new partitions back and notes what changed, nothing else."""
+
+    def __init__(self, consumer: KafkaConsumer, changes: Changes) -> None:
+        self._consumer = consumer
+        self._changes = changes
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Without a position the client would look for a committed one, and raise."""
+        for where in assigned:
+            self._consumer.seek(where, 0)
+            self._consumer.pause(where)
+        self._changes.gave(_shards(assigned))
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """The coordinator takes them back."""
+        self._changes.took(_shards(revoked))
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        """We were out of the group for a while; its others may own them by now.
+
+        The client's assignor would still announce them as ours when we join again. The leader then
+        waits for us to give up those it wants to move, and nobody gets them.
+        """
+        for assignor in self._consumer.config["partition_assignment_strategy"]:
+            assignor.member_assignment = None
+        self.on_partitions_revoked(lost)
+
+
+class LossWatch:
+    """Finds positions beyond the end where the broker does not refuse them (Tansu)."""
+
+    def __init__(self, grace: float, monotonic: Callable[[], float]) -> None:
+        self._grace = grace
+        self._monotonic = monotonic
+        self._since: dict[Shard, float] = {}
+        self._before: dict[Shard, int | None] = {}
+
+    def begin(self, shard: Shard, water: int | None) -> None:
+        """Start over; ``water`` is older than the new position and proves nothing."""
+        self._since.pop(shard, None)
+        self._before[shard] = water
+
+    def lost(self, shard: Shard, position: int, water: int | None) -> bool:
+        """Return True when the end has been below our position for the whole grace."""
+        if water is None or water == self._before.get(shard) or water >= position:
+            self._since.pop(shard, None)
+            return False
+        now = self._monotonic()
+        return now - self._since.setdefault(shard, now) >= self._grace
+
 
 class KafkaSource(GroupSource):
     """Reads topics as a member of a consumer group; fulfils ``RecordSource``.
 
     Args:
-        connection: addresses of the brokers, and access to them.
-        topics: all topics this worker reads.
-        group: the consumer group; workers of one deployment share it.
-        group_instance_id: a name that survives a restart (the pod's): a member that is back
-            within the session timeout keeps its shards without a rebalance.
-        session_timeout: seconds.
+        connection: like all that is not named here, as of :class:`GroupSource`.
         loss_grace: seconds a broker that does not refuse a position beyond its end (Tansu) has
             until that position counts as lost.
         monotonic: clock for ``loss_grace``.
-
-    Raises SourceError, one line that names the address or topic, when no broker can be reached,
-    access is refused or a topic does not exist.
     """
 
     def __init__(
@@ -70,24 +178,21 @@ class KafkaSource(GroupSource):
         topics: Sequence[str],
         group: str,
         *,
-        group_instance_id: str | None = None,
-        session_timeout: float = SESSION_SECONDS,
         loss_grace: float = LOSS_GRACE_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
+        **options: Unpack[MembershipOptions],
     ) -> None:
-        super().__init__(connection, topics)
         self._losses = LossWatch(loss_grace, monotonic)
-        try:
-            self._consumer = open_consumer(connection, group, group_instance_id, session_timeout)
-            self._notes = RebalanceNotes(self._consumer)
-            for topic in topics:
-                # Known before the group is joined: a leader that does not know a topic yet hands
-                # out none of its partitions, and may not notice for minutes.
-                self._consumer.partitions_for_topic(topic)
-            self._consumer.subscribe(list(topics), listener=self._notes)
-        except BaseException:
-            self._topics.close()
-            raise
+        super().__init__(connection, topics, group, **options)
+
+    def _join(self, topics: Sequence[str], membership: Membership) -> None:
+        self._consumer = open_consumer(self._connection, membership)
+        for topic in topics:
+            # Known before the group is joined: a leader that does not know a topic yet hands
+            # out none of its partitions, and may not notice for minutes.
+            self._consumer.partitions_for_topic(topic)
+        listener = RebalanceNotes(self._consumer, self._changes)
+        self._consumer.subscribe(list(topics), listener=listener)
 
     def poll(self, timeout: float) -> Polled:
         """Wait for messages; empty as well while a broker is away or refuses access.
@@ -97,9 +202,7 @@ class KafkaSource(GroupSource):
         """
         self._require_more()
         batches = self._fetch(self._patience(timeout))
-        revoked, assigned = self._notes.changes.drain()
-        self._delivery.revoke(revoked)
-        self._delivery.assign(assigned)
+        revoked, assigned = self._rebalance()
         records = [self._columns(where, batch) for where, batch in batches.items()]
         self._check_losses()
         return Polled(records, assigned, revoked)
@@ -234,7 +337,7 @@ class KafkaSource(GroupSource):
         for shard in self._delivery.flowing():
             water = self._consumer.highwater(_where(shard))
             if self._losses.lost(shard, self._delivery.positions[shard], water):
-                self._untold.append(self._park(shard, f"the topic ends at {water}"))
+                self._losses_to_report.append(self._park(shard, f"the topic ends at {water}"))
 
     def _check_end(self, shard: Shard, offset: int) -> None:
         try:
@@ -249,8 +352,8 @@ class KafkaSource(GroupSource):
         truncated = isinstance(error, LogTruncationError)
         for where in error.divergent_offsets if truncated else error.args[0]:
             shard = Shard(where.topic, where.partition)
-            self._untold.append(self._park(shard, self._held(where)))
-        return self._untold.popleft()
+            self._losses_to_report.append(self._park(shard, self._held(where)))
+        return self._losses_to_report.popleft()
 
     def _held(self, where: TopicPartition) -> str:
         try:
@@ -277,3 +380,7 @@ def _where(shard: Shard) -> TopicPartition:
 
 def _commit_of(offset: int) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset, "", -1)
+
+
+def _shards(wheres: Iterable[TopicPartition]) -> Iterable[Shard]:
+    return (Shard(one.topic, one.partition) for one in wheres)

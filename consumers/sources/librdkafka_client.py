@@ -11,9 +11,8 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from consumers.sources.base import Changes
+from consumers.sources.base import CLOSE_SECONDS, MAX_POLL_SECONDS, Changes, Membership
 from consumers.sources.kafka_admin import KafkaConnection
-from consumers.sources.kafka_client import CLOSE_SECONDS, HEARTBEAT_SECONDS, MAX_POLL_SECONDS
 from monitor.errors import SourceError
 from monitor.ports import RecordBatch, Shard
 
@@ -84,20 +83,18 @@ def security_settings(connection: KafkaConnection) -> dict[str, object]:
     return {WORDS[name]: value for name, value in connection.security.items()}
 
 
-def open_client(
-    connection: KafkaConnection, group: str, instance: str | None, session: float
-) -> Consumer:
+def open_client(connection: KafkaConnection, membership: Membership) -> Consumer:
     """A member of a group. Settings that the client refuses: SourceError."""
     own: dict[str, object] = {
         "bootstrap.servers": connection.address,
         "client.id": connection.client_id,
-        "group.id": group,
-        "session.timeout.ms": int(session * 1000),
-        "heartbeat.interval.ms": int(min(HEARTBEAT_SECONDS, session / 3) * 1000),
-        "max.poll.interval.ms": int(max(MAX_POLL_SECONDS, session) * 1000),
+        "group.id": membership.group,
+        "session.timeout.ms": int(membership.session * 1000),
+        "heartbeat.interval.ms": int(membership.heartbeat * 1000),
+        "max.poll.interval.ms": int(max(MAX_POLL_SECONDS, membership.session) * 1000),
     }
-    if instance is not None:
-        own["group.instance.id"] = instance
+    if membership.instance is not None:
+        own["group.instance.id"] = membership.instance
     settings: dict[str, Any] = {**FIXED, **own, **security_settings(connection)}
     try:
         return Consumer(settings, logger=log)
@@ -150,15 +147,18 @@ class Fetching:
     nothing it could fetch from elsewhere. The group's callbacks run inside ``consume``, on the
     caller's thread.
 
+    Args:
+        client: librdkafka's.
+        changes: takes note of what the group gives and takes.
+
     Attributes:
-        changes: what the group gave and took.
         running: what may be delivered; messages of other shards are left-overs.
     """
 
-    def __init__(self, client: Consumer) -> None:
+    def __init__(self, client: Consumer, changes: Changes) -> None:
         self._client = client
+        self._changes = changes
         self._held: set[Shard] = set()
-        self.changes = Changes()
         self.running: set[Shard] = set()
 
     def join(self, topics: Sequence[str]) -> None:
@@ -203,12 +203,12 @@ class Fetching:
 
     def _on_assign(self, client: Consumer, given: list[TopicPartition]) -> None:
         client.incremental_assign([])  # else the client begins them where it likes
-        self.changes.gave(Shard(one.topic, one.partition) for one in given)
+        self._changes.gave(Shard(one.topic, one.partition) for one in given)
 
     def _on_revoke(self, client: Consumer, taken: list[TopicPartition]) -> None:
         shards = [Shard(one.topic, one.partition) for one in taken]
         self._drop(shards)
-        self.changes.took(shards)
+        self._changes.took(shards)
 
 
 def where_of(shard: Shard) -> TopicPartition:

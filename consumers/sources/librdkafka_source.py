@@ -12,10 +12,17 @@ What shapes the code (confluent-kafka 2.16):
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from consumers.sources.base import COMMIT_SECONDS, SESSION_SECONDS, GroupSource, data_loss
+from consumers.sources.base import (
+    COMMIT_SECONDS,
+    GroupSource,
+    Membership,
+    MembershipOptions,
+    data_loss,
+)
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.librdkafka_client import (
     HOPELESS,
@@ -46,16 +53,8 @@ class RdkafkaSource(GroupSource):
     """Reads topics as a member of a consumer group; fulfils ``RecordSource``.
 
     Args:
-        connection: addresses of the brokers, and access to them.
-        topics: all topics this worker reads.
-        group: the consumer group; workers of one deployment share it.
-        group_instance_id: a name that survives a restart (the pod's): a member that is back
-            within the session timeout keeps its shards without a rebalance.
-        session_timeout: seconds.
+        connection: like all that is not named here, as of :class:`GroupSource`.
         max_records: messages per poll at most.
-
-    Raises SourceError, one line that names the address or topic, when no broker can be reached,
-    access is refused or a topic does not exist.
     """
 
     def __init__(
@@ -64,20 +63,17 @@ class RdkafkaSource(GroupSource):
         topics: Sequence[str],
         group: str,
         *,
-        group_instance_id: str | None = None,
-        session_timeout: float = SESSION_SECONDS,
         max_records: int = MAX_RECORDS,
+        **options: Unpack[MembershipOptions],
     ) -> None:
-        super().__init__(connection, topics)
         self._max_records = max_records
         self._ends_known: set[Shard] = set()
-        try:
-            self._client = open_client(connection, group, group_instance_id, session_timeout)
-        except BaseException:
-            self._topics.close()
-            raise
-        self._fetching = Fetching(self._client)
-        with in_one_line(connection):
+        super().__init__(connection, topics, group, **options)
+
+    def _join(self, topics: Sequence[str], membership: Membership) -> None:
+        self._client = open_client(self._connection, membership)
+        self._fetching = Fetching(self._client, self._changes)
+        with in_one_line(self._connection):
             self._fetching.join(topics)
 
     def poll(self, timeout: float) -> Polled:
@@ -90,9 +86,7 @@ class RdkafkaSource(GroupSource):
         for error, _ in events:
             if error.code() in HOPELESS:  # what comes behind it must not be delivered
                 raise failure(self._connection, error)
-        revoked, assigned = self._fetching.changes.drain()
-        self._delivery.revoke(revoked)
-        self._delivery.assign(assigned)
+        revoked, assigned = self._rebalance()
         self._ends_known.difference_update(revoked, assigned)
         records = self._records(messages)
         for error, message in events:
@@ -210,7 +204,7 @@ class RdkafkaSource(GroupSource):
                 self._reached(shard, message.offset() or 0)
         elif error.code() in LOST:
             if ours:  # reported by the next poll: this one may have brought messages
-                self._untold.append(self._park(shard))
+                self._losses_to_report.append(self._park(shard))
         else:
             log.info("%s", text_of(error))
 

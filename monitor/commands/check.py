@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import sqlalchemy as sa
 
-from consumers.key_runs import BYTES_PER_KEY
+from consumers.dedupe import BYTES_PER_KEY
 from consumers.sources.kafka_admin import KafkaTopics
 from monitor import certificates, composition
 from monitor.clock import SystemClock

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from alerts.service import ServiceMetrics
+from alerts.exposition.service_metrics import ServiceMetrics
 from consumers.sources.file_source import STDIN, FileSource, LineFile
 from monitor import composition, logs
 from monitor.clock import SystemClock

@@ -16,7 +16,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from consumers.events import Decision
-from consumers.probes import sign
+from consumers.probe_signing import sign
 from consumers.sources.kafka_admin import KafkaConnection, KafkaTopics
 from monitor.audit.model import Item, ProbeSet
 from monitor.core.time import to_datetime

@@ -18,10 +18,9 @@ from statistics import median
 import numpy as np
 from common import START, VERSIONS, Databases, Report, databases, label, settings_at, timed
 
-from alerts.exporter import Exporter
-from alerts.service import ServiceMetrics
-from consumers.sources.memory_broker import MemoryBroker
-from consumers.sources.memory_source import MemorySource
+from alerts.exposition.exporter import Exporter
+from alerts.exposition.service_metrics import ServiceMetrics
+from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor import composition
 from monitor.clock import SystemClock
 from monitor.core.publish.snapshot import Snapshot, decode

@@ -31,7 +31,7 @@ from confluent_kafka import TopicPartition as RdTopicPartition
 from kafka import KafkaConsumer, TopicPartition
 from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
 
-from alerts.service import ServiceMetrics
+from alerts.exposition.service_metrics import ServiceMetrics
 from monitor import composition
 from monitor.clock import SystemClock
 from monitor.ports import RecordSource, Shard

@@ -31,7 +31,7 @@ from fairlearn.metrics import (
     true_positive_rate,
 )
 
-from alerts.service import ServiceMetrics
+from alerts.exposition.service_metrics import ServiceMetrics
 from consumers.sources.file_source import FileSource
 from monitor import composition
 from monitor.clock import SystemClock

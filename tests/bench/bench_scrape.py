@@ -16,9 +16,9 @@ from statistics import median, quantiles
 from common import Report
 
 # isort: split
-from alerts.exporter import Exporter
+from alerts.exposition.exporter import Exporter
+from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks, HttpConfig, Servers
-from alerts.service import ServiceMetrics
 from monitor.clock import SystemClock
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import ContractTable, GroupTable, SliceRow, Snapshot, WindowTable

@@ -18,8 +18,7 @@ from consumers.sources.file_source import FileSource
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.librdkafka_source import RdkafkaSource
-from consumers.sources.memory_broker import MemoryBroker
-from consumers.sources.memory_source import MemorySource
+from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.errors import DataLossError, SourceError
 from monitor.ports import Polled, RecordBatch, RecordSource, Shard, Start
 

@@ -20,7 +20,7 @@ from notified import Watch, untold, watching
 from regressing import BEGINS, CONVERSATIONAL, FREQUENT, TABLET, VOICE, Router, settings_text
 from running import Running
 
-from alerts.exposition import Renderer
+from alerts.exposition.renderer import Renderer
 from alerts.rules import GROUP_BY
 from monitor.core.publish.snapshot import decode, numbered
 from monitor.store.database import create_engine

@@ -20,7 +20,7 @@ from migrated import bring_to_head
 from pipeline import DECISIONS, ID_KEY, LABELS, Pipeline, messages, total
 from rich.console import Console
 
-from alerts.exposition import Renderer
+from alerts.exposition.renderer import Renderer
 from monitor import composition
 from monitor.cli import cli
 from monitor.commands.console import DATA_LOST, summary_table

@@ -12,7 +12,7 @@ from adversary.worlds import AUDIT_RATES, BLOCKED, DAY, HOUR, START, Shape, Worl
 from prometheus_client.parser import text_string_to_metric_families
 from releasing import MARGIN, Releasing, instants, prompt
 
-from alerts.exposition import Renderer
+from alerts.exposition.renderer import Renderer
 from monitor.core.contract import Metric
 from monitor.core.publish.annotations import Share, Stage
 from monitor.core.publish.snapshot import (

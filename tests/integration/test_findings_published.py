@@ -26,7 +26,7 @@ from repaired import (
     tables,
 )
 
-from alerts.exposition import Renderer
+from alerts.exposition.renderer import Renderer
 from monitor.core.contract import Metric, State
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, decode

@@ -27,8 +27,7 @@ from postgres import PostgresServer
 from psycopg import sql
 
 from consumers.health import STUCK_SECONDS
-from consumers.ingest import Ingest
-from consumers.retry import FIRST_SECONDS, LONGEST_SECONDS, Retry
+from consumers.ingest import FIRST_SECONDS, LONGEST_SECONDS, Ingest, Retry
 from monitor.errors import StoreError
 from monitor.ports import ConsumerState, Dictionary, FlushResult, Shard, ShardFlush
 from monitor.store.ingest.store import IngestStore

@@ -10,7 +10,7 @@ import pytest
 from releasing import Releasing
 from repaired import MOMENTS, REPAIR, TPR, WORSE, alone_crossing, site
 
-from alerts.exposition import Renderer
+from alerts.exposition.renderer import Renderer
 from monitor.core.contract import State
 from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.snapshot import ContractTable, ShownIncident, Snapshot, decode

@@ -16,7 +16,7 @@ from adversary.service import settings_text
 from adversary.worlds import AUDIT_RATES, AUTO, BLOCKED, DAY, HOUR, REVIEW, START, Shape, World
 from releasing import MARGIN, Releasing, instants, prompt
 
-from alerts.exposition import Renderer
+from alerts.exposition.renderer import Renderer
 from monitor.core.counts.cells import Route
 from monitor.core.privacy.release_blocks import Span
 from monitor.core.publish.annotations import Fault

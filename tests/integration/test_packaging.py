@@ -34,7 +34,7 @@ FROM_THE_WHEEL = (
     "tests/unit/commands/test_newer_schema.py",
     "tests/unit/audit/render/test_html.py",
     "tests/unit/demo/test_table.py",
-    "tests/unit/alerts/test_servers.py",
+    "tests/unit/alerts/http/test_servers.py",
     "tests/unit/settings/test_load.py",
     "tests/unit/settings/test_reference.py",
     "tests/contract/test_detection_store.py",

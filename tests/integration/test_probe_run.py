@@ -20,7 +20,7 @@ from probing import EXAMPLES, KEY, SAID, ScriptedRouter, example_router, http
 from secured_kafka import SecuredKafka
 
 from consumers.events import Decision
-from consumers.probes import is_signed
+from consumers.probe_signing import is_signed
 from consumers.sources.kafka_admin import KafkaConnection
 from monitor.audit.model import digest
 from monitor.audit.set_files import read_set

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from certificates import Certificates, make_certificates
 
-from alerts.exporter import Exporter
+from alerts.exposition.exporter import Exporter
+from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks, HttpConfig, Servers
-from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.snapshot import (

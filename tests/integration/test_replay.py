@@ -39,7 +39,7 @@ from pipeline import (
 )
 from signed_probes import SET_TABLE
 
-from consumers import leaps
+from consumers import event_time
 from consumers.shard import ShardState
 from consumers.sources import file_source
 from monitor import cli, composition
@@ -398,7 +398,7 @@ def test_an_interrupted_replay_resumes_exactly(
     whole: Desk = desks()
     whole.replay(*whole.files())
     monkeypatch.setattr(file_source, "CHUNK_BYTES", 4000)
-    monkeypatch.setattr(leaps, "FOLLOWERS", 5)  # a file begins to be believed within a chunk
+    monkeypatch.setattr(event_time, "FOLLOWERS", 5)  # a file begins to be believed within a chunk
     files, update, seen = desk.files(), replay._Bar.update, Counter[str]()
 
     def stop_soon(bar: Any, events: int) -> None:
@@ -424,7 +424,7 @@ def test_an_interrupted_replay_resumes_exactly(
 def test_what_was_interrupted_promises_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hours of a file that was not read to its end are not complete."""
     monkeypatch.setattr(file_source, "CHUNK_BYTES", 4000)
-    monkeypatch.setattr(leaps, "FOLLOWERS", 5)
+    monkeypatch.setattr(event_time, "FOLLOWERS", 5)
     update = replay._Bar.update
     with monkeypatch.context() as patch:
         patch.setattr(replay._Bar, "update", lambda *x: (update(*x), x[1] and desk.stops[-1]()))

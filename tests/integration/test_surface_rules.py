@@ -15,7 +15,7 @@ import pytest
 from pipeline import SETTINGS, ManualClock, settings_with
 from surface_checks import Page, broken, changed, read_page, rule_of
 
-from alerts.catalogue import CATALOGUE
+from alerts.exposition.catalogue import CATALOGUE
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.core.privacy.rules import PrivacyRule
 from monitor.ports import Shard

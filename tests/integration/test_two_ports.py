@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from running import Running, free_port
 from signed_probes import WITH_KEY
 
-from alerts import catalogue
+from alerts.exposition import catalogue
 from monitor.core.publish.snapshot import decode
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"

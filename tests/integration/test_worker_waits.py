@@ -130,7 +130,7 @@ def test_a_shard_whose_leader_is_away_is_not_taken_for_a_quiet_one(
 
     def watchdog() -> None:
         knows = {s: log(s).high if told or s != D1 else None for s in worker.health.unknown}
-        worker.tell_ends(knows)
+        worker.set_end_offsets(knows)
 
     with monkeypatch.context() as patch:
         delivery, water = source._delivery, source.high_water  # type: ignore[attr-defined]
@@ -164,6 +164,6 @@ def test_a_quiet_shard_takes_over_the_time_of_others_unless_it_is_paused(
     run(pipeline, worker, 4)
     now = pipeline.clock.monotonic() + REVIEW_SECONDS
     for paused in ({D1}, set[Shard]()):
-        idle = worker._lookout.review(now, paused, wall=pipeline.clock.now()) or []
+        idle = worker._reconciler.review(now, paused, wall=pipeline.clock.now()) or []
         assert (D1 in [state.shard for state in idle]) is not (D1 in paused)
         now += REVIEW_SECONDS

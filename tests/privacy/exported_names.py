@@ -13,7 +13,7 @@ import msgspec
 import alerts
 import consumers
 import monitor
-from alerts.catalogue import CATALOGUE
+from alerts.exposition.catalogue import CATALOGUE
 from monitor.audit.report import AuditReport
 from monitor.commands.incident_report import IncidentReport
 from monitor.commands.probe.probe_status import ProbeStatus

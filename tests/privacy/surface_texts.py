@@ -38,18 +38,11 @@ and secrets have a type of their own that prints as a mask."""
 
 ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "alerts.http.config": {
-        Argument.SETTING: (
-            "key",
-            "self.section",
-            "text",
-        ),
+        Argument.CAUSE: ("error",),
+        Argument.SETTING: ("config.section", "key", "self.section", "text"),
     },
     "alerts.http.server": {
         Argument.SETTING: ("message",),
-    },
-    "alerts.http.tls": {
-        Argument.CAUSE: ("error",),
-        Argument.SETTING: ("config.section",),
     },
     "consumers.coder": {
         Argument.WORD: ("field",),
@@ -111,14 +104,14 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "consumers.sources.kafka_preflight": {
         Argument.CAUSE: (
-            "_distrust(error, door)",
-            "told",
+            "_distrust(error, server)",
+            "reason",
             "type(error).__name__",
         ),
         Argument.PLACE: (
-            "door",
             "name",
-            "self._door",
+            "self._server",
+            "server",
         ),
         Argument.SETTING: (
             "KEY",
@@ -160,9 +153,6 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "shard",
         ),
         Argument.SETTING: ("start.policy",),
-    },
-    "consumers.sources.memory_broker": {
-        Argument.PLACE: ("topic",),
     },
     "consumers.sources.memory_source": {
         Argument.PLACE: ("topic",),

@@ -16,7 +16,7 @@ from surface_types import Surface
 from surfaces import TABLE, rows_of
 
 import monitor.settings
-from alerts import catalogue
+from alerts.exposition import catalogue
 from monitor.core.privacy.rules import PrivacyRule as Rule
 from monitor.core.publish.snapshot import Snapshot
 from monitor.demo.traffic import Produced

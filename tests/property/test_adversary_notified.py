@@ -9,8 +9,8 @@ import pytest
 from adversary.notified import OF_A_HIDDEN_ONE, Told, snapshots
 from adversary.worlds import make_world, random_shape, small_shape
 
-from alerts import catalogue
-from alerts.exposition import Renderer
+from alerts.exposition import catalogue
+from alerts.exposition.renderer import Renderer
 from alerts.rules import rules
 from monitor.core.publish.snapshot import numbered
 from monitor.settings import Settings

@@ -38,7 +38,7 @@ from pipeline import (
 
 from consumers.dead_letters import DeadLetterBreaker
 from consumers.ingest import Ingest
-from consumers.sources.memory_broker import Log
+from consumers.sources.memory_source import Log
 from monitor.core.counts.cells import Int64s, Route, Stratum
 from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of, pane_start, to_micros

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -64,9 +65,9 @@ def as_text(value: Any) -> Any:
 
 def pages(path: Path) -> Iterator[str]:
     """What Prometheus would read of the newest Snapshot, and what the Snapshot says."""
-    renderer = importlib.import_module("alerts.exposition").Renderer(100_000)
-    places = ("monitor.core.publish.snapshot", "monitor.core.snapshot")
-    decode = next(importlib.import_module(one).decode for one in places if importable(one))
+    modules = ("alerts.exposition.renderer", "alerts.exposition")
+    renderer = first_of(modules).Renderer(100_000)
+    decode = first_of(("monitor.core.publish.snapshot", "monitor.core.snapshot")).decode
     with sqlite3.connect(path) as connection:
         bodies = connection.execute("SELECT body FROM snapshot ORDER BY id").fetchall()
     for (body,) in bodies:
@@ -74,13 +75,12 @@ def pages(path: Path) -> Iterator[str]:
         yield f"snapshot {sha256(body).hexdigest()} exposition {sha256(page.plain).hexdigest()}"
 
 
-def importable(name: str) -> bool:
-    """Whether there is such a module in this tree."""
-    try:
-        importlib.import_module(name)
-    except ImportError:
-        return False
-    return True
+def first_of(names: Sequence[str]) -> Any:
+    """The module, under the first of its names that this tree has."""
+    for name in names:
+        with suppress(ImportError):
+            return importlib.import_module(name)
+    raise ImportError(names)
 
 
 def replay(folder: Path, settings: str, files: Sequence[Path]) -> Iterator[str]:

@@ -11,8 +11,8 @@ from adversary.service import settings_text
 from adversary.worlds import HOUR, World
 from releasing import Releasing, instants
 
-from alerts import catalogue
-from alerts.exposition import label_text
+from alerts.exposition import catalogue
+from alerts.exposition.renderer import label_text
 from monitor.core.contract import State
 from monitor.core.counts.cells import OTHER, parse_atom
 from monitor.core.publish.snapshot import (

@@ -22,9 +22,9 @@ from adversary.worlds import (
 )
 from migrated import migrated_file
 
-from alerts.exporter import Exporter
+from alerts.exposition.exporter import Exporter
+from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks, HttpConfig, Servers
-from alerts.service import ServiceMetrics
 from monitor import composition
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum, atom_text, content_id
 from monitor.core.publish.snapshot import decode

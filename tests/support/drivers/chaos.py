@@ -25,7 +25,7 @@ from migrated import bring_to_head
 from running import Running
 from sites import Site, until
 
-from alerts.catalogue import PAGE
+from alerts.exposition.catalogue import PAGE
 from monitor.ports import Shard
 
 HOURS = 24  # of event time

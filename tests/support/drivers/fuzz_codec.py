@@ -25,7 +25,7 @@ from consumers.coder import MAX_NESTED_BYTES, Coder
 from consumers.dead_letters import REASONS, DeadLetterBuffer, IdHasher
 from consumers.event_time import FIRST_DAY, FUTURE, TOO_EARLY, TOO_OLD, ClockPolicy, ShardClock
 from consumers.events import MAX_EVENTS_PER_MESSAGE, Decision, FastDecision, Label
-from consumers.probes import ProbePolicy, is_signed
+from consumers.probe_signing import ProbePolicy, is_signed
 from consumers.shard import Codecs, ShardState
 from monitor.core.counts.cells import OTHER, Route, Stratum, content_id
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory

@@ -21,7 +21,7 @@ import yaml
 from id_keys import WITH_KEY
 from monitoring import alertmanager, eventually, get, prometheus, query
 
-from alerts.exposition import Renderer
+from alerts.exposition.renderer import Renderer
 from alerts.rules import rendered
 from monitor import settings as api
 from monitor.core.publish.snapshot import Snapshot

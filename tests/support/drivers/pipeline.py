@@ -26,8 +26,8 @@ import sqlalchemy as sa
 from migrated import bring_to_head
 from stored import check_released
 
+from consumers.collaborators import Store
 from consumers.ingest import Ingest
-from consumers.ports import Store
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor import composition
 from monitor.evaluate.evaluator import Evaluator

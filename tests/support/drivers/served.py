@@ -10,9 +10,9 @@ import ssl
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from alerts.exporter import Exporter
+from alerts.exposition.exporter import Exporter
+from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks, HttpConfig, Servers, Timeouts
-from alerts.service import ServiceMetrics
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import generate_latest
 
-from alerts.service import ServiceMetrics
+from alerts.exposition.service_metrics import ServiceMetrics
 from monitor import certificates as reading
 from monitor.cli import cli
 from monitor.core.time import DAY, to_micros

@@ -20,7 +20,7 @@ from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.dead_letters import REASONS, DeadLetterBuffer, IdHasher
 from consumers.events import FastDecision
-from consumers.probes import Doubt, ProbePolicy
+from consumers.probe_signing import Doubt, ProbePolicy
 from monitor.core.counts.cells import Route, Stratum, content_id, decode_strata
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory, CodingVersion
 from monitor.core.probes.decisions import ProbeDecision

@@ -6,7 +6,7 @@ from typing import Any
 
 from consumers.codec import DecisionCodec
 from consumers.coder import Coder
-from consumers.dead_letters import MAX_LETTERS, DeadLetterBuffer
+from consumers.dead_letters import MAX_DEAD_LETTERS, DeadLetterBuffer
 from monitor.core.counts.coding import Coding, CodingHistory
 from monitor.ports import RecordBatch, Shard
 
@@ -30,6 +30,6 @@ def test_a_message_of_two_bytes_an_event_leaves_few_letters_and_all_counts() -> 
     DecisionCodec(Coder(CodingHistory.always(coding), 8), coding).read(records, letters)
     assert letters.counts == {"wrong_type": 300_000}
     assert [(one.offset, one.index) for one in letters.found] == [
-        (0, index) for index in range(MAX_LETTERS)
+        (0, index) for index in range(MAX_DEAD_LETTERS)
     ]
     assert hasher.hashed == 1, "what is not kept is not hashed either"

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.dedupe import DuplicateFilter, duplicate_keys
-from consumers.key_runs import BYTES_PER_KEY, KeyRun, upper_halves
+from consumers.dedupe import BYTES_PER_KEY, DuplicateFilter, KeyRun, duplicate_keys, upper_halves
 from monitor.core.time import HOUR, MINUTE
 
 T0 = 400_000 * HOUR

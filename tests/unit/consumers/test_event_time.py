@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 from consumers.event_time import (
     FIRST_DAY,
+    FOLLOWERS,
     FUTURE,
     JUMP,
     TOO_EARLY,
     TOO_OLD,
+    WITNESSES,
     ClockPolicy,
+    Reading,
     ShardClock,
 )
-from consumers.leaps import FOLLOWERS, WITNESSES, Reading
 from monitor.core.time import DAY, HOUR, MINUTE
 
 HORIZON, EARLY, AHEAD = 30 * DAY, 5 * MINUTE, DAY

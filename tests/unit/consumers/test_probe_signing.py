@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.events import Decision, FastDecision, Versions
-from consumers.probes import is_signed, sign
+from consumers.probe_signing import is_signed, sign
 from monitor.core.probes.decisions import signature
 
 KEY = b"the key of the probes"

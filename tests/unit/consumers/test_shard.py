@@ -14,7 +14,7 @@ from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.dead_letters import IdHasher
 from consumers.event_time import ClockPolicy
-from consumers.probes import Doubt, ProbePolicy
+from consumers.probe_signing import Doubt, ProbePolicy
 from consumers.shard import Codecs, ShardState
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.time import HOUR, MINUTE, to_micros

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alerts.catalogue import CATALOGUE
+from alerts.exposition.catalogue import CATALOGUE
 from alerts.rules import alerts
 from monitor.settings import Settings
 

@@ -63,7 +63,7 @@ def test_the_floors_are_those_that_are_enforced() -> None:
 
 
 def test_the_files_in_a_step_are_in_its_folder() -> None:
-    """Short names, such as `leaps.py`, are those of files beside the last full one."""
+    """Short names, such as `dedupe.py`, are those of files beside the last full one."""
     for step in re.findall(r"^\d\. \*\*.*?(?=^\d\. \*\*|^## )", PAGE, re.M | re.S):
         folder = None
         for name in re.findall(r"`([\w./]+\.py)`", step):

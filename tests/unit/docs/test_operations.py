@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from alerts.catalogue import CATALOGUE
+from alerts.exposition.catalogue import CATALOGUE
 from monitor.commands.db import command as db
 from monitor.store.ingest.store import MAX_DEAD_LETTERS
 from monitor.store.upkeep.status_report import ShardReport, StoreStatus, TableReport

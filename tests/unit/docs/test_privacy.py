@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import monitor
-from alerts.catalogue import CATALOGUE
+from alerts.exposition.catalogue import CATALOGUE
 from monitor.cli import cli
 from monitor.commands.db import command as db
 from monitor.core.contract import State

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from alerts.catalogue import CATALOGUE
+from alerts.exposition.catalogue import CATALOGUE
 from consumers.events import Decision, Label
 from monitor.cli import cli
 from monitor.commands.audit import command as audit

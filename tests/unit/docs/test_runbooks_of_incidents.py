@@ -8,9 +8,9 @@ from pathlib import Path
 
 import consumers
 import monitor
-from alerts.catalogue import CATALOGUE
+from alerts.exposition.catalogue import CATALOGUE
 from consumers import health, reconcile
-from consumers.sources.kafka_client import FIXED
+from consumers.sources.kafka_source import FIXED
 from monitor import watchdog
 from monitor.commands.db import command as db
 from monitor.ports import ConsumerState

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from alerts import catalogue
+from alerts.exposition import catalogue
 from alerts.http.access_log import AccessLog
 from monitor.core.time import SECOND
 from monitor.logs import JsonFormatter

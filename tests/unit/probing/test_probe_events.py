@@ -9,7 +9,7 @@ import pytest
 from probing import KEY, VERSIONS, answer, item, probe_set
 
 from consumers.events import Decision, FastDecision
-from consumers.probes import is_signed
+from consumers.probe_signing import is_signed
 from monitor.audit.model import ProbeSet
 from monitor.errors import SlicewatchError
 from monitor.probing.probe_events import ProbeEvents, check_items, declared

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.sources.memory_broker import MemoryBroker, Ownership
-from consumers.sources.memory_source import MemorySource
+from consumers.sources.memory_source import MemoryBroker, MemorySource, Ownership
 from monitor.errors import DataLossError, MissingTopicError, SourceError
 from monitor.ports import Shard, Start
 

@@ -1,0 +1,1 @@
+"""Metrics: the catalogue, what fills it from a Snapshot and the process, and their exposition."""

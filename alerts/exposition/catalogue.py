@@ -1,0 +1,279 @@
+"""The metric catalogue: the one closed list of everything on ``/metrics``.
+
+Exposition, documentation, rules and dashboards are rendered from it; a name that is not here is
+not exported. Ratios are 0 to 1 (gaps -1 to 1), times are seconds, instants are Unix seconds.
+An absent series is a withheld or unknown number; no series is ever NaN or infinite. The help texts
+are in ``help.yaml``.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from importlib import resources
+
+import yaml
+
+from monitor.core.privacy.rules import PrivacyRule as Rule
+
+
+class Kind(enum.StrEnum):
+    """Type of a metric. INFO is a gauge that is always 1 and carries labels only."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    INFO = "info"
+
+
+# eq=False: families are dictionary keys on the render path, and identity is a cheap hash.
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """One metric of the catalogue.
+
+    Attributes:
+        name: as queried, with its suffix.
+        rule: what keeps it from telling of a single decision or a small slice.
+        kind: type.
+        labels: label names, in the order they are written.
+        help: one sentence without backslashes, quotes or line breaks.
+        tier: order of sacrifice when the series budget is exceeded: 1 goes first, 0 never.
+            What belongs together (a rate, its bounds, its support) shares a tier, so that no
+            number is ever left without its interval.
+    """
+
+    name: str
+    rule: Rule
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+    tier: int = 0
+
+    @property
+    def stem(self) -> str:
+        """Name without the suffix that client libraries append to counters."""
+        return self.name.removesuffix("_total") if self.kind is Kind.COUNTER else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Three families: a number and its bounds. Separate names, so that queries can join them."""
+
+    value: Family
+    lower: Family
+    upper: Family
+
+    @property
+    def families(self) -> tuple[Family, Family, Family]:
+        """Value, lower, upper."""
+        return (self.value, self.lower, self.upper)
+
+
+HELP: dict[str, str] = yaml.safe_load(
+    (resources.files(__package__) / "help.yaml").read_text(encoding="utf-8")
+)
+"""Help texts by name without its prefix; bounds have that of what they bound."""
+
+
+def _family(
+    name: str,
+    rule: Rule,
+    labels: tuple[str, ...] = (),
+    *,
+    tier: int = 0,
+    kind: Kind | None = None,
+) -> Family:
+    """A family by its name, whose suffix says its kind, but for that of a histogram."""
+    by_suffix = {"total": Kind.COUNTER, "info": Kind.INFO}.get(name.rpartition("_")[2], Kind.GAUGE)
+    return Family(f"slicewatch_{name}", rule, kind or by_suffix, labels, HELP[name], tier)
+
+
+def _interval(stem: str, labels: tuple[str, ...], *, tier: int = 0) -> Interval:
+    value = _family(f"{stem}_ratio", Rule.RELEASED_RATE, labels, tier=tier)
+    lower, upper = (
+        replace(
+            value,
+            name=f"slicewatch_{stem}_{side}_ratio",
+            rule=Rule.BOUND,
+            help=f"{side.capitalize()} 95 % bound. {value.help}",
+        )
+        for side in ("lower", "upper")
+    )
+    return Interval(value, lower, upper)
+
+
+SLICE = ("contract", "metric", "group_by", "slice", "window")
+COMPARISON = (*SLICE, "reference")
+FINDING = (*SLICE, "finding")
+CELL = ("contract", "group_by", "slice", "window")
+BAND = (*CELL, "band")
+GROUP = ("contract", "metric", "group_by", "window")
+WINDOW = ("contract", "window")
+WINDOW_KIND = ("contract", "group_by", "window", "kind")
+LIMIT = ("contract", "metric")
+REQUESTS = ("contract", "route", "audit_rate", "fault")
+INCIDENT = ("contract", "metric", "incident")
+PROBE_SET = ("probe_set",)
+DIRECTION = (*PROBE_SET, "direction")
+FLIP = (*PROBE_SET, "variant", "direction", "stage")
+SHARD = ("topic", "partition")
+
+# The slice page, from the Snapshot. The total has group_by="" and slice="".
+CONTRACT_INFO = _family(
+    "contract_info", Rule.DECLARED, ("contract", "version", "owner", "synthetic", "k")
+)
+MAX_GAP = _family("contract_max_gap_ratio", Rule.DECLARED, LIMIT)
+MIN_LEVEL = _family("contract_min_level_ratio", Rule.DECLARED, LIMIT)
+MAX_LEVEL = _family("contract_max_level_ratio", Rule.DECLARED, LIMIT)
+MIN_SUPPORT = _family("contract_min_support", Rule.DECLARED, LIMIT)
+REVIEW_DUE = _family("contract_review_due_timestamp_seconds", Rule.DECLARED, ("contract",))
+WATERMARK = _family("watermark_timestamp_seconds", Rule.PERIOD)
+FRONTIER = _family("label_frontier_timestamp_seconds", Rule.PERIOD)
+WINDOW_START = _family("window_start_timestamp_seconds", Rule.PERIOD, WINDOW_KIND)
+WINDOW_END = _family("window_end_timestamp_seconds", Rule.PERIOD, WINDOW_KIND)
+DATA_LOST = _family("window_data_lost", Rule.WHOLE_STREAM, WINDOW)
+EXCLUDED = _family("window_excluded", Rule.DECLARED, WINDOW)
+LEFT_OUT = _family("group_left_out_ratio", Rule.CODED, ("contract", "group_by"))
+VERDICT = _family("slice_verdict", Rule.STATE, (*SLICE, "reference", "verdict"))
+STATE = _family("slice_state", Rule.STATE, (*SLICE, "state"))
+BREACH_SINCE = _family("slice_breach_since_timestamp_seconds", Rule.PERIOD, SLICE)
+EVIDENCE = _family("slice_evidence_level", Rule.CLASS, SLICE, tier=5)
+DETECTABLE = _family("slice_detectable_gap_ratio", Rule.BOUND, SLICE, tier=2)
+LABEL_NEED = _family("group_label_need_weeks", Rule.CLASS, GROUP, tier=2)
+FINDINGS = _family("slice_findings", Rule.COUNTED, FINDING, tier=3)
+FOUND_AT = _family("slice_finding_timestamp_seconds", Rule.PERIOD, FINDING, tier=3)
+STAGE = _family("slice_stage_info", Rule.STATE, (*SLICE, "stage", "share"), tier=3)
+VERSIONS_DIFFER = _family("slice_versions_differ", Rule.STATE, CELL, tier=3)
+AGREEMENT = _interval("slice_reviewer_agreement", CELL, tier=3)
+AGREEMENT_AT_LEAST = _family("slice_reviewer_agreement_at_least_ratio", Rule.CODED, CELL, tier=3)
+REQUEST_FAULTS = _family("label_request_faults", Rule.COUNTED, REQUESTS)
+REQUEST_FAULT_AT = _family("label_request_fault_timestamp_seconds", Rule.PERIOD, REQUESTS)
+PAGING = _family("page", Rule.PAGE, INCIDENT)
+TICKET = _family("ticket", Rule.PAGE, INCIDENT)
+INCIDENT_INFO = _family(
+    "incident_info",
+    Rule.PAGE,
+    (*INCIDENT, "kind", "state", "group_by", "slice", "share", "stage", "sampling", "snapshot"),
+)
+INHERITED = _family("incident_inherited_info", Rule.PAGE, (*INCIDENT, "slice"))
+INCIDENT_SINCE = _family("incident_since_timestamp_seconds", Rule.PAGE, INCIDENT)
+INCIDENT_FIRST = _interval("incident_first", INCIDENT)
+INCIDENT_LATEST = _interval("incident_latest", INCIDENT)
+RESOLVABLE = _family("incident_resolvable_timestamp_seconds", Rule.PERIOD, INCIDENT)
+ACCEPTED_UNTIL = _family("incident_accepted_until_timestamp_seconds", Rule.DECLARED, INCIDENT)
+INCIDENT_CHANGE = _family("incident_change_timestamp_seconds", Rule.PERIOD, (*INCIDENT, "what"))
+RATE = _interval("slice_rate", SLICE, tier=6)
+AT_LEAST = _family("slice_rate_at_least_ratio", Rule.CODED, SLICE, tier=6)
+AT_MOST = _family("slice_rate_at_most_ratio", Rule.CODED, SLICE, tier=6)
+SUPPORT = _family("slice_support_band", Rule.BAND, SLICE, tier=6)
+COMPLETENESS = _family("slice_completeness_ratio", Rule.ROUNDED_SHARE, CELL, tier=6)
+GAP = _interval("slice_gap", COMPARISON, tier=5)
+RELATIVE = _interval("slice_relative_rate", COMPARISON, tier=4)
+AS_LABELLED = _family("slice_as_labelled_ratio", Rule.RELEASED_RATE, SLICE, tier=3)
+SPREAD = _family("group_spread_ratio", Rule.RELEASED_RATE, GROUP, tier=2)
+CALIBRATION = _interval("slice_calibration", BAND, tier=1)
+CALIBRATION_SUPPORT = _family("slice_calibration_support_band", Rule.BAND, BAND, tier=1)
+
+# Probe sets: synthetic test requests, in no production rate.
+PROBE_SET_INFO = _family("probe_set_info", Rule.DECLARED, (*PROBE_SET, "digest", "synthetic"))
+PROBE_COVERED = _family("probe_covered_timestamp_seconds", Rule.PERIOD, PROBE_SET)
+PROBE_CADENCE = _family("probe_cadence_seconds", Rule.DECLARED, PROBE_SET)
+PROBE_MAX_FLIP = _family("probe_max_flip_ratio", Rule.DECLARED, PROBE_SET)
+PROBE_PAGING = _family("probe_page", Rule.PROBE, DIRECTION)
+PROBE_PAGING_SINCE = _family("probe_page_since_timestamp_seconds", Rule.PROBE, DIRECTION)
+PROBE_FLIPPING = _family("probe_pairs_flipping", Rule.PROBE, FLIP)
+PROBE_PAIRS = _family("probe_pairs_total", Rule.PROBE, PROBE_SET)
+PROBE_INCOMPLETE = _family("probe_pairs_incomplete_total", Rule.PROBE, PROBE_SET)
+PROBE_FLIPS = _family("probe_pair_flips_total", Rule.PROBE, FLIP)
+
+PAGE: tuple[Family, ...] = (
+    *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT, REVIEW_DUE),
+    *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, DATA_LOST, EXCLUDED),
+    *(LEFT_OUT, STATE, VERDICT, BREACH_SINCE, EVIDENCE),
+    *(*RATE.families, AT_LEAST, AT_MOST, SUPPORT, COMPLETENESS),
+    *(*GAP.families, *RELATIVE.families, AS_LABELLED, SPREAD, DETECTABLE, LABEL_NEED),
+    *(FINDINGS, FOUND_AT, STAGE, VERSIONS_DIFFER),
+    *(*AGREEMENT.families, AGREEMENT_AT_LEAST, REQUEST_FAULTS, REQUEST_FAULT_AT),
+    *(PAGING, TICKET, INCIDENT_INFO, INHERITED, INCIDENT_SINCE, *INCIDENT_FIRST.families),
+    *(*INCIDENT_LATEST.families, RESOLVABLE, ACCEPTED_UNTIL, INCIDENT_CHANGE),
+    *(*CALIBRATION.families, CALIBRATION_SUPPORT),
+    *(PROBE_SET_INFO, PROBE_COVERED, PROBE_CADENCE, PROBE_MAX_FLIP),
+    *(PROBE_PAGING, PROBE_PAGING_SINCE, PROBE_FLIPPING),
+    *(PROBE_PAIRS, PROBE_INCOMPLETE, PROBE_FLIPS),
+)
+"""Families rendered from the Snapshot, in the order of the page; counters last."""
+
+# The service's own metrics. Counters carry the partition: they continue the committed totals of
+# their shard wherever it is consumed, and a sum over a changing assignment would jump.
+MESSAGES = _family("messages_consumed_total", Rule.STEPS, SHARD)
+EVENTS = _family("events_total", Rule.STEPS, (*SHARD, "outcome"))
+DEAD_LETTERS = _family("dead_letters_total", Rule.WHOLE_STREAM, (*SHARD, "reason"))
+UNKEPT = _family("dead_letters_unkept_total", Rule.WHOLE_STREAM, SHARD)
+UNMATCHED = _family("labels_unmatched_total", Rule.STEPS, (*SHARD, "reason"))
+UNKNOWN_VALUES = _family("attribute_values_unknown_total", Rule.STEPS, ("attribute",))
+UNKNOWN_DISTINCT = _family("attribute_values_unknown_distinct", Rule.BAND, ("attribute",))
+PROBES_UNSIGNED = _family("probes_unsigned_total", Rule.STEPS)
+PROBES_UNDECLARED = _family("probes_undeclared_total", Rule.PROBE)
+LIMITED = _family("cardinality_limited", Rule.BAND, ("limit",))
+IMBALANCE = _family("conservation_imbalance", Rule.WHOLE_STREAM, (*SHARD, "equation"))
+LAG_MESSAGES = _family("consumer_lag_messages", Rule.STEPS, SHARD)
+PARKED = _family("shard_parked", Rule.PROCESS, SHARD)
+LAG_SECONDS = _family("consumer_lag_seconds", Rule.WHOLE_STREAM, SHARD)
+EVENTS_AHEAD = _family("events_ahead_seconds", Rule.PERIOD, SHARD)
+CONSUMER_STATE = _family("consumer_state", Rule.PROCESS, ("state",))
+WATERMARK_LAG = _family("watermark_lag_seconds", Rule.PERIOD)
+LABEL_DELAY = _family("label_delay_seconds", Rule.STEPS, kind=Kind.HISTOGRAM)
+LABEL_JOINED = _family("label_last_joined_timestamp_seconds", Rule.PERIOD)
+LABEL_COVERAGE = _family("label_coverage_ratio", Rule.ROUNDED_SHARE)
+LABEL_COMPLETENESS = _family("label_completeness_ratio", Rule.ROUNDED_SHARE)
+PENDING = _family("pending_decisions", Rule.STEPS)
+WAITING = _family("waiting_labels", Rule.STEPS)
+DUPLICATES = _family("duplicate_ratio", Rule.BAND, ("route",))
+COUNTED_AGAIN = _family("duplicates_counted_total", Rule.STEPS, (*SHARD, "kind"))
+STORE_FAILURES = _family("store_write_failures_total", Rule.PROCESS)
+FLUSHES = _family("flushes_total", Rule.STEPS)
+FLUSH_SECONDS = _family("flush_duration_seconds", Rule.PROCESS)
+RETENTION_REFUSED = _family("retention_refused", Rule.PROCESS)
+BLIND = _family("blind", Rule.PROCESS, ("reason",))
+EVALUATED = _family("evaluation_timestamp_seconds", Rule.PROCESS)
+EVALUATION_SECONDS = _family("evaluation_duration_seconds", Rule.PROCESS)
+RENDER_SECONDS = _family("exposition_render_duration_seconds", Rule.PROCESS)
+SERIES = _family("exposition_series", Rule.STATE)
+DROPPED = _family("exposition_dropped_series", Rule.STATE)
+WITHHELD = _family("exposition_withheld", Rule.PROCESS)
+INSECURE = _family("server_insecure", Rule.PROCESS)
+CERTIFICATE_EXPIRES = _family(
+    "certificate_not_after_timestamp_seconds", Rule.PROCESS, ("certificate",)
+)
+BUILD_INFO = _family("build_info", Rule.PROCESS, ("version",))
+
+OPERATIONS: tuple[Family, ...] = (
+    *(MESSAGES, EVENTS, DEAD_LETTERS, UNKEPT, UNMATCHED, IMBALANCE),
+    *(LAG_MESSAGES, LAG_SECONDS, EVENTS_AHEAD, PARKED, CONSUMER_STATE, WATERMARK_LAG),
+    *(LABEL_DELAY, LABEL_JOINED, PENDING, WAITING, COUNTED_AGAIN),
+    *(PROBES_UNSIGNED, PROBES_UNDECLARED),
+    *(STORE_FAILURES, FLUSHES, FLUSH_SECONDS),
+    *(BLIND, RETENTION_REFUSED, EVALUATED, EVALUATION_SECONDS),
+    *(RENDER_SECONDS, WITHHELD, INSECURE, CERTIFICATE_EXPIRES, BUILD_INFO),
+)
+"""Families on the service itself: totals of partitions, ages, durations, states of the process.
+
+The operations port serves these and no others: none has a label that names an attribute, a value
+or a route, or a value that depends on how decisions spread over them.
+"""
+
+OF_DECISIONS: tuple[Family, ...] = (
+    UNKNOWN_VALUES,  # names an attribute, and bounds the size of its slice __other__
+    *(UNKNOWN_DISTINCT, LIMITED),  # name an attribute, or change with the values it had
+    # The total of the slice page in other words: labelled and requested over all decisions.
+    *(LABEL_COVERAGE, LABEL_COMPLETENESS),
+    DUPLICATES,  # names routes, and changes with the decisions each of them had
+    *(SERIES, DROPPED),  # change when a slice appears or is hidden
+)
+"""Families on the decisions that the service counts, which are not of the slice page: served with
+that page, under the same credentials."""
+
+SERVICE: tuple[Family, ...] = OPERATIONS + OF_DECISIONS
+"""The service's own families, in the order of the page."""
+
+CATALOGUE: tuple[Family, ...] = PAGE + SERVICE

@@ -1,0 +1,188 @@
+"""Content of a scrape: the pre-rendered slice page, the service's own metrics, or both.
+
+Which format and compression a scraper gets is negotiated by its Accept headers.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import exposition
+from prometheus_client.core import Metric
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.registry import Collector
+
+from alerts.exposition import catalogue
+from alerts.exposition.catalogue import Family
+from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped
+from alerts.exposition.service_metrics import ServiceMetrics
+from monitor.core.publish.snapshot import Snapshot
+from monitor.ports import Clock
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+# Sixty evaluator cycles of ten seconds: later than any slow cycle, early enough that a dead
+# evaluator does not serve frozen green numbers for long.
+STALE_SECONDS = 600.0
+
+_log = logging.getLogger(__name__)
+
+
+class _Some(Collector):
+    """Some metrics of a registry; what nobody has listed is in no selection."""
+
+    def __init__(self, registry: Collector, families: Iterable[Family], prefix: str = "") -> None:
+        """Choose by family, and by a prefix of the name where one is given."""
+        self._registry = registry
+        self._stems = frozenset(family.stem for family in families)
+        self._prefix = prefix
+
+    def collect(self) -> Iterator[Metric]:
+        """The chosen ones, in the registry's order."""
+        return (metric for metric in self._registry.collect() if self._wanted(metric.name))
+
+    def _wanted(self, name: str) -> bool:
+        return name in self._stems or bool(self._prefix and name.startswith(self._prefix))
+
+
+class Exporter:
+    """Holds the newest page; publishing happens on one thread, scraping on any."""
+
+    def __init__(
+        self,
+        metrics: ServiceMetrics,
+        *,
+        max_series: int,
+        clock: Clock,
+        started: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Begin with the slice page withheld.
+
+        Args:
+            metrics: the service's own metrics.
+            max_series: budget of the slice page.
+            clock: its monotonic time judges staleness.
+            started: whether start-up has finished; until then the page is withheld, so that a
+                restart does not show a moment of insufficient support.
+        """
+        self.metrics = metrics
+        self._clock = clock
+        self._started = started
+        self._renderer = Renderer(max_series)
+        self._snapshot: Snapshot | None = None
+        self._of_decisions = _Some(metrics.registry, catalogue.OF_DECISIONS)
+        self._operations = _Some(metrics.registry, catalogue.OPERATIONS, prefix="process_")
+        # Page and monotonic time of the evaluation behind it, replaced as one value.
+        self._current: tuple[Page, float] | None = None
+
+    def publish(self, snapshot: Snapshot, *, age: float = 0.0) -> None:
+        """Render a Snapshot, or confirm the one that is shown.
+
+        Args:
+            snapshot: what the newest evaluation came to; call this after every evaluation, also
+                when nothing changed, since it is the sign of life that keeps the page shown.
+            age: seconds since that evaluation, where another process made it.
+        """
+        begun = self._clock.monotonic()
+        page = self._current[0] if self._current else EMPTY
+        if snapshot != self._snapshot:
+            fresh = self._renderer.render(snapshot)
+            self.metrics.rendered(
+                self._clock.monotonic() - begun, fresh.series, fresh.dropped_series
+            )
+            _warn_of_dropped(page, fresh)
+            page, self._snapshot = fresh, snapshot
+        self._current = (page, begun - age)
+
+    def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
+        """All of it: the body, compressed if asked for, and its content type."""
+        return self._body(self._shown(), self.metrics.registry, accept, gzip)
+
+    def fairness(self, accept: str, gzip: bool) -> tuple[bytes, str]:
+        """Metrics about decisions: the slice page, and service metrics that depend on them."""
+        return self._body(self._shown(), self._of_decisions, accept, gzip)
+
+    def operations(self, accept: str, gzip: bool) -> tuple[bytes, str]:
+        """Metrics about the process, and about no slice."""
+        self._shown()
+        return self._body(EMPTY, self._operations, accept, gzip)
+
+    def _body(self, page: Page, registry: Collector, accept: str, gzip: bool) -> tuple[bytes, str]:
+        if wants_openmetrics(accept):
+            own = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+            tail = page.openmetrics_counters + own
+            content_type = OPENMETRICS
+        else:
+            tail = page.counters + exposition.generate_latest(registry)
+            content_type = TEXT
+        return gzipped(page, tail) if gzip else page.plain + tail, content_type
+
+    def _shown(self) -> Page:
+        """The page as it is to be shown now; says in the metrics whether it is withheld."""
+        page = self._fresh()
+        self.metrics.set_withheld(page is EMPTY)
+        return page
+
+    def _fresh(self) -> Page:
+        current = self._current
+        if current is None or not self._started():
+            return EMPTY
+        page, confirmed = current
+        return EMPTY if self._clock.monotonic() - confirmed > STALE_SECONDS else page
+
+
+def _warn_of_dropped(before: Page, page: Page) -> None:
+    if page.dropped and page.dropped != before.dropped:
+        _log.warning(
+            "max_series is exceeded: %d series left out (%s)",
+            page.dropped_series,
+            ", ".join(page.dropped),
+        )
+
+
+_OPENMETRICS_VERSIONS = ("", "0.0.1", "1.0.0")
+
+
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Return True when an Accept-Encoding allows gzip; anything unreadable does not.
+
+    Example:
+        >>> accepts_gzip("deflate, gzip;q=0.5"), accepts_gzip("gzip;q=0"), accepts_gzip("")
+        (True, False, False)
+    """
+    weights = {name: weight for name, _, weight in _choices(accept_encoding)}
+    return weights.get("gzip", weights.get("x-gzip", weights.get("*", 0.0))) > 0
+
+
+def wants_openmetrics(accept: str) -> bool:
+    """Return True when an Accept prefers OpenMetrics 1.0 over text; anything unreadable does not.
+
+    Example:
+        >>> wants_openmetrics("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+        True
+        >>> wants_openmetrics("application/openmetrics-text;version=abc;q=x")
+        False
+    """
+    openmetrics = text = 0.0
+    for name, parameters, weight in _choices(accept):
+        if name == "application/openmetrics-text":
+            if parameters.get("version", "") in _OPENMETRICS_VERSIONS:
+                openmetrics = max(openmetrics, weight)
+        elif name == "text/plain":
+            text = max(text, weight)
+    return openmetrics > 0 and openmetrics >= text
+
+
+def _choices(header: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    for choice in header.split(","):
+        name, *rest = (part.strip().lower() for part in choice.split(";"))
+        pairs = (part.partition("=") for part in rest)
+        parameters = {key.strip(): value.strip().strip('"') for key, _, value in pairs}
+        yield name, parameters, _weight(parameters.get("q", "1"))
+
+
+def _weight(text: str) -> float:
+    # Digits only: float() would take nan, inf and 1_0.
+    return float(text) if re.fullmatch(r"[01](\.[0-9]{0,3})?", text) else 0.0

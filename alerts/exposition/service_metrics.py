@@ -1,0 +1,449 @@
+"""The service's own metrics: committed facts in, a prometheus-client registry out.
+
+Counters are the committed totals of each shard, so they continue after a restart and never go
+back; a shard that is not ours any more vanishes instead of freezing. What would reveal a single
+decision or label moves in steps (:class:`alerts.exposition.shard_metrics.Steps`).
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import importlib.metadata
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from alerts.exposition import catalogue
+from alerts.exposition.catalogue import Family, Kind
+from alerts.exposition.shard_metrics import (
+    Labels,
+    ReportedShard,
+    Steps,
+    Values,
+    add_shard,
+    add_sums,
+)
+from monitor.core.blindness import Blind
+from monitor.core.privacy.bands import Precision
+from monitor.core.time import DAY, HOUR, MINUTE, SECOND
+from monitor.ports import ConsumerState, Shard, Tallies
+
+# One minute to a week: reviewers answer within hours to days, and a classic histogram needs its
+# edges where the quantiles are expected.
+_DELAY_EDGES = np.array(
+    [
+        *(MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 4 * HOUR, 12 * HOUR),
+        *(DAY, 2 * DAY, 3 * DAY, 7 * DAY),
+    ],
+    np.float64,
+) / float(SECOND)
+
+SHOWN_STEP = 100
+"""Metrics of decisions or labels are renewed after at least this many: above any k in use,
+so that no scrape differs from the one before by a few, and no change is of one alone."""
+_JOINED_STEP = 5 * MINUTE
+
+
+HOLD_SECONDS = 3600.0
+"""A limit counts as reached for so long after it was: an alert neither flaps nor misses it."""
+MANY_VALUES = 1_000
+"""Distinct unlisted values of one attribute in one day beyond which it is no closed list: twenty
+times as many as an allow-list may have. A long tail of rare values stays below it, free text and
+floods do not."""
+
+
+class Limit(enum.StrEnum):
+    """Subject of a limit; a closed list, so that the number of series is fixed."""
+
+    SERIES = "series"  # the slice page is over max_series: whole families are left out
+    VERSIONS = "versions"  # version tuples found no room within max_versions
+    VALUES = "values"  # an attribute has more than MANY_VALUES distinct unlisted values
+
+
+class ReachedLimits:
+    """Limits that are reached now, or were within the last hour.
+
+    Example:
+        >>> now = 0.0
+        >>> limits = ReachedLimits(lambda: now)
+        >>> limits.set_reached(Limit.SERIES, True)
+        >>> limits.set_reached(Limit.SERIES, False)
+        >>> [limit.value for limit, reached in limits.reached().items() if reached]
+        ['series']
+        >>> now = HOLD_SECONDS
+        >>> any(limits.reached().values())
+        False
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Begin with no limit reached.
+
+        Args:
+            clock: monotonic seconds.
+        """
+        self._clock = clock
+        self._until = dict.fromkeys(Limit, -math.inf)
+
+    def set_reached(self, limit: Limit, reached: bool) -> None:
+        """Record whether a limit is reached now; it stays so until the next call."""
+        if reached:
+            self._until[limit] = math.inf
+        elif self._until[limit] == math.inf:
+            self._until[limit] = self._clock() + HOLD_SECONDS
+
+    def reached(self) -> dict[Limit, bool]:
+        """Every limit, and whether it is or lately was reached."""
+        now = self._clock()
+        return {limit: now < until for limit, until in self._until.items()}
+
+
+class ServiceMetrics:
+    """All metrics of one process but the slice page. Every method may be called from any thread.
+
+    Attributes:
+        registry: a registry of its own, with this collector and the process metrics in it.
+    """
+
+    def __init__(
+        self,
+        reasons: Iterable[str] = (),
+        *,
+        k: int = 11,
+        decisions_topic: str = "decisions",
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start with counters at zero.
+
+        Args:
+            reasons: dead-letter reasons known beforehand; their series start at 0, so that a
+                rate sees also the first one.
+            k: smallest number that is shown of what is distinct, repeated or delayed; 1, where
+                all is of test conditions, shows totals as they are.
+            decisions_topic: whose events are decisions.
+            monotonic: for how long a limit has been reached.
+        """
+        self.registry = CollectorRegistry(auto_describe=False)
+        self._lock = threading.Lock()
+        self._reasons = tuple(reasons)
+        self._shards: dict[Shard, ReportedShard] = {}
+        self._parked: set[Shard] = set()
+        self._ahead: dict[Shard, float] = {}
+        self._values: Values = {}
+        self._delays = np.zeros(len(_DELAY_EDGES) + 1, np.int64)
+        self._delay_sum = 0.0
+        self._unshown: list[float] = []
+        self._delays_since = 0
+        self._unknown: Counter[str] = Counter()
+        self._distinct: dict[str, int] = {}
+        self._decisions_topic = decisions_topic
+        self._bands = Precision(k, exact=k == 1)
+        self._steps = Steps(1 if k == 1 else SHOWN_STEP)
+        self._flushes = 0
+        self._limits = ReachedLimits(monotonic)
+        self._turned_away = 0
+        self._unsigned = 0
+        for counter in (
+            *(catalogue.STORE_FAILURES, catalogue.FLUSHES),
+            *(catalogue.PROBES_UNSIGNED, catalogue.PROBES_UNDECLARED),
+        ):
+            self._set(counter, 0.0)
+        self._set(catalogue.INSECURE, 0.0)
+        self._set(catalogue.BUILD_INFO, 1.0, _version())
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+
+    # What ingest reports.
+
+    def set_shard(
+        self,
+        shard: Shard,
+        tallies: Tallies,
+        lag_messages: int | None,
+        lag_seconds: float | None,
+        *,
+        offsets: int | None = None,
+    ) -> None:
+        """Committed totals and lag of a shard that is ours.
+
+        Args:
+            shard: which.
+            tallies: as committed; copied.
+            lag_messages: messages behind the end (take the position first, then the end);
+                negative counts as 0, None is unknown and absent.
+            lag_seconds: age of the oldest unread message, 0 when caught up.
+            offsets: next offset minus start offset, for the first conservation equation.
+        """
+        fresh = copy.deepcopy(tallies)
+        with self._lock:
+            before = self._shards.get(shard)
+            shown = self._steps.shown(fresh, before)
+            self._shards[shard] = ReportedShard(fresh, shown, lag_messages, lag_seconds, offsets)
+            if before is not None and shown is fresh and shard.topic == self._decisions_topic:
+                self._show_unlisted()
+
+    def drop_shard(self, shard: Shard) -> None:
+        """Forget a shard that is not ours any more; its series vanish."""
+        with self._lock:
+            self._shards.pop(shard, None)
+            self._ahead.pop(shard, None)
+            self._parked.discard(shard)
+
+    def set_parked(self, shard: Shard, parked: bool) -> None:
+        """Record whether a shard of ours waits for a person, because its data is gone."""
+        with self._lock:
+            (self._parked.add if parked else self._parked.discard)(shard)
+
+    def set_ahead(self, shard: Shard, micros: int) -> None:
+        """Record how far events of a shard are ahead of our clock; shown in minutes, rounded up."""
+        with self._lock:
+            self._ahead[shard] = -(-micros // MINUTE) * MINUTE / SECOND
+
+    def set_consumer_state(self, state: str) -> None:
+        """Show one ConsumerState; raises ValueError for anything else."""
+        current = ConsumerState(state)
+        with self._lock:
+            for possible in ConsumerState:
+                self._set(catalogue.CONSUMER_STATE, float(possible is current), possible.value)
+
+    def flushed(self, seconds: float) -> None:
+        """One flush was committed."""
+        with self._lock:
+            self._flushes += 1
+            self._set(catalogue.FLUSHES, self._steps.down(self._flushes))
+            # On a quiet stream a flush is an event: the exact duration would reveal each.
+            self._set(catalogue.FLUSH_SECONDS, round(seconds, 1))
+
+    def store_failed(self) -> None:
+        """One transaction failed."""
+        with self._lock:
+            self._add(catalogue.STORE_FAILURES, 1)
+
+    def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None = None) -> None:
+        """Labels met their decisions; shown once there are a hundred more of them.
+
+        A bucket that has fewer than k new ones waits for more: how many came within a minute, or
+        after a week, is a small number among any hundred.
+
+        Args:
+            seconds: delay of each, labelled_at minus decided_at; negative counts as 0.
+            joined_at: wall clock, microseconds.
+        """
+        fresh = np.maximum(np.asarray(seconds, np.float64).ravel(), 0.0).tolist()
+        with self._lock:
+            if joined_at is not None and fresh:
+                joined_at -= joined_at % _JOINED_STEP
+                self._set(catalogue.LABEL_JOINED, joined_at / SECOND)
+            self._unshown.extend(fresh)
+            self._delays_since += len(fresh)
+            if self._delays_since >= SHOWN_STEP:
+                self._delays_since = 0
+                self._show_delays()
+
+    def _show_delays(self) -> None:
+        delays = np.array(self._unshown)
+        buckets = np.searchsorted(_DELAY_EDGES, delays)
+        counts = np.bincount(buckets, minlength=len(self._delays))
+        shown = counts >= self._bands.k
+        self._delays += np.where(shown, counts, 0)
+        self._delay_sum += float(delays[shown[buckets]].sum())
+        self._unshown = delays[~shown[buckets]].tolist()
+
+    def set_pending(self, decisions: int | None) -> None:
+        """Decisions kept to be joined with labels; None is unknown.
+
+        Most of them go to review: set it only when what is published has moved on by a block.
+        """
+        with self._lock:
+            self._set(catalogue.PENDING, None if decisions is None else self._steps.down(decisions))
+
+    def set_watermark_lag(self, seconds: float | None) -> None:
+        """Set the lag of the watermark behind the stream's clock; None before there is one."""
+        with self._lock:
+            self._set(catalogue.WATERMARK_LAG, None if seconds is None else max(seconds, 0.0))
+
+    def add_unknown_values(self, attribute: str, count: int) -> None:
+        """Values outside the allow-list of one attribute; the values themselves never leave.
+
+        Shown in whole hundreds: the exact number is the size of the slice ``__other__``, which
+        may be far below what that slice is hidden for.
+        """
+        with self._lock:
+            self._unknown[attribute] += count
+            for family in (catalogue.UNKNOWN_VALUES, catalogue.UNKNOWN_DISTINCT):
+                self._values.setdefault(family, {}).setdefault((attribute,), 0.0)
+            self._show_unlisted_if_free()
+
+    def add_doubtful_probes(self, unsigned: int, undeclared: int) -> None:
+        """Counted decisions that called themselves probes.
+
+        Args:
+            unsigned: counted as production: of nobody in most cases, but who knows; so in whole
+                hundreds, rounded up, since the first one is to be seen.
+            undeclared: signed, of no declared set, pair or variant.
+        """
+        with self._lock:
+            self._unsigned += unsigned
+            self._set(catalogue.PROBES_UNSIGNED, self._steps.up(self._unsigned))
+            self._add(catalogue.PROBES_UNDECLARED, undeclared)
+
+    def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
+        """Record how many distinct values and versions did not fit; shown in bands.
+
+        Args:
+            unlisted: about how many distinct values outside the allow-list there were today, by
+                attribute.
+            versions_turned_away: how often a version tuple found no room, never decreasing.
+        """
+        with self._lock:
+            self._distinct = dict(unlisted)
+            self._show_unlisted_if_free()
+            self._limits.set_reached(Limit.VERSIONS, versions_turned_away > self._turned_away)
+            self._turned_away = versions_turned_away
+
+    def _show_unlisted_if_free(self) -> None:
+        """At once where no decisions are read that the next numbers could be about."""
+        reads = any(shard.topic == self._decisions_topic for shard in self._shards)
+        if self._steps.exact or not reads:
+            self._show_unlisted()
+
+    def _show_unlisted(self) -> None:
+        for attribute, number in self._unknown.items():
+            shown = number // SHOWN_STEP * SHOWN_STEP
+            self._set(catalogue.UNKNOWN_VALUES, shown, attribute)
+        bands = self._bands.support([*self._distinct.values()]).tolist()
+        for attribute, distinct in zip(self._distinct, bands, strict=True):
+            self._set(catalogue.UNKNOWN_DISTINCT, distinct, attribute)
+        self._limits.set_reached(Limit.VALUES, max(bands, default=0) > MANY_VALUES)
+
+    # What the evaluator reports.
+
+    def evaluated(self, at: int, seconds: float) -> None:
+        """One evaluation ended at ``at`` (wall clock, microseconds)."""
+        with self._lock:
+            self._set(catalogue.EVALUATED, at / SECOND)
+            self._set(catalogue.EVALUATION_SECONDS, seconds)
+
+    def set_blind(self, reasons: Collection[Blind]) -> None:
+        """Set the reasons why the whole service is blind; empty when it is not."""
+        with self._lock:
+            for possible in Blind:
+                self._set(catalogue.BLIND, float(possible in reasons), possible.value)
+
+    def set_retention_refused(self, refused: bool) -> None:
+        """Record whether a run of retention would have deleted most of what is kept."""
+        with self._lock:
+            self._set(catalogue.RETENTION_REFUSED, float(refused))
+
+    def set_label_health(self, coverage: float | None, completeness: float | None) -> None:
+        """Labelled / all decisions and received / requested labels of the whole stream.
+
+        Rounded to two decimals here: a service metric is a surface like any other.
+        """
+        with self._lock:
+            for family, ratio in (
+                (catalogue.LABEL_COVERAGE, coverage),
+                (catalogue.LABEL_COMPLETENESS, completeness),
+            ):
+                self._set(family, None if ratio is None else round(ratio, 2))
+
+    # What the exposition reports.
+
+    def rendered(self, seconds: float, series: int, dropped: int) -> None:
+        """A slice page was rendered."""
+        with self._lock:
+            self._set(catalogue.RENDER_SECONDS, seconds)
+            self._set(catalogue.SERIES, series)
+            self._set(catalogue.DROPPED, dropped)
+            self._limits.set_reached(Limit.SERIES, dropped > 0)
+
+    def set_withheld(self, withheld: bool) -> None:
+        """Record whether the slice page is withheld now."""
+        with self._lock:
+            self._set(catalogue.WITHHELD, float(withheld))
+
+    def set_insecure(self, insecure: bool) -> None:
+        """Record whether the server can be reached from elsewhere without TLS and credentials."""
+        with self._lock:
+            self._set(catalogue.INSECURE, float(insecure))
+
+    def set_certificates(self, expiries: Iterable[tuple[str, int]]) -> None:
+        """Set the expiry of each certificate that the settings name, in microseconds."""
+        with self._lock:
+            for name, at in expiries:
+                self._set(catalogue.CERTIFICATE_EXPIRES, at / SECOND, name)
+
+    # The collector, as prometheus-client calls it.
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: registration must not run the collector."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family that has a sample, in the order of the catalogue."""
+        with self._lock:
+            values: Values = {family: dict(held) for family, held in self._values.items()}
+            shards, parked = dict(self._shards), set(self._parked)
+            values[catalogue.EVENTS_AHEAD] = {
+                (shard.topic, str(shard.partition)): ahead for shard, ahead in self._ahead.items()
+            }
+            delays, delay_sum = self._delays.copy(), self._delay_sum
+            limits = self._limits.reached()
+        for shard, state in sorted(shards.items()):
+            add_shard(values, shard, state, self._reasons, self._steps)
+        values[catalogue.PARKED] = {
+            (shard.topic, str(shard.partition)): float(shard in parked)
+            for shard in sorted(parked | shards.keys())
+        }
+        if shards:
+            add_sums(values, [s.shown for s in shards.values()], self._steps, self._bands)
+        values[catalogue.LIMITED] = {(limit.value,): float(on) for limit, on in limits.items()}
+        for family in catalogue.SERVICE:
+            if family.kind is Kind.HISTOGRAM:
+                yield _histogram(family, delays, delay_sum)
+            elif values.get(family):
+                yield _metric(family, values[family])
+
+    def _set(self, family: Family, value: float | None, *labels: str) -> None:
+        held = self._values.setdefault(family, {})
+        if value is None:
+            held.pop(labels, None)
+        else:
+            held[labels] = float(value)
+
+    def _add(self, family: Family, amount: float, *labels: str) -> None:
+        held = self._values.setdefault(family, {})
+        held[labels] = held.get(labels, 0.0) + amount
+
+
+def _metric(family: Family, samples: Mapping[Labels, float]) -> Metric:
+    make = CounterMetricFamily if family.kind is Kind.COUNTER else GaugeMetricFamily
+    metric = make(family.stem, family.help, labels=family.labels)
+    for labels, value in samples.items():
+        metric.add_metric(labels, value)
+    return metric
+
+
+def _histogram(family: Family, counts: npt.NDArray[np.int64], total: float) -> Metric:
+    edges = [*map(str, _DELAY_EDGES.tolist()), "+Inf"]
+    buckets = list(zip(edges, np.cumsum(counts).astype(float).tolist(), strict=True))
+    return HistogramMetricFamily(family.name, family.help, buckets=buckets, sum_value=total)
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("slicewatch")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

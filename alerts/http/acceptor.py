@@ -1,0 +1,136 @@
+"""The acceptor of a port: a bounded number of connections; the slowest makes room for the next."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Callable, Collection
+
+from alerts.http.config import HttpConfig
+from alerts.http.connection import Connection, Phase
+
+_ACCEPT_WAIT = 0.2  # until descriptors may be free again
+_MOMENT = 0.05  # how soon it is seen that somebody keeps others waiting
+
+_log = logging.getLogger(__name__)
+
+
+class Acceptor:
+    """Accepts connections, and evicts whoever takes too long.
+
+    When all places are taken, the client that has kept us waiting longest is evicted. Whoever does
+    not keep us waiting never is: further ones wait in the system's backlog meanwhile. uvicorn's own
+    way would be to accept without end, to give a handshake a minute, and to refuse the scrapes
+    rather than the idle.
+    """
+
+    def __init__(
+        self,
+        config: HttpConfig,
+        tls: ssl.SSLContext | None,
+        connect: Callable[[Callable[[Connection], None]], Connection],
+    ) -> None:
+        """Nobody has come yet.
+
+        Args:
+            config: how many clients, and how long they may take.
+            tls: what the handshakes are made with; None is plain HTTP.
+            connect: makes the protocol of a connection, from what it calls at its end.
+        """
+        self._slots = config.slots
+        self._times = config.timeouts
+        self._tls = tls
+        self._new_connection = connect
+        self._tasks: dict[Connection, asyncio.Task[None]] = {}
+        self._left = asyncio.Event()
+
+    @property
+    def connections(self) -> Collection[Connection]:
+        """Connections that are open."""
+        return list(self._tasks)
+
+    async def open(self, listener: socket.socket) -> None:
+        """Accept connections until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._wait_for_room()
+            try:
+                client, _ = await loop.sock_accept(listener)
+            except OSError as error:  # out of descriptors, say: wait for better times
+                _log.warning("accept failed: %s", error)
+                await asyncio.sleep(_ACCEPT_WAIT)
+                continue
+            connection = self._new_connection(self._forget)
+            self._tasks[connection] = loop.create_task(self._connect(client, connection))
+
+    async def _wait_for_room(self) -> None:
+        while len(self._tasks) >= self._slots:
+            if not self.evict(Phase.READING, Phase.WRITING):
+                self._left.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_MOMENT):
+                        await self._left.wait()
+
+    async def _connect(self, client: socket.socket, connection: Connection) -> None:
+        """Shake hands, where there is TLS, and leave the connection to its protocol."""
+        loop = asyncio.get_running_loop()
+        limits = {
+            "ssl_handshake_timeout": self._times.head,
+            "ssl_shutdown_timeout": self._times.drain,
+        }
+        try:
+            # As asyncio does for listeners of its own: the end of an answer must not wait until
+            # its beginning is acknowledged.
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await loop.connect_accepted_socket(
+                lambda: connection, client, ssl=self._tls, **(limits if self._tls else {})
+            )
+        except OSError:  # a reset or a failed handshake is the client's
+            client.close()
+        finally:
+            if not connection.connected:
+                self._forget(connection)
+
+    def evict(self, *phases: Phase) -> bool:
+        """End who has kept others waiting longest in these phases; whether there was anybody."""
+        now = time.monotonic()
+        stalled = [connection for connection in self._tasks if connection.stalled(phases, now)]
+        if stalled:
+            self._end(min(stalled, key=lambda connection: connection.since))
+        return bool(stalled)
+
+    def end_overdue(self) -> None:
+        """End everyone whose time is over."""
+        now = time.monotonic()
+        for connection in self.connections:
+            if connection.deadline < now:
+                self._end(connection)
+
+    async def close(self) -> None:
+        """Let answers be finished that are being made, for a moment; then end everyone."""
+        for connection in self.connections:
+            if not connection.connected:
+                self._end(connection)
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._times.stop):
+                while self._tasks:
+                    self._left.clear()
+                    await self._left.wait()
+        for connection in self.connections:
+            self._end(connection)
+
+    def _end(self, connection: Connection) -> None:
+        if connection.connected:
+            connection.transport.abort()
+        else:
+            self._tasks[connection].cancel()
+        self._forget(connection)  # at once: a flood must not hold the place
+
+    def _forget(self, connection: Connection) -> None:
+        self._tasks.pop(connection, None)
+        self._left.set()

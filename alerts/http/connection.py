@@ -1,0 +1,199 @@
+"""One client's connection: uvicorn's HTTP protocol, with deadlines and the client's certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import math
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+
+import h11
+from uvicorn import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from alerts.http.config import Timeouts, common_name
+
+CERTIFICATE = "certificate"
+"""Key in a request's state of the name in the client's checked certificate; None without one."""
+MAX_HEAD = 16 * 1024  # bytes; the head of a scrape is under 1 KiB
+_BUFFER = 64 * 1024  # bytes of a response that wait for the client, beside a piece
+_PATIENCE = 0.25  # what a request may take when others wait for the place
+_STALLED = 1.0  # no reader needs longer for a piece
+
+
+class Phase(enum.Enum):
+    """Phase of a connection, by what it waits for."""
+
+    READING = enum.auto()  # for the client's handshake or request
+    WORKING = enum.auto()  # for us
+    WRITING = enum.auto()  # for the client to take the response
+
+
+_KEPT_WAITING = {Phase.READING: _PATIENCE, Phase.WRITING: _STALLED, Phase.WORKING: math.inf}
+
+
+class Connection(H11Protocol):
+    """A connection, since when it has been in its present phase, and when that must end.
+
+    uvicorn gives a client all the time it likes for its first request and for taking a response,
+    and cuts off one that has said all it will say before it is answered.
+
+    Attributes:
+        since: monotonic time at which the phase began.
+        deadline: monotonic time at which the connection is ended.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        state: ServerState,
+        timeouts: Timeouts,
+        gone: Callable[[Connection], None],
+    ) -> None:
+        """Wait for a connection.
+
+        Args:
+            config: of uvicorn.
+            state: what uvicorn keeps of all connections.
+            timeouts: how long the client may take.
+            gone: called at the end of the connection.
+        """
+        super().__init__(config, state, {CERTIFICATE: None})
+        self._timeouts = timeouts
+        self._gone = gone
+        self._phase = Phase.READING
+        self._head_begun = self._half_closed = self._refused = False
+        self._write_by = math.inf
+        self.since = time.monotonic()
+        self.deadline = math.inf  # that of a handshake is asyncio's to keep
+
+    @property
+    def connected(self) -> bool:
+        """True when the handshake is over."""
+        return self.transport is not None
+
+    @property
+    def answering(self) -> bool:
+        """True when a request has come whose answer is not complete."""
+        return not getattr(self.cycle, "response_complete", True)  # None before the first request
+
+    def stalled(self, phases: tuple[Phase, ...], now: float) -> bool:
+        """Return True when the client stalls in one of these phases, while others wait for it."""
+        return self._phase in phases and now - self.since > _KEPT_WAITING[self._phase]
+
+    def _begin(self, phase: Phase, seconds: float) -> None:
+        self._phase = phase
+        self.since = time.monotonic()
+        self.deadline = self.since + seconds
+
+    def _work(self) -> None:
+        """Answer, or wait until the client has taken enough of this answer or of the one before."""
+        if not self.flow.write_paused:
+            self._begin(Phase.WORKING, math.inf)
+            return
+        self._begin(Phase.WRITING, self._timeouts.write)
+        self.deadline = self._write_by = min(self._write_by, self.deadline)
+
+    # Called by the transport
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin with whoever has connected, after the handshake."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(_BUFFER)
+        shown = transport.get_extra_info("peercert")
+        self.app_state[CERTIFICATE] = common_name(shown) if shown else None
+        self._begin(Phase.READING, self._timeouts.idle)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; not more at once than a head may have, before it is looked at."""
+        for start in range(0, len(data), MAX_HEAD):
+            if self._refused:
+                return  # taken and dropped, for the moment that it has
+            if self._phase is Phase.READING and not self._head_begun:
+                self._head_begun = True
+                self.deadline = time.monotonic() + self._timeouts.head
+            super().data_received(data[start : start + MAX_HEAD])
+            if self._phase is Phase.READING and self.answering:
+                self._work()
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """Answer what has been asked for, to a client that asks for nothing more."""
+        self._half_closed = True
+        return self.answering and self.scheme == "http"  # with TLS there is no half of it
+
+    def pause_writing(self) -> None:
+        """Wait until the client has taken what was sent; the whole response has one deadline."""
+        super().pause_writing()
+        self._work()
+
+    def resume_writing(self) -> None:
+        """Go on: the client has taken most of it."""
+        super().resume_writing()
+        if self.answering:
+            self._work()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place free."""
+        super().connection_lost(exc)
+        self._gone(self)
+
+    # Called by uvicorn's half of the protocol
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, unless one waits already or none is to come."""
+        self._head_begun = False
+        self._write_by = math.inf
+        super().on_response_complete()
+        if self._refused:
+            return
+        if self.answering:
+            self._work()
+            return
+        if self._half_closed:
+            self.transport.close()
+        if self.transport.is_closing():
+            self._begin(Phase.WRITING, self._timeouts.write)
+            return
+        self._head_begun = bool(self.conn.trailing_data[0])
+        times = self._timeouts
+        self._begin(Phase.READING, times.head if self._head_begun else times.idle)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request; take what is still coming, or closing would cut the answer."""
+        if self.answering:  # the body of a request is broken: that one is answered, no other
+            self.cycle.keep_alive = False
+            return
+        self._refused = True
+        too_large = len(self.conn.trailing_data[0]) > MAX_HEAD
+        self.transport.write(self._refusal(431 if too_large else 400))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self._begin(Phase.READING, self._timeouts.drain)
+        else:
+            self.transport.close()
+            self._begin(Phase.WRITING, self._timeouts.drain)
+
+    def _refusal(self, status: int) -> bytes:
+        body = f"{status} {HTTPStatus(status).phrase}\n".encode()
+        headers = [
+            *self.server_state.default_headers,
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+        ]
+        reason = HTTPStatus(status).phrase.encode()
+        head = h11.Response(status_code=status, headers=headers, reason=reason)
+        events = (head, h11.Data(data=body), h11.EndOfMessage())
+        return b"".join(self.conn.send(event) or b"" for event in events)
+
+    # Called by the server
+
+    def shutdown(self) -> None:
+        """Finish what is being answered, and close."""
+        if self.answering:
+            self.cycle.keep_alive = False
+        elif self.connected:
+            self.transport.close()

@@ -1,0 +1,76 @@
+"""What nobody reads lags all the same."""
+
+from __future__ import annotations
+
+from consumers.reconcile import UnreadShards
+from monitor.ports import Shard, ShardStatus, Tallies
+
+ADDED, PARKED, READ, ELSEWHERE = (Shard("d", part) for part in range(4))
+OTHER_TOPIC = Shard("old", 0)
+
+
+def status(shard: Shard, owner: str | None, next_offset: int | None = 0) -> ShardStatus:
+    return ShardStatus(
+        shard=shard,
+        epoch=1,
+        seq=0,
+        owner=owner,
+        start_offset=next_offset and 0,
+        next_offset=next_offset,
+        max_decided_at=None,
+        watermark=None,
+        tallies=Tallies(messages=next_offset or 0),
+    )
+
+
+STATUSES = [
+    status(ADDED, None),
+    status(PARKED, "us", 7),
+    status(READ, "us", 9),
+    status(ELSEWHERE, "another", 11),
+    status(OTHER_TOPIC, None),
+]
+
+
+def unread() -> UnreadShards:
+    found = UnreadShards()
+    found.review(STATUSES, [PARKED], ["d", "l"])
+    return found
+
+
+def test_added_partitions_and_our_parked_ones_are_told_of() -> None:
+    assert unread().shards == {ADDED, PARKED}
+
+
+def test_a_partition_whose_first_position_is_still_to_be_resolved_has_no_lag() -> None:
+    found = UnreadShards()
+    found.review([status(ADDED, None, None)], [], ["d"])
+    assert not found.shards
+
+
+def test_lag_is_what_lies_behind_the_stored_position_and_since_when() -> None:
+    found = unread()
+    ends = {ADDED: 5, PARKED: 7, READ: 100}
+    first = {one.shard: (one.messages, one.seconds) for one in found.set_end_offsets(ends, 10.0)}
+    assert first == {ADDED: (5, 0.0), PARKED: (0, 0.0)}
+    later = {
+        one.shard: (one.messages, one.seconds) for one in found.set_end_offsets({ADDED: 8}, 70.0)
+    }
+    assert later == {ADDED: (8, 60.0)}
+    (parked,) = found.set_end_offsets({PARKED: 9}, 80.0)
+    assert (parked.messages, parked.seconds, parked.offsets) == (2, 0.0, 7)
+    assert parked.tallies == Tallies(messages=7)
+
+
+def test_where_nobody_says_nothing_is_told() -> None:
+    assert list(unread().set_end_offsets({ADDED: None}, 1.0)) == []
+
+
+def test_a_shard_that_was_taken_up_begins_anew_when_it_is_unread_again() -> None:
+    found = unread()
+    list(found.set_end_offsets({ADDED: 5}, 10.0))
+    found.review([status(ADDED, "us")], [], ["d"])
+    assert not found.shards
+    found.review(STATUSES, [], ["d"])
+    (again,) = found.set_end_offsets({ADDED: 5}, 100.0)
+    assert again.seconds == 0.0
