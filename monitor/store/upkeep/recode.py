@@ -17,11 +17,9 @@ import sqlalchemy as sa
 from monitor.core.counts.cells import MISSING, OTHER, Int64s, atom_text, content_id, parse_atom
 from monitor.core.counts.coding import Coding, CodingHistory, CodingVersion
 from monitor.ports import Dictionary
-from monitor.store import bulk
-from monitor.store import deltas as payload
+from monitor.store import bulk, deltas
 from monitor.store.codings import fence_all, lock_eras, read_eras, refuse_fixed, write_eras
 from monitor.store.database import writing
-from monitor.store.deltas import summed
 from monitor.store.dictionary import write_dictionary
 from monitor.store.evaluator import unit_share
 from monitor.store.evaluator.counts import SUMS, adding_to
@@ -192,10 +190,10 @@ def _columns(recoded: Recoded) -> tuple[Int64s, Int64s]:
 
 def _recode_payload(data: bytes, old: Int64s, new: Int64s) -> bytes | None:
     """The payload with the new cells; None where nothing changes."""
-    body = payload.decode(data)
+    body = deltas.decode(data)
     if not np.isin(body.cells, old).any():
         return None
-    return payload.encode(summed(replace(body, cells=_mapped(body.cells, old, new))))
+    return deltas.encode(deltas.summed(replace(body, cells=_mapped(body.cells, old, new))))
 
 
 def _mapped(cells: Int64s, old: Int64s, new: Int64s) -> Int64s:
