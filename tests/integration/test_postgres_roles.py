@@ -39,10 +39,17 @@ from monitor.core.time import DAY
 from monitor.ports import Shard
 from monitor.store.database import create_engine, reading, writing
 from monitor.store.erasure import forget
-from monitor.store.evaluator.incident_acts import ActInput, Closing, acknowledge, close
-from monitor.store.evaluator.incidents import IncidentChange, read_standing, write_incidents
 from monitor.store.evaluator.published_tables import write_published
 from monitor.store.evaluator.records import RecordStore
+from monitor.store.evaluator.stored_incidents import (
+    ActInput,
+    Closing,
+    IncidentChange,
+    acknowledge,
+    close,
+    read_standing,
+    write_incidents,
+)
 from monitor.store.exclusions import (
     Declaration,
     add_exclusion,

@@ -549,7 +549,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "wanted",
         ),
     },
-    "monitor.store.evaluator.incident_acts": {
+    "monitor.store.evaluator.stored_incidents": {
         Argument.MOMENT: (
             "_moment(how.at)",
             "resolved",

@@ -21,8 +21,8 @@ from monitor.core.publish.annotations import Outcome
 from monitor.core.time import DAY, to_datetime, to_micros
 from monitor.errors import SlicewatchError
 from monitor.settings.kinds import duration_text
-from monitor.store.evaluator import incident_acts
-from monitor.store.evaluator.incident_acts import ActInput, Closing, acknowledge
+from monitor.store.evaluator import stored_incidents
+from monitor.store.evaluator.stored_incidents import ActInput, Closing, acknowledge
 
 
 def said_options(function: Command) -> Command:
@@ -80,7 +80,7 @@ def close(
     said, now = told("close", by, note), SystemClock().now()
     closing = _closing(outcome, until, now)
     with opened(path) as (settings, engine):
-        incident_acts.close(engine, number, closing, said, now)
+        stored_incidents.close(engine, number, closing, said, now)
         cycle = duration_text(settings.evaluate.cycle)
     click.echo(
         f"incident {number} is {_sentence(closing)}\n"

@@ -19,9 +19,8 @@ from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import ShownIncident, decode
 from monitor.errors import StoreError
 from monitor.store.database import reading
-from monitor.store.evaluator.incident_acts import Acts, read_acts
-from monitor.store.evaluator.incidents import find_incident, read_incidents
 from monitor.store.evaluator.records import RecordStore
+from monitor.store.evaluator.stored_incidents import Acts, find_incident, read_acts, read_incidents
 from monitor.store.schema import incident
 
 Shown = Mapping[int, ShownIncident]

@@ -36,14 +36,6 @@ from monitor.store.evaluator.detection import (
     read_detection,
     write_detection,
 )
-from monitor.store.evaluator.incident_acts import Acts, read_acts
-from monitor.store.evaluator.incidents import (
-    IncidentChange,
-    StoredIncidents,
-    note_snapshot,
-    read_standing,
-    write_incidents,
-)
 from monitor.store.evaluator.probe_sets import (
     ProbeSetsChange,
     StoredProbeSet,
@@ -61,6 +53,15 @@ from monitor.store.evaluator.release_blocks import (
     sum_held_back,
     sum_released,
     write_release,
+)
+from monitor.store.evaluator.stored_incidents import (
+    Acts,
+    IncidentChange,
+    StoredIncidents,
+    note_snapshot,
+    read_acts,
+    read_standing,
+    write_incidents,
 )
 from monitor.store.evaluator.unit_share import read_units
 from monitor.store.exclusions import excluded_spans, read_losses

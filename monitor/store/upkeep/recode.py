@@ -24,9 +24,9 @@ from monitor.store.dictionary import write_dictionary
 from monitor.store.evaluator import unit_share
 from monitor.store.evaluator.counts import SUMS, adding_to
 from monitor.store.evaluator.detection import forget_detection
-from monitor.store.evaluator.incidents import forget_incidents
 from monitor.store.evaluator.published_values import Forgotten, forget_published
 from monitor.store.evaluator.release_blocks import forget_release
+from monitor.store.evaluator.stored_incidents import forget_incidents
 from monitor.store.schema import (
     COUNTER_COLUMNS,
     atom,
