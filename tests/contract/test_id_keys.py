@@ -20,7 +20,7 @@ from monitor.ports import BEGINNING, IdKey, Shard, Tallies
 from monitor.store import database as db
 from monitor.store.id_key_rules import KeyMark, ends, free_day
 from monitor.store.id_keys import IdKeys, drop_key, read_marks
-from monitor.store.ingest.store import IngestStore, read_statuses
+from monitor.store.ingest.ingest_store import IngestStore, read_statuses
 from monitor.store.schema import double_label, meta, metadata, ownership, pending
 from monitor.store.upkeep import retention
 

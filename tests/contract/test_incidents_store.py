@@ -31,9 +31,9 @@ from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.errors import FencedError, StoreError
 from monitor.store import database as db
 from monitor.store.codings import write_eras
-from monitor.store.evaluator.detection import Crossing, DetectionChange
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
+from monitor.store.evaluator.stored_detection import Crossing, DetectionChange
 from monitor.store.evaluator.stored_incidents import (
     ActInput,
     Acts,

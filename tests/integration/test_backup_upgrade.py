@@ -37,7 +37,7 @@ from monitor.core.publish.snapshot import decode
 from monitor.ports import Shard
 from monitor.store import database
 from monitor.store.evaluator.records import RecordStore
-from monitor.store.shards import read_statuses
+from monitor.store.shard_rows import read_statuses
 
 SECONDS = 120
 THIS_RELEASE = (sys.executable, "-m", "monitor")

@@ -31,8 +31,8 @@ from monitor.errors import FencedError, SlicewatchError, StoreError
 from monitor.ports import Shard, ShardFlush
 from monitor.store import database as db
 from monitor.store.erasure import forget
-from monitor.store.ingest import store as ingest
-from monitor.store.upkeep import status as status_module
+from monitor.store.ingest import ingest_store as ingest
+from monitor.store.upkeep import store_status as status_module
 
 NOW = lesson.START
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

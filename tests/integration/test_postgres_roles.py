@@ -57,9 +57,9 @@ from monitor.store.exclusions import (
     lift_exclusion,
 )
 from monitor.store.schema import PUBLISHED, pending
-from monitor.store.shards import resume_from
+from monitor.store.shard_rows import resume_from
 from monitor.store.upkeep import retention
-from monitor.store.upkeep.status import read_status
+from monitor.store.upkeep.store_status import read_status
 
 READABLE = {table.name for table in PUBLISHED}
 DENIED = psycopg.errors.InsufficientPrivilege

@@ -596,7 +596,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.NAME: ("known",),
         Argument.WORD: ("rules.CHANGED",),
     },
-    "monitor.store.ingest.store": {
+    "monitor.store.ingest.ingest_store": {
         Argument.PLACE: (
             "claim.shard",
             "flush.shard",
@@ -610,7 +610,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.SETTING: ("key",),
         Argument.WORD: ("had",),
     },
-    "monitor.store.shards": {
+    "monitor.store.shard_rows": {
         Argument.PLACE: (
             "before",
             "offset",

@@ -20,7 +20,7 @@ from monitor.commands.options import (
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.ports import Shard
-from monitor.store.shards import ShardTime, resume_from
+from monitor.store.shard_rows import ShardTime, resume_from
 from monitor.store.upkeep import clock_repair
 from monitor.store.upkeep.clock_repair import Poisoned, PoisonedShard
 
