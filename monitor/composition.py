@@ -44,14 +44,14 @@ from monitor.settings import (
 from monitor.settings.sections import DEFAULT_READER, Operations, Security, StreamSettings
 from monitor.store import database
 from monitor.store.codings import Codings
-from monitor.store.dictionary import live_versions
+from monitor.store.dictionary_rows import live_versions
 from monitor.store.evaluator.records import ContractRecord, RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.id_keys import IdKeys
-from monitor.store.ingest.store import IngestStore
+from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.retired import RetiredTopics, Topics
 from monitor.store.upkeep.last_settings import LastSettings
-from monitor.store.upkeep.retention_policy import RetentionPolicy
+from monitor.store.upkeep.retention_guard import RetentionPolicy
 from monitor.store.upkeep.service_health import HealthPolicy
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from monitor.errors import RetentionRefusedError, SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
 from monitor.store.evaluator.records import RecordStore
-from monitor.store.shards import read_statuses
+from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.service_health import read_blindness
 from monitor.watchdog import Watchdog

@@ -29,10 +29,17 @@ from monitor.core.time import DAY, to_datetime, to_micros
 from monitor.errors import SlicewatchError, StoreError
 from monitor.settings.kinds import duration_text
 from monitor.store.database import reading
-from monitor.store.evaluator import incident_acts
-from monitor.store.evaluator.incident_acts import ActInput, Acts, Closing, acknowledge, read_acts
-from monitor.store.evaluator.incidents import find_incident, read_incidents
+from monitor.store.evaluator import stored_incidents
 from monitor.store.evaluator.records import RecordStore
+from monitor.store.evaluator.stored_incidents import (
+    ActInput,
+    Acts,
+    Closing,
+    acknowledge,
+    find_incident,
+    read_acts,
+    read_incidents,
+)
 from monitor.store.schema import incident
 
 Shown = Mapping[int, ShownIncident]
@@ -102,7 +109,7 @@ def close(
     act, now = act_input("close", by, note), SystemClock().now()
     closing = _closing(outcome, until, now)
     with opened(path) as (settings, engine):
-        incident_acts.close(engine, number, closing, act, now)
+        stored_incidents.close(engine, number, closing, act, now)
         cycle = duration_text(settings.evaluate.cycle)
     click.echo(
         f"incident {number} is {_sentence(closing)}\n"

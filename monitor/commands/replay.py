@@ -24,7 +24,7 @@ from monitor.errors import RetentionRefusedError, SourceError
 from monitor.ports import Clock, Tallies
 from monitor.settings import Settings
 from monitor.store.evaluator.records import RecordStore
-from monitor.store.shards import read_statuses
+from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
 
 WIDTH = 110  # of a table that is piped or redirected

@@ -27,7 +27,7 @@ from monitor.errors import SlicewatchError
 from monitor.ports import Clock
 from monitor.settings import Settings, load
 from monitor.store.database import create_engine
-from monitor.store.shards import read_statuses
+from monitor.store.shard_rows import read_statuses
 
 SPEED = DAY / SECOND / 10
 """Simulated seconds a second: one day in ten seconds."""

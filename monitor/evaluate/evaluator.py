@@ -42,7 +42,7 @@ from monitor.evaluate.publish.request_faults import RequestFaults
 from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store.evaluator.release_blocks import ReleaseChange
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
-from monitor.store.upkeep.retention_policy import HOURS_KEPT_AFTER_HORIZON, MINUTES5_KEPT
+from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON, MINUTES5_KEPT
 
 log = logging.getLogger("slicewatch.evaluate")
 

@@ -20,7 +20,7 @@ from monitor.errors import OutdatedError, StoreError
 from monitor.store.database import reading, writing
 from monitor.store.schema import coding as table
 from monitor.store.schema import lease, ownership
-from monitor.store.shards import lock_shards
+from monitor.store.shard_rows import lock_shards
 
 _OUTDATED = (
     "this worker's settings are older than the store's: attributes or their values have changed"

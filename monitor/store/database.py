@@ -23,6 +23,7 @@ from monitor.settings.kinds import Url
 from monitor.store import bulk
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
+_UNRELEASED = frozenset(f"{number:04}" for number in range(1, 12))  # schemas of the development
 _BUSY_SECONDS = 20
 _BUSY_RETRY_SECONDS = 0.02
 _SERVER = "postgresql"
@@ -259,7 +260,7 @@ def schema_revision(engine: sa.Engine) -> str | None:
     """The schema version the database is at; None for an empty database.
 
     Raises:
-        StoreError: it is a version that this program does not know.
+        StoreError: it is a version that this program does not know, or that was never released.
     """
     with reading(engine) as connection:
         return _known_revision(connection)
@@ -267,6 +268,11 @@ def schema_revision(engine: sa.Engine) -> str | None:
 
 def _known_revision(connection: sa.Connection) -> str | None:
     found = MigrationContext.configure(connection).get_current_revision()
+    if found in _UNRELEASED:
+        raise StoreError(
+            f"the database has schema {found} of the development, which was never released:"
+            " make a new database and replay into it"
+        )
     if found is not None and found not in _revisions():
         raise StoreError(
             f"the database has schema {found}, which this program (schema {head_revision()}) does"
@@ -294,7 +300,8 @@ def migrate(engine: sa.Engine) -> None:
     Several may be started at once: one migrates, the others wait for it.
 
     Raises:
-        StoreError: the database has a schema that this program does not know.
+        StoreError: the database has a schema that this program does not know, or that was never
+            released.
     """
     if schema_revision(engine) == head_revision():
         return

@@ -14,15 +14,12 @@ import msgspec
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s
 from monitor.core.privacy.dominance import UnitCounts
 from monitor.core.probes.decisions import ProbeDecision
-from monitor.core.probes.flips import Observed
 from monitor.core.time import Grain, pane_of
 from monitor.ports import DecisionColumns, LabelRequest, ShardFlush
 from monitor.store.schema import delta
-
-_ZLIB = b"\x78"  # first byte of a zlib stream; a packed array begins with another
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,109 +48,55 @@ class Payload:
 class _Encoded(msgspec.Struct, array_like=True):
     panes: bytes
     cells: bytes
-    counters: list[int]
+    counters: list[int]  # those that occur, a column of values each
     values: bytes
-    keys: bytes
     arrivals: bytes
-
-
-class _EncodedUnits(_Encoded, array_like=True):
-    places: bytes | None = None  # absent unless a unit was sent
-    n: bytes = b""
-
-
-class _EncodedProbe(msgspec.Struct, array_like=True):
-    probe_set: str
-    pair: str
-    variant: str
-    at: int
-    route: int
-    score: float | None
-    threshold: float
-    evidence_passed: bool
-    expected_ready: bool | None
-
-
-class _EncodedProbes(_EncodedUnits, array_like=True):
-    probes: list[_EncodedProbe] = []
+    units: tuple[bytes, bytes] | None  # places and numbers
+    probes: Sequence[ProbeDecision]
 
 
 class _Packed(msgspec.Struct, array_like=True):
     compressed: bytes
-    keys: bytes
+    keys: bytes  # hashes: compressing them costs the most and saves nothing
 
 
 def encode(payload: Payload) -> bytes:
     """Pack a payload."""
-    used = np.flatnonzero(payload.values.any(axis=0))
-    columns = (
+    used, units = np.flatnonzero(payload.values.any(axis=0)), payload.units
+    encoded = _Encoded(
         payload.panes.tobytes(),
         payload.cells.tobytes(),
         used.tolist(),
         payload.values[:, used].tobytes(),
-        b"",
         payload.arrivals.tobytes(),
+        None if units is None else (units.places.tobytes(), units.n.tobytes()),
+        payload.probes,
     )
-    units: tuple[bytes | None, bytes] = (None, b"")
-    if payload.units is not None:
-        units = payload.units.places.tobytes(), payload.units.n.tobytes()
-    if payload.probes:
-        encoded: _Encoded = _EncodedProbes(*columns, *units, [*map(_encoded, payload.probes)])
-    elif payload.units is not None:
-        encoded = _EncodedUnits(*columns, *units)
-    else:
-        encoded = _Encoded(*columns)
-    # Keys are hashes: compressing them costs the most and saves nothing.
-    packed = _Packed(zlib.compress(msgspec.msgpack.encode(encoded), 1), payload.keys.tobytes())
-    return msgspec.msgpack.encode(packed)
+    compressed = zlib.compress(msgspec.msgpack.encode(encoded), 1)
+    return msgspec.msgpack.encode(_Packed(compressed, payload.keys.tobytes()))
 
 
 def decode(data: bytes) -> Payload:
-    """Unpack what :func:`encode` packed, now or before keys were left uncompressed."""
-    if data[:1] == _ZLIB:
-        encoded = msgspec.msgpack.decode(zlib.decompress(data), type=_EncodedProbes)
-        keys = encoded.keys
-    else:
-        packed = msgspec.msgpack.decode(data, type=_Packed)
-        encoded = msgspec.msgpack.decode(zlib.decompress(packed.compressed), type=_EncodedProbes)
-        keys = packed.keys
-    panes = np.frombuffer(encoded.panes, np.int64)
+    """Unpack what :func:`encode` packed."""
+    packed = msgspec.msgpack.decode(data, type=_Packed)
+    encoded = msgspec.msgpack.decode(zlib.decompress(packed.compressed), type=_Encoded)
+    panes = _integers(encoded.panes)
     values = np.zeros((len(panes), COUNTERS), np.int64)
     shape = (len(panes), len(encoded.counters))
-    values[:, encoded.counters] = np.frombuffer(encoded.values, np.int64).reshape(shape)
+    values[:, encoded.counters] = _integers(encoded.values).reshape(shape)
     return Payload(
         panes,
-        np.frombuffer(encoded.cells, np.int64),
+        _integers(encoded.cells),
         values,
-        np.frombuffer(keys, np.int64),
-        np.frombuffer(encoded.arrivals, np.int64),
-        _units(encoded),
-        tuple(map(_decoded, encoded.probes)),
+        _integers(packed.keys),
+        _integers(encoded.arrivals),
+        None if encoded.units is None else UnitCounts(*map(_integers, encoded.units)),
+        tuple(encoded.probes),
     )
 
 
-def _units(encoded: _EncodedUnits) -> UnitCounts | None:
-    if encoded.places is None:
-        return None
-    return UnitCounts(np.frombuffer(encoded.places, np.int64), np.frombuffer(encoded.n, np.int64))
-
-
-def _encoded(probe: ProbeDecision) -> _EncodedProbe:
-    seen = probe.observed
-    return _EncodedProbe(
-        *(probe.probe_set, probe.pair, probe.variant, probe.at),
-        *(seen.route, seen.score, seen.threshold, seen.evidence_passed),
-        probe.expected_ready,
-    )
-
-
-def _decoded(packed: _EncodedProbe) -> ProbeDecision:
-    route = Route(packed.route)
-    return ProbeDecision(
-        *(packed.probe_set, packed.pair, packed.variant, packed.at),
-        Observed(route, packed.score, packed.threshold, packed.evidence_passed),
-        packed.expected_ready,
-    )
+def _integers(data: bytes) -> Int64s:
+    return np.frombuffer(data, np.int64)
 
 
 def decision_payload(decisions: DecisionColumns, probes: Sequence[ProbeDecision] = ()) -> Payload:

@@ -15,7 +15,7 @@ from monitor.ports import Shard, Tallies
 from monitor.store import bulk
 from monitor.store.database import reading, writing
 from monitor.store.schema import double_label, label_state, ownership, pending, waiting_label
-from monitor.store.shards import is_shard, lock_shards
+from monitor.store.shard_rows import is_shard, lock_shards
 
 FORGOTTEN = "forgotten"
 """Reason why a waiting label that was removed is unmatched."""

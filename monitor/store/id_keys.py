@@ -33,7 +33,7 @@ from monitor.store.schema import (
     waiting_label,
 )
 from monitor.store.schema import id_key as table
-from monitor.store.shards import lock_shards, read_slowest
+from monitor.store.shard_rows import lock_shards, read_slowest
 
 _OWN = "id_key"  # name of the store's own key in ``meta``
 _HASHED = (pending, label_state, double_label, waiting_label)

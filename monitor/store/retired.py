@@ -17,7 +17,7 @@ from monitor.errors import OutdatedError, StoreError
 from monitor.ports import Shard, Tallies
 from monitor.store.database import reading, writing
 from monitor.store.schema import ownership
-from monitor.store.shards import lock_shards
+from monitor.store.shard_rows import lock_shards
 
 
 @dataclass(frozen=True, slots=True)

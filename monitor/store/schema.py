@@ -23,6 +23,7 @@ from sqlalchemy import (
     Table,
     Text,
 )
+from sqlalchemy.types import TypeEngine
 
 from monitor.core.counts.cells import Counter
 from monitor.core.privacy.dominance import UNIT_COUNTS
@@ -30,12 +31,22 @@ from monitor.core.privacy.dominance import UNIT_COUNTS
 metadata = MetaData()
 
 COUNTER_COLUMNS = tuple(counter.name.lower() for counter in Counter)
-_LATER = ("pairs_ready", "pairs_not_ready", "pairs_apart")  # 0 in rows that were there before
+_LATER = ("pairs_ready", "pairs_not_ready", "pairs_apart")  # 0 unless given
 UNIT_COLUMNS = tuple(f"bucket_{number}" for number in range(UNIT_COUNTS))
+_RATE = ("value", "lower", "upper", "at_least", "at_most")
+_GAP = ("gap", "gap_lower", "gap_upper", "ratio", "ratio_lower", "ratio_upper")
 
 
-def _id(name: str) -> Column[int]:
-    return Column(name, BigInteger, primary_key=True, autoincrement=False)
+def _ids(*names: str) -> list[Column[int]]:
+    return [Column(name, BigInteger, primary_key=True, autoincrement=False) for name in names]
+
+
+def _columns(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=False) for name in names]
+
+
+def _nullable(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+    return [Column(name, kind) for name in names]
 
 
 def _counters() -> tuple[Column[int], ...]:
@@ -56,18 +67,26 @@ def _shard() -> tuple[Column[str], Column[int]]:
     )
 
 
+def _day(*names: str) -> tuple[Column[Any], ...]:
+    """The key of published rows: a UTC day, and what is shown of it."""
+    return (
+        Column("day", Date, primary_key=True),
+        *(Column(name, Text, primary_key=True) for name in names),
+    )
+
+
+def _instant(name: str, *, nullable: bool = False) -> Column[Any]:
+    return Column(name, DateTime(timezone=True), nullable=nullable)
+
+
 ownership = Table(
     "ownership",
     metadata,
     *_shard(),
     Column("topic_id", Text),
-    Column("epoch", BigInteger, nullable=False),
-    Column("seq", BigInteger, nullable=False),
+    *_columns(BigInteger, "epoch", "seq"),
     Column("owner", Text),
-    Column("start_offset", BigInteger),
-    Column("next_offset", BigInteger),
-    Column("max_decided_at", BigInteger),
-    Column("watermark", BigInteger),
+    *_nullable(BigInteger, "start_offset", "next_offset", "max_decided_at", "watermark"),
     Column("holds_back", Boolean, nullable=False),
     Column("tallies", Text, nullable=False),
     Column("parked", Text),
@@ -93,9 +112,8 @@ delta = Table(
     "delta",
     metadata,
     *_shard(),
-    _id("seq"),
-    Column("start_offset", BigInteger, nullable=False),
-    Column("next_offset", BigInteger, nullable=False),
+    *_ids("seq"),
+    *_columns(BigInteger, "start_offset", "next_offset"),
     Column("arrived", BigInteger),
     Column("payload", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
@@ -110,23 +128,20 @@ fold_cursor = Table(
     comment="The last delta of each shard that the evaluator has folded.",
 )
 
-atom = Table("atom", metadata, _id("id"), Column("text", Text, nullable=False))
-version = Table("version", metadata, _id("id"), Column("text", Text, nullable=False))
+atom = Table("atom", metadata, *_ids("id"), Column("text", Text, nullable=False))
+version = Table("version", metadata, *_ids("id"), Column("text", Text, nullable=False))
 cell = Table(
     "cell",
     metadata,
-    _id("id"),
-    Column("atom", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
+    *_ids("id"),
+    *_columns(BigInteger, "atom", "version"),
     Column("stratum", Integer, nullable=False),
 )
 
 counts = Table(
     "counts",
     metadata,
-    _id("grain"),
-    _id("pane"),
-    _id("cell"),
+    *_ids("grain", "pane", "cell"),
     *_counters(),
     sqlite_with_rowid=False,
     comment="Integer sums by grain (microseconds), pane index and cell.",
@@ -135,10 +150,8 @@ counts = Table(
 pending = Table(
     "pending",
     metadata,
-    _id("hour"),
-    _id("id"),
-    Column("ts", BigInteger, nullable=False),
-    Column("cell", BigInteger, nullable=False),
+    *_ids("hour", "id"),
+    *_columns(BigInteger, "ts", "cell"),
     Column("request", SmallInteger, nullable=False),
     Column("part", SmallInteger, nullable=False, server_default="-1"),  # -1: not known
     sqlite_with_rowid=False,
@@ -148,13 +161,10 @@ pending = Table(
 label_state = Table(
     "label_state",
     metadata,
-    _id("hour"),
-    _id("id"),
+    *_ids("hour", "id"),
     Column("complaint", SmallInteger, primary_key=True, autoincrement=False),
     Column("rank", SmallInteger, nullable=False),
-    Column("revision", BigInteger, nullable=False),
-    Column("labelled_at", BigInteger, nullable=False),
-    Column("label", BigInteger, nullable=False),
+    *_columns(BigInteger, "revision", "labelled_at", "label"),
     Column("ready", SmallInteger, nullable=False),
     Column("blind", Boolean, nullable=False),
     _reviewer(),
@@ -165,14 +175,11 @@ label_state = Table(
 double_label = Table(
     "double_label",
     metadata,
-    _id("hour"),
-    _id("id"),
-    Column("first_labelled_at", BigInteger, nullable=False),
-    Column("first_label", BigInteger, nullable=False),
+    *_ids("hour", "id"),
+    *_columns(BigInteger, "first_labelled_at", "first_label"),
     Column("first_reviewer", Integer, nullable=False),
     Column("first_ready", SmallInteger, nullable=False),
-    Column("second_labelled_at", BigInteger, nullable=False),
-    Column("second_label", BigInteger, nullable=False),
+    *_columns(BigInteger, "second_labelled_at", "second_label"),
     Column("second_reviewer", Integer, nullable=False),
     Column("second_ready", SmallInteger, nullable=False),
     sqlite_with_rowid=False,
@@ -183,14 +190,10 @@ waiting_label = Table(
     "waiting_label",
     metadata,
     *_shard(),
-    _id("hour"),
-    _id("id"),
-    _id("label"),
+    *_ids("hour", "id", "label"),
     Column("ts", BigInteger, nullable=False),
-    Column("complaint", SmallInteger, nullable=False),
-    Column("rank", SmallInteger, nullable=False),
-    Column("revision", BigInteger, nullable=False),
-    Column("labelled_at", BigInteger, nullable=False),
+    *_columns(SmallInteger, "complaint", "rank"),
+    *_columns(BigInteger, "revision", "labelled_at"),
     Column("ready", SmallInteger, nullable=False),
     Column("blind", Boolean, nullable=False),
     Column("other_id", BigInteger, nullable=False, server_default="0"),
@@ -203,7 +206,7 @@ label_arrival = Table(
     "label_arrival",
     metadata,
     Column("topic", Text, primary_key=True),
-    _id("hour"),
+    *_ids("hour"),
     Column("part", Integer, primary_key=True, autoincrement=False),
     Column("n", BigInteger, nullable=False),
     sqlite_with_rowid=False,
@@ -216,9 +219,7 @@ dead_letter = Table(
     *_shard(),
     Column("msg_offset", BigInteger, primary_key=True, autoincrement=False),
     Column("item", Integer, primary_key=True, autoincrement=False),
-    Column("reason", Text, nullable=False),
-    Column("field", Text, nullable=False),
-    Column("payload_hash", Text, nullable=False),
+    *_columns(Text, "reason", "field", "payload_hash"),
     Column("seen_at", BigInteger, nullable=False),
     comment="Where an unreadable event was and why; never what it said.",
 )
@@ -227,9 +228,7 @@ Index("dead_letter_seen_at", dead_letter.c.seen_at)
 released = Table(
     "released",
     metadata,
-    _id("grain"),
-    _id("pane"),
-    _id("cell"),
+    *_ids("grain", "pane", "cell"),
     *_counters(),
     sqlite_with_rowid=False,
     comment="What every published window is a sum of: counts that came before their pane closed.",
@@ -238,8 +237,7 @@ released = Table(
 held_back = Table(
     "held_back",
     metadata,
-    _id("pane"),
-    _id("cell"),
+    *_ids("pane", "cell"),
     *_counters(),
     sqlite_with_rowid=False,
     comment="Counts by hour and cell that came too late, or are too few, to be published.",
@@ -248,11 +246,9 @@ held_back = Table(
 unit_share = Table(
     "unit_share",
     metadata,
-    _id("grain"),
-    _id("pane"),
-    _id("atom"),
+    *_ids("grain", "pane", "atom"),
     Column("late", Boolean, primary_key=True),
-    *(Column(name, Integer, nullable=False) for name in UNIT_COLUMNS),
+    *_columns(Integer, *UNIT_COLUMNS),
     sqlite_with_rowid=False,
     comment="Decisions by atom and hash bucket of their unit, where sent: released, or held back.",
 )
@@ -270,7 +266,7 @@ release_edge = Table(
     metadata,
     Column("family", Text, primary_key=True),
     Column("labels", Boolean, primary_key=True),
-    _id("at"),
+    *_ids("at"),
     Column("burned", Boolean, nullable=False),
     comment="Where the release blocks of a family end; a burned block is never published.",
 )
@@ -279,15 +275,14 @@ release_map = Table(
     "release_map",
     metadata,
     Column("family", Text, primary_key=True),
-    Column("condition", Text, nullable=False),
-    Column("body", Text, nullable=False),
+    *_columns(Text, "condition", "body"),
     comment="Which values of a family keep their name this week, and under which condition.",
 )
 
 cohort = Table(
     "cohort",
     metadata,
-    _id("hour"),
+    *_ids("hour"),
     Column("state", Text, nullable=False),
     Column("live", Boolean, nullable=False),
     Column("consumed_at", BigInteger, nullable=False),
@@ -315,12 +310,11 @@ probe_set = Table(
 crossing = Table(
     "crossing",
     metadata,
-    _id("id"),
+    *_ids("id"),
     Column("stream", Text, nullable=False),
     Column("hour", BigInteger, nullable=False),
     Column("live", Boolean, nullable=False),
-    Column("crossed_at", BigInteger, nullable=False),
-    Column("latest", BigInteger, nullable=False),
+    *_columns(BigInteger, "crossed_at", "latest"),
     Column("resolved_at", BigInteger),
     comment="Streams that crossed their limit, by event time; id is gap-free.",
 )
@@ -335,30 +329,26 @@ Index(
 incident = Table(
     "incident",
     metadata,
-    _id("id"),
-    Column("kind", Text, nullable=False),
-    Column("contract", Text, nullable=False),
-    Column("metric", Text, nullable=False),
-    Column("opened_at", BigInteger, nullable=False),
-    Column("opened_wall", BigInteger, nullable=False),
-    Column("group_by", Text),
-    Column("slice", Text),
-    Column("share", Text),
-    Column("first_value", Double),
-    Column("first_lower", Double),
-    Column("first_upper", Double),
-    Column("first_at", BigInteger),
-    Column("versions_changed_at", BigInteger),
-    Column("settings_changed_at", BigInteger),
-    Column("snapshot", BigInteger),
-    Column("resolved_at", BigInteger),
+    *_ids("id"),
+    *_columns(Text, "kind", "contract", "metric"),
+    *_columns(BigInteger, "opened_at", "opened_wall"),
+    *_nullable(Text, "group_by", "slice", "share"),
+    *_nullable(Double, "first_value", "first_lower", "first_upper"),
+    *_nullable(
+        BigInteger,
+        "first_at",
+        "versions_changed_at",
+        "settings_changed_at",
+        "snapshot",
+        "resolved_at",
+    ),
     comment="One cause of one or more crossings, by event time; id is gap-free.",
 )
 
 incident_crossing = Table(
     "incident_crossing",
     metadata,
-    _id("crossing"),
+    *_ids("crossing"),
     Column("incident", BigInteger, nullable=False),
     comment="Which incident a crossing belongs to, for good.",
 )
@@ -366,7 +356,7 @@ incident_crossing = Table(
 incident_stream = Table(
     "incident_stream",
     metadata,
-    _id("incident"),
+    *_ids("incident"),
     Column("stream", Text, primary_key=True),
     comment="The streams of incidents that are tickets.",
 )
@@ -374,11 +364,9 @@ incident_stream = Table(
 incident_act = Table(
     "incident_act",
     metadata,
-    _id("incident"),
-    _id("number"),
+    *_ids("incident", "number"),
     Column("at", BigInteger, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("by", Text, nullable=False),
+    *_columns(Text, "action", "by"),
     Column("outcome", Text),
     Column("until", BigInteger),
     Column("note", Text, nullable=False),
@@ -388,12 +376,10 @@ incident_act = Table(
 exclusion = Table(
     "exclusion",
     metadata,
-    _id("id"),
-    Column("starts_at", BigInteger, nullable=False),
-    Column("ends_at", BigInteger, nullable=False),
+    *_ids("id"),
+    *_columns(BigInteger, "starts_at", "ends_at"),
     Column("version", Text),
-    Column("reason", Text, nullable=False),
-    Column("owner", Text, nullable=False),
+    *_columns(Text, "reason", "owner"),
     Column("excluded_at", BigInteger, nullable=False),
     Column("lifted_at", BigInteger),
     comment="Known-bad data: whole release blocks that are left out of every window.",
@@ -403,13 +389,12 @@ resumption = Table(
     "resumption",
     metadata,
     *_shard(),
-    _id("epoch"),
+    *_ids("epoch"),
     Column("from_offset", BigInteger),
     Column("to_offset", BigInteger, nullable=False),
     Column("reason", Text, nullable=False),
     Column("resumed_at", BigInteger, nullable=False),
-    Column("lost_from", BigInteger),
-    Column("lost_until", BigInteger),
+    *_nullable(BigInteger, "lost_from", "lost_until"),
     comment="Offsets that a person moved a shard over after data loss, and why.",
 )
 
@@ -418,8 +403,7 @@ contract = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("version", Text, primary_key=True),
-    Column("numbers", Text, nullable=False),
-    Column("record", Text, nullable=False),
+    *_columns(Text, "numbers", "record"),
     Column("recorded_at", BigInteger, nullable=False),
     comment="Every version of every contract that was ever in force.",
 )
@@ -427,9 +411,8 @@ contract = Table(
 coding = Table(
     "coding",
     metadata,
-    _id("effective_from"),
-    Column("hash", Text, nullable=False),
-    Column("body", Text, nullable=False),
+    *_ids("effective_from"),
+    *_columns(Text, "hash", "body"),
     comment="How decisions are coded, by the event time from which on.",
 )
 
@@ -445,7 +428,7 @@ id_key = Table(
 snapshot = Table(
     "snapshot",
     metadata,
-    _id("id"),
+    *_ids("id"),
     Column("stored_at", BigInteger, nullable=False),
     Column("watermark", BigInteger),
     Column("body", LargeBinary, nullable=False),
@@ -453,31 +436,11 @@ snapshot = Table(
 )
 
 
-def _day(*names: str) -> tuple[Column[Any], ...]:
-    """The key of published rows: a UTC day, and what is shown of it."""
-    return (
-        Column("day", Date, primary_key=True),
-        *(Column(name, Text, primary_key=True) for name in names),
-    )
-
-
-def _numbers(*names: str) -> tuple[Column[float], ...]:
-    return tuple(Column(name, Double) for name in names)
-
-
-def _instant(name: str, *, nullable: bool = False) -> Column[Any]:
-    return Column(name, DateTime(timezone=True), nullable=nullable)
-
-
-_RATE = ("value", "lower", "upper", "at_least", "at_most")
-_GAP = ("gap", "gap_lower", "gap_upper", "ratio", "ratio_lower", "ratio_upper")
-
 published_contract = Table(
     "published_contract",
     metadata,
     *_day("contract"),
-    Column("version", Text, nullable=False),
-    Column("owner", Text, nullable=False),
+    *_columns(Text, "version", "owner"),
     Column("synthetic", Boolean, nullable=False),
     Column("k", Integer, nullable=False),
     Column("verdict_window", Text, nullable=False),
@@ -491,7 +454,7 @@ published_limit = Table(
     "published_limit",
     metadata,
     *_day("contract", "metric"),
-    *_numbers("max_gap", "min_level", "max_level"),
+    *_nullable(Double, "max_gap", "min_level", "max_level"),
     Column("min_support", Integer),
     sqlite_with_rowid=False,
     comment="Published: what a contract allows; NULL is not limited.",
@@ -503,8 +466,7 @@ published_window = Table(
     *_day("contract", "window_name", "group_by", "kind"),
     _instant("starts_at"),
     _instant("ends_at"),
-    Column("data_lost", Boolean, nullable=False),
-    Column("excluded", Boolean, nullable=False),
+    *_columns(Boolean, "data_lost", "excluded"),
     sqlite_with_rowid=False,
     comment="Published: the event time that rates of a kind (decisions, labelled) are about.",
 )
@@ -513,14 +475,13 @@ published_rate = Table(
     "published_rate",
     metadata,
     *_day("contract", "window_name", "group_by", "slice", "metric"),
-    Column("kind", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    *_numbers(*_RATE),
+    *_columns(Text, "kind", "state"),
+    *_nullable(Double, *_RATE),
     Column("support", Integer),
     Column("reference", Text),
-    *_numbers(*_GAP),
+    *_nullable(Double, *_GAP),
     Column("verdict", Text),
-    *_numbers("as_labelled", "completeness"),
+    *_nullable(Double, "as_labelled", "completeness"),
     sqlite_with_rowid=False,
     comment="Published: rates and gaps of every slice, a day a row; NULL is withheld.",
 )
@@ -529,7 +490,7 @@ published_calibration = Table(
     "published_calibration",
     metadata,
     *_day("contract", "window_name", "group_by", "slice", "band"),
-    *_numbers(*_RATE),
+    *_nullable(Double, *_RATE),
     Column("support", Integer),
     sqlite_with_rowid=False,
     comment="Published: P(ready) of a slice by score band, a day a row; NULL is withheld.",

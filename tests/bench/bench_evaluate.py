@@ -25,7 +25,7 @@ from monitor import composition
 from monitor.clock import SystemClock
 from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.store.evaluator.records import RecordStore
-from monitor.store.shards import read_statuses
+from monitor.store.shard_rows import read_statuses
 
 REFRESHES = 15
 FRESH = 1_000

@@ -28,7 +28,7 @@ from monitor.ports import (
     Tallies,
 )
 from monitor.store import database as db
-from monitor.store.ingest.store import IngestStore
+from monitor.store.ingest.ingest_store import IngestStore
 
 ROWS = 20_000
 REPEATS = 9

@@ -35,7 +35,7 @@ from alerts.exposition.service_metrics import ServiceMetrics
 from monitor import composition
 from monitor.clock import SystemClock
 from monitor.ports import RecordSource, Shard
-from monitor.store.shards import read_statuses
+from monitor.store.shard_rows import read_statuses
 
 PARTITIONS = 4
 REPEATS = 3

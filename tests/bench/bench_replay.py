@@ -35,7 +35,7 @@ from alerts.exposition.service_metrics import ServiceMetrics
 from consumers.sources.file_source import FileSource
 from monitor import composition
 from monitor.clock import SystemClock
-from monitor.store.shards import read_statuses
+from monitor.store.shard_rows import read_statuses
 
 GROUP_BYS = (["language"], ["channel"], ["language", "channel"])
 

@@ -26,7 +26,7 @@ from kafka_broker import KafkaBroker, missing_tools
 from monitor import composition
 from monitor.clock import SystemClock
 from monitor.store import database as db
-from monitor.store.shards import read_statuses
+from monitor.store.shard_rows import read_statuses
 
 PARTITIONS = 4
 WAIT = 300.0

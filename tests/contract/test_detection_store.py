@@ -22,9 +22,9 @@ from monitor.ports import Dictionary, PaneCounts
 from monitor.store import database as db
 from monitor.store import deltas
 from monitor.store.codings import write_eras
-from monitor.store.dictionary import write_dictionary
-from monitor.store.evaluator.counts import add_counts
-from monitor.store.evaluator.detection import (
+from monitor.store.dictionary_rows import write_dictionary
+from monitor.store.evaluator.pane_sums import add_counts
+from monitor.store.evaluator.stored_detection import (
     FROZEN,
     Crossing,
     DetectionChange,

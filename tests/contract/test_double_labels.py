@@ -27,7 +27,7 @@ from monitor.store import database as db
 from monitor.store.deltas import Payload, summed
 from monitor.store.erasure import forget
 from monitor.store.evaluator.store import EvaluatorStore
-from monitor.store.ingest.store import IngestStore
+from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.schema import double_label, label_state, waiting_label
 
 D0, L0, L1 = Shard("decisions", 0), Shard("labels", 0), Shard("labels", 1)

@@ -6,13 +6,11 @@ The fixture ``url`` is the list of databases: another one joins by a parameter.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import frozen_store
 import pytest
 import sqlalchemy as sa
 
@@ -22,8 +20,8 @@ from monitor.ports import BEGINNING, IdKey, Shard, Tallies
 from monitor.store import database as db
 from monitor.store.id_key_rules import KeyMark, ends, free_day
 from monitor.store.id_keys import IdKeys, drop_key, read_marks
-from monitor.store.ingest.store import IngestStore, read_statuses
-from monitor.store.schema import double_label, id_key, meta, metadata, ownership, pending
+from monitor.store.ingest.ingest_store import IngestStore, read_statuses
+from monitor.store.schema import double_label, meta, metadata, ownership, pending
 from monitor.store.upkeep import retention
 
 D0, L0 = Shard("decisions", 0), Shard("labels", 0)
@@ -465,52 +463,3 @@ def test_the_own_key_is_given_up(engine: sa.Engine) -> None:
     drop_key(engine, "store")
     assert own_key(engine) is None
     assert keep(engine) != (own,)
-
-
-# Upgrade
-
-
-def upgraded(url: str, facts: Sequence[tuple[str, str]]) -> sa.Engine:
-    engine = db.create_engine(url)
-    frozen_store.upgrade(engine, "0003")
-    with db.writing(engine) as connection:
-        for name, value in facts:
-            connection.execute(sa.insert(meta).values(name=name, value=value))
-        shards = "INSERT INTO ownership (topic, part, epoch, seq, holds_back, tallies," \
-            " max_decided_at) VALUES ('decisions', 0, 1, 1, :yes, '{}', :at)"  # fmt: skip
-        connection.execute(sa.text(shards), {"yes": True, "at": TODAY})
-    db.migrate(engine)
-    return engine
-
-
-STRAY = ("id_key", "ab" * 32)
-
-
-@pytest.mark.parametrize("more", [[], [STRAY]], ids=["plain", "beside an unused one"])
-def test_an_older_store_keeps_the_key_of_its_settings(
-    url: str, more: list[tuple[str, str]]
-) -> None:
-    engine = upgraded(url, [("id_key_fingerprint", KeyMark.of(A).fingerprint), *more])
-    assert marks(engine) == names(A)
-    assert keep(engine, A) == (A,)
-    assert "another key" in refusal(engine, IdKey(A.id, A.start, b"another" * 3))
-    assert everything(engine)["meta"] == []
-    engine.dispose()
-
-
-def test_an_older_store_keeps_its_own_key(url: str) -> None:
-    own = IdKey("store", BEGINNING, bytes.fromhex(STRAY[1]))
-    engine = upgraded(url, [("id_key_fingerprint", KeyMark.of(own).fingerprint), STRAY])
-    assert keep(engine) == (own,)
-    assert "with a key of its own" in refusal(engine, A)
-    assert keep(engine, B) == (own, B)
-    assert everything(engine)["meta"] == [STRAY]
-    engine.dispose()
-
-
-def test_an_older_store_without_any_key(url: str) -> None:
-    engine = upgraded(url, [STRAY])
-    assert everything(engine)["meta"] == everything(engine)["id_key"] == []
-    assert id_key.name == "id_key"
-    assert keep(engine, A) == (A,)
-    engine.dispose()

@@ -31,23 +31,21 @@ from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.errors import FencedError, StoreError
 from monitor.store import database as db
 from monitor.store.codings import write_eras
-from monitor.store.evaluator.detection import Crossing, DetectionChange
-from monitor.store.evaluator.incident_acts import (
+from monitor.store.evaluator.records import RecordStore
+from monitor.store.evaluator.store import Cycle, EvaluatorStore
+from monitor.store.evaluator.stored_detection import Crossing, DetectionChange
+from monitor.store.evaluator.stored_incidents import (
     ActInput,
     Acts,
     Closing,
-    acknowledge,
-    close,
-    read_acts,
-)
-from monitor.store.evaluator.incidents import (
     IncidentChange,
     StoredIncidents,
+    acknowledge,
+    close,
     find_incident,
+    read_acts,
     read_incidents,
 )
-from monitor.store.evaluator.records import RecordStore
-from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.schema import incident, incident_act, incident_crossing, incident_stream
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.recode import drop_unlisted

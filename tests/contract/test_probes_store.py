@@ -25,7 +25,7 @@ from monitor.ports import (
     Tallies,
 )
 from monitor.store.evaluator.store import EvaluatorStore
-from monitor.store.ingest.store import IngestStore
+from monitor.store.ingest.ingest_store import IngestStore
 
 SHARD = Shard("decisions", 0)
 T0 = 500_000 * HOUR

@@ -319,7 +319,7 @@ def test_no_other_module_that_can_write_names_these_tables() -> None:
     assert writers == {
         store / "schema.py",
         store / "evaluator" / "published_tables.py",
-        store / "migrations" / "versions" / "r0005_published.py",
+        store / "migrations" / "versions" / "r1001_baseline.py",
     }
 
 

@@ -19,7 +19,7 @@ from monitor.store import database as db
 from monitor.store.evaluator.published_tables import write_published
 from monitor.store.id_keys import STORE_KEY
 from monitor.store.schema import metadata
-from monitor.store.shards import read_statuses
+from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
 
 HORIZON = 30 * DAY

@@ -15,9 +15,9 @@ from monitor.core.time import HOUR
 from monitor.errors import FencedError, OutdatedError, StoreError
 from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
 from monitor.store import database as db
-from monitor.store.ingest.store import IngestStore
+from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.retired import RetiredTopics, Topics
-from monitor.store.shards import read_behind, read_slowest, read_statuses, read_watermark
+from monitor.store.shard_rows import read_behind, read_slowest, read_statuses, read_watermark
 
 D0, D1, OLD, NEW = Shard("d", 0), Shard("d", 1), Shard("old", 0), Shard("new", 0)
 BEFORE, AFTER = Topics("d", "old"), Topics("d", "new")

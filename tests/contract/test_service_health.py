@@ -16,8 +16,8 @@ from monitor.core.time import DAY, HOUR, MINUTE, SECOND, Grain, pane_of, to_date
 from monitor.errors import FencedError
 from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
 from monitor.store import database as db
+from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.ingest.label_arrivals import KEPT_HOURS
-from monitor.store.ingest.store import IngestStore
 from monitor.store.schema import counts, label_arrival, ownership
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.service_health import HealthPolicy, missed_since, read_blindness

@@ -41,15 +41,15 @@ from monitor.store import database as db
 from monitor.store.codings import fence_all
 from monitor.store.erasure import forget
 from monitor.store.evaluator import published_values
-from monitor.store.evaluator.detection import Crossing, DetectionChange, FrozenCohort
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.release_blocks import ReleaseChange, StoredEdge, StoredMap
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
+from monitor.store.evaluator.stored_detection import Crossing, DetectionChange, FrozenCohort
+from monitor.store.ingest import ingest_store as ingest
 from monitor.store.ingest import join
-from monitor.store.ingest import store as ingest
-from monitor.store.ingest.store import IngestStore, read_statuses
+from monitor.store.ingest.ingest_store import IngestStore, read_statuses
 from monitor.store.schema import metadata
-from monitor.store.shards import resume_from
+from monitor.store.shard_rows import resume_from
 from monitor.store.upkeep import recode, retention
 
 D0, D1 = Shard("decisions", 0), Shard("decisions", 1)

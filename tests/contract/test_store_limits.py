@@ -11,9 +11,9 @@ from monitor.core.time import DAY, HOUR
 from monitor.errors import FencedError
 from monitor.ports import Claim, DeadLetter, Dictionary, Shard, ShardFlush, Tallies
 from monitor.store.evaluator.records import RecordStore
-from monitor.store.ingest import store as dead_letters
-from monitor.store.ingest import store as ingest
-from monitor.store.ingest.store import IngestStore, read_statuses
+from monitor.store.ingest import ingest_store as dead_letters
+from monitor.store.ingest import ingest_store as ingest
+from monitor.store.ingest.ingest_store import IngestStore, read_statuses
 from monitor.store.upkeep import retention
 
 SHARDS = D0, D1 = Shard("decisions", 0), Shard("decisions", 1)

@@ -36,9 +36,9 @@ from monitor.ports import (
 from monitor.store import database as db
 from monitor.store.deltas import Payload, summed
 from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.ingest import ingest_store as ingest
 from monitor.store.ingest import join
-from monitor.store.ingest import store as ingest
-from monitor.store.ingest.store import IngestStore
+from monitor.store.ingest.ingest_store import IngestStore
 
 T0 = 500_000 * HOUR
 CELL = 77

@@ -30,7 +30,7 @@ from consumers.health import STUCK_SECONDS
 from consumers.ingest import FIRST_SECONDS, LONGEST_SECONDS, Ingest, Retry
 from monitor.errors import StoreError
 from monitor.ports import ConsumerState, Dictionary, FlushResult, Shard, ShardFlush
-from monitor.store.ingest.store import IngestStore
+from monitor.store.ingest.ingest_store import IngestStore
 
 D0, D1, L0 = Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)
 OUTAGE = 130.0

@@ -34,9 +34,8 @@ from monitor.core.publish.snapshot import (
 from monitor.core.time import DAY, HOUR, to_micros
 from monitor.errors import SlicewatchError
 from monitor.store import database as db
-from monitor.store.evaluator.incident_acts import read_acts
-from monitor.store.evaluator.incidents import IncidentChange
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
+from monitor.store.evaluator.stored_incidents import IncidentChange, read_acts
 from monitor.store.schema import incident
 
 T0 = to_micros(datetime(2026, 6, 1, 10, tzinfo=UTC))

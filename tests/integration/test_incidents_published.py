@@ -14,7 +14,7 @@ from alerts.exposition.renderer import Renderer
 from monitor.core.contract import State
 from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.snapshot import ContractTable, ShownIncident, Snapshot, decode
-from monitor.store.evaluator.incident_acts import ActInput, Closing, acknowledge, close
+from monitor.store.evaluator.stored_incidents import ActInput, Closing, acknowledge, close
 
 
 def snapshots(one: Releasing) -> list[Snapshot]:

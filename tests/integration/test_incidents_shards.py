@@ -20,8 +20,8 @@ from consumers.ingest import Ingest
 from consumers.reconcile import REVIEW_SECONDS, TOPICS_SECONDS
 from monitor.errors import MissingTopicError, SourceError, StoreError
 from monitor.ports import Shard
-from monitor.store.ingest.store import IngestStore
-from monitor.store.shards import resume_from
+from monitor.store.ingest.ingest_store import IngestStore
+from monitor.store.shard_rows import resume_from
 
 D0, D1, L0 = Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)
 

@@ -31,7 +31,7 @@ NOT_ASKED_FOR = {
 }
 FROM_THE_WHEEL = (
     "tests/unit/store/test_database_file.py",
-    "tests/unit/commands/test_newer_schema.py",
+    "tests/unit/commands/test_unknown_schema.py",
     "tests/unit/audit/render/test_html.py",
     "tests/unit/demo/test_table.py",
     "tests/unit/alerts/http/test_servers.py",

@@ -39,10 +39,17 @@ from monitor.core.time import DAY
 from monitor.ports import Shard
 from monitor.store.database import create_engine, reading, writing
 from monitor.store.erasure import forget
-from monitor.store.evaluator.incident_acts import ActInput, Closing, acknowledge, close
-from monitor.store.evaluator.incidents import IncidentChange, read_standing, write_incidents
 from monitor.store.evaluator.published_tables import write_published
 from monitor.store.evaluator.records import RecordStore
+from monitor.store.evaluator.stored_incidents import (
+    ActInput,
+    Closing,
+    IncidentChange,
+    acknowledge,
+    close,
+    read_standing,
+    write_incidents,
+)
 from monitor.store.exclusions import (
     Declaration,
     add_exclusion,
@@ -50,9 +57,9 @@ from monitor.store.exclusions import (
     lift_exclusion,
 )
 from monitor.store.schema import PUBLISHED, pending
-from monitor.store.shards import resume_from
+from monitor.store.shard_rows import resume_from
 from monitor.store.upkeep import retention
-from monitor.store.upkeep.status import read_status
+from monitor.store.upkeep.store_status import read_status
 
 READABLE = {table.name for table in PUBLISHED}
 DENIED = psycopg.errors.InsufficientPrivilege

@@ -13,7 +13,7 @@ from pipeline import DECISIONS, LABELS, Pipeline, messages, total
 from consumers.ingest import Ingest
 from consumers.reconcile import REVIEW_SECONDS
 from monitor.ports import ConsumerState, Shard
-from monitor.store.shards import park
+from monitor.store.shard_rows import park
 
 DECISION, LABEL = Shard(DECISIONS, 0), Shard(LABELS, 0)
 EVENTS = 600

@@ -51,7 +51,7 @@ from monitor.core.time import HOUR, MINUTE, to_micros
 from monitor.errors import StoreError
 from monitor.ports import Claim, Dictionary, FlushResult, RecordBatch, Shard, ShardFlush, Tallies
 from monitor.settings import Settings, load
-from monitor.store.ingest.store import IngestStore
+from monitor.store.ingest.ingest_store import IngestStore
 
 # When a set was declared is what the evaluator first saw of it, not what the files say.
 WITHOUT_SETS = SETTINGS.replace(SET_TABLE, "")

@@ -15,7 +15,7 @@ from monitor.core.time import DAY, HOUR, Grain, pane_of
 from monitor.ports import Shard
 from monitor.service import JUDGE_SECONDS, Parts, Service
 from monitor.store import database
-from monitor.store.ingest.store import IngestStore
+from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.schema import label_arrival, snapshot
 
 SHARDS = [Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)]

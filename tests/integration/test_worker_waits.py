@@ -17,7 +17,7 @@ from consumers.reconcile import REVIEW_SECONDS
 from monitor.core.time import HOUR
 from monitor.errors import SourceError, StoreError
 from monitor.ports import Shard, Start
-from monitor.store.shards import park
+from monitor.store.shard_rows import park
 
 D0, D1, L0 = Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)
 

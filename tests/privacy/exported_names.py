@@ -19,7 +19,7 @@ from monitor.commands.incident_report import IncidentReport
 from monitor.commands.probe.probe_status import ProbeStatus
 from monitor.core.publish.snapshot import Snapshot
 from monitor.store.schema import PUBLISHED
-from monitor.store.upkeep.status_report import StoreStatus
+from monitor.store.upkeep.store_status import StoreStatus
 
 PACKAGES = [Path(*package.__path__) for package in (monitor, consumers, alerts)]
 """Where they are imported from: the tree, or an installed wheel."""

@@ -521,7 +521,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "wanted",
         ),
     },
-    "monitor.store.evaluator.incident_acts": {
+    "monitor.store.evaluator.stored_incidents": {
         Argument.MOMENT: (
             "_moment(how.at)",
             "resolved",
@@ -568,7 +568,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.NAME: ("known",),
         Argument.WORD: ("rules.CHANGED",),
     },
-    "monitor.store.ingest.store": {
+    "monitor.store.ingest.ingest_store": {
         Argument.PLACE: (
             "claim.shard",
             "flush.shard",
@@ -582,7 +582,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.SETTING: ("key",),
         Argument.WORD: ("had",),
     },
-    "monitor.store.shards": {
+    "monitor.store.shard_rows": {
         Argument.PLACE: (
             "before",
             "offset",

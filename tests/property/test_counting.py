@@ -55,7 +55,7 @@ from monitor.ports import Dictionary, FlushResult, LabelRequest, Shard, ShardFlu
 from monitor.store.database import create_engine
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
-from monitor.store.ingest.store import IngestStore
+from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.upkeep import retention
 
 RULES = oracle.Rules(attributes_in(), ID_KEY.encode())

@@ -48,7 +48,7 @@ from monitor.evaluate.cohorts import Cohorts
 from monitor.ports import Shard, Tallies
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
-from monitor.store.ingest.store import IngestStore
+from monitor.store.ingest.ingest_store import IngestStore
 
 RULES = oracle.Rules(attributes_in(), ID_KEY.encode())
 MIDNIGHT = lesson.START.replace(hour=0, minute=0)

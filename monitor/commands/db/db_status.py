@@ -21,8 +21,7 @@ from monitor.commands.options import settings_option
 from monitor.settings import Settings
 from monitor.store import database
 from monitor.store.upkeep.service_health import read_blindness
-from monitor.store.upkeep.status import read_status
-from monitor.store.upkeep.status_report import EvaluatorReport, ShardReport, StoreStatus
+from monitor.store.upkeep.store_status import EvaluatorReport, ShardReport, StoreStatus, read_status
 
 EXIT_PROBLEM = 1
 

@@ -36,7 +36,7 @@ from monitor.settings import Settings
 from monitor.store import database
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.id_keys import drop_key as drop
-from monitor.store.shards import ShardTime, resume_from
+from monitor.store.shard_rows import ShardTime, resume_from
 from monitor.store.upkeep import clock_repair, retention
 from monitor.store.upkeep.clock_repair import Poisoned, PoisonedShard
 from monitor.store.upkeep.recode import drop_unlisted

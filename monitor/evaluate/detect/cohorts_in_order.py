@@ -26,8 +26,8 @@ from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.detect.request_checks import RequestChecks
-from monitor.store.evaluator.detection import Crossing, DetectionChange, FrozenCohort
 from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.evaluator.stored_detection import Crossing, DetectionChange, FrozenCohort
 
 log = logging.getLogger("slicewatch.evaluate")
 

@@ -23,10 +23,9 @@ from monitor.core.publish.incidents import Incident, Standing, standing
 from monitor.core.time import DAY
 from monitor.detection.diagnosis.explain import BreachCause
 from monitor.detection.pages.streams import Stream
-from monitor.store.evaluator.detection import Crossing
-from monitor.store.evaluator.incident_acts import Acts
-from monitor.store.evaluator.incidents import IncidentChange
 from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.evaluator.stored_detection import Crossing
+from monitor.store.evaluator.stored_incidents import Acts, IncidentChange
 
 log = logging.getLogger("slicewatch.evaluate")
 

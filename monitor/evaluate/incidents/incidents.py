@@ -20,9 +20,9 @@ from monitor.evaluate.detect.cohorts_in_order import DetectionState
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.incidents.book import IncidentBook, IncidentStep, RowExtras
 from monitor.evaluate.incidents.shown import IncidentView, ShownIncidents, TableContext
-from monitor.store.evaluator.detection import DetectionChange, FrozenCohort
-from monitor.store.evaluator.incidents import IncidentChange
 from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.evaluator.stored_detection import DetectionChange, FrozenCohort
+from monitor.store.evaluator.stored_incidents import IncidentChange
 
 BEFORE = 7 * DAY
 """Time before a crossing in which its causes are looked for: a gap that takes longer to be found is

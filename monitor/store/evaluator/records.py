@@ -11,7 +11,7 @@ from monitor.errors import StoreError
 from monitor.ports import DeadLetter, Shard, StoredDeadLetter
 from monitor.store.database import reading, writing
 from monitor.store.schema import snapshot
-from monitor.store.shards import read_slowest
+from monitor.store.shard_rows import read_slowest
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from monitor.core.counts.cells import COUNTERS, Counts, Int64s
 from monitor.core.time import Grain
 from monitor.ports import PaneCounts, PaneUnits
 from monitor.store import bulk
-from monitor.store.evaluator.counts import SUMS, add_counts
-from monitor.store.evaluator.unit_share import add_units
+from monitor.store.evaluator.pane_sums import SUMS, add_counts, add_units
 from monitor.store.schema import (
     COUNTER_COLUMNS,
     held_back,

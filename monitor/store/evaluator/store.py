@@ -23,27 +23,8 @@ from monitor.store import bulk
 from monitor.store import deltas as payload
 from monitor.store.codings import require_eras
 from monitor.store.database import database_now, reading, writing
-from monitor.store.dictionary import write_cells
-from monitor.store.evaluator.counts import add_counts
-from monitor.store.evaluator.detection import (
-    DetectionChange,
-    FrozenCohort,
-    StoredDetection,
-    counted_cohort,
-    counted_requests,
-    first_counted,
-    read_cohorts,
-    read_detection,
-    write_detection,
-)
-from monitor.store.evaluator.incident_acts import Acts, read_acts
-from monitor.store.evaluator.incidents import (
-    IncidentChange,
-    StoredIncidents,
-    note_snapshot,
-    read_standing,
-    write_incidents,
-)
+from monitor.store.dictionary_rows import write_cells
+from monitor.store.evaluator.pane_sums import add_counts, read_units
 from monitor.store.evaluator.probe_sets import (
     ProbeSetsChange,
     StoredProbeSet,
@@ -62,10 +43,29 @@ from monitor.store.evaluator.release_blocks import (
     sum_released,
     write_release,
 )
-from monitor.store.evaluator.unit_share import read_units
+from monitor.store.evaluator.stored_detection import (
+    DetectionChange,
+    FrozenCohort,
+    StoredDetection,
+    counted_cohort,
+    counted_requests,
+    first_counted,
+    read_cohorts,
+    read_detection,
+    write_detection,
+)
+from monitor.store.evaluator.stored_incidents import (
+    Acts,
+    IncidentChange,
+    StoredIncidents,
+    note_snapshot,
+    read_acts,
+    read_standing,
+    write_incidents,
+)
 from monitor.store.exclusions import excluded_spans, read_losses
 from monitor.store.schema import delta, fold_cursor
-from monitor.store.shards import read_behind, read_statuses, read_watermark
+from monitor.store.shard_rows import read_behind, read_statuses, read_watermark
 
 ROLE = "evaluator"
 _CHUNK = 5_000

@@ -29,7 +29,7 @@ from monitor.store.schema import (
     release_mark,
     snapshot,
 )
-from monitor.store.shards import ShardTime, is_shard, lock_shards, set_clock
+from monitor.store.shard_rows import ShardTime, is_shard, lock_shards, set_clock
 
 BLOCK_GRID = 6 * HOUR
 """Blocks of all families may end at these instants, labels included."""

@@ -17,18 +17,15 @@ import sqlalchemy as sa
 from monitor.core.counts.cells import MISSING, OTHER, Int64s, atom_text, content_id, parse_atom
 from monitor.core.counts.coding import Coding, CodingHistory, CodingVersion
 from monitor.ports import Dictionary
-from monitor.store import bulk
-from monitor.store import deltas as payload
+from monitor.store import bulk, deltas
 from monitor.store.codings import fence_all, lock_eras, read_eras, refuse_fixed, write_eras
 from monitor.store.database import writing
-from monitor.store.deltas import summed
-from monitor.store.dictionary import write_dictionary
-from monitor.store.evaluator import unit_share
-from monitor.store.evaluator.counts import SUMS, adding_to
-from monitor.store.evaluator.detection import forget_detection
-from monitor.store.evaluator.incidents import forget_incidents
+from monitor.store.dictionary_rows import write_dictionary
+from monitor.store.evaluator.pane_sums import ADDING_UNITS, SUMS, UNIT_NAMES, UNIT_SUMS, adding_to
 from monitor.store.evaluator.published_values import Forgotten, forget_published
 from monitor.store.evaluator.release_blocks import forget_release
+from monitor.store.evaluator.stored_detection import forget_detection
+from monitor.store.evaluator.stored_incidents import forget_incidents
 from monitor.store.schema import (
     COUNTER_COLUMNS,
     atom,
@@ -139,11 +136,11 @@ def _recode_units(connection: sa.Connection, atoms: Recoded) -> None:
     _for_each(
         connection,
         atoms,
-        f"INSERT INTO unit_share (late, grain, pane, atom, {unit_share.NAMES})"
-        f" SELECT late, grain, pane, w.atom, {unit_share.SUMS}"
+        f"INSERT INTO unit_share (late, grain, pane, atom, {UNIT_NAMES})"
+        f" SELECT late, grain, pane, w.atom, {UNIT_SUMS}"
         " FROM unit_share JOIN w ON w.id = unit_share.atom WHERE true"
         " GROUP BY late, grain, pane, w.atom"
-        f" ON CONFLICT {unit_share.ADDING}",
+        f" ON CONFLICT {ADDING_UNITS}",
     )
     _for_each(connection, atoms, "DELETE FROM unit_share WHERE atom IN (SELECT id FROM w)")
 
@@ -192,10 +189,10 @@ def _columns(recoded: Recoded) -> tuple[Int64s, Int64s]:
 
 def _recode_payload(data: bytes, old: Int64s, new: Int64s) -> bytes | None:
     """The payload with the new cells; None where nothing changes."""
-    body = payload.decode(data)
+    body = deltas.decode(data)
     if not np.isin(body.cells, old).any():
         return None
-    return payload.encode(summed(replace(body, cells=_mapped(body.cells, old, new))))
+    return deltas.encode(deltas.summed(replace(body, cells=_mapped(body.cells, old, new))))
 
 
 def _mapped(cells: Int64s, old: Int64s, new: Int64s) -> Int64s:

@@ -30,11 +30,11 @@ from monitor.store.schema import (
     released,
     unit_share,
 )
-from monitor.store.upkeep.retention_guard import require_moderate
-from monitor.store.upkeep.retention_policy import (
+from monitor.store.upkeep.retention_guard import (
     HOURS_KEPT_AFTER_HORIZON,
     MINUTES5_KEPT,
     RetentionPolicy,
+    require_moderate,
 )
 
 _FIRST = -(1 << 62)

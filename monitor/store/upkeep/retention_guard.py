@@ -1,4 +1,4 @@
-"""Guard of retention: a run that would delete more than a clock may ask for is refused.
+"""Periods and guard of retention: a run that would delete more than a clock may ask for is refused.
 
 Retention follows event time and the wall clock. Where one of them is wrong, everything is past its
 time at once: so a run that would leave little is refused until a person confirms it.
@@ -12,18 +12,30 @@ from itertools import islice
 
 import sqlalchemy as sa
 
-from monitor.core.time import HOUR, Grain, pane_of, pane_start, to_datetime
+from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start, to_datetime
 from monitor.errors import RetentionRefusedError
 from monitor.store.database import reading
 from monitor.store.schema import counts, pending, snapshot
-from monitor.store.upkeep.retention_policy import HOURS_KEPT_AFTER_HORIZON, RetentionPolicy
 
+MINUTES5_KEPT = 26 * HOUR
+HOURS_KEPT_AFTER_HORIZON = 8 * DAY
 MOST_SHARE = 0.5
 """A run may delete this share of what is kept. Every ten minutes it is far below one per cent."""
 FEW = 24
 """So many panes go without a question: a store of one day, or an outage of as long."""
 
 _FIRST, _LAST = -(1 << 62), 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """Retention periods (microseconds)."""
+
+    horizon: int
+    aggregates: int
+    dead_letters: int
+    snapshots: int
+    dedupe_window: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
 from monitor.settings import Settings, load
 from monitor.store.database import writing
 from monitor.store.deltas import Payload, summed, write_delta
-from monitor.store.dictionary import write_dictionary
+from monitor.store.dictionary_rows import write_dictionary
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.schema import ownership
 

@@ -36,7 +36,7 @@ from stepped_clock import SteppedClock
 
 from monitor.cli import main
 from monitor.store.evaluator.store import EvaluatorStore
-from monitor.store.ingest.store import IngestStore
+from monitor.store.ingest.ingest_store import IngestStore
 
 CRASHED = 137
 INGEST_POINTS = (

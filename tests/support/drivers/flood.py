@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.ports import Shard, ShardStatus
 from monitor.service import Service
-from monitor.store.shards import read_statuses
+from monitor.store.shard_rows import read_statuses
 
 DECISIONS = Shard("decisions", 0)
 PER_MESSAGE, PER_POLL = 1_000, 10

@@ -43,9 +43,13 @@ class Administrator:
         folder: files that the commands write end up here.
     """
 
-    def __init__(self, server: PostgresServer, folder: Path, settings: str) -> None:
+    def __init__(
+        self, server: PostgresServer, folder: Path, settings: str, programs: Path | None = None
+    ) -> None:
+        """Come to the server; ``programs`` are found before those that are installed."""
         self.server = server
         self._folder = folder
+        self._programs = programs or Path(sys.executable).parent
         (folder / "deploy").symlink_to(ROOT / "deploy")
         (folder / "slicewatch.toml").write_text(settings)
 
@@ -65,7 +69,9 @@ class Administrator:
             self._run(f"psql --command \"ALTER ROLE {login} PASSWORD '{PASSWORD}'\"")
 
     def _run(self, script: str) -> None:
-        programs = f"{self.server.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        programs = (
+            f"{self._programs}:{self.server.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        )
         environment = {
             **os.environ,
             "PATH": programs,

@@ -35,7 +35,7 @@ from monitor.ports import Shard, ShardStatus, Tallies
 from monitor.settings import Settings, load
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
-from monitor.store.ingest.store import IngestStore, read_statuses
+from monitor.store.ingest.ingest_store import IngestStore, read_statuses
 from monitor.store.schema import COUNTER_COLUMNS
 
 DECISIONS, LABELS = "decisions", "labels"

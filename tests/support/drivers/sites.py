@@ -22,7 +22,7 @@ from stored import check_released
 from monitor.ports import Shard, ShardStatus
 from monitor.store.database import create_engine
 from monitor.store.evaluator.store import EvaluatorStore
-from monitor.store.shards import read_statuses
+from monitor.store.shard_rows import read_statuses
 
 RULES = oracle.Rules(attributes_in(), pipeline.ID_KEY.encode())
 SECONDS = 60.0

@@ -42,7 +42,7 @@ from monitor.ports import Shard
 from monitor.service import Service
 from monitor.settings import Settings, load
 from monitor.store.ingest import join
-from monitor.store.shards import read_statuses
+from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
 
 MONDAY = to_micros(datetime(2026, 1, 5, tzinfo=UTC))

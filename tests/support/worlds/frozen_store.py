@@ -5,7 +5,7 @@ were read from, of which a part was still unread. One line is one fact, as JSON.
 made by the version whose schema it shows, in a tree of that version that has this module::
 
     PYTHONPATH=.:tests/support/drivers:tests/support/oracles python \\
-        tests/support/worlds/frozen_store.py tests/data/store_0001.jsonl
+        tests/support/worlds/frozen_store.py tests/data/store_1001.jsonl
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import tempfile
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from pipeline import DECISIONS, LABELS, SETTINGS, Pipeline, messages
 from monitor.store import database
 
 DATA = Path(__file__).parents[2] / "data"
-MIGRATIONS = Path(database.__file__).parent / "migrations"
 PARTITIONS = (2, 2)
 UNREADABLE = b"not an event"
 
@@ -111,7 +111,7 @@ def load(revision: str) -> FrozenStore:
 def upgrade(engine: sa.Engine, revision: str) -> None:
     """Bring a database to one revision, which need not be the newest."""
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("script_location", str(database._MIGRATIONS))
     with database.writing(engine) as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
@@ -121,9 +121,17 @@ def read_tables(engine: sa.Engine) -> Rows:
     """All rows of all tables, in the order of their keys."""
     with database.reading(engine) as connection:
         return {
-            table.name: [dict(row) for row in connection.execute(_ordered(table)).mappings()]
+            table.name: [_row(row) for row in connection.execute(_ordered(table)).mappings()]
             for table in _tables(connection)
         }
+
+
+def _row(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """SQLite does not say that instants are UTC."""
+    return {
+        name: value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
+        for name, value in row.items()
+    }
 
 
 def _tables(connection: sa.Connection) -> Iterable[sa.Table]:
@@ -183,11 +191,25 @@ def _history() -> Topics:
 
 
 def _to_json(value: Any) -> Any:
-    return {"base64": b64encode(value).decode()} if isinstance(value, bytes) else value
+    if isinstance(value, bytes):
+        return {"base64": b64encode(value).decode()}
+    if isinstance(value, date):  # an instant is one too
+        return {type(value).__name__: value.isoformat()}
+    return value
+
+
+READERS = {
+    "base64": b64decode,
+    "date": date.fromisoformat,
+    "datetime": datetime.fromisoformat,
+}
 
 
 def _from_json(value: Any) -> Any:
-    return b64decode(value["base64"]) if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    ((kind, text),) = value.items()
+    return READERS[kind](text)
 
 
 if __name__ == "__main__":

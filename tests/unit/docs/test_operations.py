@@ -11,8 +11,8 @@ import click
 
 from alerts.exposition.catalogue import CATALOGUE
 from monitor.commands.db import command as db
-from monitor.store.ingest.store import MAX_DEAD_LETTERS
-from monitor.store.upkeep.status_report import ShardReport, StoreStatus, TableReport
+from monitor.store.ingest.ingest_store import MAX_DEAD_LETTERS
+from monitor.store.upkeep.store_status import ShardReport, StoreStatus, TableReport
 
 MANUAL = (Path(__file__).parents[3] / "deploy" / "docs" / "operations.md").read_text()
 SECTION = MANUAL.partition("\n## Looking into the database\n")[2].partition("\n## ")[0]

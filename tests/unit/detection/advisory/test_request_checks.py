@@ -25,8 +25,8 @@ from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.detect.request_checks import RequestChecks
-from monitor.store.evaluator.detection import DetectionChange, StoredDetection
 from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.evaluator.stored_detection import DetectionChange, StoredDetection
 
 CODING = coding(a="uv", b="xy")
 CELLS = Cells(("a=u,b=x", "a=v,b=x"))

@@ -21,13 +21,13 @@ from monitor.detection import arrays
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.cohorts_in_order import RESOLVE_SPAN, DetectionPolicy, DetectionState
 from monitor.evaluate.detect.inputs import Inputs
-from monitor.store.evaluator.detection import (
+from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.evaluator.stored_detection import (
     Crossing,
     DetectionChange,
     FrozenCohort,
     StoredDetection,
 )
-from monitor.store.evaluator.store import EvaluatorStore
 
 CODING = coding(a="uv", b="xy")
 CELLS = Cells(("a=u,b=x", "a=v,b=x"))

@@ -16,7 +16,7 @@ from monitor.core.time import DAY, HOUR
 from monitor.detection.diagnosis.explain import BreachCause
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.evaluate.incidents.book import IncidentBook, IncidentStep, RowExtras
-from monitor.store.evaluator.detection import Crossing
+from monitor.store.evaluator.stored_detection import Crossing
 
 BOTH = atom_text({"channel": "voice", "variety": "a"})
 

@@ -37,7 +37,7 @@ from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.publish.published_findings import PublishedFindings
-from monitor.store.evaluator.detection import Crossing
+from monitor.store.evaluator.stored_detection import Crossing
 
 START = 1_780_272_000_000_000
 GROUP = GroupBy(("channel",))

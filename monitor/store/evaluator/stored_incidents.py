@@ -1,31 +1,45 @@
-"""Incidents as they are stored: only the evaluator writes them, in the transaction of a cycle.
+"""Incidents as they are stored, and what people said of them.
 
-What people say of them is in :mod:`monitor.store.evaluator.incident_acts`.
+Only the evaluator writes incidents, in the transaction of a cycle. Acts of people are only added,
+and the evaluator reads them every cycle.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import sqlalchemy as sa
 
 from monitor.core.contract import Metric
-from monitor.core.publish.annotations import IncidentKind, Share
-from monitor.core.publish.incidents import Incident
+from monitor.core.publish.annotations import IncidentKind, Outcome, Share
+from monitor.core.publish.incidents import FIRST_ACT, Act, Action, Incident, Stand, standing
 from monitor.core.publish.snapshot import PublishedValue, Snapshot
+from monitor.core.time import to_datetime
 from monitor.detection.pages.streams import Stream
+from monitor.errors import StoreError
+from monitor.store.database import writing
 from monitor.store.evaluator.published_values import Forgotten
-from monitor.store.schema import crossing, incident, incident_crossing, incident_stream
+from monitor.store.schema import (
+    crossing,
+    incident,
+    incident_act,
+    incident_crossing,
+    incident_stream,
+)
 
 _KEPT = frozenset({"id", "kind", "contract", "metric", "opened_at", "opened_wall", "snapshot"})
 """Columns that stay as they were written; the last one is the store's own."""
-_OF_SLICE = (
-    *("group_by", "slice", "share"),
-    *("first_value", "first_lower", "first_upper", "first_at"),
-)
+_FIRST = ("first_value", "first_lower", "first_upper", "first_at")
+_OF_SLICE = ("group_by", "slice", "share", *_FIRST)
+_OWN = tuple(column.name for column in incident.c if column.name not in _FIRST)
+_OF_ACT = tuple(column.name for column in incident_act.c if column.name != "incident")
+
+Acts = Mapping[int, tuple[Act, ...]]
+"""By id of the incident, in their order; an incident without acts is absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,27 +121,22 @@ def _links(
 def _incident(row: sa.Row[Any], crossings: Sequence[int], streams: Sequence[str]) -> Incident:
     shown = row.first_at is not None
     return Incident(
-        id=row.id,
-        kind=IncidentKind(row.kind),
-        contract=row.contract,
-        metric=Metric(row.metric),
-        opened_at=row.opened_at,
-        opened_wall=row.opened_wall,
-        group_by=row.group_by,
-        slice=row.slice,
-        share=None if row.share is None else Share(row.share),
-        first=_first(row) if shown else None,
-        versions_changed_at=row.versions_changed_at,
-        settings_changed_at=row.settings_changed_at,
-        snapshot=row.snapshot,
-        resolved_at=row.resolved_at,
+        **_values(row, _OWN)
+        | {
+            "kind": IncidentKind(row.kind),
+            "metric": Metric(row.metric),
+            "share": None if row.share is None else Share(row.share),
+        },
+        first=PublishedValue(*_values(row, _FIRST).values()) if shown else None,
         crossings=tuple(crossings),
         streams=tuple(streams),
     )
 
 
-def _first(row: sa.Row[Any]) -> PublishedValue:
-    return PublishedValue(row.first_value, row.first_lower, row.first_upper, row.first_at)
+def _values(one: object, names: Iterable[str]) -> dict[str, Any]:
+    """Values by name, as they are stored."""
+    values = {name: getattr(one, name) for name in names}
+    return {name: v.value if isinstance(v, Enum) else v for name, v in values.items()}
 
 
 def write_incidents(connection: sa.Connection, change: IncidentChange) -> None:
@@ -150,26 +159,11 @@ def write_incidents(connection: sa.Connection, change: IncidentChange) -> None:
 
 
 def _row(one: Incident) -> dict[str, Any]:
-    first = one.first
-    return {
-        "id": one.id,
-        "kind": one.kind.value,
-        "contract": one.contract,
-        "metric": one.metric.value,
-        "opened_at": one.opened_at,
-        "opened_wall": one.opened_wall,
-        "group_by": one.group_by,
-        "slice": one.slice,
-        "share": None if one.share is None else one.share.value,
-        "first_value": None if first is None else first.value,
-        "first_lower": None if first is None else first.lower,
-        "first_upper": None if first is None else first.upper,
-        "first_at": None if first is None else first.at,
-        "versions_changed_at": one.versions_changed_at,
-        "settings_changed_at": one.settings_changed_at,
-        "snapshot": one.snapshot,
-        "resolved_at": one.resolved_at,
-    }
+    first = dict.fromkeys(_FIRST)
+    if one.first is not None:
+        shown = (one.first.value, one.first.lower, one.first.upper, one.first.at)
+        first = dict(zip(_FIRST, shown, strict=True))
+    return {**_values(one, _OWN), **first}
 
 
 def _write_streams(connection: sa.Connection, written: Collection[Incident]) -> None:
@@ -244,3 +238,104 @@ def _resolved(connection: sa.Connection, one: Incident) -> Mapping[str, int]:
     if None in ends:
         return {}
     return {"resolved_at": max((one.opened_at, *(end for end in ends if end is not None)))}
+
+
+@dataclass(frozen=True, slots=True)
+class ActInput:
+    """Author of an act, and the note on it.
+
+    Attributes:
+        by: a person or a team, in one line.
+        note: one line; may be empty.
+    """
+
+    by: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """Outcome with which people close an incident.
+
+    Attributes:
+        outcome: in a word.
+        until: of ``accepted``, and of nothing else: the instant from which on it pages again.
+    """
+
+    outcome: Outcome
+    until: int | None = None
+
+
+def acknowledge(engine: sa.Engine, number: int, said: ActInput, now: int) -> Act:
+    """Put on record that somebody looks after an incident, also when it is over.
+
+    Raises:
+        StoreError: there is no such incident.
+    """
+    return _add(engine, number, None, said, now)
+
+
+def close(engine: sa.Engine, number: int, closing: Closing, said: ActInput, now: int) -> Act:
+    """Put on record what an incident came to; the evaluator acts on it in its next cycle.
+
+    Raises:
+        StoreError: there is no such incident, or it was resolved or closed before.
+    """
+    return _add(engine, number, closing, said, now)
+
+
+def _add(engine: sa.Engine, number: int, closing: Closing | None, said: ActInput, now: int) -> Act:
+    with writing(engine) as connection:
+        # Locked, so that of two people who act at once the second sees what the first has done.
+        found = find_incident(connection, number, lock=True)
+        if found is None:
+            raise StoreError(
+                f"there is no incident {number}; those there are: slicewatch incident list --all"
+            )
+        acts = read_acts(connection, incident.c.id == number).get(number, ())
+        if closing is not None:
+            _require_standing(found, acts, now)
+        act = Act(
+            number=len(acts) + FIRST_ACT,
+            at=now,
+            action=Action.ACK if closing is None else Action.CLOSE,
+            by=said.by,
+            outcome=None if closing is None else closing.outcome,
+            until=None if closing is None else closing.until,
+            note=said.note,
+        )
+        connection.execute(sa.insert(incident_act).values(incident=number, **_values(act, _OF_ACT)))
+    return act
+
+
+def _require_standing(found: Incident, acts: tuple[Act, ...], now: int) -> None:
+    how = standing(found, acts, now)
+    if how.state is Stand.CLOSED:
+        raise StoreError(f"incident {found.id} was closed at {_moment(how.at)} already")
+    if how.state is Stand.RESOLVED:
+        resolved = _moment(found.resolved_at)
+        raise StoreError(f"incident {found.id} was resolved at {resolved} already")
+
+
+def _moment(at: int | None) -> str:
+    return to_datetime(at or 0).isoformat(timespec="seconds")
+
+
+def read_acts(connection: sa.Connection, where: sa.ColumnElement[bool] | None = None) -> Acts:
+    """Acts on the incidents that fit a condition; on the unresolved ones where none is given."""
+    wanted = incident.c.resolved_at.is_(None) if where is None else where
+    rows = connection.execute(
+        sa.select(incident_act)
+        .join(incident, incident.c.id == incident_act.c.incident)
+        .where(wanted)
+        .order_by(incident_act.c.incident, incident_act.c.number)
+    )
+    found: dict[int, list[Act]] = {}
+    for row in rows:
+        found.setdefault(row.incident, []).append(_act(row))
+    return {number: tuple(acts) for number, acts in found.items()}
+
+
+def _act(row: sa.Row[Any]) -> Act:
+    outcome = None if row.outcome is None else Outcome(row.outcome)
+    return Act(**_values(row, _OF_ACT) | {"action": Action(row.action), "outcome": outcome})

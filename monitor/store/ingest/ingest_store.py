@@ -32,7 +32,7 @@ from monitor.store import bulk, deltas
 from monitor.store.codings import lock_eras, require_eras
 from monitor.store.database import database_now, reading, writing
 from monitor.store.deltas import decision_payload, summed, write_delta
-from monitor.store.dictionary import live_versions, write_dictionary
+from monitor.store.dictionary_rows import live_versions, write_dictionary
 from monitor.store.exclusions import close_loss, open_losses
 from monitor.store.id_keys import require_keys
 from monitor.store.ingest.join import Matched, join, lock_states, match
@@ -40,7 +40,7 @@ from monitor.store.ingest.label_arrivals import add_arrivals
 from monitor.store.ingest.pending import write_pending
 from monitor.store.retired import require_in_use
 from monitor.store.schema import dead_letter, delta, ownership
-from monitor.store.shards import is_shard, park, read_statuses, read_watermark
+from monitor.store.shard_rows import is_shard, park, read_statuses, read_watermark
 
 MAX_DEAD_LETTERS = 10_000
 """Dead letters kept of one shard and day (UTC); beyond it they are counted only."""

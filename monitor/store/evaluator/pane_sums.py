@@ -1,0 +1,99 @@
+"""Sums by grain, pane and cell, and by unit: rows are added up, never set.
+
+Units are those of closed panes and of what is held back, for blocks only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.counts.cells import Int64s
+from monitor.core.privacy.dominance import UNIT_COUNTS
+from monitor.core.time import Grain
+from monitor.ports import PaneCounts, PaneUnits
+from monitor.store import bulk
+from monitor.store.schema import COUNTER_COLUMNS, UNIT_COLUMNS, counts, unit_share
+
+_COUNTS_AT_ONCE, _UNITS_AT_ONCE = 5_000, 1_000  # rows of one statement
+SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNTER_COLUMNS)
+"""All counters of a group of rows; PostgreSQL adds whole numbers up to decimals."""
+UNIT_NAMES = ", ".join(UNIT_COLUMNS)
+UNIT_SUMS = ", ".join(f"SUM({name})" for name in UNIT_COLUMNS)
+_ADDED = ", ".join(f"{name} = unit_share.{name} + excluded.{name}" for name in UNIT_COLUMNS)
+_EMPTY = " AND ".join(f"{name} = 0" for name in UNIT_COLUMNS)
+ADDING_UNITS = f"(grain, pane, atom, late) DO UPDATE SET {_ADDED}"
+
+
+def adding_to(table: sa.Table) -> str:
+    """Text after ``ON CONFLICT`` by which rows are added to those that are there."""
+    added = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in COUNTER_COLUMNS)
+    return f"({', '.join(table.primary_key.columns.keys())}) DO UPDATE SET {added}"
+
+
+def add_counts(
+    connection: sa.Connection, panes: Iterable[PaneCounts], table: sa.Table = counts
+) -> None:
+    """Add all panes by few statements: a back-fill has a pane for nearly every event.
+
+    A table without ``grain`` has one grain only.
+    """
+    filled = [pane for pane in panes if len(pane.counts.keys)]
+    if not filled:
+        return
+    sizes = [len(pane.counts.keys) for pane in filled]
+    grains = np.repeat([pane.grain for pane in filled], sizes)
+    numbers = np.repeat([pane.pane for pane in filled], sizes)
+    cells = np.concatenate([pane.counts.keys for pane in filled])
+    keys, values = _once(
+        np.stack([grains, numbers, cells]), np.concatenate([pane.counts.values for pane in filled])
+    )
+    names = ("grain", "pane", "cell", *COUNTER_COLUMNS)
+    for start in range(0, len(values), _COUNTS_AT_ONCE):
+        rows = slice(start, start + _COUNTS_AT_ONCE)
+        columns = dict(zip(names, [*keys[:, rows].tolist(), *values[rows].T.tolist()], strict=True))
+        if "grain" not in table.c:
+            del columns["grain"]
+        bulk.insert(connection, table, columns, adding_to(table))
+
+
+def _once(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:
+    """Rows of equal key, the columns of ``keys``, added up: a statement may touch a row once."""
+    order = np.lexsort(keys[::-1])
+    keys, values = keys[:, order], values[order]
+    first = np.append(True, (np.diff(keys) != 0).any(axis=0))
+    return keys[:, first], np.add.reduceat(values, np.flatnonzero(first))
+
+
+def add_units(connection: sa.Connection, units: Iterable[PaneUnits]) -> None:
+    """Add up; no pane and atom comes twice in one table."""
+    for table in units:
+        for start in range(0, len(table.panes), _UNITS_AT_ONCE):
+            rows = slice(start, start + _UNITS_AT_ONCE)
+            columns = {
+                "late": [table.late] * len(table.panes[rows]),
+                "grain": [table.grain] * len(table.panes[rows]),
+                "pane": table.panes[rows].tolist(),
+                "atom": table.atoms[rows].tolist(),
+                **dict(zip(UNIT_COLUMNS, table.counts[rows].T.tolist(), strict=True)),
+            }
+            bulk.insert(connection, unit_share, columns, ADDING_UNITS)
+        if table.late:
+            connection.execute(sa.text(f"DELETE FROM unit_share WHERE late AND {_EMPTY}"))
+
+
+def read_units(
+    connection: sa.Connection, grain: Grain, first: int, end: int, *, late: bool = False
+) -> PaneUnits:
+    """The panes ``first`` to ``end`` (exclusive), in their order."""
+    query = (
+        f"SELECT pane, atom, {UNIT_NAMES} FROM unit_share"
+        " WHERE late = :late AND grain = :grain AND pane >= :first AND pane < :end"
+        " ORDER BY pane, atom"
+    )
+    span = {"late": late, "grain": int(grain), "first": first, "end": end}
+    rows = connection.execute(sa.text(query), span).all()
+    table = np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), UNIT_COUNTS + 2)
+    return PaneUnits(int(grain), table[:, 0], table[:, 1], table[:, 2:], late)
