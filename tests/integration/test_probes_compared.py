@@ -23,7 +23,7 @@ from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet, decode
 from monitor.core.time import to_micros
 from monitor.errors import StoreError
 from monitor.evaluate.evaluator import Evaluator
-from monitor.store.evaluator import lease
+from monitor.store.evaluator import lease as fencing
 from monitor.store.evaluator.probe_sets import StoredProbeSet, read_probe_sets
 from monitor.store.evaluator.store import EvaluatorStore
 
@@ -95,7 +95,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(lease, "database_now", clock.now)
+    monkeypatch.setattr(fencing, "database_now", clock.now)
     return clock
 
 
