@@ -23,7 +23,7 @@ from monitor.store.evaluator.folding import Deltas, move_cursors, require_folded
 from monitor.store.evaluator.incidents import IncidentChange, note_snapshot, write_incidents
 from monitor.store.evaluator.lease import Lease, require_epoch
 from monitor.store.evaluator.probe_sets import ProbeSetsChange, write_probe_sets
-from monitor.store.evaluator.published_tables import write_published
+from monitor.store.evaluator.published_tables import Publication, write_published
 from monitor.store.evaluator.release_blocks import ClosedPanes, ReleaseChange, write_release
 
 _P = ParamSpec("_P")
@@ -77,6 +77,7 @@ class EvaluatorStore:
         self.cells = StoredCells(engine)
         self.cohorts = CountedCohorts(engine)
         self.closed = ClosedPanes(engine)
+        self._published: tuple[int, int, Publication | None] = (0, 0, None)
 
     def read(
         self,
@@ -112,8 +113,17 @@ class EvaluatorStore:
                 return None
             number = _store_snapshot(connection, cycle.snapshot, stored_at)
             note_snapshot(connection, cycle.snapshot, number)
-            write_published(connection, cycle.snapshot)
-            return number
+            shown = write_published(connection, cycle.snapshot, self._shown_by(epoch, number - 1))
+        self._published = (epoch, number, shown)
+        return number
+
+    def _shown_by(self, epoch: int, number: int) -> Publication | None:
+        """What the published tables show, if nobody wrote since this Snapshot of ours.
+
+        Whoever else writes them raises the epoch, and a restore brings older numbers back.
+        """
+        ours, newest, shown = self._published
+        return shown if (ours, newest) == (epoch, number) else None
 
 
 def newest_snapshot(connection: sa.Connection) -> bytes | None:
