@@ -509,6 +509,6 @@ class PaneUnits:
             self, panes=self.panes[rows], atoms=self.atoms[rows], counts=self.counts[rows]
         )
 
-    def let_go(self) -> tuple[PaneUnits, PaneUnits]:
+    def no_longer_late(self) -> tuple[PaneUnits, PaneUnits]:
         """Rows to add once late ones are held back no more: to the counts, and to the late ones."""
         return replace(self, late=False), replace(self, counts=-self.counts)

@@ -7,7 +7,7 @@ import numpy as np
 from monitor.core.counts.cells import Int64s, Route, Stratum, content_id, decode_strata
 from monitor.core.counts.rollup import CellIndex
 from monitor.errors import StoreError
-from monitor.store.evaluator.store import Cells, EvaluatorStore
+from monitor.store.evaluator.cells import Cells, StoredCells
 
 _LOST = (
     "the database does not say what a counted cell means: rows of the tables cell or atom were"
@@ -18,10 +18,10 @@ _LOST = (
 class CellDictionary:
     """Fine cells of the label grains, and coarse ones (atom x route) of the 5-minute grain."""
 
-    def __init__(self, store: EvaluatorStore) -> None:
-        self._store = store
-        self._meaning = _meaning(store.cells())
-        self._texts = store.atom_texts()
+    def __init__(self, stored: StoredCells) -> None:
+        self._stored = stored
+        self._meaning = _meaning(stored.rows())
+        self._texts = stored.atom_texts()
         self._coarse: dict[int, int] = {}
         self.fresh: dict[int, tuple[int, int, int]] = {}
         self._index: CellIndex | None = None
@@ -35,10 +35,10 @@ class CellDictionary:
         unknown = [cell for cell in np.unique(cells).tolist() if not self._knows(cell)]
         if not unknown:
             return
-        self._meaning |= _meaning(self._store.cells(unknown))
+        self._meaning |= _meaning(self._stored.rows(unknown))
         self._index = None
         if not all(map(self._knows, unknown)):
-            self._texts = self._store.atom_texts()
+            self._texts = self._stored.atom_texts()
         if not all(map(self._knows, unknown)):
             raise StoreError(_LOST)
 

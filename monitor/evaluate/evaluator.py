@@ -24,6 +24,7 @@ from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.snapshot import ShownProbeSet, decode, encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
+from monitor.evaluate.blocks.closing import close_panes, load_release
 from monitor.evaluate.blocks.late_counts import LateCounts, release_late_counts
 from monitor.evaluate.blocks.losses import LostSpans
 from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
@@ -33,15 +34,20 @@ from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState, log_detection
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.dictionary import CellDictionary
-from monitor.evaluate.incidents.book import log_incidents
+from monitor.evaluate.incidents.book import IncidentBook, log_incidents
 from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.probes import ProbeSets
 from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.publisher import Publisher
 from monitor.evaluate.publish.request_faults import RequestFaults
 from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
-from monitor.store.evaluator.release_blocks import ReleaseChange
-from monitor.store.evaluator.store import Cycle, EvaluatorStore
+from monitor.store.codings import require_eras
+from monitor.store.evaluator.probe_sets import read_probe_sets
+from monitor.store.evaluator.release_blocks import ReleaseChange, read_release
+from monitor.store.evaluator.store import Cycle, EvaluatorStore, newest_snapshot
+from monitor.store.evaluator.stored_detection import read_detection
+from monitor.store.evaluator.stored_incidents import read_acts, read_standing
+from monitor.store.exclusions import excluded_spans
 from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON, MINUTES5_KEPT
 
 log = logging.getLogger("slicewatch.evaluate")
@@ -158,7 +164,7 @@ class Evaluator:
     @property
     def age(self) -> float:
         """Seconds since the evaluator that works, here or elsewhere, began its last cycle."""
-        return max(0, self._store.renewed_ago(self._policy.lease)) / SECOND
+        return max(0, self._store.lease.renewed_ago(self._policy.lease)) / SECOND
 
     @property
     def coverage(self) -> float | None:
@@ -175,7 +181,7 @@ class Evaluator:
 
     def release_lease(self) -> None:
         """Let another evaluator work at once."""
-        self._store.release_lease(self._policy.owner)
+        self._store.lease.release(self._policy.owner)
         self._forget()
 
     def _forget(self) -> None:
@@ -183,7 +189,7 @@ class Evaluator:
 
     def _hold_lease(self) -> int | None:
         """Take or renew the lease; None while another evaluator works."""
-        epoch = self._store.acquire(self._policy.owner, self._lease)
+        epoch = self._store.lease.acquire(self._policy.owner, self._lease)
         if epoch != self._epoch:
             self._forget()
             self._epoch = epoch
@@ -206,9 +212,9 @@ class Evaluator:
 
     def _fold_some(self, epoch: int, memory: _Memory) -> bool:
         """One cycle over a bounded number of deltas; returns whether more may wait."""
-        watermark, losses = self._store.progress(memory.cursors)
+        watermark, losses = self._store.deltas.progress(memory.cursors)
         memory.horizon = self._horizon(watermark)  # before the deltas, which may have more
-        deltas = self._store.deltas(memory.cursors, MAX_DELTAS)
+        deltas = self._store.deltas.after(memory.cursors, MAX_DELTAS)
         if deltas:
             self._fold(epoch, memory, deltas, watermark)
         # The watermark promises more than was folded while deltas are left: show nothing yet.
@@ -217,7 +223,7 @@ class Evaluator:
             policy = self._policy
             topic = self._store.decisions_topic
             memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
-            memory.publisher.excluded = self._store.excluded()
+            memory.publisher.excluded = self._store.read(excluded_spans)
             self._apply_acts(epoch, memory)
             self._compare(epoch, memory, watermark)
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
@@ -229,7 +235,7 @@ class Evaluator:
 
         Else decisions that are read first, in a back-fill, would have their labels passed over.
         """
-        horizon, read_to = self._policy.horizon, self._store.labels_read_to()
+        horizon, read_to = self._policy.horizon, self._store.deltas.labels_read_to()
         if watermark is None or read_to is None:
             return horizon
         lag = watermark - read_to
@@ -238,7 +244,7 @@ class Evaluator:
     def _apply_acts(self, epoch: int, memory: _Memory) -> None:
         """Carry out what people decided on incidents."""
         memory.incidents.now = self._clock.now()
-        memory.incidents.book.set_acts(self._store.incident_acts())
+        memory.incidents.book.set_acts(self._store.read(read_acts))
         ended = memory.incidents.apply_acts()
         if ended is None:
             return
@@ -260,7 +266,7 @@ class Evaluator:
         """Consume hours whose turn has come; returns whether more may wait."""
         if watermark is None:
             return False
-        inputs = Inputs(self._store, memory.dictionary.index, memory.publisher.excluded)
+        inputs = Inputs(self._store.cohorts, memory.dictionary.index, memory.publisher.excluded)
         before = memory.detection.consumed
         change = memory.detection.step(inputs, memory.cohorts, watermark, memory.horizon)
         if change is None:
@@ -304,9 +310,11 @@ class Evaluator:
         shown = (publisher.lost, publisher.excluded, memory.incidents.stands, probes)
         if not closed and shown == memory.shown and not (memory.moved and caught_up):
             return
-        self._let_go(epoch, memory)
+        self._release_late(epoch, memory)
         index = memory.dictionary.index
-        snapshot = replace(publisher.snapshot(self._store, memory.release, index), probes=probes)
+        snapshot = replace(
+            publisher.snapshot(self._store.closed, memory.release, index), probes=probes
+        )
         body = encode(snapshot)
         cycle = Cycle(
             folded=memory.cursors,
@@ -323,18 +331,19 @@ class Evaluator:
         lag = memory.horizon - self._policy.horizon
         memory.cohorts.forget(self._oldest_cohort(watermark - lag))
         frontier = memory.cohorts.frontier(watermark, memory.horizon, self._policy.completeness)
-        return memory.release.close(self._store, memory.dictionary.index, watermark, frontier)
+        index = memory.dictionary.index
+        return close_panes(memory.release, self._store.closed, index, watermark, frontier)
 
-    def _let_go(self, epoch: int, memory: _Memory) -> None:
-        """Once a day: let late counts join what is published, where enough of them have come."""
+    def _release_late(self, epoch: int, memory: _Memory) -> None:
+        """Once a day: publish late counts where enough of them have come."""
         if not memory.release.new_day:
             return
-        held = LateCounts(*self._store.held_back())
-        units = self._store.late_units()
+        held = LateCounts(*self._store.closed.held_back())
+        units = self._store.closed.late_units()
         late, freed = release_late_counts(memory.release, memory.dictionary.index, held, units)
         if late:
             away = [PaneCounts(pane.grain, pane.pane, -pane.counts) for pane in late]
-            change = ReleaseChange(released=late, held_back=away, units=freed.let_go())
+            change = ReleaseChange(released=late, held_back=away, units=freed.no_longer_late())
             cycle = Cycle(folded=memory.cursors, release=change)
             self._store.commit(epoch, cycle, self._clock.now())
             memory.publisher.revise()
@@ -342,37 +351,36 @@ class Evaluator:
 
     def _load(self) -> _Memory:
         policy = self._policy
-        self._store.require_eras(policy.eras)
-        dictionary = CellDictionary(self._store)
+        self._store.read(require_eras, policy.eras)
+        dictionary = CellDictionary(self._store.cells)
         families = of_contracts(contract for contract, _ in policy.contracts)
         kept = blocks_kept(policy.horizon)
-        detection, snapshot = (
-            DetectionState.load(self._store, policy.detection),
-            self._store.snapshot(),
-        )
+        read = self._store.read
+        detection = DetectionState.load(read(read_detection), policy.detection)
+        snapshot = read(newest_snapshot)
         shown = decode(snapshot) if snapshot else None
-        found, requests = (
-            PublishedFindings.start(detection, shown),
-            RequestFaults.start(detection, shown),
-        )
-        incidents = Incidents.load(self._store, detection, policy.eras)
+        found = PublishedFindings.start(detection, shown)
+        requests = RequestFaults.start(detection, shown)
+        open_incidents, acts = read(read_standing), read(read_acts)
+        book = IncidentBook.load(open_incidents, acts, detection.standing.values())
+        incidents = Incidents(detection, policy.eras, book)
+        closed, index = self._store.closed, dictionary.index
         memory = _Memory(
-            cursors=self._store.cursors(),
+            cursors=self._store.deltas.cursors(),
             dictionary=dictionary,
             cohorts=Cohorts(),
-            release=ReleaseBlocks.load(self._store, families, dictionary.index, kept),
+            release=load_release(read(read_release), closed, families, index, kept),
             publisher=Publisher(policy.contracts, policy.eras, found, requests, incidents),
             detection=detection,
             incidents=incidents,
-            probes=ProbeSets.load(self._store, policy.probes, live=policy.live),
+            probes=ProbeSets.load(read(read_probe_sets), policy.probes, live=policy.live),
             snapshot=snapshot,
         )
-        watermark = self._store.watermark()
+        watermark = self._store.deltas.watermark()
         first = _FIRST if watermark is None else self._oldest_cohort(watermark)
-        rows = np.array(list(self._store.cohorts(first)), np.int64).reshape(-1, 4)
-        memory.dictionary.learn(rows[:, 1])
-        strata = memory.dictionary.strata(rows[:, 1])
-        memory.cohorts.add(rows[:, 0], strata, rows[:, 2], rows[:, 3])
+        hours, cells, requested, received = self._store.cohorts.labels(first)
+        dictionary.learn(cells)
+        memory.cohorts.add(hours, dictionary.strata(cells), requested, received)
         memory.cohorts.forget(first)
         return memory
 

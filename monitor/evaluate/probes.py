@@ -19,7 +19,6 @@ from monitor.detection import arrays
 from monitor.detection.flip_test import FlipWatch
 from monitor.ports import StoredDelta
 from monitor.store.evaluator.probe_sets import ProbeSetsChange, StoredProbeSet
-from monitor.store.evaluator.store import EvaluatorStore
 
 log = logging.getLogger("slicewatch.evaluate")
 
@@ -104,9 +103,10 @@ class ProbeSets:
     _news: list[tuple[str, FlipDirection, bool]] = field(default_factory=list)
 
     @classmethod
-    def load(cls, store: EvaluatorStore, declared: Sequence[DeclaredSet], *, live: bool) -> Self:
+    def load(
+        cls, stored: Mapping[str, StoredProbeSet], declared: Sequence[DeclaredSet], *, live: bool
+    ) -> Self:
         """As they were committed last."""
-        stored = store.probe_sets()
         sets = {
             one.digest: WatchedSet.load(one, stored.get(one.name))
             for one in sorted(declared, key=lambda one: one.name)

@@ -38,7 +38,6 @@ from monitor.core.publish.snapshot import Period, Snapshot, WindowTable
 from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS
 from monitor.demo.demo_run import demo_settings
 from monitor.evaluate import evaluator
-from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.units import Gate
 from monitor.evaluate.publish.publisher import Publisher
 from monitor.settings import Settings
@@ -260,10 +259,10 @@ class Meter:
 
 BLOCKS, POOLING, SUPPRESSION = "blocks", "pooling", "suppression"
 GUARD: tuple[tuple[str, object, str], ...] = (
-    (BLOCKS, ReleaseBlocks, "close"),
+    (BLOCKS, evaluator, "close_panes"),
     (BLOCKS, Publisher, "shown"),
     (BLOCKS, Gate, "split"),
-    (BLOCKS, evaluator, "let_go"),
+    (BLOCKS, evaluator, "release_late_counts"),
     (POOLING, MergeMap, "apply"),
     (SUPPRESSION, contract_tables, "opened"),
     *((SUPPRESSION, rows, name) for name in ("show", "show_gaps", "code_third_route")),

@@ -26,14 +26,11 @@ from monitor.store.dictionary_rows import write_dictionary
 from monitor.store.evaluator.pane_sums import add_counts
 from monitor.store.evaluator.stored_detection import (
     FROZEN,
+    CountedCohorts,
     Crossing,
     DetectionChange,
     FrozenCohort,
     StoredDetection,
-    counted_cohort,
-    counted_requests,
-    first_counted,
-    read_cohorts,
     read_detection,
     write_detection,
 )
@@ -79,8 +76,7 @@ def read(engine: sa.Engine) -> StoredDetection:
 
 
 def cohorts(engine: sa.Engine, first: int = 0, end: int = 1 << 40) -> list[FrozenCohort]:
-    with db.reading(engine) as connection:
-        return list(read_cohorts(connection, first, end))
+    return CountedCohorts(engine).frozen(first, end)
 
 
 def plain(one: FrozenCohort) -> tuple[Any, ...]:
@@ -132,9 +128,8 @@ def test_a_cohort_is_frozen_from_the_counts_of_its_hour(engine: sa.Engine) -> No
     panes.append(PaneCounts(int(Grain.DAY), HOUR0, random_counts(7)))
     with db.writing(engine) as connection:
         add_counts(connection, panes)
-    with db.reading(engine) as connection:
-        found = counted_cohort(connection, HOUR0, live=True)
-        nothing = counted_cohort(connection, HOUR0 + 1, live=False)
+    found = CountedCohorts(engine).counted(HOUR0, live=True)
+    nothing = CountedCohorts(engine).counted(HOUR0 + 1, live=False)
     assert plain(found) == plain(FrozenCohort.of(HOUR0, hours[HOUR0], live=True))
     assert plain(nothing) == (HOUR0 + 1, CONSUMED, False, [], [])
     write(engine, DetectionChange(cohorts=[found]))
@@ -148,15 +143,14 @@ def test_requests_are_read_hour_by_hour_with_their_decisions(engine: sa.Engine) 
     hours[HOUR0].values[3, Counter.N] = 0
     panes = [PaneCounts(int(Grain.HOUR), hour, counts) for hour, counts in hours.items()]
     panes.append(PaneCounts(int(Grain.DAY), HOUR0 - 5, random_counts(7)))
-    with db.reading(engine) as connection:
-        assert first_counted(connection) is None
-        nothing = counted_requests(connection, 0, HOUR0)
+    store = CountedCohorts(engine)
+    assert store.first_counted() is None
+    nothing = store.requests(0, HOUR0)
     assert [column.shape for column in nothing] == [(0,), (0,), (0, 2)]
     with db.writing(engine) as connection:
         add_counts(connection, panes)
-    with db.reading(engine) as connection:
-        assert first_counted(connection) == HOUR0
-        found = counted_requests(connection, HOUR0, HOUR0 + 2)
+    assert store.first_counted() == HOUR0
+    found = store.requests(HOUR0, HOUR0 + 2)
     rows = [
         (hour, key, values[Counter.N], values[Counter.Q])
         for hour in (HOUR0, HOUR0 + 1)

@@ -134,7 +134,7 @@ class Worker:
     def pairs(self) -> dict[str, int]:
         """The pairs of all deltas together."""
         none, total = np.empty(0, np.int64), np.zeros(len(Counter), np.int64)
-        for d in EvaluatorStore(self.engine, "decisions").deltas({}, 10_000):
+        for d in EvaluatorStore(self.engine, "decisions").deltas.after({}, 10_000):
             body = summed(Payload(d.panes, d.cells, d.values, none, none))
             total += body.values.sum(axis=0)
         found = {Counter(i).name: int(v) for i, v in enumerate(total) if v}

@@ -33,7 +33,7 @@ from monitor.store import database as db
 from monitor.store.codings import write_eras
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
-from monitor.store.evaluator.stored_detection import Crossing, DetectionChange
+from monitor.store.evaluator.stored_detection import Crossing, DetectionChange, read_detection
 from monitor.store.evaluator.stored_incidents import (
     ActInput,
     Acts,
@@ -45,6 +45,7 @@ from monitor.store.evaluator.stored_incidents import (
     find_incident,
     read_acts,
     read_incidents,
+    read_standing,
 )
 from monitor.store.schema import incident, incident_act, incident_crossing, incident_stream
 from monitor.store.upkeep import retention
@@ -90,7 +91,7 @@ def store(engine: sa.Engine) -> EvaluatorStore:
 
 
 def commit(store: EvaluatorStore, cycle: Cycle) -> int | None:
-    epoch = store.acquire("me", DAY)
+    epoch = store.lease.acquire("me", DAY)
     assert epoch is not None
     return store.commit(epoch, cycle, NOW)
 
@@ -116,17 +117,17 @@ def acts_of(engine: sa.Engine, number: int) -> tuple[Act, ...]:
 
 
 def acts(store: EvaluatorStore) -> Acts:
-    return store.incident_acts()
+    return store.read(read_acts)
 
 
 # The evaluator's side
 
 
 def test_nothing_has_happened_yet(engine: sa.Engine, store: EvaluatorStore) -> None:
-    assert store.standing_incidents() == StoredIncidents((), 1)
+    assert store.read(read_standing) == StoredIncidents((), 1)
     assert (acts(store), everything(engine)) == ({}, [])
     change(store)
-    assert store.standing_incidents() == StoredIncidents((), 1)
+    assert store.read(read_standing) == StoredIncidents((), 1)
 
 
 def test_incidents_are_read_as_they_were_opened(engine: sa.Engine, store: EvaluatorStore) -> None:
@@ -137,7 +138,7 @@ def test_incidents_are_read_as_they_were_opened(engine: sa.Engine, store: Evalua
     coded = replace(page(2, 3, of=PLAIN), first=PublishedValue(None, None, 0.3, T0))
     listed = ticket(3, FAX, PLAIN)
     change(store, full, coded, listed, detection=crossings(*STREAMS))
-    assert store.standing_incidents() == StoredIncidents((full, coded, listed), 4)
+    assert store.read(read_standing) == StoredIncidents((full, coded, listed), 4)
     with db.reading(engine) as connection:
         assert find_incident(connection, 2) == coded
         assert find_incident(connection, 4) is None
@@ -150,10 +151,10 @@ def test_what_changes_while_it_stands_is_written(engine: sa.Engine, store: Evalu
     )
     fewer = replace(ticket(2, CHAT, FAX), streams=(FAX.key,))
     change(store, changed=(refined, fewer))
-    assert store.standing_incidents() == StoredIncidents((refined, fewer), 3)
+    assert store.read(read_standing) == StoredIncidents((refined, fewer), 3)
     over = replace(refined, resolved_at=T0 + DAY)
     change(store, changed=(over,))
-    assert store.standing_incidents() == StoredIncidents((fewer,), 3)
+    assert store.read(read_standing) == StoredIncidents((fewer,), 3)
     assert everything(engine) == [over, fewer]
 
 
@@ -175,7 +176,7 @@ def test_an_id_is_given_once_and_a_crossing_has_one_incident(
     with pytest.raises(StoreError):
         change(store, second, detection=DetectionChange(parts={"pages": b"1"}))
     assert everything(engine) == [page(1, 1)]
-    assert store.detection_state().parts == {}, "nothing of that cycle is left"
+    assert store.read(read_detection).parts == {}, "nothing of that cycle is left"
 
 
 def test_who_was_overtaken_opens_none(engine: sa.Engine, store: EvaluatorStore) -> None:
@@ -210,7 +211,7 @@ def test_it_leads_to_the_snapshot_that_first_told_of_it(store: EvaluatorStore) -
     assert commit(store, Cycle(snapshot=telling())) == 1
     assert commit(store, Cycle(snapshot=telling(shown(2)))) == 2
     assert commit(store, Cycle(snapshot=telling(shown(1), shown(2)))) == 3
-    assert [one.snapshot for one in store.standing_incidents().standing] == [3, 2]
+    assert [one.snapshot for one in store.read(read_standing).standing] == [3, 2]
 
 
 def test_a_snapshot_is_found_by_its_number(engine: sa.Engine, store: EvaluatorStore) -> None:
@@ -358,7 +359,7 @@ def test_incidents_go_long_after_they_were_resolved_with_all_that_is_theirs(
     assert rows(engine, incident) == {2, 3, 4}
     for table in (incident_act, incident_crossing, incident_stream):
         assert rows(engine, table) == {2, 3}, table.name
-    assert store.standing_incidents().next_id == 5, "the newest stays: no id is given twice"
+    assert store.read(read_standing).next_id == 5, "the newest stays: no id is given twice"
 
 
 def test_a_snapshot_that_an_incident_leads_to_stays(
@@ -437,6 +438,6 @@ def test_an_incident_whose_crossings_stand_goes_on_without_a_name(
         write_eras(connection, CodingHistory.always(FULL))
     change(store, replace(page(1, 1, 2), slice="channel=fax"), detection=crossings(CHAT, FAX))
     drop_unlisted(engine, FEWER)
-    (left,) = store.standing_incidents().standing
+    (left,) = store.read(read_standing).standing
     assert (left.slice, left.crossings, left.resolved_at) == (None, (1, 2), None)
     assert standing(left, (), NOW).state is Stand.OPEN

@@ -25,7 +25,7 @@ def store(engine: sa.Engine) -> EvaluatorStore:
 
 
 def commit(store: EvaluatorStore, cycle: Cycle, owner: str = "me") -> None:
-    epoch = store.acquire(owner, DAY)
+    epoch = store.lease.acquire(owner, DAY)
     assert epoch is not None
     store.commit(epoch, cycle, NOW)
 
@@ -35,39 +35,39 @@ def change(store: EvaluatorStore, dropped: tuple[str, ...] = (), **states: Store
 
 
 def test_nothing_is_kept_at_first(store: EvaluatorStore) -> None:
-    assert store.probe_sets() == {}
+    assert store.read(read_probe_sets) == {}
     commit(store, Cycle())
-    assert store.probe_sets() == {}
+    assert store.read(read_probe_sets) == {}
 
 
 def test_states_are_kept_byte_for_byte_by_name(store: EvaluatorStore) -> None:
     change(store, tone=TONE, language=LANGUAGE)
-    assert store.probe_sets() == {"tone": TONE, "language": LANGUAGE}
+    assert store.read(read_probe_sets) == {"tone": TONE, "language": LANGUAGE}
 
 
 def test_a_state_takes_the_place_of_the_last_one_whatever_it_was_of(store: EvaluatorStore) -> None:
     change(store, tone=TONE, language=LANGUAGE)
     other = StoredProbeSet("c" * 64, b"anew")
     change(store, tone=other)
-    assert store.probe_sets() == {"tone": other, "language": LANGUAGE}
+    assert store.read(read_probe_sets) == {"tone": other, "language": LANGUAGE}
 
 
 def test_a_set_that_nothing_declares_goes(store: EvaluatorStore) -> None:
     change(store, tone=TONE, language=LANGUAGE)
     change(store, ("tone", "never there"))
-    assert store.probe_sets() == {"language": LANGUAGE}
+    assert store.read(read_probe_sets) == {"language": LANGUAGE}
 
 
 def test_a_name_can_be_dropped_and_set_at_once(store: EvaluatorStore) -> None:
     change(store, tone=TONE)
     change(store, ("tone",), tone=LANGUAGE)
-    assert store.probe_sets() == {"tone": LANGUAGE}
+    assert store.read(read_probe_sets) == {"tone": LANGUAGE}
 
 
 def test_a_state_is_written_with_the_cursors_that_fed_it_or_not_at_all(
     engine: sa.Engine, store: EvaluatorStore
 ) -> None:
-    epoch = store.acquire("me", DAY)
+    epoch = store.lease.acquire("me", DAY)
     assert epoch is not None
     fed = Cycle(cursors={SHARD: 1}, probes=ProbeSetsChange({"tone": TONE}))
     with pytest.raises(FencedError):
@@ -78,4 +78,4 @@ def test_a_state_is_written_with_the_cursors_that_fed_it_or_not_at_all(
         assert read_probe_sets(connection) == {}
         assert connection.execute(sa.select(fold_cursor)).all() == []
     store.commit(epoch, fed, NOW)
-    assert (store.probe_sets(), store.cursors()) == ({"tone": TONE}, {SHARD: 1})
+    assert (store.read(read_probe_sets), store.deltas.cursors()) == ({"tone": TONE}, {SHARD: 1})

@@ -96,7 +96,7 @@ def flush(claim: Claim, probes: tuple[ProbeDecision, ...], decisions: int = 20) 
 
 
 def stored(engine: sa.Engine) -> list[StoredDelta]:
-    return EvaluatorStore(engine, "decisions").deltas({}, 100)
+    return EvaluatorStore(engine, "decisions").deltas.after({}, 100)
 
 
 def test_they_come_out_as_they_went_in(engine: sa.Engine, store: IngestStore) -> None:

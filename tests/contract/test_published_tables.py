@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Counted
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -19,9 +20,12 @@ import monitor
 from monitor.core.contract import Metric
 from monitor.core.publish.snapshot import SliceRow, Snapshot, encode
 from monitor.core.time import DAY, HOUR
+from monitor.store import bulk
 from monitor.store import database as db
 from monitor.store.evaluator import published_values
+from monitor.store.evaluator import store as evaluator_store
 from monitor.store.evaluator.published_tables import delete_before, write_published
+from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.schema import PUBLISHED, metadata, snapshot
 
 TODAY = date(2024, 10, 4)
@@ -256,6 +260,116 @@ def test_each_day_goes_in_a_transaction_of_its_own(engine: sa.Engine) -> None:
     assert [days for days in days_of if days] == [
         {"2024-10-04"}, {"2024-10-05"}, {"2024-10-06"}
     ]  # fmt: skip
+
+
+# Nothing is sent twice
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Rows that were sent to the database, by table."""
+    rows: dict[str, int] = {}
+    real = bulk.insert
+
+    def insert(connection: sa.Connection, table: sa.Table, columns: Any, *more: Any) -> int:
+        rows[table.name] = rows.get(table.name, 0) + len(next(iter(columns.values())))
+        return real(connection, table, columns, *more)
+
+    monkeypatch.setattr(bulk, "insert", insert)
+    return rows
+
+
+class Cycles:
+    """Commits of one evaluator after the other."""
+
+    def __init__(self, engine: sa.Engine, sent: dict[str, int]) -> None:
+        self.engine, self.store, self._sent = engine, EvaluatorStore(engine, "decisions"), sent
+
+    def publish(self, snapshot: Snapshot, owner: str = "me") -> dict[str, int]:
+        """Rows that were sent to the published tables."""
+        epoch = self.store.lease.acquire(owner, DAY)
+        assert epoch is not None
+        self._sent.clear()
+        self.store.commit(epoch, Cycle(snapshot=snapshot), T0)
+        return {table.name: self._sent.get(table.name, 0) for table in PUBLISHED}
+
+    def shows(self, snapshot: Snapshot) -> bool:
+        """The tables show what a first publication of it would make them show."""
+        found = everything(self.engine)
+        with db.writing(self.engine) as connection:
+            for table in PUBLISHED:
+                connection.execute(sa.delete(table))
+            write_published(connection, snapshot)
+        return found == everything(self.engine)
+
+
+@pytest.fixture
+def cycles(engine: sa.Engine, sent: dict[str, int]) -> Cycles:
+    return Cycles(engine, sent)
+
+
+def test_only_what_differs_from_the_last_cycle_is_sent(cycles: Cycles) -> None:
+    first = cycles.publish(lesson(*BOTH))
+    assert all(first[name] for name in ("published_contract", "published_window", "published_rate"))
+    assert not any(cycles.publish(lesson(*BOTH)).values())
+    later = cycles.publish(lesson(*BOTH, at=T0 + HOUR))
+    assert later["published_contract"] == 1
+    more = cycles.publish(lesson(*BOTH, full("channel=phone"), at=T0 + HOUR))
+    assert more["published_contract"] == 0
+    assert 0 < more["published_rate"] < first["published_rate"]
+    fewer = cycles.publish(lesson(BOTH[0], at=T0 + HOUR))
+    assert not fewer["published_rate"], "rows that go are deleted, and nothing else is touched"
+    assert cycles.shows(lesson(BOTH[0], at=T0 + HOUR))
+
+
+def test_a_new_day_is_sent_whole(cycles: Cycles) -> None:
+    first = cycles.publish(lesson(*BOTH))
+    assert cycles.publish(lesson(*BOTH, at=T0 + DAY)) == first
+    assert cycles.publish(lesson(*BOTH)) == first
+
+
+def test_after_a_restart_or_another_evaluator_everything_is_sent_once(cycles: Cycles) -> None:
+    first = cycles.publish(lesson(*BOTH))
+    old, cycles.store = cycles.store, EvaluatorStore(cycles.engine, "decisions")
+    assert cycles.publish(lesson(*BOTH)) == first
+    assert not any(cycles.publish(lesson(*BOTH)).values())
+    cycles.store.lease.release("me")
+    cycles.publish(lesson(BOTH[0]), "other")
+    cycles.store.lease.release("other")
+    cycles.store = old
+    assert cycles.publish(lesson(*BOTH)) == first
+    assert cycles.shows(lesson(*BOTH))
+
+
+def test_after_a_restore_of_the_database_everything_is_sent_once(cycles: Cycles) -> None:
+    first = cycles.publish(lesson(*BOTH))
+    cycles.publish(lesson(BOTH[0]))
+    with db.writing(cycles.engine) as connection:  # back to the first Snapshot
+        connection.execute(sa.delete(snapshot).where(snapshot.c.id == 2))
+        write_published(connection, lesson(*BOTH))
+    assert cycles.publish(lesson(BOTH[0]))["published_rate"] > 0
+    assert cycles.shows(lesson(BOTH[0]))
+    assert first["published_rate"] > 0
+
+
+def test_a_cycle_that_failed_is_not_taken_for_published(
+    cycles: Cycles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cycles.publish(lesson(*BOTH))
+    real = db.writing
+
+    @contextmanager
+    def failing(engine: sa.Engine) -> Iterator[sa.Connection]:
+        with real(engine) as connection:
+            yield connection
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(evaluator_store, "writing", failing)
+    with pytest.raises(ZeroDivisionError):
+        cycles.publish(lesson(BOTH[0]))
+    monkeypatch.setattr(evaluator_store, "writing", real)
+    cycles.publish(lesson(BOTH[0]))
+    assert cycles.shows(lesson(BOTH[0]))
 
 
 # What is forgotten

@@ -149,10 +149,10 @@ def everything(engine: sa.Engine) -> dict[str, list[tuple[Any, ...]]]:
 
 def fold(evaluator: EvaluatorStore, owner: str = "evaluator") -> int:
     """Fold all deltas as one week pane a cell; returns how many there were."""
-    epoch = evaluator.acquire(owner, 60_000_000)
+    epoch = evaluator.lease.acquire(owner, 60_000_000)
     assert epoch is not None
-    found = evaluator.deltas(evaluator.cursors(), 1000)
-    evaluator.commit(epoch, replace(cycle_of(found), folded=evaluator.cursors()), 0)
+    found = evaluator.deltas.after(evaluator.deltas.cursors(), 1000)
+    evaluator.commit(epoch, replace(cycle_of(found), folded=evaluator.deltas.cursors()), 0)
     return len(found)
 
 
@@ -208,7 +208,7 @@ def test_how_far_labels_are_read_is_told_by_the_slowest_that_is_awaited(
                 sa.insert(metadata.tables["ownership"]),
                 row | {"watermark": mark, "holds_back": awaited},
             )
-    found = EvaluatorStore(engine, "decisions").labels_read_to()
+    found = EvaluatorStore(engine, "decisions").deltas.labels_read_to()
     if expected == "long ago":
         assert found is not None
         assert found < -(10**18)
@@ -440,9 +440,9 @@ def test_deltas_are_gap_free_and_empty_ones_are_not_written(
         part = decisions([number]) if number % 2 else None
         store.flush([flush(claim, number + 1, decisions=part)], DICTIONARY)
         claim = replace(claim, next_offset=number + 1)
-    assert [delta.seq for delta in evaluator.deltas({}, 100)] == [1, 2, 3]
-    assert [delta.seq for delta in evaluator.deltas({D0: 2}, 100)] == [3]
-    assert [delta.seq for delta in evaluator.deltas({}, 2)] == [1, 2]
+    assert [delta.seq for delta in evaluator.deltas.after({}, 100)] == [1, 2, 3]
+    assert [delta.seq for delta in evaluator.deltas.after({D0: 2}, 100)] == [3]
+    assert [delta.seq for delta in evaluator.deltas.after({}, 2)] == [1, 2]
     assert read_statuses(engine)[0].seq == 3
 
 
@@ -596,17 +596,17 @@ def test_two_evaluators_fold_every_delta_once(
     engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore
 ) -> None:
     store.flush([flush(begin(store, D0), 1, decisions=decisions([1, 2]))], DICTIONARY)
-    first = evaluator.acquire("a", -1)  # a lease that has ended already
-    second = evaluator.acquire("b", 60_000_000)
+    first = evaluator.lease.acquire("a", -1)  # a lease that has ended already
+    second = evaluator.lease.acquire("b", 60_000_000)
     assert first is not None
     assert second == first + 1
-    deltas = evaluator.deltas(evaluator.cursors(), 100)
+    deltas = evaluator.deltas.after(evaluator.deltas.cursors(), 100)
     before = everything(engine)
     with pytest.raises(FencedError):
         evaluator.commit(first, replace(cycle_of(deltas), snapshot=SNAPSHOT), 0)
     assert everything(engine) == before
     evaluator.commit(second, cycle_of(deltas), 0)
-    assert evaluator.deltas(evaluator.cursors(), 100) == []
+    assert evaluator.deltas.after(evaluator.deltas.cursors(), 100) == []
     assert counted(evaluator) == {"N": 2, "Q": 2}
 
 
@@ -618,18 +618,21 @@ def test_a_cycle_that_began_from_other_cursors_is_fenced(
     store.flush([flush(claim, 1, decisions=decisions([1]))], DICTIONARY)
     fold(evaluator)
     store.flush([flush(replace(claim, next_offset=1), 2, decisions=decisions([2]))], DICTIONARY)
-    epoch = evaluator.acquire("evaluator", 60_000_000)
+    epoch = evaluator.lease.acquire("evaluator", 60_000_000)
     assert epoch is not None
-    cycle, before = cycle_of(evaluator.deltas(evaluator.cursors(), 100)), everything(engine)
+    cycle, before = (
+        cycle_of(evaluator.deltas.after(evaluator.deltas.cursors(), 100)),
+        everything(engine),
+    )
     others: list[dict[Shard, int]] = [{}, {D0: 2}, {D0: 1, D1: 1}]
     for folded in others:
         with pytest.raises(FencedError):
             evaluator.commit(epoch, replace(cycle, folded=folded), 0)
         with pytest.raises(FencedError):
-            evaluator.progress(folded)
+            evaluator.deltas.progress(folded)
     assert everything(engine) == before
     evaluator.commit(epoch, replace(cycle, folded={D0: 1}), 0)
-    assert evaluator.progress({D0: 2}) == (None, ())
+    assert evaluator.deltas.progress({D0: 2}) == (None, ())
     assert counted(evaluator)["N"] == 2
 
 
@@ -645,16 +648,16 @@ def test_the_newest_snapshot_is_told_unless_it_was_seen(engine: sa.Engine) -> No
 
 
 def test_the_lease_is_held_renewed_and_given_back(evaluator: EvaluatorStore) -> None:
-    epoch = evaluator.acquire("a", 60_000_000)
-    assert evaluator.acquire("a", 60_000_000) == epoch
-    assert evaluator.acquire("b", 60_000_000) is None
-    evaluator.release_lease("b")
-    assert evaluator.acquire("b", 60_000_000) is None
-    evaluator.release_lease("a")
-    assert evaluator.acquire("b", 60_000_000) == (epoch or 0) + 1
+    epoch = evaluator.lease.acquire("a", 60_000_000)
+    assert evaluator.lease.acquire("a", 60_000_000) == epoch
+    assert evaluator.lease.acquire("b", 60_000_000) is None
+    evaluator.lease.release("b")
+    assert evaluator.lease.acquire("b", 60_000_000) is None
+    evaluator.lease.release("a")
+    assert evaluator.lease.acquire("b", 60_000_000) == (epoch or 0) + 1
 
 
-@pytest.mark.parametrize("name", ["write_cells", "add_counts", "write_release", "_move_cursors",
+@pytest.mark.parametrize("name", ["write_cells", "add_counts", "write_release", "move_cursors",
                                   "_store_snapshot", "write_published"])  # fmt: skip
 def test_a_crash_of_a_cycle_leaves_no_trace(
     engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore,
@@ -663,9 +666,9 @@ def test_a_crash_of_a_cycle_leaves_no_trace(
     from monitor.store.evaluator import store as module
 
     store.flush([flush(begin(store, D0), 1, decisions=decisions([1]))], DICTIONARY)
-    epoch = evaluator.acquire("a", 60_000_000)
+    epoch = evaluator.lease.acquire("a", 60_000_000)
     assert epoch is not None
-    cycle = complete(cycle_of(evaluator.deltas({}, 100)))
+    cycle = complete(cycle_of(evaluator.deltas.after({}, 100)))
     before, real = everything(engine), getattr(module, name)
 
     def crash(*arguments: Any) -> None:
@@ -681,15 +684,17 @@ def test_a_crash_of_a_cycle_leaves_no_trace(
 def test_the_watermark_is_the_slowest_of_the_decision_shards(
     store: IngestStore, evaluator: EvaluatorStore
 ) -> None:
-    assert evaluator.watermark() is None
+    assert evaluator.deltas.watermark() is None
     store.flush([flush(begin(store, D0), 1, watermark=T0)], Dictionary())
-    assert evaluator.watermark() is None, "one that was never read holds it back"
+    assert evaluator.deltas.watermark() is None, "one that was never read holds it back"
     other = begin(store, D1)
     store.flush([flush(other, 1, watermark=T0 - DAY)], Dictionary())
-    assert evaluator.watermark() == T0 - DAY
+    assert evaluator.deltas.watermark() == T0 - DAY
     empty = flush(replace(other, next_offset=1), 1, watermark=None, holds_back=False)
     store.flush([empty], Dictionary())
-    assert evaluator.watermark() == T0, "one that is read to its end and empty does not count"
+    assert evaluator.deltas.watermark() == T0, (
+        "one that is read to its end and empty does not count"
+    )
 
 
 # What a person does while others work

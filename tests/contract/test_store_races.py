@@ -178,7 +178,7 @@ def both_at(
 def counted(engine: sa.Engine) -> dict[str, int]:
     """All counters, added up over all deltas."""
     store = EvaluatorStore(engine, "decisions")
-    found = store.deltas({}, 10_000)
+    found = store.deltas.after({}, 10_000)
     none = np.empty(0, np.int64)
     bodies = [summed(Payload(d.panes, d.cells, d.values, none, none)) for d in found]
     total = sum((body.values.sum(axis=0) for body in bodies), np.zeros(len(Counter), np.int64))
@@ -319,7 +319,9 @@ def test_repeated_ids_in_two_partitions_at_once_neither_fail_nor_lock_each_other
     assert sorted(repeated) == [0, 100]
     again = [(t.late, t.cross_partition) for one in told for t in one.values()]
     assert sorted(again) == [(0, 0), (0, 100)]
-    assert EvaluatorStore(one.engine, "decisions").watermark() is None  # two shards never read
+    assert (
+        EvaluatorStore(one.engine, "decisions").deltas.watermark() is None
+    )  # two shards never read
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from monitor.core.time import SECOND
 from monitor.errors import StoreError
 from monitor.evaluate.evaluator import Evaluator
 from monitor.service import Parts, Service
-from monitor.store.evaluator import store as fold
+from monitor.store.evaluator import lease as fencing
 from monitor.store.evaluator.store import EvaluatorStore
 
 
@@ -198,7 +198,7 @@ def test_replicas_that_take_longer_than_the_lease_do_not_keep_each_other_out(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, slow: str
 ) -> None:
     """At the worst moment: whenever one has worked for a while, the other one takes over."""
-    monkeypatch.setattr(fold, "database_now", lambda _: pipeline.clock.now())
+    monkeypatch.setattr(fencing, "database_now", lambda _: pipeline.clock.now())
     send(pipeline, "chat", "ab")
     evaluator, other = pipeline.evaluator(), EvaluatorStore(pipeline.engine, DECISIONS)
     real, lease = getattr(evaluator, slow), pipeline.settings.evaluate.lease
@@ -206,7 +206,7 @@ def test_replicas_that_take_longer_than_the_lease_do_not_keep_each_other_out(
     def take_long(*arguments: Any) -> Any:
         done = real(*arguments)
         pipeline.clock.seconds += lease / SECOND + 1
-        other.acquire("other", lease)
+        other.lease.acquire("other", lease)
         return done
 
     monkeypatch.setattr(evaluator, slow, take_long)

@@ -24,6 +24,7 @@ from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.errors import StoreError
 from monitor.evaluate.dictionary import CellDictionary
+from monitor.store.evaluator.cells import StoredCells
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.exclusions import Declaration, add_exclusion
 
@@ -211,7 +212,7 @@ def test_a_damaged_part_begins_anew_with_one_line(
 def test_every_cell_has_the_version_that_it_was_counted_under(tmp_path: Path) -> None:
     with site(tmp_path / "store") as one:
         one.until(START + DAY)
-        index = CellDictionary(EvaluatorStore(one.engine, "decisions")).index
+        index = CellDictionary(StoredCells(one.engine)).index
         with one.engine.connect() as connection:
             query = "SELECT atom, stratum, version FROM cell ORDER BY id"
             rows = connection.exec_driver_sql(query).all()

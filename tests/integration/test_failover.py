@@ -14,7 +14,7 @@ from adversary.worlds import HOUR, SECOND, Shape, make_world
 from releasing import MARGIN, Kept, Releasing, instants
 
 from monitor.evaluate.evaluator import Evaluator
-from monitor.store.evaluator import store as fold
+from monitor.store.evaluator import lease as fencing
 
 WORLD = make_world(4, Shape(values=(3, 2), days=1.7, busy=120, audit=1, strays=3, late=0.01))
 MOMENTS = instants(WORLD, 2 * HOUR, int(WORLD.at[-1]) // HOUR * HOUR + MARGIN)
@@ -33,7 +33,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(fold, "database_now", clock.now)
+    monkeypatch.setattr(fencing, "database_now", clock.now)
     return clock
 
 
@@ -85,7 +85,7 @@ def test_whoever_holds_the_lease_goes_on_where_the_other_was(
     assert found == alone(tmp_path / "one")
 
 
-@pytest.mark.parametrize("moment", ["_close", "_let_go", "_fold", "_detect"])
+@pytest.mark.parametrize("moment", ["_close", "_release_late", "_fold", "_detect"])
 def test_a_takeover_in_the_middle_of_a_cycle(
     moment: str, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

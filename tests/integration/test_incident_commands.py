@@ -66,7 +66,7 @@ def pipeline(tmp_path: Path, url: str) -> Iterator[Pipeline]:
 
 def commit(pipeline: Pipeline, cycle: Cycle) -> None:
     store = EvaluatorStore(pipeline.engine, "decisions")
-    epoch = store.acquire("me", DAY)
+    epoch = store.lease.acquire("me", DAY)
     assert epoch is not None
     store.commit(epoch, cycle, T0)
 

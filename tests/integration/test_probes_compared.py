@@ -23,8 +23,8 @@ from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet, decode
 from monitor.core.time import to_micros
 from monitor.errors import StoreError
 from monitor.evaluate.evaluator import Evaluator
-from monitor.store.evaluator import store as fold
-from monitor.store.evaluator.probe_sets import StoredProbeSet
+from monitor.store.evaluator import lease as fencing
+from monitor.store.evaluator.probe_sets import StoredProbeSet, read_probe_sets
 from monitor.store.evaluator.store import EvaluatorStore
 
 PAIRS = 20
@@ -95,7 +95,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(fold, "database_now", clock.now)
+    monkeypatch.setattr(fencing, "database_now", clock.now)
     return clock
 
 
@@ -136,7 +136,7 @@ def send(pipeline: Pipeline, events: Sequence[Event]) -> None:
 
 
 def kept(pipeline: Pipeline) -> dict[str, StoredProbeSet]:
-    return EvaluatorStore(pipeline.engine, DECISIONS).probe_sets()
+    return EvaluatorStore(pipeline.engine, DECISIONS).read(read_probe_sets)
 
 
 def shown(pipeline: Pipeline) -> tuple[ShownProbeSet, ...]:

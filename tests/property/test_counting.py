@@ -366,7 +366,7 @@ def test_slices_of_every_group_by_sum_to_the_total(seed: int, size: int) -> None
         pipeline.drain()
         pipeline.fold()
         store = EvaluatorStore(pipeline.engine, DECISIONS)
-        index, counts = CellDictionary(store).index, sum_counts(pipeline.engine, Grain.WEEK)
+        index, counts = CellDictionary(store.cells).index, sum_counts(pipeline.engine, Grain.WEEK)
         _assert_partition(counts, index)
         assert int(counts.values[:, 0].sum()) == size
 

@@ -271,7 +271,7 @@ def _send(
 def _outcome(pipeline: Pipeline, hostile: Shard, prune_at: int | None) -> Outcome:
     engine, wall = pipeline.engine, pipeline.clock.now()
     counts = {c: row for c, row in pipeline.counts().items() if not c[3].startswith(f"judge={OWN}")}
-    watermark = EvaluatorStore(engine, DECISIONS).watermark()
+    watermark = EvaluatorStore(engine, DECISIONS).deltas.watermark()
     slowest = RecordStore(engine).slowest_event_time()
     statuses = {s.shard: s for s in pipeline.statuses() if s.shard != hostile}
     policy = composition.retention_policy(pipeline.settings)

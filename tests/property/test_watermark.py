@@ -93,7 +93,7 @@ def run(pipeline: Pipeline, seconds: float) -> None:
 
 
 def watermark(pipeline: Pipeline) -> int | None:
-    return EvaluatorStore(pipeline.engine, DECISIONS).watermark()
+    return EvaluatorStore(pipeline.engine, DECISIONS).deltas.watermark()
 
 
 def slowest(pipeline: Pipeline) -> int | None:

@@ -70,9 +70,9 @@ class FamilyState:
         edges: increasing, in event time; blocks of decisions lie between them, the first edge
             is where the first block begins. Off the hour only within the last day.
         label_edges: the same for labels; a subset on the hour.
-        burned: edges of abandoned blocks, which are never published, and instants that were such
+        abandoned: edges of abandoned blocks, which are never published, and instants that were such
             edges: an instant stays abandoned, whatever block holds it.
-        label_burned: the same for labels.
+        label_abandoned: the same for labels.
         tail: counts of the open block of decisions.
         label_tail: counts of the open block of labels.
     """
@@ -84,8 +84,8 @@ class FamilyState:
     left_out_share: float | None = None
     edges: list[int] = field(default_factory=list)
     label_edges: list[int] = field(default_factory=list)
-    burned: set[int] = field(default_factory=set)
-    label_burned: set[int] = field(default_factory=set)
+    abandoned: set[int] = field(default_factory=set)
+    label_abandoned: set[int] = field(default_factory=set)
     tail: BlockTally = field(default_factory=lambda: BlockTally.empty(0))
     label_tail: BlockTally = field(default_factory=lambda: BlockTally.empty(0))
     rows: Rows | None = None
@@ -112,32 +112,32 @@ class FamilyState:
         """Drop blocks that begin earlier: their counts are deleted."""
         for edges in (self.edges, self.label_edges):
             edges[:] = [edge for edge in edges if edge >= before] or edges[-1:]
-        self.burned = {edge for edge in self.burned if edge >= before}
-        self.label_burned = {edge for edge in self.label_burned if edge >= before}
+        self.abandoned = {edge for edge in self.abandoned if edge >= before}
+        self.label_abandoned = {edge for edge in self.label_abandoned if edge >= before}
 
     def take(self, run: PaneRun, allowed: Collection[int], *, labels: bool) -> list[Edge]:
         """Add successive closed panes; returns the edges that were made."""
-        edges, burned = self.of(labels)
+        edges, abandoned = self.of(labels)
         if self.rows is None:  # nothing is hidden here
             made = [Edge(end) for end in run.ends if end in allowed]
         else:
-            condition = Condition(self.family.k, labels, allowed, frozenset(burned))
+            condition = Condition(self.family.k, labels, allowed, frozenset(abandoned))
             tail = self.label_tail if labels else self.tail
             made, tail = advance(edges[-1], tail, run.panes(self.rows), condition)
             self.leave_open(tail, labels)
-        burned |= {edge.at for edge in made if edge.burned}
+        abandoned |= {edge.at for edge in made if edge.burned}
         edges.extend(edge.at for edge in made)
         return made
 
-    def burn(self, at: int, *, labels: bool) -> None:
+    def abandon(self, at: int, *, labels: bool) -> None:
         """Abandon the open block, which ends here; the tail after it is still to be counted."""
-        edges, burned = self.of(labels)
+        edges, abandoned = self.of(labels)
         edges.append(at)
-        burned.add(at)
+        abandoned.add(at)
 
     def of(self, labels: bool) -> tuple[list[int], set[int]]:
         """Edges of decisions or of labels, and those of abandoned blocks."""
-        return (self.label_edges, self.label_burned) if labels else (self.edges, self.burned)
+        return (self.label_edges, self.label_abandoned) if labels else (self.edges, self.abandoned)
 
     def leave_open(self, tail: BlockTally, labels: bool) -> None:
         """Set the counts of the open block."""
@@ -156,16 +156,16 @@ class FamilyState:
 
     def shown_edges(self, *, labels: bool) -> list[int]:
         """All edges but those of abandoned blocks at the end: the blocks before them stay shown."""
-        edges, burned = self.of(labels)
+        edges, abandoned = self.of(labels)
         last = len(edges)
-        while last > 1 and edges[last - 1] in burned:
+        while last > 1 and edges[last - 1] in abandoned:
             last -= 1
         return edges[:last]
 
-    def burned_spans(self, *, labels: bool) -> list[Span]:
+    def abandoned_spans(self, *, labels: bool) -> list[Span]:
         """Spans of the abandoned blocks, which are never published."""
-        edges, burned = self.of(labels)
-        ends = {bisect_left(edges, at) for at in burned}
+        edges, abandoned = self.of(labels)
+        ends = {bisect_left(edges, at) for at in abandoned}
         return [Span(edges[i - 1], edges[i]) for i in sorted(ends) if 0 < i < len(edges)]
 
     @property
@@ -184,8 +184,8 @@ class FamilyState:
             "left_out": sorted(self.left_out),
             "left_out_share": self.left_out_share,
             # Those that are no edges any more.
-            "burned": sorted(self.burned.difference(self.edges)),
-            "label_burned": sorted(self.label_burned.difference(self.label_edges)),
+            "burned": sorted(self.abandoned.difference(self.edges)),
+            "label_burned": sorted(self.label_abandoned.difference(self.label_edges)),
         }
         return StoredMap(self.condition, json.dumps(body, sort_keys=True))
 
@@ -194,8 +194,8 @@ class FamilyState:
         if stored is None:
             return False
         body = json.loads(stored.body)
-        self.burned.update(body["burned"])
-        self.label_burned.update(body["label_burned"])
+        self.abandoned.update(body["burned"])
+        self.label_abandoned.update(body["label_burned"])
         if stored.condition != self.condition:
             return False
         self.unlabelled = frozenset((row, route) for row, route in body["unlabelled"])

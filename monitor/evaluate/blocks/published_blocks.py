@@ -38,9 +38,9 @@ class Blocks:
         """
         if until is None:
             return None
-        edges, burned = state.of(labels)
+        edges, abandoned = state.of(labels)
         ends = on_the_hour(state.shown_edges(labels=labels)[1:])
-        ends = [at for at in ends[: bisect_right(ends, until)] if at not in burned]
+        ends = [at for at in ends[: bisect_right(ends, until)] if at not in abandoned]
         return cls(edges[0], ends) if ends else None
 
     @property
@@ -52,18 +52,18 @@ class Blocks:
         """The end of the first of them that has the hour which ends at an instant."""
         return self.ends[bisect_left(self.ends, end)]
 
-    def latest(self, hour: int, said: int | None) -> int | None:
+    def latest(self, hour: int, reported: int | None) -> int | None:
         """The end of the block that first showed what was found in an hour.
 
         What was reported of it holds, though blocks are made anew every week and forgotten in time.
 
         Args:
             hour: the start of the last hour that it was found in; before :attr:`end`.
-            said: what the last Snapshot says; it was of this hour if it is later.
+            reported: what the last Snapshot says; it was of this hour if it is later.
 
         Returns:
-            None for an hour that is older than all blocks, if nothing was said of it.
+            None for an hour that is older than all blocks, if nothing was reported of it.
         """
-        if said is not None and hour < said <= self.end:
-            return said
+        if reported is not None and hour < reported <= self.end:
+            return reported
         return None if hour < self.begin else self.ends[bisect_right(self.ends, hour)]

@@ -11,7 +11,7 @@ from monitor.core.counts.cells import Counts, Int64s, merge
 from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.ports import PaneCounts
-from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.evaluator.release_blocks import ClosedPanes
 
 STEP = 12 * HOUR
 """A window that moves further at once is summed anew: that costs no more by then."""
@@ -24,12 +24,12 @@ class Sums:
     _held: dict[tuple[Grain, tuple[Span, ...]], Counts] = field(default_factory=dict)
     _asked: dict[tuple[Grain, tuple[Span, ...]], Counts] = field(default_factory=dict)
 
-    def of(self, store: EvaluatorStore, grain: Grain, spans: tuple[Span, ...]) -> Counts:
+    def of(self, closed: ClosedPanes, grain: Grain, spans: tuple[Span, ...]) -> Counts:
         """The counts of these spans, from those of the nearest spans that are known."""
         key = (grain, spans)
         if key not in self._asked:
             found = self._held.get(key)
-            self._asked[key] = self._summed(store, grain, spans) if found is None else found
+            self._asked[key] = self._summed(closed, grain, spans) if found is None else found
         return self._asked[key]
 
     def drop_unused(self) -> None:
@@ -40,16 +40,16 @@ class Sums:
         """Closed panes have changed."""
         self._held, self._asked = {}, {}
 
-    def _summed(self, store: EvaluatorStore, grain: Grain, spans: tuple[Span, ...]) -> Counts:
+    def _summed(self, closed: ClosedPanes, grain: Grain, spans: tuple[Span, ...]) -> Counts:
         near, change = None, sum(span.end - span.start for span in spans)
         for other_grain, other in (*self._held, *self._asked):
             if other_grain is grain and (d := _distance(spans, other)) < min(change, STEP + 1):
                 near, change = other, d
         if near is None:
-            return merge([_sum(store, grain, span) for span in spans])
+            return merge([_sum(closed, grain, span) for span in spans])
         known = (self._asked | self._held)[grain, near]
-        entered = [_sum(store, grain, span) for span in less(spans, near)]
-        left = [-_sum(store, grain, span) for span in less(near, spans)]
+        entered = [_sum(closed, grain, span) for span in less(spans, near)]
+        left = [-_sum(closed, grain, span) for span in less(near, spans)]
         return merge([known, *entered, *left])
 
 
@@ -76,8 +76,8 @@ def _distance(one: Sequence[Span], other: Sequence[Span]) -> int:
     return sum(s.end - s.start for s in (*less(one, other), *less(other, one)))
 
 
-def _sum(store: EvaluatorStore, grain: Grain, span: Span) -> Counts:
-    return store.sum_released(grain, pane_of(span.start, grain), pane_of(span.end, grain))
+def _sum(closed: ClosedPanes, grain: Grain, span: Span) -> Counts:
+    return closed.sums(grain, pane_of(span.start, grain), pane_of(span.end, grain))
 
 
 def split_panes(grain: Grain, panes: Int64s, cells: Int64s, values: Int64s) -> list[PaneCounts]:

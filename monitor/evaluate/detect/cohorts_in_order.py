@@ -26,8 +26,12 @@ from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.detect.request_checks import RequestChecks
-from monitor.store.evaluator.store import EvaluatorStore
-from monitor.store.evaluator.stored_detection import Crossing, DetectionChange, FrozenCohort
+from monitor.store.evaluator.stored_detection import (
+    Crossing,
+    DetectionChange,
+    FrozenCohort,
+    StoredDetection,
+)
 
 log = logging.getLogger("slicewatch.evaluate")
 
@@ -79,9 +83,8 @@ class DetectionState:
     ended: list[Crossing] = field(default_factory=list)
 
     @classmethod
-    def load(cls, store: EvaluatorStore, policy: DetectionPolicy) -> DetectionState:
+    def load(cls, stored: StoredDetection, policy: DetectionPolicy) -> DetectionState:
         """As it was committed last."""
-        stored = store.detection_state()
         settings = DetectorSettings(policy.contracts, policy.coding, policy.cluster_size)
         fleet, advice = _fleet(settings, stored.parts), _advice(settings, stored.parts)
         known = cls(policy, fleet, advice, stored.consumed, stored.standing, stored.next_id)
@@ -159,7 +162,7 @@ class DetectionState:
         if inputs.excludes(hour):
             state = CohortState.EXCLUDED
         if state is CohortState.CONSUMED:
-            cohort = inputs.store.counted_cohort(hour, live=live)
+            cohort = inputs.cohorts.counted(hour, live=live)
             advance = self.fleet.advance(hour, cohort.counts, inputs.index)
             for stream in advance.crossed:
                 self._cross(stream, hour, change)
@@ -187,7 +190,7 @@ class DetectionState:
     def _resolve(self, inputs: Inputs, hour: int, change: _Changing) -> None:
         """Judge every unresolved crossing by the cohorts since its post-page window began."""
         now = pane_start(hour, Grain.HOUR)
-        frozen = inputs.store.frozen_cohorts(pane_of(now - RESOLVE_SPAN, Grain.HOUR), hour)
+        frozen = inputs.cohorts.frozen(pane_of(now - RESOLVE_SPAN, Grain.HOUR), hour)
         good = [c for c in frozen if not inputs.excludes(c.hour)]
         declared = {stream.key: stream for stream in self.fleet.streams}
         for key, one in list(self.standing.items()):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import HOUR, Grain, pane_start
-from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.evaluator.stored_detection import CountedCohorts
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +16,12 @@ class Inputs:
     """Counts, cells and exclusions that cohorts are made from.
 
     Attributes:
-        store: holds the counts.
+        cohorts: counts of hours.
         index: what all cells mean.
         excluded: event time whose data are known to be bad: it moves no detector.
     """
 
-    store: EvaluatorStore
+    cohorts: CountedCohorts
     index: CellIndex
     excluded: Sequence[Span] = ()
 

@@ -47,7 +47,7 @@ class RequestChecks:
             return {}
         first = min(one.hour for one in due)
         end = min(pane_of(watermark, Grain.HOUR), _next_day(first))
-        counted = _Counted(first, end, *inputs.store.counted_requests(first, end))
+        counted = _Counted(first, end, *inputs.cohorts.requests(first, end))
         due = [one for one in due if one.hour < end]
         for one in due:
             self._advance(one, counted, inputs)
@@ -57,7 +57,7 @@ class RequestChecks:
         """The hour whose turn is next, of every contract that has one."""
         begin = None
         if any(watch.requests.consumed is None for _, watch in self.watches):
-            begin = inputs.store.first_counted()
+            begin = inputs.cohorts.first_counted()
         for contract, watch in self.watches:
             known = watch.requests.consumed
             hour = begin if known is None else known + 1

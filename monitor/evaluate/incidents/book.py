@@ -23,9 +23,8 @@ from monitor.core.publish.incidents import Incident, Standing, standing
 from monitor.core.time import DAY
 from monitor.detection.diagnosis.explain import BreachCause
 from monitor.detection.pages.streams import Stream
-from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.evaluator.stored_detection import Crossing
-from monitor.store.evaluator.stored_incidents import Acts, IncidentChange
+from monitor.store.evaluator.stored_incidents import Acts, IncidentChange, StoredIncidents
 
 log = logging.getLogger("slicewatch.evaluate")
 
@@ -92,12 +91,11 @@ class IncidentBook:
     crossings: dict[int, Crossing] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, store: EvaluatorStore, crossings: Iterable[Crossing]) -> Self:
+    def load(cls, stored: StoredIncidents, acts: Acts, crossings: Iterable[Crossing]) -> Self:
         """As it was committed last."""
-        stored = store.standing_incidents()
         by_id = {one.id: one for one in stored.standing}
         known = {one.id: one for one in crossings}
-        return cls(by_id, stored.next_id, store.incident_acts(), known)
+        return cls(by_id, stored.next_id, acts, known)
 
     def set_acts(self, acts: Acts) -> None:
         """Take note of what people say."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Self
 
 from monitor.core.contract import Contract
 from monitor.core.counts.cells import Counts, merge
@@ -20,7 +19,6 @@ from monitor.evaluate.detect.cohorts_in_order import DetectionState
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.incidents.book import IncidentBook, IncidentStep, RowExtras
 from monitor.evaluate.incidents.shown import IncidentView, ShownIncidents, TableContext
-from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.evaluator.stored_detection import DetectionChange, FrozenCohort
 from monitor.store.evaluator.stored_incidents import IncidentChange
 
@@ -52,11 +50,6 @@ class Incidents:
     book: IncidentBook
     now: int = 0
     _first_shown: dict[int, Incident] = field(default_factory=dict)
-
-    @classmethod
-    def load(cls, store: EvaluatorStore, detection: DetectionState, eras: CodingHistory) -> Self:
-        """As it was committed last."""
-        return cls(detection, eras, IncidentBook.load(store, detection.standing.values()))
 
     def apply_acts(self) -> tuple[IncidentChange, DetectionChange] | None:
         """Carry out what people decided; None where nothing ends by it."""
@@ -176,7 +169,7 @@ class _Recent:
     def _read(self, first: int) -> list[FrozenCohort]:
         """Cohorts from an hour on, those of this step too; what was read once is kept."""
         if not self._cohorts or self._cohorts[0].hour > first:
-            stored = self.inputs.store.frozen_cohorts(first, self.fresh[0].hour)
+            stored = self.inputs.cohorts.frozen(first, self.fresh[0].hour)
             good = [x for x in (*stored, *self.fresh) if not self.inputs.excludes(x.hour)]
             self._cohorts = good
         return self._cohorts

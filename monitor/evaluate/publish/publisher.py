@@ -25,7 +25,7 @@ from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.publish.annotate import with_diagnosis
 from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.request_faults import RequestFaults
-from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.evaluator.release_blocks import ClosedPanes
 
 _Table = TypeVar("_Table", GroupTable, WindowTable)
 Contracts = Sequence[tuple[Contract, Sequence[WindowKind]]]
@@ -84,10 +84,10 @@ class Publisher:
         self._decided.forget()
         self._labelled.forget()
 
-    def snapshot(self, store: EvaluatorStore, release: ReleaseBlocks, index: CellIndex) -> Snapshot:
+    def snapshot(self, closed: ClosedPanes, release: ReleaseBlocks, index: CellIndex) -> Snapshot:
         """Make the Snapshot that is published now."""
         tables = [
-            self._contract(store, release, index, contract, kinds)
+            self._contract(closed, release, index, contract, kinds)
             for contract, kinds in self.contracts
         ]
         self._decided.drop_unused()
@@ -96,14 +96,14 @@ class Publisher:
 
     def _contract(
         self,
-        store: EvaluatorStore,
+        closed: ClosedPanes,
         release: ReleaseBlocks,
         index: CellIndex,
         contract: Contract,
         kinds: Sequence[WindowKind],
     ) -> ContractTable:
         builder = Builder(contract, self.eras.newest, self.eras.listed_since)
-        maker = _Maker(self, store, index, builder)
+        maker = _Maker(self, closed, index, builder)
         windows = []
         for kind in kinds if release.decisions is not None else ():
             groups = [maker.group(release, kind, group) for group in contract.group_bys]
@@ -125,11 +125,11 @@ class Publisher:
         if fine and decided and decided.start < (release.decisions or 0) - DAY:
             decided = newest_span(hours, kind.length)  # 5-minute panes are gone by then
         edges = hours if decided is None or _on_the_hour(decided) else edges
-        out = (*self.excluded, *state.burned_spans(labels=False))
+        out = (*self.excluded, *state.abandoned_spans(labels=False))
         decided_in = without(decided, edges, out) if decided else ()
         edges = state.shown_edges(labels=True)
         labelled = newest_span(edges, kind.length) if kind.labelled else None
-        out = (*self.excluded, *state.burned_spans(labels=True))
+        out = (*self.excluded, *state.abandoned_spans(labels=True))
         labelled_in = without(labelled, edges, out) if labelled else ()
         stored = state.stored()
         return TableInputs(
@@ -152,19 +152,19 @@ class Publisher:
         return Period(span.start, span.end, lost(span.start, span.end), excluded)
 
     def counts(
-        self, store: EvaluatorStore, index: CellIndex, kind: WindowKind, shown: TableInputs
+        self, closed: ClosedPanes, index: CellIndex, kind: WindowKind, shown: TableInputs
     ) -> BlockCounts:
         """Counts in the blocks of one table."""
         whole_hours = all(map(_on_the_hour, shown.decided_in))
         grain = Grain.HOUR if whole_hours else Grain.MINUTES5
         labelled = Counts.empty()
         if shown.labelled_in:
-            labelled = self._labelled.of(store, Grain.HOUR, shown.labelled_in)
+            labelled = self._labelled.of(closed, Grain.HOUR, shown.labelled_in)
         return BlockCounts(
             has_labels=kind.labelled,
             decided=shown.decided,
             labelled_in=shown.labelled,
-            decisions=self._decided.of(store, grain, shown.decided_in),
+            decisions=self._decided.of(closed, grain, shown.decided_in),
             labelled=labelled,
             index=index,
         )
@@ -175,7 +175,7 @@ class _Maker:
     """Makes the tables of one contract, or takes those that are still right."""
 
     publisher: Publisher
-    store: EvaluatorStore
+    closed: ClosedPanes
     index: CellIndex
     builder: Builder
 
@@ -217,7 +217,7 @@ class _Maker:
     ) -> tuple[FamilyState, TableInputs, BlockCounts]:
         state = release.families[SliceFamily(self.builder.contract.name, attributes).name]
         shown = self.publisher.shown(state, kind, release)
-        return state, shown, self.publisher.counts(self.store, self.index, kind, shown)
+        return state, shown, self.publisher.counts(self.closed, self.index, kind, shown)
 
     def _kept(
         self, key: tuple[str, str, str], shown: TableInputs, make: Callable[[], _Table]

@@ -7,7 +7,8 @@ the Snapshot's watermark: the newest publication of a day replaces the older one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -38,6 +39,7 @@ DECISIONS, LABELLED = "decisions", "labelled"
 """Kinds of a window's periods: selection and blocked rates, and the rates that need labels."""
 
 _Row = dict[str, Any]
+_Rows = Mapping[tuple[Any, ...], tuple[Any, ...]]
 _RATE = ("value", "lower", "upper", "at_least", "at_most", "support")
 _GAP = (
     *("reference", "gap", "gap_lower", "gap_upper"),
@@ -45,7 +47,17 @@ _GAP = (
 )
 
 
-def write_published(connection: sa.Connection, snapshot: Snapshot) -> None:
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Rows that the tables show of a day, by table and key: all columns but the day."""
+
+    day: date
+    tables: Mapping[str, _Rows]
+
+
+def write_published(
+    connection: sa.Connection, snapshot: Snapshot, before: Publication | None = None
+) -> Publication | None:
     """Make the tables show a Snapshot on the day of its watermark.
 
     Rows that stay the same are not written again. Before the first watermark there is no day, nor
@@ -54,10 +66,17 @@ def write_published(connection: sa.Connection, snapshot: Snapshot) -> None:
     Args:
         connection: the transaction in which the Snapshot itself is stored.
         snapshot: what is published.
+        before: what the tables are known to show: only what differs from it is sent to the
+            database. None: all is sent, and the database finds out what differs.
+
+    Returns:
+        What the tables show once the transaction is committed; None where there is no day.
     """
     if snapshot.watermark is None or snapshot.watermark < 0:
-        return
+        return None
     day = to_datetime(snapshot.watermark).date()
+    known = before.tables if before is not None and before.day == day else {}
+    tables: dict[str, _Rows] = {}
     for table, rows in (
         (published_contract, _contracts(snapshot, snapshot.watermark)),
         (published_limit, _limits(snapshot)),
@@ -65,7 +84,9 @@ def write_published(connection: sa.Connection, snapshot: Snapshot) -> None:
         (published_rate, _rates(snapshot)),
         (published_calibration, _calibrations(snapshot)),
     ):
-        _replace(connection, table, day, list(rows))
+        tables[table.name] = _by_key(table, rows)
+        _replace(connection, table, day, tables[table.name], known.get(table.name))
+    return Publication(day, tables)
 
 
 def delete_before(engine: sa.Engine, before: int) -> None:
@@ -125,20 +146,36 @@ def _distinct(
     return [name for name in connection.execute(query).scalars().all() if wanted(name)]
 
 
-def _replace(connection: sa.Connection, table: sa.Table, day: date, rows: Sequence[_Row]) -> None:
-    """Make these the rows of a day."""
-    keys = [column for column in table.primary_key if column.name != "day"]
-    stored = connection.execute(sa.select(*keys).where(table.c.day == day)).all()
-    wanted = {tuple(row[key.name] for key in keys) for row in rows}
-    gone = sorted({tuple(row) for row in stored} - wanted)
-    if gone:
-        columns = zip((key.name for key in keys), zip(*gone, strict=True), strict=True)
-        bulk.delete(connection, table, {"day": [str(day)] * len(gone), **dict(columns)})
+def _keys(table: sa.Table) -> list[str]:
+    return [column.name for column in table.primary_key if column.name != "day"]
+
+
+def _by_key(table: sa.Table, rows: Iterable[_Row]) -> _Rows:
+    keys = _keys(table)
     names = [column.name for column in table.columns if column.name != "day"]
-    values = {name: [row[name] for row in rows] for name in names}
-    bulk.insert(
-        connection, table, {"day": [str(day)] * len(rows), **values}, _if_other(connection, table)
-    )
+    return {tuple(row[key] for key in keys): tuple(row[name] for name in names) for row in rows}
+
+
+def _replace(
+    connection: sa.Connection, table: sa.Table, day: date, wanted: _Rows, known: _Rows | None
+) -> None:
+    """Make these the rows of a day, from those that are known to be there."""
+    keys = _keys(table)
+    if known is None:
+        query = sa.select(*(table.c[key] for key in keys)).where(table.c.day == day)
+        there = {tuple(row) for row in connection.execute(query).all()}
+        other = wanted
+    else:
+        there = set(known)
+        other = {key: row for key, row in wanted.items() if known.get(key) != row}
+    if gone := sorted(there - wanted.keys()):
+        columns = zip(keys, zip(*gone, strict=True), strict=True)
+        bulk.delete(connection, table, {"day": [str(day)] * len(gone), **dict(columns)})
+    if other:
+        names = [column.name for column in table.columns if column.name != "day"]
+        values = dict(zip(names, zip(*other.values(), strict=True), strict=True))
+        days = [str(day)] * len(other)
+        bulk.insert(connection, table, {"day": days, **values}, _if_other(connection, table))
 
 
 def _if_other(connection: sa.Connection, table: sa.Table) -> str:

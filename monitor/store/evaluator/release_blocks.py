@@ -12,10 +12,12 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import COUNTERS, Counts, Int64s
+from monitor.core.privacy.dominance import UNIT_COUNTS
 from monitor.core.time import Grain
 from monitor.ports import PaneCounts, PaneUnits
 from monitor.store import bulk
-from monitor.store.evaluator.pane_sums import SUMS, add_counts, add_units
+from monitor.store.database import reading
+from monitor.store.evaluator.pane_sums import SUMS, UNIT_NAMES, add_counts, add_units
 from monitor.store.schema import (
     COUNTER_COLUMNS,
     held_back,
@@ -25,6 +27,7 @@ from monitor.store.schema import (
     released,
 )
 
+_ANY = 1 << 40  # beyond every pane
 _COUNTERS = ", ".join(COUNTER_COLUMNS)
 
 
@@ -35,7 +38,7 @@ class StoredEdge:
     family: str
     labels: bool
     at: int
-    burned: bool = False
+    abandoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def write_release(connection: sa.Connection, change: ReleaseChange) -> None:
         "family": [edge.family for edge in change.edges],
         "labels": [edge.labels for edge in change.edges],
         "at": [edge.at for edge in change.edges],
-        "burned": [edge.burned for edge in change.edges],
+        "burned": [edge.abandoned for edge in change.edges],
     }
     bulk.insert(connection, release_edge, columns)
     columns = {
@@ -134,61 +137,73 @@ def _hold_back(connection: sa.Connection, panes: Sequence[PaneCounts]) -> None:
         connection.execute(sa.text(f"DELETE FROM held_back WHERE {empty}"))
 
 
-def sum_released(connection: sa.Connection, grain: Grain, first: int, end: int) -> Counts:
-    """Closed counts of the panes ``first`` to ``end`` (exclusive), added up by cell."""
-    query = (
-        f"SELECT cell, {SUMS} FROM released"
-        " WHERE grain = :grain AND pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
-    )
-    rows = connection.execute(
-        sa.text(query), {"grain": int(grain), "first": first, "end": end}
-    ).all()
-    table = _table(rows, COUNTERS + 1)
-    return Counts(table[:, 0], table[:, 1:])
+class ClosedPanes:
+    """Counts of closed panes, and those that are held back from them."""
 
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
 
-def sum_held_back(connection: sa.Connection, first: int, end: int) -> Counts:
-    """Held-back counts of the hours ``first`` to ``end`` (exclusive), added up by cell."""
-    query = (
-        f"SELECT cell, {SUMS} FROM held_back"
-        " WHERE pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
-    )
-    rows = connection.execute(sa.text(query), {"first": first, "end": end}).all()
-    table = _table(rows, COUNTERS + 1)
-    return Counts(table[:, 0], table[:, 1:])
+    def sums(self, grain: Grain, first: int, end: int) -> Counts:
+        """Closed counts of the panes ``first`` to ``end`` (exclusive), added up by cell."""
+        query = (
+            f"SELECT cell, {SUMS} FROM released"
+            " WHERE grain = :grain AND pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
+        )
+        table = self._table(query, COUNTERS + 1, grain=int(grain), first=first, end=end)
+        return Counts(table[:, 0], table[:, 1:])
 
+    def held_back_sums(self, first: int, end: int) -> Counts:
+        """Held-back counts of the hours ``first`` to ``end`` (exclusive), added up by cell."""
+        query = (
+            f"SELECT cell, {SUMS} FROM held_back"
+            " WHERE pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
+        )
+        table = self._table(query, COUNTERS + 1, first=first, end=end)
+        return Counts(table[:, 0], table[:, 1:])
 
-def released_panes(
-    connection: sa.Connection, grain: Grain, first: int, end: int
-) -> tuple[Int64s, Int64s, Int64s]:
-    """Pane, cell and counters of every row of the panes ``first`` to ``end`` (exclusive)."""
-    query = (
-        f"SELECT pane, cell, {_COUNTERS} FROM released"
-        " WHERE grain = :grain AND pane >= :first AND pane < :end ORDER BY pane"
-    )
-    rows = connection.execute(
-        sa.text(query), {"grain": int(grain), "first": first, "end": end}
-    ).all()
-    table = _table(rows, COUNTERS + 2)
-    return table[:, 0], table[:, 1], table[:, 2:]
+    def rows(self, grain: Grain, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Pane, cell and counters of every row of the panes ``first`` to ``end`` (exclusive)."""
+        query = (
+            f"SELECT pane, cell, {_COUNTERS} FROM released"
+            " WHERE grain = :grain AND pane >= :first AND pane < :end ORDER BY pane"
+        )
+        table = self._table(query, COUNTERS + 2, grain=int(grain), first=first, end=end)
+        return table[:, 0], table[:, 1], table[:, 2:]
 
+    def held_back(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Hour, cell and counters of everything that is held back."""
+        query = f"SELECT pane, cell, {_COUNTERS} FROM held_back ORDER BY pane, cell"
+        table = self._table(query, COUNTERS + 2)
+        return table[:, 0], table[:, 1], table[:, 2:]
 
-def held_back_panes(connection: sa.Connection) -> tuple[Int64s, Int64s, Int64s]:
-    """Hour, cell and counters of everything that is held back."""
-    rows = connection.execute(
-        sa.text(f"SELECT pane, cell, {_COUNTERS} FROM held_back ORDER BY pane, cell")
-    ).all()
-    table = _table(rows, COUNTERS + 2)
-    return table[:, 0], table[:, 1], table[:, 2:]
+    def first_hour(self) -> int | None:
+        """The oldest closed hour that is kept."""
+        query = "SELECT MIN(pane) FROM released WHERE grain = :grain"
+        with reading(self._engine) as connection:
+            first: int | None = connection.execute(
+                sa.text(query), {"grain": int(Grain.HOUR)}
+            ).scalar()
+        return first
 
+    def units(self, grain: Grain, first: int, end: int, *, late: bool = False) -> PaneUnits:
+        """Decisions by unit of the panes ``first`` to ``end`` (exclusive), in their order.
 
-def first_released(connection: sa.Connection) -> int | None:
-    """The oldest closed hour that is kept."""
-    first: int | None = connection.execute(
-        sa.text("SELECT MIN(pane) FROM released WHERE grain = :grain"), {"grain": int(Grain.HOUR)}
-    ).scalar()
-    return first
+        Of closed panes, or ``late`` ones: what is held back from them.
+        """
+        query = (
+            f"SELECT pane, atom, {UNIT_NAMES} FROM unit_share"
+            " WHERE late = :late AND grain = :grain AND pane >= :first AND pane < :end"
+            " ORDER BY pane, atom"
+        )
+        where = {"late": late, "grain": int(grain), "first": first, "end": end}
+        table = self._table(query, UNIT_COUNTS + 2, **where)
+        return PaneUnits(int(grain), table[:, 0], table[:, 1], table[:, 2:], late)
 
+    def late_units(self) -> PaneUnits:
+        """Decisions by unit of everything that is held back, by hour."""
+        return self.units(Grain.HOUR, -_ANY, _ANY, late=True)
 
-def _table(rows: Sequence[sa.Row[tuple[int, ...]]], width: int) -> Int64s:
-    return np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), width)
+    def _table(self, query: str, width: int, **where: int) -> Int64s:
+        with reading(self._engine) as connection:
+            rows = connection.execute(sa.text(query), where).all()
+        return np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), width)

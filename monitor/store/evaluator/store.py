@@ -6,80 +6,32 @@ begins with the fence of the lease, so two evaluators can never fold the same de
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Concatenate, ParamSpec, TypeVar
 
-import numpy as np
 import sqlalchemy as sa
 
-from monitor.core.counts.cells import Counts, Int64s
-from monitor.core.counts.coding import CodingHistory
-from monitor.core.privacy.release_blocks import Span
 from monitor.core.publish.snapshot import Snapshot, encode
-from monitor.core.time import Grain
-from monitor.errors import FencedError
-from monitor.ports import Loss, PaneCounts, PaneUnits, Shard, StoredDelta
-from monitor.store import bulk
-from monitor.store import deltas as payload
-from monitor.store.codings import require_eras
-from monitor.store.database import database_now, reading, writing
+from monitor.ports import PaneCounts, Shard
+from monitor.store.database import reading, writing
 from monitor.store.dictionary_rows import write_cells
-from monitor.store.evaluator.pane_sums import add_counts, read_units
-from monitor.store.evaluator.probe_sets import (
-    ProbeSetsChange,
-    StoredProbeSet,
-    read_probe_sets,
-    write_probe_sets,
-)
-from monitor.store.evaluator.published_tables import write_published
-from monitor.store.evaluator.release_blocks import (
-    ReleaseChange,
-    StoredRelease,
-    first_released,
-    held_back_panes,
-    read_release,
-    released_panes,
-    sum_held_back,
-    sum_released,
-    write_release,
-)
+from monitor.store.evaluator.cells import StoredCells
+from monitor.store.evaluator.folding import Deltas, move_cursors, require_folded
+from monitor.store.evaluator.lease import Lease, require_epoch
+from monitor.store.evaluator.pane_sums import add_counts
+from monitor.store.evaluator.probe_sets import ProbeSetsChange, write_probe_sets
+from monitor.store.evaluator.published_tables import Publication, write_published
+from monitor.store.evaluator.release_blocks import ClosedPanes, ReleaseChange, write_release
 from monitor.store.evaluator.stored_detection import (
+    CountedCohorts,
     DetectionChange,
-    FrozenCohort,
-    StoredDetection,
-    counted_cohort,
-    counted_requests,
-    first_counted,
-    read_cohorts,
-    read_detection,
     write_detection,
 )
-from monitor.store.evaluator.stored_incidents import (
-    Acts,
-    IncidentChange,
-    StoredIncidents,
-    note_snapshot,
-    read_acts,
-    read_standing,
-    write_incidents,
-)
-from monitor.store.exclusions import excluded_spans, read_losses
-from monitor.store.schema import delta, fold_cursor
-from monitor.store.shard_rows import read_behind, read_statuses, read_watermark
+from monitor.store.evaluator.stored_incidents import IncidentChange, note_snapshot, write_incidents
 
-ROLE = "evaluator"
-_CHUNK = 5_000
-_ANY = 1 << 40  # beyond every pane
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """Cell rows of the dictionary as columns."""
-
-    ids: Int64s
-    atoms: Int64s
-    strata: Int64s
-    versions: Int64s
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,237 +62,36 @@ class Cycle:
 
 
 class EvaluatorStore:
-    """Used by one evaluator thread."""
+    """Used by one evaluator thread.
+
+    Attributes:
+        decisions_topic: its shards make the watermark.
+        lease: held by one evaluator at a time.
+        deltas: what is to be folded.
+        cells: what cell ids mean.
+        cohorts: counts of hours that detectors consume.
+        closed: closed panes, and what is held back from them.
+    """
 
     def __init__(self, engine: sa.Engine, decisions_topic: str) -> None:
         self._engine = engine
         self.decisions_topic = decisions_topic
+        self.lease = Lease(engine)
+        self.deltas = Deltas(engine, decisions_topic)
+        self.cells = StoredCells(engine)
+        self.cohorts = CountedCohorts(engine)
+        self.closed = ClosedPanes(engine)
+        self._published: tuple[int, int, Publication | None] = (0, 0, None)
 
-    def acquire(self, owner: str, lease: int) -> int | None:
-        """Take or renew the lease; returns its epoch, or None while another holds it.
-
-        Args:
-            owner: name of this evaluator.
-            lease: microseconds on the database's clock.
-        """
-        with writing(self._engine) as connection:
-            now = database_now(connection)
-            connection.execute(
-                sa.text(
-                    "INSERT INTO lease (role, epoch, owner, until) VALUES (:role, 0, NULL, 0)"
-                    " ON CONFLICT DO NOTHING"
-                ),
-                {"role": ROLE},
-            )
-            epoch: int | None = connection.execute(
-                sa.text(
-                    "UPDATE lease SET until = :until, owner = :owner,"
-                    " epoch = epoch + CASE WHEN owner = :owner THEN 0 ELSE 1 END"
-                    " WHERE role = :role AND (owner IS NULL OR owner = :owner OR until < :now)"
-                    " RETURNING epoch"
-                ),
-                {"role": ROLE, "owner": owner, "until": now + lease, "now": now},
-            ).scalar()
-        return epoch
-
-    def renewed_ago(self, lease: int) -> int:
-        """Microseconds since whoever evaluates last renewed the lease."""
+    def read(
+        self,
+        query: Callable[Concatenate[sa.Connection, _P], _T],
+        *args: _P.args,
+        **named: _P.kwargs,
+    ) -> _T:
+        """Answer of a query, in a transaction of its own."""
         with reading(self._engine) as connection:
-            until = connection.execute(
-                sa.text("SELECT until FROM lease WHERE role = :role"), {"role": ROLE}
-            ).scalar()
-            return database_now(connection) - ((until or 0) - lease)
-
-    def release_lease(self, owner: str) -> None:
-        """Give the lease back, so that another evaluator need not wait for its end."""
-        with writing(self._engine) as connection:
-            connection.execute(
-                sa.text("UPDATE lease SET owner = NULL WHERE role = :role AND owner = :owner"),
-                {"role": ROLE, "owner": owner},
-            )
-
-    def require_eras(self, eras: CodingHistory) -> None:
-        """Raise OutdatedError unless decisions are coded by these eras."""
-        with reading(self._engine) as connection:
-            require_eras(connection, eras)
-
-    def cursors(self) -> dict[Shard, int]:
-        """Last folded delta of each shard."""
-        with reading(self._engine) as connection:
-            return _read_cursors(connection)
-
-    def deltas(self, cursors: Mapping[Shard, int], limit: int) -> list[StoredDelta]:
-        """Deltas after the cursors, each shard's in order; at most ``limit``."""
-        found: list[StoredDelta] = []
-        for status in read_statuses(self._engine):
-            seen = cursors.get(status.shard, 0)
-            if status.seq > seen and len(found) < limit:
-                found.extend(self._deltas_of(status.shard, seen, limit - len(found)))
-        return found
-
-    def _deltas_of(self, shard: Shard, seen: int, limit: int) -> Iterable[StoredDelta]:
-        with reading(self._engine) as connection:
-            rows = connection.execute(
-                sa.select(delta.c.seq, delta.c.payload)
-                .where(
-                    delta.c.topic == shard.topic,
-                    delta.c.part == shard.partition,
-                    delta.c.seq > seen,
-                )
-                .order_by(delta.c.seq)
-                .limit(limit)
-            ).all()
-        for row in rows:
-            body = payload.decode(row.payload)
-            counts = body.panes, body.cells, body.values
-            yield StoredDelta(shard, row.seq, *counts, body.units, body.probes)
-
-    def watermark(self) -> int | None:
-        """Event time the decisions are complete to."""
-        with reading(self._engine) as connection:
-            return read_watermark(connection, self.decisions_topic)
-
-    def progress(self, folded: Mapping[Shard, int]) -> tuple[int | None, tuple[Loss, ...]]:
-        """The watermark, and what was lost on the way.
-
-        Raises:
-            FencedError: what the store says was folded is not what the evaluator knows.
-        """
-        with reading(self._engine) as connection:
-            _require_folded(connection, folded)
-            watermark = read_watermark(connection, self.decisions_topic)
-            return watermark, read_losses(connection)
-
-    def labels_read_to(self) -> int | None:
-        """Event time that the slowest label shard has reached; None if none is waited for."""
-        with reading(self._engine) as connection:
-            return read_behind(connection, self.decisions_topic)
-
-    def release_state(self) -> StoredRelease:
-        """State of the release so far, but for its counts."""
-        with reading(self._engine) as connection:
-            return read_release(connection)
-
-    def sum_released(self, grain: Grain, first: int, end: int) -> Counts:
-        """Closed counts of the panes ``first`` to ``end`` (exclusive), added up by cell."""
-        with reading(self._engine) as connection:
-            return sum_released(connection, grain, first, end)
-
-    def sum_held_back(self, first: int, end: int) -> Counts:
-        """Held-back counts of the hours ``first`` to ``end`` (exclusive), added up by cell."""
-        with reading(self._engine) as connection:
-            return sum_held_back(connection, first, end)
-
-    def released_panes(self, grain: Grain, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Pane, cell and counters of every row of the panes ``first`` to ``end`` (exclusive)."""
-        with reading(self._engine) as connection:
-            return released_panes(connection, grain, first, end)
-
-    def units(self, grain: Grain, first: int, end: int) -> PaneUnits:
-        """Closed decisions by unit of the panes ``first`` to ``end`` (exclusive)."""
-        with reading(self._engine) as connection:
-            return read_units(connection, grain, first, end)
-
-    def late_units(self) -> PaneUnits:
-        """Decisions by unit of everything that is held back, by hour."""
-        with reading(self._engine) as connection:
-            return read_units(connection, Grain.HOUR, -_ANY, _ANY, late=True)
-
-    def held_back(self) -> tuple[Int64s, Int64s, Int64s]:
-        """Hour, cell and counters of everything that is held back."""
-        with reading(self._engine) as connection:
-            return held_back_panes(connection)
-
-    def excluded(self) -> tuple[Span, ...]:
-        """Event time whose data are known to be bad."""
-        with reading(self._engine) as connection:
-            return excluded_spans(connection)
-
-    def first_released(self) -> int | None:
-        """The oldest closed hour that is kept."""
-        with reading(self._engine) as connection:
-            return first_released(connection)
-
-    def detection_state(self) -> StoredDetection:
-        """State of the detectors."""
-        with reading(self._engine) as connection:
-            return read_detection(connection)
-
-    def standing_incidents(self) -> StoredIncidents:
-        """Incidents that are not resolved."""
-        with reading(self._engine) as connection:
-            return read_standing(connection)
-
-    def incident_acts(self) -> Acts:
-        """Acts of people on the incidents that are not resolved."""
-        with reading(self._engine) as connection:
-            return read_acts(connection)
-
-    def probe_sets(self) -> dict[str, StoredProbeSet]:
-        """States of probe sets, by name."""
-        with reading(self._engine) as connection:
-            return read_probe_sets(connection)
-
-    def counted_cohort(self, hour: int, *, live: bool) -> FrozenCohort:
-        """The cohort of an hour as it is counted now."""
-        with reading(self._engine) as connection:
-            return counted_cohort(connection, hour, live=live)
-
-    def first_counted(self) -> int | None:
-        """The oldest hour that anything is counted of."""
-        with reading(self._engine) as connection:
-            return first_counted(connection)
-
-    def counted_requests(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Hour, cell, and decisions and requests of the hours ``first`` to ``end`` (exclusive)."""
-        with reading(self._engine) as connection:
-            return counted_requests(connection, first, end)
-
-    def frozen_cohorts(self, first: int, end: int) -> list[FrozenCohort]:
-        """Cohorts of the hours ``first`` to ``end`` (exclusive), as they were consumed."""
-        with reading(self._engine) as connection:
-            return list(read_cohorts(connection, first, end))
-
-    def cohorts(self, first: int) -> Iterable[tuple[int, int, int, int]]:
-        """(hour, cell, requested, received) of every hour from ``first`` on."""
-        query = (
-            "SELECT pane, cell, q, labelled + undecidable FROM counts"
-            " WHERE grain = :grain AND pane >= :first"
-            " AND (q <> 0 OR labelled <> 0 OR undecidable <> 0)"
-        )
-        with reading(self._engine) as connection:
-            rows = connection.execute(
-                sa.text(query), {"grain": int(Grain.HOUR), "first": first}
-            ).all()
-        return [(row[0], row[1], row[2], row[3]) for row in rows]
-
-    def cells(self, ids: Sequence[int] | None = None) -> Cells:
-        """Cell rows: all of them, or those with the given ids."""
-        chunks = (
-            [None] if ids is None else [ids[i : i + _CHUNK] for i in range(0, len(ids), _CHUNK)]
-        )
-        rows: list[tuple[int, ...]] = []
-        with reading(self._engine) as connection:
-            for chunk in chunks:
-                query = "SELECT id, atom, stratum, version FROM cell"
-                if chunk is not None:
-                    query += f" WHERE id IN ({','.join(map(str, chunk))})"
-                rows.extend(tuple(row) for row in connection.exec_driver_sql(query))
-        return Cells(*np.array(rows, np.int64).reshape(len(rows), 4).T)
-
-    def atom_texts(self) -> dict[int, str]:
-        """Canonical text of every atom."""
-        with reading(self._engine) as connection:
-            rows = connection.execute(sa.text("SELECT id, text FROM atom")).all()
-        return {row.id: row.text for row in rows}
-
-    def snapshot(self) -> bytes | None:
-        """The newest stored Snapshot."""
-        with reading(self._engine) as connection:
-            body: bytes | None = connection.execute(
-                sa.text("SELECT body FROM snapshot ORDER BY id DESC LIMIT 1")
-            ).scalar()
-        return body
+            return query(connection, *args, **named)
 
     def commit(self, epoch: int, cycle: Cycle, stored_at: int) -> int | None:
         """Write one cycle.
@@ -353,17 +104,12 @@ class EvaluatorStore:
                 nothing was written.
         """
         with writing(self._engine) as connection:
-            fence = connection.execute(
-                sa.text("UPDATE lease SET epoch = epoch WHERE role = :role AND epoch = :epoch"),
-                {"role": ROLE, "epoch": epoch},
-            )
-            if fence.rowcount != 1:
-                raise FencedError(ROLE)
-            _require_folded(connection, cycle.folded)
+            require_epoch(connection, epoch)
+            require_folded(connection, cycle.folded)
             write_cells(connection, cycle.cells)
             add_counts(connection, cycle.increments)
             write_release(connection, cycle.release)
-            _move_cursors(connection, cycle.cursors)
+            move_cursors(connection, cycle.cursors)
             write_detection(connection, cycle.detection, stored_at)
             write_incidents(connection, cycle.incidents)
             write_probe_sets(connection, cycle.probes)
@@ -371,29 +117,25 @@ class EvaluatorStore:
                 return None
             number = _store_snapshot(connection, cycle.snapshot, stored_at)
             note_snapshot(connection, cycle.snapshot, number)
-            write_published(connection, cycle.snapshot)
-            return number
+            shown = write_published(connection, cycle.snapshot, self._shown_by(epoch, number - 1))
+        self._published = (epoch, number, shown)
+        return number
+
+    def _shown_by(self, epoch: int, number: int) -> Publication | None:
+        """What the published tables show, if nobody wrote since this Snapshot of ours.
+
+        Whoever else writes them raises the epoch, and a restore brings older numbers back.
+        """
+        ours, newest, shown = self._published
+        return shown if (ours, newest) == (epoch, number) else None
 
 
-def _read_cursors(connection: sa.Connection) -> dict[Shard, int]:
-    rows = connection.execute(sa.select(fold_cursor)).all()
-    return {Shard(row.topic, row.part): row.seq for row in rows}
-
-
-def _require_folded(connection: sa.Connection, folded: Mapping[Shard, int]) -> None:
-    """The other half of the fence: the epoch alone is the same after a restore."""
-    if _read_cursors(connection) != folded:
-        raise FencedError(ROLE)
-
-
-def _move_cursors(connection: sa.Connection, cursors: Mapping[Shard, int]) -> None:
-    shards = sorted(cursors)
-    columns: bulk.Columns = {
-        "topic": [shard.topic for shard in shards],
-        "part": [shard.partition for shard in shards],
-        "seq": [cursors[shard] for shard in shards],
-    }
-    bulk.insert(connection, fold_cursor, columns, "(topic, part) DO UPDATE SET seq = excluded.seq")
+def newest_snapshot(connection: sa.Connection) -> bytes | None:
+    """The newest stored Snapshot."""
+    body: bytes | None = connection.execute(
+        sa.text("SELECT body FROM snapshot ORDER BY id DESC LIMIT 1")
+    ).scalar()
+    return body
 
 
 def _store_snapshot(connection: sa.Connection, snapshot: Snapshot, stored_at: int) -> int:

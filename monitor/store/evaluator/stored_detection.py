@@ -6,7 +6,7 @@ it moved the detectors to, so whoever goes on from there comes to the same decis
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from monitor.core.counts.completeness import CohortState
 from monitor.core.time import Grain
 from monitor.detection.pages.streams import Stream
 from monitor.store import bulk, deltas
+from monitor.store.database import reading
 from monitor.store.deltas import Payload
 from monitor.store.evaluator.published_values import Forgotten
 from monitor.store.schema import COUNTER_COLUMNS, cohort, crossing, detector
@@ -150,49 +151,71 @@ def read_detection(connection: sa.Connection) -> StoredDetection:
     )
 
 
-def read_cohorts(connection: sa.Connection, first: int, end: int) -> Iterator[FrozenCohort]:
-    """The cohorts of the hours ``first`` to ``end`` (exclusive), in their order."""
-    hours = sa.select(cohort).where(cohort.c.hour >= first, cohort.c.hour < end)
-    for row in connection.execute(hours.order_by(cohort.c.hour)):
-        body = deltas.decode(row.payload)
-        counts = Counts(body.cells, body.values)
-        yield FrozenCohort(row.hour, CohortState(row.state), row.live, counts)
+class CountedCohorts:
+    """Counts of hours: as they are now, and as the detectors consumed them."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def frozen(self, first: int, end: int) -> list[FrozenCohort]:
+        """Cohorts of the hours ``first`` to ``end`` (exclusive), as they were consumed."""
+        hours = sa.select(cohort).where(cohort.c.hour >= first, cohort.c.hour < end)
+        with reading(self._engine) as connection:
+            rows = connection.execute(hours.order_by(cohort.c.hour)).all()
+        return [_unpacked(row) for row in rows]
+
+    def counted(self, hour: int, *, live: bool) -> FrozenCohort:
+        """The cohort of an hour as it is counted now, to be consumed."""
+        query = (
+            f"SELECT cell, {', '.join(COUNTER_COLUMNS)} FROM counts"
+            " WHERE grain = :grain AND pane = :hour ORDER BY cell"
+        )
+        table = self._table(query, COUNTERS + 1, hour=hour)
+        return FrozenCohort.of(hour, Counts(table[:, 0], table[:, 1:]), live=live)
+
+    def first_counted(self) -> int | None:
+        """The oldest hour that anything is counted of; None for an empty store."""
+        query = "SELECT MIN(pane) FROM counts WHERE grain = :grain"
+        with reading(self._engine) as connection:
+            hour: int | None = connection.execute(
+                sa.text(query), {"grain": int(Grain.HOUR)}
+            ).scalar()
+        return hour
+
+    def requests(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Decisions and requests of the hours ``first`` to ``end`` (exclusive), in their order.
+
+        Returns:
+            Hour, cell, and decisions and requests (shape (rows, 2)) of every row that has
+            decisions.
+        """
+        query = (
+            "SELECT pane, cell, n, q FROM counts WHERE grain = :grain"
+            " AND pane >= :first AND pane < :end AND n <> 0 ORDER BY pane, cell"
+        )
+        table = self._table(query, 4, first=first, end=end)
+        return table[:, 0], table[:, 1], table[:, 2:]
+
+    def labels(self, first: int) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """Hour, cell, requested and received labels of every hour from ``first`` on."""
+        query = (
+            "SELECT pane, cell, q, labelled + undecidable FROM counts"
+            " WHERE grain = :grain AND pane >= :first"
+            " AND (q <> 0 OR labelled <> 0 OR undecidable <> 0)"
+        )
+        hours, cells, requested, received = self._table(query, 4, first=first).T
+        return hours, cells, requested, received
+
+    def _table(self, query: str, width: int, **where: int) -> Int64s:
+        """Answer of a query on hours."""
+        with reading(self._engine) as connection:
+            rows = connection.execute(sa.text(query), {"grain": int(Grain.HOUR), **where}).all()
+        return np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), width)
 
 
-def counted_cohort(connection: sa.Connection, hour: int, *, live: bool) -> FrozenCohort:
-    """The cohort of an hour as it is counted now, to be consumed."""
-    query = (
-        f"SELECT cell, {', '.join(COUNTER_COLUMNS)} FROM counts"
-        " WHERE grain = :grain AND pane = :hour ORDER BY cell"
-    )
-    rows = connection.execute(sa.text(query), {"grain": int(Grain.HOUR), "hour": hour}).all()
-    table = np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), COUNTERS + 1)
-    return FrozenCohort.of(hour, Counts(table[:, 0], table[:, 1:]), live=live)
-
-
-def first_counted(connection: sa.Connection) -> int | None:
-    """The oldest hour that anything is counted of; None for an empty store."""
-    query = "SELECT MIN(pane) FROM counts WHERE grain = :grain"
-    hour: int | None = connection.execute(sa.text(query), {"grain": int(Grain.HOUR)}).scalar()
-    return hour
-
-
-def counted_requests(
-    connection: sa.Connection, first: int, end: int
-) -> tuple[Int64s, Int64s, Int64s]:
-    """Decisions and requests of the hours ``first`` to ``end`` (exclusive), in their order.
-
-    Returns:
-        Hour, cell, and decisions and requests (shape (rows, 2)) of every row that has decisions.
-    """
-    query = (
-        "SELECT pane, cell, n, q FROM counts"
-        " WHERE grain = :grain AND pane >= :first AND pane < :end AND n <> 0 ORDER BY pane, cell"
-    )
-    hours = {"grain": int(Grain.HOUR), "first": first, "end": end}
-    rows = connection.execute(sa.text(query), hours).all()
-    table = np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), 4)
-    return table[:, 0], table[:, 1], table[:, 2:]
+def _unpacked(row: sa.Row[Any]) -> FrozenCohort:
+    body = deltas.decode(row.payload)
+    return FrozenCohort(row.hour, CohortState(row.state), row.live, Counts(body.cells, body.values))
 
 
 def write_detection(connection: sa.Connection, change: DetectionChange, consumed_at: int) -> None:

@@ -16,7 +16,7 @@ from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
 from monitor.ports import Shard
 from monitor.store.database import reading, writing
 from monitor.store.evaluator import published_tables
-from monitor.store.evaluator.store import ROLE
+from monitor.store.evaluator.lease import ROLE
 from monitor.store.schema import (
     cohort,
     counts,

@@ -15,7 +15,7 @@ from monitor.core.time import SECOND, Grain, pane_start, to_datetime
 from monitor.ports import BEGINNING, Shard, ShardStatus
 from monitor.store import database
 from monitor.store.database import database_now
-from monitor.store.evaluator.store import ROLE
+from monitor.store.evaluator.lease import ROLE
 from monitor.store.exclusions import read_exclusions
 from monitor.store.id_key_rules import ends, free_day
 from monitor.store.id_keys import read_marks

@@ -141,7 +141,7 @@ def stored_counts(consumed: Consumed) -> tuple[Counts, CellIndex]:
     engine = database.create_engine(consumed.url)
     store = EvaluatorStore(engine, consumed.topics[0])
     counts = sum_counts(engine, Grain.DAY)
-    index = CellDictionary(store).index
+    index = CellDictionary(store.cells).index
     engine.dispose()
     assert counts.values.shape[1] == COUNTERS
     return counts, index

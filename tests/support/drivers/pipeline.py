@@ -282,7 +282,7 @@ class Pipeline:
 
 def kept_since(engine: sa.Engine, settings: Settings) -> dict[str, int]:
     """First pane of the short grains that is still kept: the rest may be counted or not."""
-    watermark = EvaluatorStore(engine, DECISIONS).watermark()
+    watermark = EvaluatorStore(engine, DECISIONS).deltas.watermark()
     if watermark is None:
         return {}
     hours = (watermark - settings.stream.horizon) // 3_600_000_000 - 8 * 24
@@ -351,7 +351,7 @@ def read_counts(engine: sa.Engine) -> Counted:
 
 def read_probes(engine: sa.Engine) -> list[tuple[Any, ...]]:
     """Probe decisions of all deltas, by what they say, sorted."""
-    deltas = EvaluatorStore(engine, DECISIONS).deltas({}, 1_000_000)
+    deltas = EvaluatorStore(engine, DECISIONS).deltas.after({}, 1_000_000)
     found = []
     for probe in (probe for delta in deltas for probe in delta.probes):
         assert probe.probe_set == signed_probes.DIGEST

@@ -154,7 +154,7 @@ class Site:
 
     def folded(self) -> bool:
         """Whether the evaluator has seen every flush."""
-        cursors = EvaluatorStore(self.engine, self.topics[0]).cursors()
+        cursors = EvaluatorStore(self.engine, self.topics[0]).deltas.cursors()
         return cursors == {s.shard: s.seq for s in self.statuses() if s.seq}
 
 

@@ -36,6 +36,7 @@ from monitor.demo import traffic, world
 from monitor.demo.traffic import DECISION_PARTITIONS, LABEL_PARTITIONS, Traffic
 from monitor.demo.world import STEP, Synthetic, Truth, World
 from monitor.evaluate import evaluator
+from monitor.evaluate.blocks import closing, merge_maps
 from monitor.evaluate.blocks import release_blocks as release
 from monitor.evaluate.publish import publisher
 from monitor.ports import Shard
@@ -75,7 +76,9 @@ def short_terms(events_per_message: int) -> Iterator[None]:
         (evaluator, "MINUTES5_KEPT", 2 * HOUR),
         (release, "FINE", HOUR),
         (release, "DAY", HOUR),
-        (release, "MAP_SPAN", 4 * HOUR),
+        (merge_maps, "DAY", HOUR),
+        (closing, "DAY", HOUR),
+        (closing, "MAP_SPAN", 4 * HOUR),
         (publisher, "DAY", HOUR),
         (blocks, "_WINDOWS_KEPT", 6 * HOUR),
         (blocks, "_LEAST_KEPT", 9 * HOUR),

@@ -16,7 +16,7 @@ from monitor.core.contract import State
 from monitor.core.privacy.bands import STEPS, Precision, edges
 from monitor.core.privacy.release_blocks import blocks_kept
 from monitor.core.time import DAY, HOUR, WINDOWS
-from monitor.evaluate.blocks import release_blocks as release
+from monitor.evaluate.blocks import merge_maps as release
 from monitor.settings.sections import AttributeSettings, Privacy, Retention, StreamSettings, UseCase
 from monitor.store.upkeep.retention import HOURS_KEPT_AFTER_HORIZON
 

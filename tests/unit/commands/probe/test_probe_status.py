@@ -84,7 +84,7 @@ def keep(pipeline: Pipeline, *flips: Collection[int], of: DeclaredSet | None = N
 
 def store(pipeline: Pipeline, state: StoredProbeSet) -> None:
     store = EvaluatorStore(pipeline.engine, "decisions")
-    epoch = store.acquire("me", DAY)
+    epoch = store.lease.acquire("me", DAY)
     assert epoch is not None
     store.commit(epoch, Cycle(probes=ProbeSetsChange({SET: state})), T0)
 

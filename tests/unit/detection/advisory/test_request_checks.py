@@ -25,8 +25,11 @@ from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.detect.request_checks import RequestChecks
-from monitor.store.evaluator.store import EvaluatorStore
-from monitor.store.evaluator.stored_detection import DetectionChange, StoredDetection
+from monitor.store.evaluator.stored_detection import (
+    CountedCohorts,
+    DetectionChange,
+    StoredDetection,
+)
 
 CODING = coding(a="uv", b="xy")
 CELLS = Cells(("a=u,b=x", "a=v,b=x"))
@@ -78,7 +81,7 @@ class Counted:
     def first_counted(self) -> int | None:
         return self.first
 
-    def counted_requests(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+    def requests(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
         self.reads.append((first - MONDAY, end - MONDAY))
         tables = {hour: self.make(hour) for hour in range(max(first, self.first or first), end)}
         none = np.zeros((0, 2), np.int64)
@@ -89,10 +92,7 @@ class Counted:
             np.concatenate([none, *values]),
         )
 
-    def detection_state(self) -> StoredDetection:
-        return StoredDetection(self.parts)
-
-    def frozen_cohorts(self, first: int, end: int) -> list[object]:
+    def frozen(self, first: int, end: int) -> list[object]:
         raise AssertionError("no page stands")
 
     def next_cohort(self, *_: object) -> None:
@@ -100,12 +100,12 @@ class Counted:
 
     @property
     def inputs(self) -> Inputs:
-        return Inputs(cast(EvaluatorStore, self), CELLS.index, self.excluded)
+        return Inputs(cast(CountedCohorts, self), CELLS.index, self.excluded)
 
     def run(self, hours: int) -> list[DetectionChange]:
         """All that is complete by a new evaluator, each change committed."""
         policy = DetectionPolicy(self.contracts, CODING, Fraction(1), True, 1)
-        detection, changes = DetectionState.load(cast(EvaluatorStore, self), policy), []
+        detection, changes = DetectionState.load(StoredDetection(self.parts), policy), []
         cohorts, watermark = cast(Cohorts, self), (MONDAY + hours) * HOUR
         while (found := detection.step(self.inputs, cohorts, watermark, 7 * DAY)) is not None:
             self.parts |= found.parts
@@ -158,7 +158,7 @@ def test_hours_have_their_turn_once_they_are_complete() -> None:
     one.run(5)
     assert one.watch.consumed == MONDAY + 4
     detection = DetectionState.load(
-        cast(EvaluatorStore, one), DetectionPolicy((WATCHED,), CODING, Fraction(1), True, 1)
+        StoredDetection(one.parts), DetectionPolicy((WATCHED,), CODING, Fraction(1), True, 1)
     )
     almost = (MONDAY + 6) * HOUR - 1
     assert detection.step(one.inputs, cast(Cohorts, one), almost, DAY) is None

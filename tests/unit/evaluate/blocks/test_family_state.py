@@ -36,20 +36,20 @@ def nothing(hours: int) -> PaneRun:
 def test_what_was_burned_stays_so_where_it_is_no_edge_any_more() -> None:
     """Other settings took the edge away, and the service was started again."""
     state = state_of()
-    state.burn(2 * HOUR, labels=False)
-    assert state.burned_spans(labels=False) == [Span(0, 2 * HOUR)]
+    state.abandon(2 * HOUR, labels=False)
+    assert state.abandoned_spans(labels=False) == [Span(0, 2 * HOUR)]
     state.begin(0)
     again = state_of()
     assert again.restore(state.stored())
     made = again.take(nothing(5), {HOUR, 4 * HOUR, 5 * HOUR}, labels=False)
     assert made == [Edge(HOUR), Edge(4 * HOUR, burned=True), Edge(5 * HOUR)]
-    assert again.burned_spans(labels=False) == [Span(HOUR, 4 * HOUR)]
-    assert not again.burned_spans(labels=True)
+    assert again.abandoned_spans(labels=False) == [Span(HOUR, 4 * HOUR)]
+    assert not again.abandoned_spans(labels=True)
 
 
 def test_it_stays_so_under_other_settings_too() -> None:
     state = state_of()
-    state.burn(2 * HOUR, labels=True)
+    state.abandon(2 * HOUR, labels=True)
     state.begin(0)
     again = state_of(k=20)
     assert not again.restore(state.stored())

@@ -21,8 +21,8 @@ from monitor.detection import arrays
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.cohorts_in_order import RESOLVE_SPAN, DetectionPolicy, DetectionState
 from monitor.evaluate.detect.inputs import Inputs
-from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.evaluator.stored_detection import (
+    CountedCohorts,
     Crossing,
     DetectionChange,
     FrozenCohort,
@@ -65,16 +65,13 @@ class Kept:
     excluded: Sequence[Span] = ()
     released: int | None = None
 
-    def detection_state(self) -> StoredDetection:
-        return self.state
-
-    def counted_cohort(self, hour: int, *, live: bool) -> FrozenCohort:
+    def counted(self, hour: int, *, live: bool) -> FrozenCohort:
         return FrozenCohort.of(hour, counted(hour, self.released), live=live)
 
     def first_counted(self) -> int:
         return MONDAY
 
-    def counted_requests(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+    def requests(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
         hours = {hour: counted(hour) for hour in range(first, end)}
         return (
             np.repeat([*hours], [len(one.keys) for one in hours.values()]),
@@ -82,7 +79,7 @@ class Kept:
             np.concatenate([one.values[:, (Counter.N, Counter.Q)] for one in hours.values()]),
         )
 
-    def frozen_cohorts(self, first: int, end: int) -> list[FrozenCohort]:
+    def frozen(self, first: int, end: int) -> list[FrozenCohort]:
         self.asked.append((first - MONDAY, end - MONDAY))
         return [one for one in self.cohorts if first <= one.hour < end]
 
@@ -96,8 +93,8 @@ class Kept:
 
     def run(self, hours: int) -> list[DetectionChange]:
         """All that is mature by a new evaluator, each change committed."""
-        detection, changes = DetectionState.load(cast(EvaluatorStore, self), self.policy), []
-        inputs = Inputs(cast(EvaluatorStore, self), CELLS.index, self.excluded)
+        detection, changes = DetectionState.load(self.state, self.policy), []
+        inputs = Inputs(cast(CountedCohorts, self), CELLS.index, self.excluded)
         watermark = (MONDAY + hours) * HOUR
         while (
             found := detection.step(inputs, cast(Cohorts, self), watermark, 7 * DAY)

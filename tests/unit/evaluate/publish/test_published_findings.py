@@ -85,7 +85,7 @@ def family(labels: list[int], decisions: list[int], burned: tuple[int, ...] = ()
     (one,) = (f for f in of_contracts([CONTRACT]) if f.attributes)
     assert isinstance(one, SliceFamily)
     state = FamilyState(one, edges=[at(h) for h in decisions], label_edges=[at(h) for h in labels])
-    state.label_burned = {at(h) for h in burned}
+    state.label_abandoned = {at(h) for h in burned}
     return state
 
 

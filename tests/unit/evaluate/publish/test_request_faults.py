@@ -60,7 +60,7 @@ def detection(consumed: int | None, **found: list[int]) -> DetectionState:
 def total(*edges: int, burned: tuple[int, ...] = ()) -> FamilyState:
     (one,) = (f for f in of_contracts([CONTRACT]) if not f.attributes)
     state = FamilyState(one, edges=[at(h) for h in edges], label_edges=[at(0)])
-    state.burned = {at(h) for h in burned}
+    state.abandoned = {at(h) for h in burned}
     return state
 
 

@@ -1,0 +1,161 @@
+"""Closing of panes: the one place where closed panes are read for the release of all families.
+
+:class:`~monitor.evaluate.blocks.release_blocks.ReleaseBlocks` says which counts it needs next and
+computes; what has changed is committed by the evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from monitor.core.counts.cells import Counts, Int64s, merge
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.privacy.families import SliceFamily
+from monitor.core.privacy.release_blocks import BlockTally
+from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
+from monitor.evaluate.blocks.family_state import PaneRun
+from monitor.evaluate.blocks.merge_maps import MAP_SPAN, POOL_PERIOD, MapCounts, Recent
+from monitor.evaluate.blocks.release_blocks import OpenBlock, ReleaseBlocks, Stretch
+from monitor.ports import PaneUnits
+from monitor.store.evaluator.release_blocks import StoredRelease
+
+_LAST_PANE = 1 << 40
+
+
+class ClosedCounts(Protocol):
+    """Counts of closed panes; all panes are numbered, ``first`` to ``end`` (exclusive)."""
+
+    def first_hour(self) -> int | None:
+        """The oldest closed hour that is kept."""
+        ...
+
+    def sums(self, grain: Grain, first: int, end: int) -> Counts:
+        """Counts added up by cell."""
+        ...
+
+    def held_back_sums(self, first: int, end: int) -> Counts:
+        """Held-back counts of hours, added up by cell."""
+        ...
+
+    def rows(self, grain: Grain, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Pane, cell and counters of every row, in the order of panes."""
+        ...
+
+    def units(self, grain: Grain, first: int, end: int) -> PaneUnits:
+        """Decisions by unit, in the order of panes."""
+        ...
+
+
+def load_release(
+    stored: StoredRelease,
+    closed: ClosedCounts,
+    families: Sequence[SliceFamily],
+    index: CellIndex,
+    kept: int,
+) -> ReleaseBlocks:
+    """The release as it was committed last; its open blocks are counted anew."""
+    release = ReleaseBlocks.restore(stored, families, kept)
+    _count_open(release.open_blocks(), closed, index)
+    return release
+
+
+def close_panes(
+    release: ReleaseBlocks, closed: ClosedCounts, index: CellIndex, until: int, labels_until: int
+) -> bool:
+    """Close the panes up to these instants; returns whether anything was closed or made.
+
+    Args:
+        release: of all families.
+        closed: the panes that were folded.
+        index: what all cells mean.
+        until: the watermark.
+        labels_until: the label frontier.
+    """
+    if release.begins is None:
+        first = closed.first_hour()
+        if first is None:
+            return False
+        release.begin(pane_start(first, Grain.HOUR))
+    step = release.advance(until, labels_until)
+    if step is None:
+        return False
+    if step.anew:
+        if release.maps_begun:
+            release.make_maps(_map_counts(release, closed), index)
+        release.begin_anew()
+    for stretch in (step.decisions, step.labels):
+        for run in _runs(closed, index, stretch):
+            release.take(run, stretch)
+    if step.anew and release.hides_labels(index):
+        since = pane_of(step.labels.end, Grain.HOUR)
+        release.hold_back(*closed.rows(Grain.HOUR, since, _LAST_PANE), index)
+    _count_open(release.abandon(index), closed, index)
+    return True
+
+
+def _map_counts(release: ReleaseBlocks, closed: ClosedCounts) -> MapCounts:
+    assert release.decisions is not None and release.begins is not None  # noqa: S101, PT018
+    start = release.decisions - POOL_PERIOD
+    period = pane_of(start, Grain.HOUR), pane_of(release.decisions, Grain.HOUR)
+    full = start >= release.begins
+    return MapCounts(
+        decided=_recent(closed, release.begins, release.decisions),
+        labelled=_recent(closed, release.begins, release.labels or release.begins),
+        last_period=_both(closed, Grain.HOUR, *period) if full else None,
+    )
+
+
+def _recent(closed: ClosedCounts, begins: int, until: int) -> Recent:
+    start = max(begins, until - MAP_SPAN)
+    hours = pane_of(start, Grain.HOUR), pane_of(until, Grain.HOUR)
+    counts = [closed.sums(Grain.HOUR, *hours), closed.held_back_sums(*hours)]
+    return Recent(merge(counts), until - start)
+
+
+def _both(closed: ClosedCounts, grain: Grain, first: int, end: int) -> tuple[Counts, PaneUnits]:
+    return closed.sums(grain, first, end), closed.units(grain, first, end)
+
+
+def _count_open(blocks: Iterable[OpenBlock], closed: ClosedCounts, index: CellIndex) -> None:
+    """Count anew what open blocks hold."""
+    for block in blocks:
+        tally = BlockTally.empty(len(block.state.tail.decisions))
+        whole_hours = [(Grain.HOUR, block.start, block.end)]
+        for grain, start, end in whole_hours if block.labels else _pieces(block.start, block.end):
+            counts = _both(closed, grain, pane_of(start, grain), pane_of(end, grain))
+            tally = tally + block.state.tally(*counts, index)
+        block.state.leave_open(tally, block.labels)
+
+
+def _pieces(start: int, end: int) -> Iterator[tuple[Grain, int, int]]:
+    """An interval of event time as whole hours, and 5-minute panes before and after them."""
+    first = min(-(-start // HOUR) * HOUR, end)
+    last = max(end // HOUR * HOUR, first)
+    for grain, a, b in (
+        (Grain.MINUTES5, start, first),
+        (Grain.HOUR, first, last),
+        (Grain.MINUTES5, last, end),
+    ):
+        if a < b:
+            yield grain, a, b
+
+
+def _runs(closed: ClosedCounts, index: CellIndex, stretch: Stretch) -> Iterator[PaneRun]:
+    """Panes of a stretch: of hours up to ``fine``, then of 5 minutes."""
+    fine = max(stretch.start, stretch.fine // HOUR * HOUR)
+    for grain, start, end in _pieces(stretch.start, fine):
+        yield from _portions(closed, index, grain, start, end)
+    yield from _portions(closed, index, Grain.MINUTES5, fine, stretch.end)
+
+
+def _portions(
+    closed: ClosedCounts, index: CellIndex, grain: Grain, start: int, end: int
+) -> Iterator[PaneRun]:
+    """A day at a time, so that a back-fill stays bounded in memory."""
+    for at in range(start, end, DAY):
+        first, last = pane_of(at, grain), pane_of(min(at + DAY, end), grain)
+        panes, cells, values = closed.rows(grain, first, last)
+        ends = [pane_start(pane + 1, grain) for pane in range(first, last)]
+        units = closed.units(grain, first, last)
+        yield PaneRun(ends, panes - first, cells, values, index, units, first)

@@ -1,0 +1,51 @@
+"""Meaning of cell ids, as the evaluator reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.counts.cells import Int64s
+from monitor.store.database import reading
+
+_CHUNK = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Cell rows of the dictionary as columns."""
+
+    ids: Int64s
+    atoms: Int64s
+    strata: Int64s
+    versions: Int64s
+
+
+class StoredCells:
+    """The dictionary of cells and atoms."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def rows(self, ids: Sequence[int] | None = None) -> Cells:
+        """Cell rows: all of them, or those with the given ids."""
+        chunks = (
+            [None] if ids is None else [ids[i : i + _CHUNK] for i in range(0, len(ids), _CHUNK)]
+        )
+        rows: list[tuple[int, ...]] = []
+        with reading(self._engine) as connection:
+            for chunk in chunks:
+                query = "SELECT id, atom, stratum, version FROM cell"
+                if chunk is not None:
+                    query += f" WHERE id IN ({','.join(map(str, chunk))})"
+                rows.extend(tuple(row) for row in connection.exec_driver_sql(query))
+        return Cells(*np.array(rows, np.int64).reshape(len(rows), 4).T)
+
+    def atom_texts(self) -> dict[int, str]:
+        """Canonical text of every atom."""
+        with reading(self._engine) as connection:
+            rows = connection.execute(sa.text("SELECT id, text FROM atom")).all()
+        return {row.id: row.text for row in rows}

@@ -1,0 +1,74 @@
+"""The lease of the evaluator: one works at a time, and every write is fenced by its epoch."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from monitor.errors import FencedError
+from monitor.store.database import database_now, reading, writing
+
+ROLE = "evaluator"
+
+
+class Lease:
+    """Held by one evaluator of several, on the database's clock."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def acquire(self, owner: str, lease: int) -> int | None:
+        """Take or renew the lease; returns its epoch, or None while another holds it.
+
+        Args:
+            owner: name of this evaluator.
+            lease: microseconds on the database's clock.
+        """
+        with writing(self._engine) as connection:
+            now = database_now(connection)
+            connection.execute(
+                sa.text(
+                    "INSERT INTO lease (role, epoch, owner, until) VALUES (:role, 0, NULL, 0)"
+                    " ON CONFLICT DO NOTHING"
+                ),
+                {"role": ROLE},
+            )
+            epoch: int | None = connection.execute(
+                sa.text(
+                    "UPDATE lease SET until = :until, owner = :owner,"
+                    " epoch = epoch + CASE WHEN owner = :owner THEN 0 ELSE 1 END"
+                    " WHERE role = :role AND (owner IS NULL OR owner = :owner OR until < :now)"
+                    " RETURNING epoch"
+                ),
+                {"role": ROLE, "owner": owner, "until": now + lease, "now": now},
+            ).scalar()
+        return epoch
+
+    def renewed_ago(self, lease: int) -> int:
+        """Microseconds since whoever evaluates last renewed the lease."""
+        with reading(self._engine) as connection:
+            until = connection.execute(
+                sa.text("SELECT until FROM lease WHERE role = :role"), {"role": ROLE}
+            ).scalar()
+            return database_now(connection) - ((until or 0) - lease)
+
+    def release(self, owner: str) -> None:
+        """Give the lease back, so that another evaluator need not wait for its end."""
+        with writing(self._engine) as connection:
+            connection.execute(
+                sa.text("UPDATE lease SET owner = NULL WHERE role = :role AND owner = :owner"),
+                {"role": ROLE, "owner": owner},
+            )
+
+
+def require_epoch(connection: sa.Connection, epoch: int) -> None:
+    """Begin a transaction with the fence.
+
+    Raises:
+        FencedError: another evaluator has taken over.
+    """
+    fence = connection.execute(
+        sa.text("UPDATE lease SET epoch = epoch WHERE role = :role AND epoch = :epoch"),
+        {"role": ROLE, "epoch": epoch},
+    )
+    if fence.rowcount != 1:
+        raise FencedError(ROLE)
