@@ -39,6 +39,7 @@ from monitor.store.schema import (
 )
 from monitor.store.upkeep import clock_repair, retention
 from monitor.store.upkeep.clock_repair import Poisoned
+from monitor.store.upkeep.retention_policy import RetentionPolicy
 
 NOW = datetime(2026, 6, 10, 15, 20, tzinfo=UTC)
 AT = to_micros(NOW)
@@ -101,7 +102,7 @@ class Site:
 
     def expected(self) -> Counted:
         rules = oracle.Rules(attributes_in(), ID_KEY.encode())
-        return oracle.count(rules, self.decisions, self.labels).counts  # type: ignore[return-value]
+        return oracle.count(rules, self.decisions, self.labels).counts
 
     def is_exact(self) -> None:
         self.pipeline.check_conservation()
@@ -483,7 +484,7 @@ def test_what_is_past_its_time_is_listed_and_deleted(
     late = AT + 3650 * DAY
     monkeypatch.setattr(SystemClock, "now", lambda self: late)
     site.run(sa.update(ownership).values(watermark=late, max_decided_at=late))
-    policy = retention.RetentionPolicy(30 * DAY, 395 * DAY, 7 * DAY, 395 * DAY, HOUR)
+    policy = RetentionPolicy(30 * DAY, 395 * DAY, 7 * DAY, 395 * DAY, HOUR)
     with pytest.raises(RetentionRefusedError):
         retention.apply(site.pipeline.engine, policy, late, late)
     listed = said(invoke(site, "prune"))

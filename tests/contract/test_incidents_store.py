@@ -51,6 +51,7 @@ from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.schema import incident, incident_act, incident_crossing, incident_stream
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.recode import drop_unlisted
+from monitor.store.upkeep.retention_policy import RetentionPolicy
 
 HOUR0 = 480_000
 T0 = HOUR0 * HOUR
@@ -333,7 +334,7 @@ def test_a_cycle_and_people_hold_nobody_up(engine: sa.Engine, store: EvaluatorSt
 # Retention
 
 
-POLICY = retention.RetentionPolicy(
+POLICY = RetentionPolicy(
     horizon=3 * DAY, aggregates=60 * DAY, dead_letters=DAY, snapshots=30 * DAY, dedupe_window=0
 )
 

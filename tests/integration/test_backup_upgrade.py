@@ -34,6 +34,7 @@ from sites import Site, until
 
 from monitor.core.publish.snapshot import decode
 from monitor.core.time import Grain
+from monitor.errors import StoreError
 from monitor.ports import Shard
 from monitor.store import database
 from monitor.store.evaluator.records import RecordStore
@@ -104,7 +105,7 @@ def test_a_store_is_copied_whole(engine: sa.Engine) -> None:
 
 def test_an_old_store_is_refused_until_it_is_migrated(engine: sa.Engine) -> None:
     frozen_store.load("0001").write_to(engine)
-    with pytest.raises(database.StoreError, match=r"schema is 0001.*slicewatch db migrate"):
+    with pytest.raises(StoreError, match=r"schema is 0001.*slicewatch db migrate"):
         database.require_head(engine)
 
 
@@ -144,7 +145,7 @@ def assert_goes_on(frozen: FrozenStore, url: str, folder: Path) -> None:
         assert newest is not None
         assert decode(newest[1]).contracts
         consume(frozen, new)
-        new.check_counts(expected)  # type: ignore[arg-type]
+        new.check_counts(expected)
         new.check_conservation()
         assert sum(s.tallies.messages for s in new.statuses()) == frozen.length
 

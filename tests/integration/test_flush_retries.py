@@ -74,7 +74,7 @@ class Site:
         # In the order of time: the watermark has passed no decision that is yet to come.
         self.history.decisions.sort(key=lambda one: instant(one["decided_at"]))
         self.store = Failing(pipeline.store, pipeline.clock.monotonic)
-        self.worker = pipeline.worker(self.store)  # type: ignore[arg-type]
+        self.worker = pipeline.worker(self.store)
         self._sent = 0
 
     def send(self, end: int) -> None:
@@ -126,7 +126,7 @@ class Site:
 
 def expected(history: Histories) -> Counted:
     rules = oracle.Rules(attributes_in(), ID_KEY.encode())
-    return oracle.count(rules, history.decisions, history.labels).counts  # type: ignore[return-value]
+    return oracle.count(rules, history.decisions, history.labels).counts
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ from signed_probes import SET_TABLE
 from consumers import leaps
 from consumers.shard import ShardState
 from consumers.sources import file_source
-from monitor import cli, composition
+from monitor import cli, composition, logs
 from monitor.commands import replay
 from monitor.core.contract import Metric
 from monitor.core.counts.coding import CodingHistory
@@ -132,7 +132,7 @@ class Desk:
         """Everything was counted once, and every label found its decision."""
         self.pipeline.check_conservation()
         expected = oracle.count(RULES, decisions, labels)
-        self.pipeline.check_counts(expected.counts)  # type: ignore[arg-type]
+        self.pipeline.check_counts(expected.counts)
         statuses = self.pipeline.statuses()
         assert total(statuses, DECISIONS, "counted") == len(decisions)
         assert total(statuses, LABELS, "counted") == len(labels)
@@ -161,7 +161,7 @@ def desks(
     opened: list[Pipeline] = []
     stops: list[Any] = []
     monkeypatch.setattr(replay, "on_stop", stops.append)
-    monkeypatch.setattr(replay.logs, "configure", lambda *_: None)
+    monkeypatch.setattr(logs, "configure", lambda *_: None)
     monkeypatch.setattr(replay, "SystemClock", Hasty)
 
     def make() -> Desk:

@@ -16,7 +16,8 @@ from pipeline import SETTINGS, ManualClock, settings_with
 from surface_checks import Page, broken, changed, read_page, rule_of
 
 from alerts.catalogue import CATALOGUE
-from consumers.sources.memory_source import MemoryBroker, MemorySource
+from consumers.sources.memory_broker import MemoryBroker
+from consumers.sources.memory_source import MemorySource
 from monitor.core.privacy.rules import PrivacyRule
 from monitor.ports import Shard
 from monitor.service import Service

@@ -21,12 +21,13 @@ from monitor.core.time import DAY, HOUR, MINUTE, to_micros
 from monitor.store.schema import UNIT_COLUMNS
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.recode import drop_unlisted
+from monitor.store.upkeep.retention_policy import RetentionPolicy
 
 START = datetime(2026, 6, 1, tzinfo=UTC)  # a Monday: no new merge maps within six days
 BEGINS, ENDS = 36, 44  # hours in which one customer has most of the chats
 HOURS = 52
 TEXT = SETTINGS.replace("k = 1\n", "k = 11\n").replace('version = "1"', 'version = "2"')
-POLICY = retention.RetentionPolicy(
+POLICY = RetentionPolicy(
     horizon=30 * DAY, aggregates=400 * DAY, dead_letters=DAY, snapshots=DAY, dedupe_window=HOUR
 )
 CHANNEL, VARIETY = "synthetic/channel", "synthetic/language_variety"

@@ -57,6 +57,7 @@ from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.store import IngestStore
 from monitor.store.upkeep import retention
+from monitor.store.upkeep.retention_policy import RetentionPolicy
 
 RULES = oracle.Rules(attributes_in(), ID_KEY.encode())
 SEEDS = st.integers(0, 2**32 - 1)
@@ -84,7 +85,7 @@ def folder() -> Iterator[Path]:
 
 
 def expected(history: Histories, rules: oracle.Rules = RULES) -> Counted:
-    return oracle.count(rules, history.decisions, history.labels).counts  # type: ignore[return-value]
+    return oracle.count(rules, history.decisions, history.labels).counts
 
 
 def probes(history: Histories) -> list[tuple[Any, ...]]:
@@ -336,7 +337,7 @@ def _check_pairs(seed: int, partitions: int, **where: str) -> None:
         pipeline.drain()
         pipeline.fold()
         wanted = oracle.count(RULES, decisions, labels)
-        pipeline.check_counts(wanted.counts)  # type: ignore[arg-type]
+        pipeline.check_counts(wanted.counts)
         pipeline.check_conservation()
 
 
@@ -418,7 +419,7 @@ def _clean(pipeline: Pipeline, pick: random.Random) -> None:
             pipeline.step(worker, 3.0)
     marks = [s.max_decided_at for s in pipeline.statuses() if s.max_decided_at is not None]
     if marks:
-        policy = retention.RetentionPolicy(
+        policy = RetentionPolicy(
             pipeline.settings.stream.horizon, 395 * DAY, 7 * DAY, 395 * DAY, HOUR
         )
         retention.apply(pipeline.engine, policy, min(marks), pipeline.clock.now())

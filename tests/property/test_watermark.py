@@ -242,7 +242,7 @@ def test_partitions_added_while_running_are_claimed_and_counted(tmp_path: Path, 
         assert [s.shard for s in pipeline.statuses()] == [D0, D1, L0, L1]
         pipeline.check_conservation()
         expected = oracle.count(RULES, events, list(map(label, events)))
-        pipeline.check_counts(expected.counts)  # type: ignore[arg-type]
+        pipeline.check_counts(expected.counts)
         assert pipeline.seen.failures == 0
         assert worker.health.store_ok
         newest = 5 if clock == "history" else 11
@@ -536,7 +536,7 @@ def told(path: Path, **options: object) -> Iterator[tuple[Pipeline, Told, Away, 
         pipeline.clock.seconds = 2e9  # after the events, so that none is too early
         pipeline.seen = seen = Told(clock=pipeline.clock)
         store = Away(pipeline.store)
-        yield pipeline, seen, store, pipeline.worker(store)  # type: ignore[arg-type]
+        yield pipeline, seen, store, pipeline.worker(store)
 
 
 def send(pipeline: Pipeline, key: str, age: float = 60.0) -> None:

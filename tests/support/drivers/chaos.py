@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import psutil
 import sqlalchemy as sa
@@ -226,7 +227,7 @@ class Storm:
             for _ in range(number):
                 self._start(command)
 
-    def __enter__(self) -> Storm:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -21,7 +21,8 @@ import psutil
 from pipeline import SETTINGS, ManualClock, settings_with
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from consumers.sources.memory_source import MemoryBroker, MemorySource
+from consumers.sources.memory_broker import MemoryBroker
+from consumers.sources.memory_source import MemorySource
 from monitor.ports import Shard, ShardStatus
 from monitor.service import Service
 from monitor.store.shards import read_statuses

@@ -32,7 +32,7 @@ from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.ports import Claim, DeadLetter, RecordBatch, Shard, Tallies
 from monitor.store import deltas
-from monitor.store.ingest.store import decision_payload
+from monitor.store.deltas import decision_payload
 
 CODING = Coding((Attribute(NAME, CHANNELS),), score_bands=(0.7, 0.9), audit_rates=(1.0, 0.5))
 HASHER = IdHasher.of(b"key")

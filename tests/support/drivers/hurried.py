@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from running import WAIT_SECONDS, free_port
 
@@ -50,7 +51,7 @@ class HurriedService:
         self.service = Service(load(settings, environment), Parts(), clock=self._clock)
         self._thread = threading.Thread(target=self.service.run, name="service")
 
-    def __enter__(self) -> HurriedService:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

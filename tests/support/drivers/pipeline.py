@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import id_keys
 import msgspec
@@ -28,15 +28,17 @@ from stored import check_released
 
 from consumers.ingest import Ingest
 from consumers.ports import Store
-from consumers.sources.memory_source import MemoryBroker, MemorySource
+from consumers.sources.memory_broker import MemoryBroker
+from consumers.sources.memory_source import MemorySource
 from monitor import composition
 from monitor.evaluate.evaluator import Evaluator
 from monitor.ports import Shard, ShardStatus, Tallies
 from monitor.settings import Settings, load
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
-from monitor.store.ingest.store import IngestStore, read_statuses
+from monitor.store.ingest.store import IngestStore
 from monitor.store.schema import COUNTER_COLUMNS
+from monitor.store.shards import read_statuses
 
 DECISIONS, LABELS = "decisions", "labels"
 ID_KEY = id_keys.KEY
@@ -194,7 +196,7 @@ class Pipeline:
         self._max_records = max_records
         self.workers: list[Ingest] = []
 
-    def __enter__(self) -> Pipeline:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -388,7 +390,7 @@ def dead_letters(engine: sa.Engine) -> list[tuple[str, int, int, str, str]]:
                 " ORDER BY topic, part, msg_offset, item"
             )
         ).all()
-    return [tuple(row) for row in rows]  # type: ignore[misc]
+    return [tuple(row) for row in rows]
 
 
 def attributes_in(settings: str = SETTINGS) -> dict[str, list[str]]:

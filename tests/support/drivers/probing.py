@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 from monitor.audit.model import Item, ProbeSet
 from monitor.probing.protocol import read_answer
@@ -100,7 +100,7 @@ class ScriptedRouter:
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/probe"
         self._spawn(self._accept)
 
-    def __enter__(self) -> ScriptedRouter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

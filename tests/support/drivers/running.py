@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -57,7 +58,7 @@ class Running:
                 stderr=log,
             )
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -29,7 +29,8 @@ from unittest.mock import patch
 import psutil
 from soak_samples import Sample, growing, header, row
 
-from consumers.sources.memory_source import MemoryBroker, MemorySource
+from consumers.sources.memory_broker import MemoryBroker
+from consumers.sources.memory_source import MemorySource
 from monitor.core.privacy import release_blocks as blocks
 from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS, Grain, WindowKind, to_micros
 from monitor.demo import reviewers, traffic

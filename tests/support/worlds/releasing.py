@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import sqlalchemy as sa
@@ -94,7 +95,7 @@ class Releasing:
         self.feed = Feed(world, self.engine)
         self.evaluator = self.fresh()
 
-    def __enter__(self) -> Releasing:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

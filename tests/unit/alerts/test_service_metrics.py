@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from alerts.catalogue import SERVICE
-from alerts.service import ConsumerState, ServiceMetrics
-from monitor.ports import Shard, Tallies
+from alerts.service import ServiceMetrics
+from monitor.ports import ConsumerState, Shard, Tallies
 
 SHARD = Shard("decisions", 0)
 OTHER = Shard("decisions", 1)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
+import secrets
 
 import pytest
 
-from consumers import cardinality
 from consumers.cardinality import STANDARD_ERROR, DistinctSketch, UnlistedValues
 
 
@@ -67,7 +67,7 @@ def test_every_attribute_has_a_number_and_a_new_day_begins_with_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keys = iter([b"first", b"second", b"third"])
-    monkeypatch.setattr(cardinality.secrets, "token_bytes", lambda _: next(keys))
+    monkeypatch.setattr(secrets, "token_bytes", lambda _: next(keys))
     values = UnlistedValues(["channel", "tier"])
     assert values.estimates() == {"channel": 0, "tier": 0}
     for number in range(20):

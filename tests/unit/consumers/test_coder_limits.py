@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import unicodedata
 from typing import Any
 
@@ -10,7 +11,6 @@ import lesson
 import numpy as np
 import pytest
 
-from consumers import cardinality
 from consumers import coder as coder_module
 from consumers.codec import DecisionCodec
 from consumers.coder import Coder
@@ -43,7 +43,7 @@ def read(coder: Coder, *values: dict[str, Any] | bytes) -> tuple[list[str], list
 @pytest.fixture(autouse=True)
 def _known_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimates are the same in every run."""
-    monkeypatch.setattr(cardinality.secrets, "token_bytes", bytes)
+    monkeypatch.setattr(secrets, "token_bytes", bytes)
 
 
 class Hasher:

@@ -11,16 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.backpressure import LABELS_AHEAD, PeerProgress, paused_shards
-from consumers.health import (
-    POLL_SECONDS,
-    STUCK_SECONDS,
-    UNASSIGNED_SECONDS,
-    ConsumerState,
-    Health,
-    Progress,
-)
+from consumers.health import POLL_SECONDS, STUCK_SECONDS, UNASSIGNED_SECONDS, Health, Progress
 from monitor.core.time import DAY, HOUR
-from monitor.ports import Shard, ShardStatus, Tallies
+from monitor.ports import ConsumerState, Shard, ShardStatus, Tallies
 
 HORIZON = 30 * DAY
 T0 = 20_000 * DAY

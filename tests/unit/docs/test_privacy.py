@@ -19,7 +19,7 @@ from monitor.core.time import DAY, HOUR, WINDOWS
 from monitor.evaluate.blocks import release_blocks as release
 from monitor.settings.sections import Privacy, Retention, StreamSettings
 from monitor.settings.use_case import AttributeSettings, UseCase
-from monitor.store.upkeep.retention import HOURS_KEPT_AFTER_HORIZON
+from monitor.store.upkeep.retention_policy import HOURS_KEPT_AFTER_HORIZON
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "deploy" / "docs" / "privacy.md").read_text()

@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import binom
 
 from monitor.core.counts.cells import Route, Stratum
+from monitor.core.publish.annotations import Fault
 from monitor.detection.advisory.label_requests import (
     ALTERNATIVES,
     FALSE_ALARM_DAYS,
     TOLERANCE,
-    Fault,
     RequestTest,
     request_counts,
 )

@@ -9,11 +9,10 @@ import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
 from monitor.core.counts.cells import Stratum
+from monitor.core.publish.annotations import Share, Stage
 from monitor.detection.diagnosis.stages import (
     Divergence,
     Passage,
-    Share,
-    Stage,
     diverging_stages,
     ready_counts,
     stage_counts,
