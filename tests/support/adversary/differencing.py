@@ -77,7 +77,7 @@ def rests(publications: Sequence[Publication], *, exact: bool = False) -> Iterat
             for side, edge in (("start", p.start), ("end", p.end)):
                 key = (p.group_by, p.epoch, text, side, edge)
                 by_row.setdefault(key, []).append((p, row))
-    for (_, _, text, side, _), found in by_row.items():
+    for (_, _, row_text, side, _), found in by_row.items():
         spans = {(p.start, p.end): (p, row) for p, row in found}
         ordered = sorted(spans, key=lambda span: span[1] - span[0])
         for short, long in pairwise(ordered):
@@ -85,7 +85,7 @@ def rests(publications: Sequence[Publication], *, exact: bool = False) -> Iterat
             if rest is not None:
                 start, end = (short[1], long[1]) if side == "start" else (long[0], short[0])
                 last = max((spans[short][0], spans[long][0]), key=lambda p: p.at)
-                yield Rest(last.group_by, str(text), start, end, *rest, last.epoch, last.at)
+                yield Rest(last.group_by, str(row_text), start, end, *rest, last.epoch, last.at)
 
 
 def _subtracted(

@@ -157,10 +157,11 @@ class Flood:
         """All that is exported, by name and labels."""
         text = self.service._exporter.body("", gzip=False)[0].decode()
         return {
-            " ".join([sample.name, *(f"{k}={v}" for k, v in sorted(sample.labels.items()))]): value
+            " ".join(
+                [sample.name, *(f"{k}={v}" for k, v in sorted(sample.labels.items()))]
+            ): sample.value
             for family in parse(text)
             for sample in family.samples
-            if (value := sample.value) is not None
         }
 
     def rows(self) -> dict[str, int]:

@@ -155,9 +155,15 @@ class Watch:
     def firing(self, alert: str) -> dict[str, dict[str, Any]]:
         """Active alerts of one name in Alertmanager, by fingerprint."""
         address = f"{self.alertmanager}/api/v2/alerts?filter=alertname%3D%22{alert}%22"
-        found: list[list[dict[str, Any]] | None] = []
-        eventually(lambda: found.append(get(address)) or found[-1] is not None, "an answer")
-        return {one["fingerprint"]: one for one in found[-1] or []}
+        found: list[dict[str, Any]] | None = None
+
+        def answered() -> bool:
+            nonlocal found
+            found = get(address)
+            return found is not None
+
+        eventually(answered, "an answer")
+        return {one["fingerprint"]: one for one in found or []}
 
 
 @dataclass

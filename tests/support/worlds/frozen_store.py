@@ -82,7 +82,9 @@ class FrozenStore:
 
     def unread(self, topic: str) -> int:
         """Messages that were not consumed yet."""
-        read = sum(row["next_offset"] for row in self.tables["ownership"] if row["topic"] == topic)
+        read: int = sum(
+            row["next_offset"] for row in self.tables["ownership"] if row["topic"] == topic
+        )
         return sum(map(len, self.topics[topic])) - read
 
 

@@ -160,7 +160,8 @@ class Releasing:
                 family: {name: tuple(values) for name, values in json.loads(body)["kept"].items()}
                 for family, body in connection.exec_driver_sql(query)
             }
-            marks = dict(connection.exec_driver_sql("SELECT name, at FROM release_mark").all())
+            rows = connection.exec_driver_sql("SELECT name, at FROM release_mark")
+            marks = {name: at for name, at in rows}  # noqa: C416, a dict of rows has no types
         return Kept(dict(edges), maps, marks)
 
 
