@@ -63,6 +63,10 @@ def triples(row: dict[str, Numbers], *, exact: bool = False) -> Ints | None:
     return table
 
 
+RowEdge = tuple[tuple[str, ...], tuple[int, int], str, str, int]
+"""(group-by, merge map, slice, which edge, where it is)."""
+
+
 def _holds(table: Ints, bound: Bound) -> npt.NDArray[np.bool_]:
     value = table @ bound.weights
     return np.asarray((value >= bound.low - 1e-9) & (value <= bound.high + 1e-9), bool)
@@ -71,13 +75,13 @@ def _holds(table: Ints, bound: Bound) -> npt.NDArray[np.bool_]:
 def rests(publications: Sequence[Publication], *, exact: bool = False) -> Iterator[Rest]:
     """Every pair of successive publications of a slice that share one edge."""
     mine = [p for p in publications if p.kind == DECISIONS and p.shown]
-    by_row: dict[tuple[object, ...], list[tuple[Publication, dict[str, Numbers]]]] = {}
+    by_row: dict[RowEdge, list[tuple[Publication, dict[str, Numbers]]]] = {}
     for p in mine:
         for text, row in p.rows.items():
             for side, edge in (("start", p.start), ("end", p.end)):
                 key = (p.group_by, p.epoch, text, side, edge)
                 by_row.setdefault(key, []).append((p, row))
-    for (_, _, row_text, side, _), found in by_row.items():
+    for (_, _, text, side, _), found in by_row.items():
         spans = {(p.start, p.end): (p, row) for p, row in found}
         ordered = sorted(spans, key=lambda span: span[1] - span[0])
         for short, long in pairwise(ordered):
@@ -85,7 +89,7 @@ def rests(publications: Sequence[Publication], *, exact: bool = False) -> Iterat
             if rest is not None:
                 start, end = (short[1], long[1]) if side == "start" else (long[0], short[0])
                 last = max((spans[short][0], spans[long][0]), key=lambda p: p.at)
-                yield Rest(last.group_by, str(row_text), start, end, *rest, last.epoch, last.at)
+                yield Rest(last.group_by, text, start, end, *rest, last.epoch, last.at)
 
 
 def _subtracted(

@@ -337,16 +337,17 @@ def check_clock(events: Sequence[tuple[int, int]]) -> None:
 
 def check_pipeline(decisions: Sequence[Message], labels: Sequence[Message]) -> None:
     """Both topics through the store and the evaluator: nothing is lost, nothing leaks."""
-    with TemporaryDirectory() as folder:
-        mine = Pipeline(Path(folder), ingest__dead_letter_min_events=1_000_000)
-        with mine as pipeline:
-            pipeline.broker.produce(DECISIONS, decisions)
-            pipeline.broker.produce(LABELS, labels)
-            pipeline.worker()
-            pipeline.drain()
-            pipeline.fold()
-            pipeline.check_conservation()
-            check_store_says_nothing(pipeline.engine)
+    with (
+        TemporaryDirectory() as folder,
+        Pipeline(Path(folder), ingest__dead_letter_min_events=1_000_000) as pipeline,
+    ):
+        pipeline.broker.produce(DECISIONS, decisions)
+        pipeline.broker.produce(LABELS, labels)
+        pipeline.worker()
+        pipeline.drain()
+        pipeline.fold()
+        pipeline.check_conservation()
+        check_store_says_nothing(pipeline.engine)
 
 
 def check_store_says_nothing(engine: sa.Engine) -> None:
