@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -412,8 +413,8 @@ def test_what_is_listed_no_more_is_named_by_no_incident(
     acknowledge(engine, 2, WHO, NOW)
     commit(store, Cycle(snapshot=telling(shown(1), shown(2, FAX), shown(3, FAX, WITHHELD))))
     assert drop_unlisted(engine, FEWER) == ("channel=fax",)
-    nameless = {"group_by": None, "slice": None, "share": None, "first": None}
-    told = {"snapshot": 1}
+    nameless: dict[str, Any] = {"group_by": None, "slice": None, "share": None, "first": None}
+    told: dict[str, Any] = {"snapshot": 1}
     assert everything(engine) == [
         replace(full[0], **told),
         replace(full[1], **nameless, **told, resolved_at=T0),
@@ -426,7 +427,7 @@ def test_what_is_listed_no_more_is_named_by_no_incident(
     assert body is not None
     first, second, third = decode(body).contracts[0].incidents
     assert first == replace(shown(1), inherited=(PLAIN.slice,))
-    hidden = {"group_by": "", "slice": WITHHELD, "share": None, "stage": None}
+    hidden: dict[str, Any] = {"group_by": "", "slice": WITHHELD, "share": None, "stage": None}
     without = replace(first, id=2, **hidden, first=None, latest=None)
     assert second == without
     assert third == replace(shown(3, FAX, WITHHELD), inherited=(PLAIN.slice,))

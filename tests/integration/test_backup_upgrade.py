@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 from brokers import Broker
 from frozen_store import FrozenStore
-from histories import Event, Histories
+from histories import Histories
 from manual import DATABASE, Administrator, commands
 from pipeline import (
     DECISIONS,
@@ -150,7 +150,7 @@ def assert_goes_on(frozen: FrozenStore, url: str, folder: Path) -> None:
         assert sum(s.tallies.messages for s in new.statuses()) == frozen.length
 
 
-def old(frozen: FrozenStore) -> Callable[[Event], bool]:
+def old(frozen: FrozenStore) -> Callable[[oracle.Event], bool]:
     """Which decisions are probes: whatever said so and was read before probes were signed."""
     read = {event["decision_id"] for event in frozen.events_read(DECISIONS)}
     return lambda event: event.get("traffic") == "probe" and event["decision_id"] in read
@@ -168,7 +168,7 @@ def assert_taken_over(before: Rows, after: Mapping[str, Rows]) -> None:
 
     Nobody knows who gave the labels that were counted, so there are no pairs of reviewers.
     """
-    before = [row | dict.fromkeys(("pairs_ready", "pairs_not_ready", "pairs_apart"), 0)
+    before = [{**row} | dict.fromkeys(("pairs_ready", "pairs_not_ready", "pairs_apart"), 0)
               for row in before]  # fmt: skip
     counts = [row for row in before if row["grain"] != Grain.MINUTES5]
     released = [row for row in before if row["grain"] in (Grain.MINUTES5, Grain.HOUR)]

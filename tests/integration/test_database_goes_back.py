@@ -156,7 +156,8 @@ def test_a_cell_without_a_meaning_waits_for_it(pipeline: Pipeline, lost: str) ->
         with pytest.raises(StoreError, match="does not say what a counted cell means"):
             evaluator.cycle()
     with pipeline.engine.begin() as connection:
-        connection.execute(sa.insert(sa.table(lost, *map(sa.column, rows[0]))), [*map(dict, rows)])
+        columns: list[sa.ColumnClause[Any]] = [sa.column(name) for name in rows[0]]
+        connection.execute(sa.insert(sa.table(lost, *columns)), [dict(row) for row in rows])
     assert evaluator.cycle()
     assert decided(pipeline) == 2
 

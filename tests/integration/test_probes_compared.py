@@ -158,7 +158,7 @@ class Failing:
     def __init__(self, evaluator: Evaluator, pick: random.Random) -> None:
         self.evaluator, self._pick = evaluator, pick
         self._real = evaluator._store.commit
-        evaluator._store.commit = self._commit  # type: ignore[method-assign]
+        evaluator._store.commit = self._commit  # type: ignore[method-assign, assignment]
 
     def _commit(self, *arguments: Any) -> int | None:
         fate = self._pick.random()

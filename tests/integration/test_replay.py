@@ -503,7 +503,7 @@ def test_the_summary_of_a_guarded_contract_has_no_number_below_its_support(desk:
 # Arrays
 
 
-BAD: tuple[Mapping[str, object], ...] = (
+BAD: tuple[Event, ...] = (
     {"route": "x"}, {"judge_score": "1"}, {"text": "free"}, {"attributes": {"colour": "red"}},
     {"decided_at": "2026-06-01T10:05:00"}, {"decided_at": "2030-01-01T00:00:00Z"},
     {"decided_at": "2020-01-01T00:00:00Z"}, {"versions": {}},

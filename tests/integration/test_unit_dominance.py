@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -108,7 +109,7 @@ def run(
     *,
     restarts: bool = False,
     partitions: int = 1,
-    **overrides: object,
+    **overrides: Any,
 ) -> Published:
     """The whole service, hour by hour; with ``restarts`` a new worker and evaluator each hour."""
     folder.mkdir(exist_ok=True)

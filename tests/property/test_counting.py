@@ -14,7 +14,7 @@ import sqlite3
 import tempfile
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from fractions import Fraction
@@ -64,7 +64,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 SIZES = st.integers(0, 40)
 
 
-def examples(number: int) -> Any:
+def examples(number: int) -> settings:
     scale = int(os.environ.get("SLICEWATCH_EXAMPLES", "1"))
     return settings(
         max_examples=number * scale,
@@ -386,7 +386,7 @@ def _assert_partition(counts: Counts, index: CellIndex) -> None:
 def test_a_restarted_evaluator_publishes_the_same_bytes(seed: int, size: int) -> None:
     """After every cycle a fresh evaluator over a copy of the store says exactly the same."""
     history, pick = Histories(seed, size, hours=24 * 20), random.Random(seed)
-    options = {"stream__horizon": pick.choice(("72h", "240h", "720h")),
+    options: dict[str, Any] = {"stream__horizon": pick.choice(("72h", "240h", "720h")),
                "ingest__flush_events": 1}  # fmt: skip
     with folder() as path, Pipeline(path, (2, 2), pick.choice((1, 4)), **options) as pipeline:
         decisions = in_order(history) + [_closing(history)] * 3
@@ -403,7 +403,7 @@ def test_a_restarted_evaluator_publishes_the_same_bytes(seed: int, size: int) ->
         assert decode(pipeline.snapshot() or b"").contracts
 
 
-def _labelled(label: dict[str, Any]) -> str:
+def _labelled(label: Mapping[str, Any]) -> str:
     return str(label["labelled_at"])
 
 

@@ -266,7 +266,7 @@ def _label_noise(number: int, **more: object) -> list[Event]:
 @pytest.mark.parametrize("clock", ["history", "live"])
 def test_a_small_topic_that_is_all_unreadable_is_noticed(tmp_path: Path, clock: str) -> None:
     """Pooled with twenty times as many good decisions, 5 % would be an ordinary day."""
-    options = {"stream__clock": clock, "ingest__dead_letter_min_events": 50}
+    options: dict[str, Any] = {"stream__clock": clock, "ingest__dead_letter_min_events": 50}
     with Pipeline(tmp_path, max_records=60, **options) as pipeline:
         pipeline.worker()
         noise = _label_noise(80, text="free") + _label_noise(20, ready="yes")
@@ -284,7 +284,7 @@ def test_a_small_topic_that_is_all_unreadable_is_noticed(tmp_path: Path, clock: 
 @given(st.integers(0, 2**32 - 1))
 def test_a_healthy_mixed_stream_is_never_stopped(seed: int) -> None:
     pick = random.Random(seed)
-    options = {"ingest__dead_letter_min_events": 50}
+    options: dict[str, Any] = {"ingest__dead_letter_min_events": 50}
     with folder() as path, Pipeline(path, (2, 2), pick.choice((7, 300)), **options) as pipeline:
         pipeline.worker()
         events = [decision(f"d{i}", i / 60) for i in range(300)]
@@ -318,7 +318,7 @@ def test_no_batch_of_which_a_tenth_is_good_is_poison(
 # The evaluator, with and without a watermark
 
 
-def _story(path: Path, restarts: Sequence[int], **options: object) -> list[bytes | None]:
+def _story(path: Path, restarts: Sequence[int], **options: Any) -> list[bytes | None]:
     """Snapshots after each chapter, the evaluator being restarted after some of them.
 
     A new partition makes the watermark unknown for a while. Half of the cohorts are immature,
@@ -531,7 +531,7 @@ SHARDS = (D0, D1, L0)
 
 
 @contextmanager
-def told(path: Path, **options: object) -> Iterator[tuple[Pipeline, Told, Away, Ingest]]:
+def told(path: Path, **options: Any) -> Iterator[tuple[Pipeline, Told, Away, Ingest]]:
     with Pipeline(path, (2, 1), **options) as pipeline:
         pipeline.clock.seconds = 2e9  # after the events, so that none is too early
         pipeline.seen = seen = Told(clock=pipeline.clock)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import sqlalchemy as sa
@@ -133,7 +133,7 @@ class Releasing:
             rows = connection.exec_driver_sql("SELECT body FROM snapshot ORDER BY id").all()
         return [row[0] for row in rows]
 
-    def detection(self) -> dict[str, list[tuple[object, ...]]]:
+    def detection(self) -> dict[str, list[tuple[Any, ...]]]:
         """What the detectors consumed, where they stand and what crossed, row by row."""
         queries = {
             "cohort": "SELECT hour, state, live, payload FROM cohort ORDER BY hour",

@@ -139,7 +139,9 @@ def test_a_worker_without_decisions_waits_for_those_of_another() -> None:
 
 def test_what_the_store_says_of_others() -> None:
     def status(shard: Shard, watermark: int | None, **more: Any) -> ShardStatus:
-        fields = dict.fromkeys(("owner", "start_offset", "next_offset", "max_decided_at"))
+        fields: dict[str, Any] = dict.fromkeys(
+            ("owner", "start_offset", "next_offset", "max_decided_at")
+        )
         return ShardStatus(
             shard=shard, epoch=1, seq=0, watermark=watermark, tallies=Tallies(), **fields, **more
         )  # fmt: skip

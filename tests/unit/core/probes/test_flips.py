@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matched import BLOCKED, REVIEWED, SERVED, seen
 
+from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import (
     FlipCause,
     FlipDirection,

@@ -292,10 +292,10 @@ def test_a_restart_forgets_the_chosen_slices_and_leaves_the_others_alone() -> No
 
 def world(
     rng: np.random.Generator, names: Sequence[str], hours: Iterable[int]
-) -> Iterator[tuple[int, Floats, Floats]]:
+) -> Iterator[tuple[int, Floats, npt.NDArray[np.int64]]]:
     for hour in hours:
-        n = rng.poisson(25, (len(names), 3)) * 1.0
-        yield hour * HOUR, n, rng.binomial(n.astype(int), [0.9, 0.8, 0.7 - 0.3 * (hour > 90)])
+        n = rng.poisson(25, (len(names), 3))
+        yield hour * HOUR, n.astype(np.float64), rng.binomial(n, [0.9, 0.8, 0.7 - 0.3 * (hour > 90)])
 
 
 @pytest.mark.parametrize("metric", METRICS)
