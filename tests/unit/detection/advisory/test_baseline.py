@@ -295,7 +295,11 @@ def world(
 ) -> Iterator[tuple[int, Floats, npt.NDArray[np.int64]]]:
     for hour in hours:
         n = rng.poisson(25, (len(names), 3))
-        yield hour * HOUR, n.astype(np.float64), rng.binomial(n, [0.9, 0.8, 0.7 - 0.3 * (hour > 90)])
+        yield (
+            hour * HOUR,
+            n.astype(np.float64),
+            rng.binomial(n, [0.9, 0.8, 0.7 - 0.3 * (hour > 90)]),
+        )
 
 
 @pytest.mark.parametrize("metric", METRICS)
