@@ -161,7 +161,7 @@ class Site:
         self._engine.dispose()
 
     def _watch_commits(self) -> None:
-        store, commit = self.evaluator._store, self.evaluator._store.commit
+        store, commit = self.evaluator.store, self.evaluator.store.commit
 
         def timing(*arguments: object) -> None:
             self.commits.append(timed(lambda: commit(*arguments)))  # type: ignore[arg-type]

@@ -281,7 +281,7 @@ def test_a_worker_does_not_write_its_old_clock_after_a_repair(site: Site) -> Non
 
 
 def poison_in_memory(worker: Ingest, shard: Shard) -> None:
-    worker._states[shard].clock.newest = POISON
+    worker.states[shard].clock.newest = POISON
 
 
 def test_events_a_little_ahead_are_no_poison(site: Site) -> None:

@@ -288,7 +288,7 @@ def test_a_freeze_in_the_midst_of_an_evaluation_ends_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Series end as of when the scrape began that timed out: earlier than rules that had run."""
-    hurried, busy = notified._hurried_rules, 'count(count by (__name__) ({__name__=~".+"}))'
+    hurried, busy = notified.hurried_rules, 'count(count by (__name__) ({__name__=~".+"}))'
 
     def slowly(document: dict[str, Any]) -> dict[str, Any]:
         document = hurried(document)
@@ -296,7 +296,7 @@ def test_a_freeze_in_the_midst_of_an_evaluation_ends_no_verdict(
         records[1:1] = [{"record": f"busy:{number}", "expr": busy} for number in range(600)]
         return document
 
-    monkeypatch.setattr(notified, "_hurried_rules", slowly)
+    monkeypatch.setattr(notified, "hurried_rules", slowly)
     with chain(tmp_path) as frozen:
         frozen.monitored.publish(published(NAMED))
         frozen.wait_for("slicewatch:tpr_breach:held")

@@ -169,20 +169,20 @@ def test_the_page_shows_what_the_database_has(
     service = Service(pipeline.settings, Parts(ingest=False), clock=pipeline.clock)
     try:
         send(pipeline, "chat", "ab")
-        service._evaluate_once()
-        service._engine.dispose()
+        service.evaluate_once()
+        service.engine.dispose()
         past.keep()
         send(pipeline, "chat", "cd")
-        service._evaluate_once()
+        service.evaluate_once()
         past.come_back()
         if failed:
             with monkeypatch.context() as patch:
-                patch.setattr(service._evaluator, "cycle", _away)
-                service._evaluate_once()
+                patch.setattr(service.evaluator, "cycle", _away)
+                service.evaluate_once()
             send(pipeline, "chat", "efg")
-            service._evaluator.release_lease()
+            service.evaluator.release_lease()
             pipeline.fold()  # the Snapshot has the number of the one that was shown
-        service._evaluate_once()
+        service.evaluate_once()
         published = pipeline.snapshot()
         assert published is not None
         assert service.snapshot == decode(published)

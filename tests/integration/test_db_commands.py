@@ -503,7 +503,7 @@ def test_the_fence_of_forgetting_holds(pipeline: Pipeline) -> None:
     """A flush that was prepared before the erasure cannot bring old totals back."""
     consume(pipeline, labels=[lesson.label(SECRET, NOW, True)])
     (worker,) = pipeline.workers
-    (state,) = [s for s in worker._own.states.values() if s.shard == Shard(LABELS, 0)]
+    (state,) = [s for s in worker.states.values() if s.shard == Shard(LABELS, 0)]
     prepared = state.flush()
     printed(invoke(pipeline, "forget", SECRET))
     with pytest.raises(FencedError):

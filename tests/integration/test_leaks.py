@@ -147,7 +147,7 @@ class Site:
         done = subprocess.run(
             [sys.executable, "-m", "monitor", *arguments, "--settings", "settings.toml"],
             cwd=self.folder,
-            env={**self.service._environment, **environment},
+            env={**self.service.environment, **environment},
             capture_output=True,
             text=True,
             check=False,

@@ -295,7 +295,7 @@ def test_workers_started_at_once_make_one_era(tmp_path: Path, url: str) -> None:
 def test_a_claim_waits_for_a_change_that_is_under_way(tmp_path: Path, postgres_url: str) -> None:
     """PostgreSQL: the claim began before the change was committed, and must see it."""
     with Site(tmp_path, url=postgres_url) as site:
-        store, refused = site.worker()._store, []
+        store, refused = site.worker().store, []
 
         def claim() -> None:
             try:

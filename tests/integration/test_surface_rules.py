@@ -42,21 +42,21 @@ class Watched:
         self.service = Service(
             settings, clock=self.clock, source=lambda _: MemorySource(self.broker, topics)
         )
-        assert self.service._ingest is not None
-        self.service._ingest.register()
+        assert self.service.ingest is not None
+        self.service.ingest.register()
 
     def send(self, topic: str, events: list[dict[str, Any]]) -> None:
         self.broker.produce(topic, [json.dumps(event).encode() for event in events], 0)
 
     def scrape(self) -> Page:
         """Let everything be consumed and evaluated, then read the page."""
-        assert self.service._ingest is not None
+        assert self.service.ingest is not None
         for _ in range(3):
             self.clock.seconds += 5.0
-            self.service._ingest.step(0)
+            self.service.ingest.step(0)
         self.clock.seconds += 600.0
-        self.service._evaluate_once()
-        return read_page(self.service._exporter.body("", gzip=False)[0].decode())
+        self.service.evaluate_once()
+        return read_page(self.service.exporter.body("", gzip=False)[0].decode())
 
 
 def decisions(number: int) -> Iterator[dict[str, Any]]:

@@ -241,7 +241,7 @@ def _something_happens(pipeline: Pipeline, pick: random.Random) -> None:
     elif pipeline.workers and event < 0.55:
         topic = pick.choice((DECISIONS, LABELS))
         shard = pick.choice(pipeline.broker.shards(topic))
-        member = pick.choice(pipeline.workers)._source
+        member = pick.choice(pipeline.workers).source
         pipeline.broker.move("slicewatch", shard, member)  # type: ignore[arg-type]
 
 
@@ -270,7 +270,7 @@ def test_labels_that_tie_in_every_order_still_have_one_winner(seed: int, number:
     history, pick = Histories(seed, 1), random.Random(seed)
     decision = history.decisions[0] | {"label_requested": True, "audit_p": 1.0}
     labels = [
-        history._label(decision, 0)
+        history.label(decision, 0)
         | {"label_id": pick.choice("ab"), "kind": pick.choice(("initial", "correction")),
            "version": 1}
         for _ in range(number)
@@ -318,7 +318,7 @@ def _check_pairs(seed: int, partitions: int, **where: str) -> None:
     history, pick = Histories(seed, 6, hours=12), random.Random(seed)
     decisions = [d | {"label_requested": True, "audit_p": 1.0} for d in history.decisions]
     labels = [
-        history._label(decision, number) | {"kind": pick.choice(KINDS), "reason": "review"}
+        history.label(decision, number) | {"kind": pick.choice(KINDS), "reason": "review"}
         for decision in decisions
         for number in range(pick.randint(0, 6))
     ]
@@ -409,7 +409,7 @@ def _labelled(label: Mapping[str, Any]) -> str:
 
 def _closing(history: Histories) -> dict[str, Any]:
     last = {"decided_at": "2026-06-19T23:59:00Z", "traffic": "probe"}
-    return signed(history._decision(10**6) | last)
+    return signed(history.decision(10**6) | last)
 
 
 def _clean(pipeline: Pipeline, pick: random.Random) -> None:
@@ -524,7 +524,7 @@ def _decision(key: str, hours: float, **more: Any) -> dict[str, Any]:
 
 
 def _label(decision: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return Histories(1, 1)._label(decision, 0) | {
+    return Histories(1, 1).label(decision, 0) | {
         "ready": True, "kind": "initial", "reason": "review", "version": 1,
     } | more  # fmt: skip
 
@@ -565,14 +565,14 @@ def test_a_decision_partition_nobody_reads_holds_the_watermark_back() -> None:
         pipeline.broker.produce(DECISIONS, messages([_decision("a", 0)]), 0)
         pipeline.broker.produce(DECISIONS, messages([_decision("b", 0)]), 1)
         pipeline.drain()
-        worker._source.pause([Shard(DECISIONS, 1)])
+        worker.source.pause([Shard(DECISIONS, 1)])
         pipeline.broker.produce(DECISIONS, messages([_decision("c", 100)]), 0)
         pipeline.broker.produce(DECISIONS, messages([_decision("late", 1)]), 1)
         pipeline.broker.produce(LABELS, messages([_label(_decision("late", 1))]))
         for _ in range(10):
             pipeline.step(worker, 3.0)
         assert _label_totals(pipeline) == {"waiting": 1}
-        worker._source.resume([Shard(DECISIONS, 1)])
+        worker.source.resume([Shard(DECISIONS, 1)])
         pipeline.drain()
         assert _label_totals(pipeline) == {"counted": 1}
 

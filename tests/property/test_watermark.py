@@ -38,7 +38,6 @@ from pipeline import (
 
 from consumers.dead_letters import DeadLetterBreaker
 from consumers.ingest import Ingest
-from consumers.sources.memory_broker import Log
 from monitor.core.counts.cells import Int64s, Route, Stratum
 from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of, pane_start, to_micros
@@ -134,7 +133,7 @@ def test_partitions_nobody_reads_hold_everything_back(tmp_path: Path) -> None:
         produce(pipeline, D0, decision("a", 1))
         produce(pipeline, D1, decision("b", 1))
         pipeline.step(worker)
-        worker._source.pause([D1])
+        worker.source.pause([D1])
         run(pipeline, 30)
         assert watermark(pipeline) is None
 
@@ -156,13 +155,13 @@ def test_an_empty_partition_that_is_claimed_with_a_backlog_holds_back_again(
         produce(pipeline, L0, label(early))
         second = pipeline.worker()
         pipeline.step(second)  # assigned and claimed, nothing read
-        second._source.pause([D1])
+        second.source.pause([D1])
         held = watermark(pipeline)
         assert held is None or held <= T0 + 2 * HOUR
         run(pipeline, 30)
         assert watermark(pipeline) == held
         assert total(pipeline.statuses(), LABELS, "waiting") == 1
-        second._source.resume([D1])
+        second.source.resume([D1])
         pipeline.drain()
         assert total(pipeline.statuses(), LABELS, "unmatched") == 0
         assert total(pipeline.statuses(), LABELS, "counted") == 1
@@ -187,11 +186,11 @@ def test_retention_waits_until_every_shard_of_both_topics_has_begun(tmp_path: Pa
         assert slowest(pipeline) is None
         produce(pipeline, L0, label(decision("a", 70)))
         produce(pipeline, L1, label(decision("b", 60)))
-        worker._source.pause([L1])
+        worker.source.pause([L1])
         run(pipeline, 30)
         assert watermark(pipeline) == T0 + 80 * HOUR - LATENESS
         assert slowest(pipeline) is None
-        worker._source.resume([L1])
+        worker.source.resume([L1])
         run(pipeline, 25)
         assert slowest(pipeline) == T0 + 60 * HOUR - LATENESS
 
@@ -209,7 +208,7 @@ def test_an_idle_label_partition_pins_nothing_under_the_live_clock(
         run(pipeline, 15)
         assert slowest(pipeline) == watermark(pipeline) == T0 + 100 * HOUR - LATENESS
         # One that lags is waited for.
-        worker._source.pause([L0])
+        worker.source.pause([L0])
         produce(pipeline, L0, label(decision("b", 100)))
         produce(pipeline, D0, decision("c", 200))
         run(pipeline, 30)
@@ -221,7 +220,7 @@ def test_an_idle_label_partition_pins_nothing_under_the_live_clock(
 
 
 def add_partition(pipeline: Pipeline, topic: str) -> None:
-    pipeline.broker._logs[topic].append(Log())
+    pipeline.broker.add_partition(topic)
     pipeline.broker.rebalance("slicewatch")
 
 
@@ -598,7 +597,7 @@ def test_a_shard_that_was_taken_away_is_told_of_no_more(tmp_path: Path) -> None:
         run(pipeline, 15)
         other = pipeline.worker()
         run(pipeline, 1)
-        theirs = [s for s in SHARDS if pipeline.broker.owner("slicewatch", s)[0] is other._source]  # type: ignore[index]
+        theirs = [s for s in SHARDS if pipeline.broker.owner("slicewatch", s)[0] is other.source]  # type: ignore[index]
         assert theirs
         pipeline.workers.remove(other)
         before = {shard: len(seen.lags[shard]) for shard in SHARDS}

@@ -65,7 +65,7 @@ class ChaosProcess(Running):
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         self._lives += 1  # or each life would end where the last one did
-        self._environment["CHAOS_SEED"] = f"{self._seed}-{self._lives}"
+        self.environment["CHAOS_SEED"] = f"{self._seed}-{self._lives}"
         return super()._spawn()
 
     def __exit__(

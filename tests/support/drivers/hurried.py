@@ -71,7 +71,7 @@ class HurriedService:
     @property
     def why(self) -> str:
         """Why the worker is not ready."""
-        ready, why = self.service._ready()
+        ready, why = self.service.ready()
         return "" if ready else why
 
     def until(self, good: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS) -> None:

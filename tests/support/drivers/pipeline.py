@@ -205,9 +205,9 @@ class Pipeline:
     def worker(self, store: Store | None = None) -> Ingest:
         """A new worker of the group, composed as the service composes it."""
         source = MemorySource(self.broker, [DECISIONS, LABELS], max_records=self._max_records)
-        ingest = composition.build_ingest(self.settings, self.engine, source, self.seen, self.clock)
-        if store is not None:
-            ingest._store = ingest._own._store = store
+        ingest = composition.build_ingest(
+            self.settings, self.engine, source, self.seen, self.clock, store=store
+        )
         ingest.register()
         self.workers.append(ingest)
         return ingest
@@ -223,7 +223,7 @@ class Pipeline:
     def kill(self, worker: Ingest) -> None:
         """A crash: nothing is flushed, and the group notices."""
         self.workers.remove(worker)
-        worker._source.close()
+        worker.source.close()
 
     def step(self, worker: Ingest, seconds: float = 0.5) -> None:
         self.clock.seconds += seconds

@@ -193,18 +193,18 @@ class MemoryRouter:
         clock: StillClock | None = None,
         lasts: float = 0.0,
     ) -> None:
-        self._decide = decide
-        self._clock = clock
+        self.decide = decide
+        self.clock = clock
         self._lasts = lasts
         self.probes: list[Probe] = []
         self.at: list[float] = []
 
     def ask(self, probe: Probe) -> Answer | Failure:
         self.probes.append(probe)
-        if self._clock is not None:
-            self.at.append(self._clock.seconds)
-            self._clock.seconds += self._lasts
-        return self._decide(probe)
+        if self.clock is not None:
+            self.at.append(self.clock.seconds)
+            self.clock.seconds += self._lasts
+        return self.decide(probe)
 
     def close(self) -> None:
         """Nothing is open."""

@@ -39,7 +39,7 @@ class Running:
         self.log = folder / f"slicewatch-{self.port}.log"
         self._folder = folder
         self._arguments = arguments
-        self._environment = {
+        self.environment = {
             **os.environ,
             "SLICEWATCH__SERVER__PORT": str(self.port),
             "SLICEWATCH__EVALUATE__CYCLE": "500ms",
@@ -53,7 +53,7 @@ class Running:
             return subprocess.Popen(
                 [sys.executable, *self.program, *self._arguments],
                 cwd=self._folder,
-                env=self._environment,
+                env=self.environment,
                 stdout=log,
                 stderr=log,
             )

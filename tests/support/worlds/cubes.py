@@ -160,7 +160,7 @@ def build_contract(
     maps: dict[str, MergeMap] = {}
     for group in settings.group_bys if longest is not None else ():
         assert longest is not None
-        inside = builder._scoped(longest.blocks)
+        inside = builder.scoped(longest.blocks)
         rolled = roll_up(inside.decisions, longest.index, group.attributes)
         maps[group.name] = merge_map(rolled, group.attributes, settings.k)
     tables = [
