@@ -252,7 +252,7 @@ def test_calibration_is_a_plain_share(seed: int) -> None:
         assert line.n == n
         assert line.rate is not None
         assert line.rate.value == hits / n
-        bounds = proportion_confint(ready, n, method="wilson")
+        bounds = proportion_confint(hits, n, method="wilson")
         assert (line.rate.lower, line.rate.upper) == pytest.approx(bounds, abs=1e-12)
 
 

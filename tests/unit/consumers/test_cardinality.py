@@ -51,7 +51,7 @@ def test_any_text_can_be_added() -> None:
 def test_the_memory_is_fixed_and_holds_no_value() -> None:
     sketch = sketch_of(range(50_000))
     assert len(sketch.ranks) == 2_048
-    assert vars(sketch).keys() == {"_keyed", "_ranks"}
+    assert vars(sketch).keys() == {"_keyed", "ranks"}
 
 
 def test_traces_mean_nothing_without_the_key() -> None:
