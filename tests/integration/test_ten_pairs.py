@@ -76,8 +76,8 @@ def test_the_numbers_of_the_lesson(service: Running) -> None:
         assert lower is not None
         assert upper is not None
         assert lower < 0.10 < upper or lower < -0.10 < upper
-        assert low <= 0.10
-        assert high >= -0.10
+        assert lower <= 0.10
+        assert upper >= -0.10
         verdict = service.value(
             "slicewatch_slice_verdict",
             metric=metric, slice=conversational, verdict="insufficient_support",
