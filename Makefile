@@ -35,7 +35,7 @@ test: lint  ## lint, types, layers, all tests, branch coverage [WORKERS=2 COVERA
 	@BRANCH_COVERAGE=$(COVERAGE) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		--durations=25 $(ARGS)
 
-lint: $(VENV)/.installed-test  ## ruff, mypy --strict, layers
+lint: $(VENV)/.installed-test  ## ruff, mypy --strict (the tests too), layers
 	@echo "== ruff"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }

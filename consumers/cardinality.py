@@ -31,6 +31,9 @@ STANDARD_ERROR = 1.04 / math.sqrt(_REGISTERS)
 class DistinctSketch:
     """Estimates how many distinct texts were added; the same text again changes nothing.
 
+    Attributes:
+        ranks: one register for each value of a hash's first bits: the highest rank seen, 0: none.
+
     Example:
         >>> sketch = DistinctSketch(b"key")
         >>> for text in ("fax", "post", "fax", "pigeon"):
@@ -41,7 +44,7 @@ class DistinctSketch:
 
     def __init__(self, key: bytes) -> None:
         self._keyed = blake2b(digest_size=8, key=key)
-        self._ranks = bytearray(_REGISTERS)
+        self.ranks = bytearray(_REGISTERS)
 
     def add(self, text: str) -> None:
         """Take a text in; nothing of it is kept but at most one higher register."""
@@ -49,11 +52,11 @@ class DistinctSketch:
         keyed.update(text.encode())
         index, rest = divmod(int.from_bytes(keyed.digest(), "big"), 1 << _RANK_BITS)
         rank = min(_RANK_BITS, _RANK_BITS + 1 - rest.bit_length())
-        self._ranks[index] = max(self._ranks[index], rank)
+        self.ranks[index] = max(self.ranks[index], rank)
 
     def estimate(self) -> float:
         """About how many distinct texts were added; 0 for none."""
-        ranks = np.frombuffer(self._ranks, np.uint8)
+        ranks = np.frombuffer(self.ranks, np.uint8)
         empty, *of_rank = np.bincount(ranks, minlength=_RANK_BITS + 1).tolist()
         total = 0.0
         for registers in reversed(of_rank):

@@ -69,7 +69,15 @@ class Retry:
 
 
 class Ingest:
-    """One worker. Call :meth:`run` in a thread, :meth:`stop` from anywhere."""
+    """One worker. Call :meth:`run` in a thread, :meth:`stop` from anywhere.
+
+    Attributes:
+        source: read from; :meth:`run` closes it at its end.
+        store: where everything that is read is kept.
+        codecs: decode and code the events of all shards.
+        states: shards that are claimed and read.
+        health: how the loop does, for probes and the watchdog.
+    """
 
     def __init__(
         self,
@@ -82,9 +90,9 @@ class Ingest:
         observer: Observer,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        self._source = source
-        self._store = store
-        self._codecs = codecs
+        self.source = source
+        self.store = store
+        self.codecs = codecs
         self._policy = policy
         self._clock = clock
         self._observer = observer
@@ -92,7 +100,7 @@ class Ingest:
         self._stop = threading.Event()
         self._own = Ownership(source, store, codecs, policy)
         self._retry = Retry()
-        self._states = self._own.states
+        self.states = self._own.states
         self._paused: set[Shard] = set()
         now = clock.monotonic()
         self._next_flush = now + policy.flush_seconds
@@ -136,15 +144,20 @@ class Ingest:
                 # A last flush that failed left its shards to be claimed and read again.
                 ended = self._stop.is_set() or self._done()
         finally:
-            self._source.close()
+            self.source.close()
 
     def register(self) -> None:
         """Make all partitions of both topics known to the store."""
         topics = self._policy.topics
-        self._store.register([s for topic in topics for s in self._source.shards(topic)])
+        self.store.register([s for topic in topics for s in self.source.shards(topic)])
+
+    @property
+    def storing(self) -> bool:
+        """False while a flush that has failed waits to be tried again."""
+        return not self._retry.waits
 
     def _done(self) -> bool:
-        return self._source.finished and not self._own.unclaimed and not self._retry.waits
+        return self.source.finished and not self._own.unclaimed and self.storing
 
     @property
     def _patience(self) -> float:
@@ -171,8 +184,8 @@ class Ingest:
         self._wall.require_right()
         self._claim(now)
         self._note_progress(now, {r.shard for r in polled.records if len(r.offsets)})
-        buffered = sum(state.buffered for state in self._states.values())
-        full = buffered >= self._policy.flush_events and not self._retry.waits
+        buffered = sum(state.buffered for state in self.states.values())
+        full = buffered >= self._policy.flush_events and self.storing
         if full or now >= self._next_flush:
             self._flush()
         self._reconcile(now)
@@ -181,7 +194,7 @@ class Ingest:
 
     def _poll(self, timeout: float) -> Polled:
         try:
-            return self._source.poll(timeout)
+            return self.source.poll(timeout)
         except DataLossError as error:
             self._flush()  # what was read before the loss is good
             self._lose(error)
@@ -194,15 +207,15 @@ class Ingest:
             self._lost_store(failure)
 
     def _note_progress(self, now: float, arrived: Collection[Shard]) -> None:
-        health, states = self.health, self._states.values()
+        health, states = self.health, self.states.values()
         reported = [*states, *self._own.lost.values()]
         for state in reported:
-            state.see_end(self._source.high_water(state.shard))
+            state.see_end(self.source.high_water(state.shard))
         for state in states:
-            state.position = self._source.position(state.shard)
+            state.position = self.source.position(state.shard)
         while not self._ends.empty():
             ends = self._ends.get()
-            self._progress_of.set_end_offsets(self._states, ends, now)
+            self._progress_of.set_end_offsets(self.states, ends, now)
             self._report_unread(ends, now)
         self._forget_unread()
         self._progress_of.note(states, arrived, now, paused=self._paused)
@@ -217,7 +230,7 @@ class Ingest:
             self._report_cardinality()
             for state in reported:
                 self._report(state)
-        if not any(state.dirty for state in self._states.values()) and health.store_ok:
+        if not any(state.dirty for state in self.states.values()) and health.store_ok:
             health.stored = now
         if self._own.any:
             health.assigned = now
@@ -226,7 +239,7 @@ class Ingest:
 
     def _report_unread(self, ends: Mapping[Shard, int | None], now: float) -> None:
         for one in self._reconciler.unread.set_end_offsets(ends, now):
-            if one.shard in self._states:
+            if one.shard in self.states:
                 continue  # read since: its lag is reported with the shard itself
             self._reported_unread.add(one.shard)
             self._observer.set_shard(
@@ -236,7 +249,7 @@ class Ingest:
     def _forget_unread(self) -> None:
         for shard in self._reported_unread - self._reconciler.unread.shards:
             self._reported_unread.discard(shard)
-            if shard not in self._states:
+            if shard not in self.states:
                 self._observer.drop_shard(shard)
 
     def _report_parked(self) -> None:
@@ -251,7 +264,7 @@ class Ingest:
             claimed = self._own.claim(now)
             if claimed is None:
                 return
-            self.health.store_ok = not self._retry.waits
+            self.health.store_ok = self.storing
             if claimed:
                 self._reconciler.reconcile_peers()
         except StoreError as error:
@@ -283,12 +296,12 @@ class Ingest:
     # Data
 
     def _take(self, records: RecordBatch) -> None:
-        state = self._states.get(records.shard)
+        state = self.states.get(records.shard)
         if state is None:
             return  # revoked since: its next owner reads these
         with self._counted(state):
             state.add(records, self._clock.now(), self._newest_of_others(state))
-            if state.aside and self._source.ended(state.shard):
+            if state.aside and self.source.ended(state.shard):
                 state.judge_aside(self._clock.now(), self._newest_of_others(state))
         self._wall.record(records.shard, beyond=state.clock.beyond)
         state.ahead.record(state.clock.ahead, self._clock.monotonic())
@@ -304,11 +317,11 @@ class Ingest:
 
     def _newest_of_others(self, state: ShardState) -> int | None:
         """Newest event time of the other shards, where a first event is to be judged by it."""
-        first = not self._codecs.clock.live and state.clock.newest is None
+        first = not self.codecs.clock.live and state.clock.newest is None
         return self._reconciler.newest_of_others(state.shard) if first else None
 
     def _flush(self) -> None:
-        states = [s for s in self._states.values() if s.dirty or s.tallies.waiting]
+        states = [s for s in self.states.values() if s.dirty or s.tallies.waiting]
         self._next_flush = self._clock.monotonic() + self._policy.flush_seconds
         if not states and self._retry.waits:
             self._retry.succeeded()  # what waited to be stored is another worker's now
@@ -321,14 +334,14 @@ class Ingest:
             return
         began = self._clock.monotonic()
         try:
-            result = self._store.flush([s.flush() for s in states], self._codecs.coder.dictionary)
+            result = self.store.flush([s.flush() for s in states], self.codecs.coder.dictionary)
         except FencedError as error:
             self._fenced(error)
             return
         except StoreError as error:
             self._try_again(error)
             return
-        self._codecs.coder.settled()
+        self.codecs.coder.settled()
         self._retry.succeeded()
         self.health.store_ok = True
         self.health.stored = self._clock.monotonic()
@@ -337,7 +350,7 @@ class Ingest:
             self._report(state)
         self._observer.flushed(self._clock.monotonic() - began)
         self._observer.observe_label_delays(result.delays, joined_at=self._clock.now())
-        self._source.report({state.shard: state.committed for state in states})
+        self.source.report({state.shard: state.committed for state in states})
 
     def _try_again(self, error: StoreError) -> None:
         """Keep what was to be stored, read no more, and write it again after a while.
@@ -364,13 +377,13 @@ class Ingest:
         self._next_flush = self._clock.monotonic()
 
     def _report(self, state: ShardState) -> None:
-        messages, seconds = lag(state, self._clock.now(), storing=not self._retry.waits)
+        messages, seconds = lag(state, self._clock.now(), storing=self.storing)
         offsets = state.committed - state.start_offset
         self._observer.set_ahead(state.shard, state.ahead.lately(self._clock.monotonic()))
         self._observer.set_shard(state.shard, state.stored, messages, seconds, offsets=offsets)
 
     def _report_cardinality(self) -> None:
-        coder, today = self._codecs.coder, self._clock.now() // DAY
+        coder, today = self.codecs.coder, self._clock.now() // DAY
         if today != self._day:
             self._day = today
             coder.begin_day()
@@ -381,7 +394,7 @@ class Ingest:
     def _reconcile(self, now: float) -> None:
         try:
             idle = self._reconciler.review(
-                now, self._paused, wall=self._clock.now(), storing=not self._retry.waits
+                now, self._paused, wall=self._clock.now(), storing=self.storing
             )
             reached = self.health.access_error is None
             gone = self._reconciler.review_topics(now) if reached else ()
@@ -392,34 +405,34 @@ class Ingest:
         if idle is not None:
             # Where a claim is due, it shows whether the store can be written too.
             self.health.store_ok |= not (self._own.unclaimed or self._retry.waits)
-            self._write([state for state in idle if state.shard in self._states])
-        if any(shard.topic in gone for shard in self._states):
+            self._write([state for state in idle if state.shard in self.states])
+        if any(shard.topic in gone for shard in self.states):
             self._flush()  # what was read of it is good
             self._own.claim_anew(gone)
 
     def _throttle(self) -> None:
-        horizon = self._codecs.clock.horizon
-        wanted = paused_shards(self._states.values(), horizon, self._reconciler.peers)
+        horizon = self.codecs.clock.horizon
+        wanted = paused_shards(self.states.values(), horizon, self._reconciler.peers)
         if self._retry.waits:
-            wanted = set(self._states)  # one batch that is not stored is enough
-        self._source.pause(wanted - self._paused)
-        self._source.resume((self._paused - wanted) & self._states.keys())
+            wanted = set(self.states)  # one batch that is not stored is enough
+        self.source.pause(wanted - self._paused)
+        self.source.resume((self._paused - wanted) & self.states.keys())
         self._paused = wanted
 
     def _finish(self) -> None:
         """Flush what is buffered; a source that has ended closes its last hour."""
-        if self._source.finished:
+        if self.source.finished:
             self._judge_aside()
         self._flush()
-        if self._source.finished:
-            for state in self._states.values():
+        if self.source.finished:
+            for state in self.states.values():
                 state.end(self._clock.now())
-            self._write(list(self._states.values()))
+            self._write(list(self.states.values()))
 
     def _judge_aside(self) -> None:
         """Judge events that still wait at the end: shards with most first, the others by these."""
         before = self._events
-        for state in sorted(self._states.values(), key=lambda state: -state.aside):
+        for state in sorted(self.states.values(), key=lambda state: -state.aside):
             others = self._reconciler.newest_of_others(state.shard)
             with self._counted(state):
                 state.judge_aside(self._clock.now(), others, ended=True)

@@ -18,7 +18,7 @@ from alerts.exposition.exporter import Exporter
 from alerts.http import Find, HealthChecks, HttpConfig, Servers
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
-from consumers.collaborators import IngestPolicy, Observer
+from consumers.collaborators import IngestPolicy, Observer, Store
 from consumers.dead_letters import IdHasher
 from consumers.event_time import ClockPolicy
 from consumers.ingest import Ingest
@@ -267,15 +267,16 @@ def build_ingest(
     metrics: Observer,
     clock: Clock,
     *,
+    store: Store | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Ingest:
-    """The ingest worker."""
+    """The ingest worker; with ``store`` it writes to that one instead of the database's own."""
     stream = settings.stream
     eras = Codings(engine).eras(settings.coding)
     keys = IdKeys(engine).in_force(id_keys(settings))
     return Ingest(
         source=source,
-        store=IngestStore(engine, stream.decisions_topic, clock, eras, keys),
+        store=store or IngestStore(engine, stream.decisions_topic, clock, eras, keys),
         codecs=build_codecs(settings, engine, eras, keys),
         policy=IngestPolicy(
             decisions_topic=stream.decisions_topic,

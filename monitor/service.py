@@ -55,7 +55,20 @@ class Parts:
 
 
 class Service:
-    """Start, watch and stop the threads. Use :meth:`run`, or :meth:`start` and :meth:`stop`."""
+    """Start, watch and stop the threads. Use :meth:`run`, or :meth:`start` and :meth:`stop`.
+
+    Without threads a caller turns its parts itself: ``ingest.step`` and :meth:`evaluate_once`.
+
+    Attributes:
+        settings: of the whole service.
+        metrics: of the process, written by all parts.
+        failure: what ended a part, None while all go on.
+        engine: the database that all parts share; :meth:`stop` closes it.
+        ingest: the worker, None where it does not run.
+        evaluator: evaluates and publishes, while it holds the lease.
+        exporter: renders what is served.
+        servers: the ports.
+    """
 
     def __init__(
         self,
@@ -80,9 +93,9 @@ class Service:
         self._parts = parts
         self._ending = threading.Event()
         self._ingested = threading.Event()
-        self._engine = composition.open_store(settings, self._clock)
+        self.engine = composition.open_store(settings, self._clock)
         self._begin()
-        self._records = RecordStore(self._engine)
+        self._records = RecordStore(self.engine)
         self._snapshot: Snapshot | None = None
         self._seen = 0
         self._began = self._evaluated = self._clock.monotonic()
@@ -93,29 +106,27 @@ class Service:
         self._next_judged = self._began + (JOIN_SECONDS if parts.ingest else JUDGE_SECONDS)
         self._pending_reported: list[int] = []
         self._evaluating = True
-        self._evaluator = composition.build_evaluator(settings, self._engine, self._clock)
-        self._evaluator.hurried = self._in_a_hurry
+        self.evaluator = composition.build_evaluator(settings, self.engine, self._clock)
+        self.evaluator.hurried = self._in_a_hurry
         self._source = source(settings) if parts.ingest else None
-        self._ingest = (
-            composition.build_ingest(
-                settings, self._engine, self._source, self.metrics, self._clock
-            )
+        self.ingest = (
+            composition.build_ingest(settings, self.engine, self._source, self.metrics, self._clock)
             if self._source is not None
             else None
         )
         self._watchdog = (
-            Watchdog(settings, self._ingest, self.metrics, self._clock) if self._ingest else None
+            Watchdog(settings, self.ingest, self.metrics, self._clock) if self.ingest else None
         )
-        self._exporter = Exporter(
+        self.exporter = Exporter(
             self.metrics,
             max_series=settings.server.max_series,
             clock=self._clock,
             started=self._started,
         )
-        self._servers = composition.build_servers(
+        self.servers = composition.build_servers(
             settings,
-            self._exporter,
-            HealthChecks(live=self._live, ready=self._ready, started=self._started),
+            self.exporter,
+            HealthChecks(live=self._live, ready=self.ready, started=self._started),
             self._clock,
             snapshots=self._records.snapshot_at if parts.serve else None,
         )
@@ -125,12 +136,12 @@ class Service:
     @property
     def port(self) -> int:
         """Port the slices are served on."""
-        return self._servers.port
+        return self.servers.port
 
     @property
     def operations_port(self) -> int | None:
         """Port of the service's own metrics, where they have one of their own."""
-        return self._servers.operations_port
+        return self.servers.operations_port
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -139,17 +150,17 @@ class Service:
 
     def start(self) -> None:
         """Start all threads; returns when the ports answer."""
-        self._servers.start()
-        if self._ingest is not None:
-            self._threads.append(self._spawn("ingest", self._ingest.run))
+        self.servers.start()
+        if self.ingest is not None:
+            self._threads.append(self._spawn("ingest", self.ingest.run))
         if self._parts.serve:
             self._threads.append(self._spawn("evaluate", self._evaluate_forever))
 
     def stop(self) -> None:
         """Flush, leave the group, give the lease back, close the ports; safe to call twice."""
         self._ending.set()
-        if self._ingest is not None:
-            self._ingest.stop()
+        if self.ingest is not None:
+            self.ingest.stop()
         else:
             self._ingested.set()
         # In this order, so that the last evaluation sees the last flush.
@@ -160,8 +171,8 @@ class Service:
                 log.error("did not stop in time and is abandoned", extra={"part": thread.name})
             self._ingested.set()
         self._threads.clear()
-        self._servers.stop()
-        self._engine.dispose()
+        self.servers.stop()
+        self.engine.dispose()
 
     def run(self) -> None:
         """Start, wait for :meth:`ask_to_stop` or a failure, and stop.
@@ -183,8 +194,8 @@ class Service:
 
     def ask_to_stop(self, *_: object) -> None:
         """Make :meth:`run` return; fit for a signal handler."""
-        if self._ingest is not None:
-            self._ingest.stop()
+        if self.ingest is not None:
+            self.ingest.stop()
         self._ending.set()
 
     def _spawn(self, name: str, target: Callable[[], None]) -> threading.Thread:
@@ -208,9 +219,9 @@ class Service:
 
     def _begin(self) -> None:
         try:
-            changes = composition.begin_service(self.settings, self._engine, self._clock)
+            changes = composition.begin_service(self.settings, self.engine, self._clock)
         except BaseException:
-            self._engine.dispose()
+            self.engine.dispose()
             raise
         for change in changes:
             log.warning("since the last start: %s", change)
@@ -220,10 +231,10 @@ class Service:
     def _evaluate_forever(self) -> None:
         interval = self.settings.evaluate.cycle / SECOND
         try:
-            self._evaluate_once()
+            self.evaluate_once()
             while not self._ingested.wait(interval):
-                self._evaluate_once()
-            self._evaluate_once()
+                self.evaluate_once()
+            self.evaluate_once()
         finally:
             self._release()
 
@@ -232,11 +243,12 @@ class Service:
         took = self._clock.monotonic() - self._began
         return self._ending.is_set() or took > CATCH_UP_SECONDS
 
-    def _evaluate_once(self) -> None:
+    def evaluate_once(self) -> None:
+        """One cycle: evaluate, publish, judge the health of the service, and clean up."""
         began = self._began = self._clock.monotonic()
         try:
-            working = self._evaluator.cycle()
-            self._publish(0.0 if working else self._evaluator.age)
+            working = self.evaluator.cycle()
+            self._publish(0.0 if working else self.evaluator.age)
             self._report_health()
             self._judge()
             if working:
@@ -260,7 +272,7 @@ class Service:
             self._seen, body = newest
             self._snapshot = numbered(decode(body), self._seen)
         if self._snapshot is not None:
-            self._exporter.publish(self._snapshot, age=age)
+            self.exporter.publish(self._snapshot, age=age)
 
     def _report_health(self) -> None:
         """Label health and watermark lag of the whole stream, whoever reads it."""
@@ -269,9 +281,9 @@ class Service:
         tables = self._snapshot.contracts
         totals = [w.total for t in tables for w in t.windows if w.window == t.window]
         complete = [row.completeness for row in totals if row.completeness is not None]
-        self.metrics.set_label_health(self._evaluator.coverage, min(complete, default=None))
+        self.metrics.set_label_health(self.evaluator.coverage, min(complete, default=None))
         topic, watermark = self.settings.stream.decisions_topic, self._snapshot.watermark
-        statuses = [s for s in read_statuses(self._engine) if s.shard.topic == topic]
+        statuses = [s for s in read_statuses(self.engine) if s.shard.topic == topic]
         # To five minutes, as the watermark: the very instant is that of one decision.
         newest = max((s.max_decided_at or 0 for s in statuses), default=0)
         newest -= newest % Grain.MINUTES5
@@ -285,7 +297,7 @@ class Service:
             return
         self._next_judged = now + JUDGE_SECONDS
         policy = composition.health_policy(self.settings)
-        found = read_blindness(self._engine, policy, self._clock.now())
+        found = read_blindness(self.engine, policy, self._clock.now())
         for reason in found:
             if reason not in self._blind:
                 log.error("the service is blind: %s", reason.text)
@@ -296,14 +308,14 @@ class Service:
         now = self._clock.now()
         if now - self._cleaned >= RETENTION_EVERY:
             self._cleaned = now
-            self._retain(now)
+            self.retain(now)
             self._report_pending()
 
-    def _retain(self, now: int) -> None:
+    def retain(self, now: int) -> None:
         """Delete what is past its time, unless that is so much that a clock may be wrong."""
         slowest, refused = self._records.slowest_event_time(), None
         try:
-            retention.apply(self._engine, composition.retention_policy(self.settings), slowest, now)
+            retention.apply(self.engine, composition.retention_policy(self.settings), slowest, now)
         except RetentionRefusedError as error:
             refused = str(error)
         if refused is not None and refused != self._refused:
@@ -321,21 +333,22 @@ class Service:
 
     def _release(self) -> None:
         try:
-            self._evaluator.release_lease()
+            self.evaluator.release_lease()
         except StoreError as error:
             log.warning("the lease was not given back: %s", error)
 
     def _live(self) -> bool:
-        return self._ingest is None or self._ingest.health.live(self._clock.monotonic())
+        return self.ingest is None or self.ingest.health.live(self._clock.monotonic())
 
-    def _ready(self) -> tuple[bool, str]:
+    def ready(self) -> tuple[bool, str]:
+        """Readiness of the process, and the reason; ``ok`` when ready."""
         now = self._clock.monotonic()
         limit = STALE_CYCLES * self.settings.evaluate.cycle / SECOND
         if self._parts.serve and now - self._evaluated > limit:
             return False, "the evaluator has not finished a cycle"
         if self._blind:
             return False, "; ".join(reason.text for reason in self._blind)
-        return (True, "ok") if self._ingest is None else self._ingest.health.ready(now)
+        return (True, "ok") if self.ingest is None else self.ingest.health.ready(now)
 
     def _started(self) -> bool:
-        return self._ingest is None or self._ingest.health.started
+        return self.ingest is None or self.ingest.health.started

@@ -13,7 +13,7 @@ import logging
 import os
 import re
 import uuid
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -72,7 +72,7 @@ class FileDurations:
     """Adds up the seconds of each file, and keeps those of files that this session ran."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid.partition("::")[0]] += report.duration

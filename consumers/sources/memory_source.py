@@ -92,6 +92,10 @@ class MemoryBroker:
         self._ids[name] = f"{name}-{next(self._numbers)}"
         return self._ids[name]
 
+    def add_partition(self, topic: str) -> None:
+        """Give a topic one more partition; groups see it when they rebalance."""
+        self._partitions(topic).append(Log())
+
     def produce(
         self,
         topic: str,

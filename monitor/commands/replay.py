@@ -52,7 +52,7 @@ def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) ->
     engine = composition.open_store(settings, clock)
     source = FileSource([_topic_and_path(name, settings) for name in files], by_content=True)
     began = clock.monotonic()
-    with _Bar(source) as progress:
+    with ProgressBar(source) as progress:
         ingest = composition.build_ingest(
             settings, engine, source, ServiceMetrics(), clock, progress=progress.update
         )
@@ -144,7 +144,7 @@ def _holds_labels(name: str) -> bool:
         raise SourceError(message) from None
 
 
-class _Bar:
+class ProgressBar:
     """A progress bar over the bytes of all files; counts events as it goes."""
 
     def __init__(self, source: FileSource) -> None:
@@ -160,7 +160,7 @@ class _Bar:
         )
         self._task = self._bar.add_task("replay", total=source.progress[1])
 
-    def __enter__(self) -> _Bar:
+    def __enter__(self) -> ProgressBar:
         self._bar.__enter__()
         return self
 

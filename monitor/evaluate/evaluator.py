@@ -162,6 +162,16 @@ class Evaluator:
         return False
 
     @property
+    def store(self) -> EvaluatorStore:
+        """The evaluator's side of the store."""
+        return self._store
+
+    @property
+    def policy(self) -> EvaluatorPolicy:
+        """Settings that this evaluator was made with."""
+        return self._policy
+
+    @property
     def age(self) -> float:
         """Seconds since the evaluator that works, here or elsewhere, began its last cycle."""
         return max(0, self._store.lease.renewed_ago(self._policy.lease)) / SECOND

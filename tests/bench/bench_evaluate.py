@@ -160,7 +160,7 @@ class Site:
         self._engine.dispose()
 
     def _watch_commits(self) -> None:
-        store, commit = self.evaluator._store, self.evaluator._store.commit
+        store, commit = self.evaluator.store, self.evaluator.store.commit
 
         def timing(*arguments: object) -> None:
             self.commits.append(timed(lambda: commit(*arguments)))  # type: ignore[arg-type]
@@ -174,7 +174,8 @@ def scrape(snapshot: Snapshot) -> tuple[int, float, float, float]:
     exporter = Exporter(metrics, max_series=1_000_000, clock=SystemClock())
     rendering = timed(lambda: exporter.publish(snapshot))
     series = exporter.body("", False)[0].count(b"\n") - exporter.body("", False)[0].count(b"\n#")
-    return series, 1e3 * rendering, *(1e3 * _cpu(exporter, gzip) for gzip in (False, True))
+    plain, compressed = (1e3 * _cpu(exporter, gzip) for gzip in (False, True))
+    return series, 1e3 * rendering, plain, compressed
 
 
 def _cpu(exporter: Exporter, gzip: bool) -> float:

@@ -7,7 +7,6 @@ could be made by; the shipped one is the weakest that leaves the attacker of the
 from __future__ import annotations
 
 import gc
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -389,4 +388,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

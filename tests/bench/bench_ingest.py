@@ -141,7 +141,7 @@ class Bench:
         source, counted = composition.kafka_source(settings), _Counted(load.events)
         counted.watch(source)
         ingest = composition.build_ingest(
-            settings, engine, source, ServiceMetrics(), SystemClock(), progress=counted.saw
+            settings, engine, source, ServiceMetrics(), SystemClock(), progress=counted.record
         )
         counted.stop = ingest.stop
         ingest.run()

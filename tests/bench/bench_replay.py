@@ -11,6 +11,7 @@ import argparse
 import importlib.util
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -120,7 +121,7 @@ def main() -> None:
         add(
             f"{name}, rows in memory",
             n,
-            min(timed(lambda c=call: c(events.frame)) for _ in range(3)),
+            min(timed(partial(call, events.frame)) for _ in range(3)),
         )
     with tempfile.TemporaryDirectory() as folder, databases(Path(folder)) as made:
         for kind in made.kinds:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 import psutil
 import sqlalchemy as sa
@@ -50,7 +51,7 @@ class Worker:
         """Resident memory now."""
         return float(self._seen.memory_info().rss) / 2**20
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -114,7 +114,10 @@ def evaluator(site: Site, *servers: ChaosProcess) -> ChaosProcess | None:
 
 def working(site: Site, *servers: ChaosProcess) -> tuple[ChaosProcess, ChaosProcess]:
     """(who evaluates, the other one), once both answer."""
-    ready = lambda: all(one.get("/readyz")[0] == 200 for one in servers)  # noqa: E731
+
+    def ready() -> bool:
+        return all(one.get("/readyz")[0] == 200 for one in servers)
+
     until(lambda: ready() and evaluator(site, *servers) is not None, "servers ready", servers)
     first, second = servers
     return (first, second) if evaluator(site, first) is first else (second, first)
@@ -131,7 +134,10 @@ def test_all_servers_show_the_same_snapshot(site: Site) -> None:
         until(site.everything_read, "everything read", [one, two, worker])
         until(site.exact, "exact counts", [one, two, worker])
         assert worker.stop() == 0
-        same = lambda: snapshot_lines(one) == snapshot_lines(two)  # noqa: E731
+
+        def same() -> bool:
+            return snapshot_lines(one) == snapshot_lines(two)
+
         until(lambda: newest_snapshot_stays(site) and same(), "one page", [one, two])
         assert len(snapshot_lines(one)) > 100
         assert [one.stop(), two.stop()] == [0, 0]

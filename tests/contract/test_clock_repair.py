@@ -39,6 +39,7 @@ from monitor.store.schema import (
 )
 from monitor.store.upkeep import clock_repair, retention
 from monitor.store.upkeep.clock_repair import Poisoned
+from monitor.store.upkeep.retention_guard import RetentionPolicy
 
 NOW = datetime(2026, 6, 10, 15, 20, tzinfo=UTC)
 AT = to_micros(NOW)
@@ -101,7 +102,7 @@ class Site:
 
     def expected(self) -> Counted:
         rules = oracle.Rules(attributes_in(), ID_KEY.encode())
-        return oracle.count(rules, self.decisions, self.labels).counts  # type: ignore[return-value]
+        return oracle.count(rules, self.decisions, self.labels).counts
 
     def is_exact(self) -> None:
         self.pipeline.check_conservation()
@@ -280,7 +281,7 @@ def test_a_worker_does_not_write_its_old_clock_after_a_repair(site: Site) -> Non
 
 
 def poison_in_memory(worker: Ingest, shard: Shard) -> None:
-    worker._states[shard].clock.newest = POISON
+    worker.states[shard].clock.newest = POISON
 
 
 def test_events_a_little_ahead_are_no_poison(site: Site) -> None:
@@ -483,7 +484,7 @@ def test_what_is_past_its_time_is_listed_and_deleted(
     late = AT + 3650 * DAY
     monkeypatch.setattr(SystemClock, "now", lambda self: late)
     site.run(sa.update(ownership).values(watermark=late, max_decided_at=late))
-    policy = retention.RetentionPolicy(30 * DAY, 395 * DAY, 7 * DAY, 395 * DAY, HOUR)
+    policy = RetentionPolicy(30 * DAY, 395 * DAY, 7 * DAY, 395 * DAY, HOUR)
     with pytest.raises(RetentionRefusedError):
         retention.apply(site.pipeline.engine, policy, late, late)
     listed = said(invoke(site, "prune"))

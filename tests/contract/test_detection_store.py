@@ -37,6 +37,7 @@ from monitor.store.evaluator.stored_detection import (
 from monitor.store.schema import cohort, crossing, detector
 from monitor.store.upkeep import recode, retention
 from monitor.store.upkeep.recode import drop_unlisted
+from monitor.store.upkeep.retention_guard import RetentionPolicy
 
 HOUR0 = 480_000
 NOW = 17 * 365 * DAY
@@ -224,7 +225,7 @@ def test_a_stream_and_an_id_stand_once(engine: sa.Engine, second: Crossing) -> N
 # Retention
 
 
-POLICY = retention.RetentionPolicy(
+POLICY = RetentionPolicy(
     horizon=3 * DAY, aggregates=60 * DAY, dead_letters=DAY, snapshots=DAY, dedupe_window=0
 )
 

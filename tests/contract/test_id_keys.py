@@ -20,9 +20,11 @@ from monitor.ports import BEGINNING, IdKey, Shard, Tallies
 from monitor.store import database as db
 from monitor.store.id_key_rules import KeyMark, ends, free_day
 from monitor.store.id_keys import IdKeys, drop_key, read_marks
-from monitor.store.ingest.ingest_store import IngestStore, read_statuses
+from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.schema import double_label, meta, metadata, ownership, pending
+from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
+from monitor.store.upkeep.retention_guard import RetentionPolicy
 
 D0, L0 = Shard("decisions", 0), Shard("labels", 0)
 TODAY = 20_000 * DAY  # 2024-10-04
@@ -30,7 +32,7 @@ HORIZON = 30 * DAY
 A = IdKey("default", BEGINNING, b"the first key of these tests")
 B = IdKey("b", TODAY + DAY, b"the second key of these tests")
 C = IdKey("c", TODAY + 9 * DAY, b"the third key of these tests")
-POLICY = retention.RetentionPolicy(HORIZON, 395 * DAY, 7 * DAY, 395 * DAY, HOUR)
+POLICY = RetentionPolicy(HORIZON, 395 * DAY, 7 * DAY, 395 * DAY, HOUR)
 
 
 class Time:

@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -50,6 +51,7 @@ from monitor.store.evaluator.stored_incidents import (
 from monitor.store.schema import incident, incident_act, incident_crossing, incident_stream
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.recode import drop_unlisted
+from monitor.store.upkeep.retention_guard import RetentionPolicy
 
 HOUR0 = 480_000
 T0 = HOUR0 * HOUR
@@ -332,7 +334,7 @@ def test_a_cycle_and_people_hold_nobody_up(engine: sa.Engine, store: EvaluatorSt
 # Retention
 
 
-POLICY = retention.RetentionPolicy(
+POLICY = RetentionPolicy(
     horizon=3 * DAY, aggregates=60 * DAY, dead_letters=DAY, snapshots=30 * DAY, dedupe_window=0
 )
 
@@ -410,8 +412,8 @@ def test_what_is_listed_no_more_is_named_by_no_incident(
     acknowledge(engine, 2, WHO, NOW)
     commit(store, Cycle(snapshot=telling(shown(1), shown(2, FAX), shown(3, FAX, WITHHELD))))
     assert drop_unlisted(engine, FEWER) == ("channel=fax",)
-    nameless = {"group_by": None, "slice": None, "share": None, "first": None}
-    told = {"snapshot": 1}
+    nameless: dict[str, Any] = {"group_by": None, "slice": None, "share": None, "first": None}
+    told: dict[str, Any] = {"snapshot": 1}
     assert everything(engine) == [
         replace(full[0], **told),
         replace(full[1], **nameless, **told, resolved_at=T0),
@@ -424,7 +426,7 @@ def test_what_is_listed_no_more_is_named_by_no_incident(
     assert body is not None
     first, second, third = decode(body).contracts[0].incidents
     assert first == replace(shown(1), inherited=(PLAIN.slice,))
-    hidden = {"group_by": "", "slice": WITHHELD, "share": None, "stage": None}
+    hidden: dict[str, Any] = {"group_by": "", "slice": WITHHELD, "share": None, "stage": None}
     without = replace(first, id=2, **hidden, first=None, latest=None)
     assert second == without
     assert third == replace(shown(3, FAX, WITHHELD), inherited=(PLAIN.slice,))

@@ -36,11 +36,14 @@ DICTIONARY = Dictionary(
     {CELL: (1, 2, Stratum(Route.HUMAN_REVIEW, 0, 0, probe=True).code)},
 )
 PROBES = tuple(
-    ProbeDecision("5e7" * 21 + "0", pair, "formal \u00e9", T0 + i, Observed(*seen), ready)
+    ProbeDecision("5e7" * 21 + "0", pair, "formal \u00e9", T0 + i, seen, ready)
     for i, (pair, seen, ready) in enumerate(
         product(
             ("p1", "p" * 200),
-            ((Route.AUTO_SERVE, 0.1 + 0.2, 0.7), (Route.BLOCKED_BY_EVIDENCE, None, 0.0, False)),
+            (
+                Observed(Route.AUTO_SERVE, 0.1 + 0.2, 0.7),
+                Observed(Route.BLOCKED_BY_EVIDENCE, None, 0.0, False),
+            ),
             (True, False, None),
         )
     )

@@ -18,7 +18,7 @@ from published_lesson import BOTH, T0, full, hidden, lesson
 
 import monitor
 from monitor.core.contract import Metric
-from monitor.core.publish.snapshot import SliceRow, Snapshot, encode
+from monitor.core.publish.snapshot import SliceRow, Snapshot, decode, encode
 from monitor.core.time import DAY, HOUR
 from monitor.store import bulk
 from monitor.store import database as db
@@ -407,7 +407,7 @@ def _same_as_the_snapshot(engine: sa.Engine, *listed: tuple[str, str | None]) ->
     assert found != before
     with db.reading(engine) as connection:
         body = connection.execute(sa.select(snapshot.c.body)).scalar_one()
-    publish(engine, published_values.decode(body))
+    publish(engine, decode(body))
     assert everything(engine) == found
 
 

@@ -15,15 +15,16 @@ from monitor.core.privacy.release_blocks import blocks_kept
 from monitor.core.publish.snapshot import encode
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of, to_micros
 from monitor.ports import BEGINNING, Shard, Tallies
+from monitor.settings.sections import STORE_KEY
 from monitor.store import database as db
 from monitor.store.evaluator.published_tables import write_published
-from monitor.store.id_keys import STORE_KEY
 from monitor.store.schema import metadata
 from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
+from monitor.store.upkeep.retention_guard import RetentionPolicy
 
 HORIZON = 30 * DAY
-POLICY = retention.RetentionPolicy(
+POLICY = RetentionPolicy(
     horizon=HORIZON,
     aggregates=395 * DAY,
     dead_letters=7 * DAY,

@@ -15,10 +15,10 @@ from monitor.errors import RetentionRefusedError
 from monitor.store import database as db
 from monitor.store.schema import metadata, pending
 from monitor.store.upkeep import retention
-from monitor.store.upkeep.retention_guard import Portion, portions
+from monitor.store.upkeep.retention_guard import Portion, RetentionPolicy, portions
 
 HORIZON = 30 * DAY
-POLICY = retention.RetentionPolicy(
+POLICY = RetentionPolicy(
     horizon=HORIZON,
     aggregates=395 * DAY,
     dead_letters=7 * DAY,

@@ -20,6 +20,7 @@ from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.ingest.label_arrivals import KEPT_HOURS
 from monitor.store.schema import counts, label_arrival, ownership
 from monitor.store.upkeep import retention
+from monitor.store.upkeep.retention_guard import RetentionPolicy
 from monitor.store.upkeep.service_health import HealthPolicy, missed_since, read_blindness
 
 NOW = 3_000 * 168 * HOUR + 60 * HOUR
@@ -462,7 +463,7 @@ def test_under_clock_history_labels_are_not_awaited(engine: sa.Engine) -> None:
     assert read_blindness(engine, history, NOW) == []
 
 
-RETAINED = retention.RetentionPolicy(
+RETAINED = RetentionPolicy(
     horizon=DAY, aggregates=DAY, dead_letters=DAY, snapshots=DAY, dedupe_window=0
 )
 

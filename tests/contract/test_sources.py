@@ -31,7 +31,9 @@ class World(Protocol):
 
     groups: bool
     wait: float
-    turn: AbstractContextManager[Any]
+
+    @property
+    def turn(self) -> AbstractContextManager[Any]: ...
 
     def create(self, name: str, partitions: int) -> str: ...
     def produce(self, topic: str, values: Sequence[bytes], partition: int) -> None: ...

@@ -23,7 +23,7 @@ from stored import sum_counts
 from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.completeness import CohortState
 from monitor.core.counts.labels import LabelColumns
-from monitor.core.publish.snapshot import Snapshot, encode
+from monitor.core.publish.snapshot import Snapshot, decode, encode
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
 from monitor.errors import FencedError, StoreError
 from monitor.ports import (
@@ -47,10 +47,11 @@ from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.evaluator.stored_detection import Crossing, DetectionChange, FrozenCohort
 from monitor.store.ingest import ingest_store as ingest
 from monitor.store.ingest import join
-from monitor.store.ingest.ingest_store import IngestStore, read_statuses
+from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.schema import metadata
-from monitor.store.shard_rows import resume_from
+from monitor.store.shard_rows import read_statuses, resume_from
 from monitor.store.upkeep import recode, retention
+from monitor.store.upkeep.retention_guard import RetentionPolicy
 
 D0, D1 = Shard("decisions", 0), Shard("decisions", 1)
 L0, L1 = Shard("labels", 0), Shard("labels", 1)
@@ -729,7 +730,7 @@ def test_all_shards_are_locked_one_by_one_in_the_order_of_flushes(
 def test_what_retention_deletes_meanwhile_is_not_recoded(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, seen, nothing = published_values.decode, 0, encode(Snapshot(None, None, ()))
+    real, seen, nothing = decode, 0, encode(Snapshot(None, None, ()))
     with db.writing(engine) as connection:
         for number in (1, 2):
             _insert(connection, "delta", {**SHARD, "seq": number, "payload": b"x"})
@@ -752,7 +753,7 @@ def test_what_retention_deletes_meanwhile_is_not_recoded(
 # Retention
 
 
-POLICY = retention.RetentionPolicy(
+POLICY = RetentionPolicy(
     horizon=3 * DAY, aggregates=60 * DAY, dead_letters=7 * DAY, snapshots=30 * DAY,
     dedupe_window=HOUR,
 )  # fmt: skip
@@ -825,7 +826,7 @@ def test_a_label_is_forgotten_only_after_no_flush_can_have_found_its_decision(
     store.flush([flush(begin(store, D0), 1, decisions=decisions([1]))], DICTIONARY)
     claim = begin(store, L0)
     store.flush([flush(claim, 1, labels=labels([(1, 1, 1)]))], Dictionary())
-    late, real = T0 + POLICY.horizon + 9 * HOUR, ingest.match
+    late, real = T0 + POLICY.horizon + 9 * HOUR, join.match
 
     def found_and_gone(connection: sa.Connection, *arguments: Any) -> Any:
         matched = real(connection, *arguments)

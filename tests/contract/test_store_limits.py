@@ -13,12 +13,14 @@ from monitor.ports import Claim, DeadLetter, Dictionary, Shard, ShardFlush, Tall
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.ingest import ingest_store as dead_letters
 from monitor.store.ingest import ingest_store as ingest
-from monitor.store.ingest.ingest_store import IngestStore, read_statuses
+from monitor.store.ingest.ingest_store import IngestStore
+from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
+from monitor.store.upkeep.retention_guard import RetentionPolicy
 
 SHARDS = D0, D1 = Shard("decisions", 0), Shard("decisions", 1)
 NOTHING = Dictionary({}, {}, {})
-POLICY = retention.RetentionPolicy(
+POLICY = RetentionPolicy(
     horizon=DAY, aggregates=DAY, dead_letters=7 * DAY, snapshots=DAY, dedupe_window=HOUR
 )
 

@@ -85,13 +85,14 @@ class Worker:
         return dict(result.tallies)
 
     def _flush(self, claim: Claim, part: DecisionColumns | LabelColumns) -> ShardFlush:
-        is_decisions = isinstance(part, DecisionColumns)
+        decisions = part if isinstance(part, DecisionColumns) else None
+        labels = part if isinstance(part, LabelColumns) else None
         length = len(part.ts)
         start = claim.next_offset or 0
         tallies = replace(claim.tallies, unmatched=dict(claim.tallies.unmatched))
         tallies.messages += length
         tallies.events += length
-        tallies.counted += length if is_decisions else 0
+        tallies.counted += 0 if decisions is None else length
         return ShardFlush(
             shard=claim.shard,
             epoch=claim.epoch,
@@ -101,8 +102,8 @@ class Worker:
             watermark=T0,
             holds_back=True,
             tallies=tallies,
-            decisions=part if is_decisions else None,
-            labels=None if is_decisions else part,  # type: ignore[arg-type]
+            decisions=decisions,
+            labels=labels,
         )
 
 

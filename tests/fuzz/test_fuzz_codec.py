@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from typing import Any
 
 import fuzz_codec
 import pytest
@@ -29,7 +30,7 @@ def test_a_letter_with_a_word_of_the_payload_would_be_seen() -> None:
     (letter,) = fuzz_codec.Reading().read(batch).letters
     fuzz_codec.check_letter("decisions", letter)
     for change in ({"field": SECRET}, {"reason": SECRET}, {"payload_hash": SECRET}):
-        fields = {"offset": 0, "index": 0, "reason": letter.reason, "field": "",
+        fields: dict[str, Any] = {"offset": 0, "index": 0, "reason": letter.reason, "field": "",
                   "payload_hash": "", **change}  # fmt: skip
         with pytest.raises(AssertionError):
             fuzz_codec.check_letter("decisions", type(letter)(**fields))

@@ -97,6 +97,7 @@ def test_kappa_of_every_slice_is_that_of_its_reviewers(pipeline: Pipeline, seed:
         agreement = found[text]
         assert agreement is not None
         assert agreement.kappa == pytest.approx(reviews.kappa(text))
+        assert agreement.kappa is not None
         assert agreement.lower < agreement.kappa < agreement.upper
     for other in ("24h", "28d"):
         assert all(row.agreement is None for row in rows(published(pipeline, other)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def resolved(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     delivered: Chain,
 ) -> None:
-    pages = lambda: delivered.told.of("page", BREACH)  # noqa: E731 - read at each place below
+    pages = partial(delivered.told.of, "page", BREACH)  # read at each place below
     assert pages() == []
 
     # Two regressions of one metric are one page, once they are found together.
@@ -226,7 +227,7 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
 def test_a_probe_page_is_delivered_beside_a_breach_and_ends_by_what_the_next_round_shows(
     delivered: Chain,
 ) -> None:
-    pages = lambda: delivered.told.of("page", FLIPS)  # noqa: E731 - read at each place below
+    pages = partial(delivered.told.of, "page", FLIPS)  # read at each place below
     delivered.wait_for("slicewatch_probe_page == 0")
     assert delivered.asked("slicewatch_probe_page == 1") == []
 
@@ -287,7 +288,7 @@ def test_a_freeze_in_the_midst_of_an_evaluation_ends_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Series end as of when the scrape began that timed out: earlier than rules that had run."""
-    hurried, busy = notified._hurried_rules, 'count(count by (__name__) ({__name__=~".+"}))'
+    hurried, busy = notified.hurried_rules, 'count(count by (__name__) ({__name__=~".+"}))'
 
     def slowly(document: dict[str, Any]) -> dict[str, Any]:
         document = hurried(document)
@@ -295,7 +296,7 @@ def test_a_freeze_in_the_midst_of_an_evaluation_ends_no_verdict(
         records[1:1] = [{"record": f"busy:{number}", "expr": busy} for number in range(600)]
         return document
 
-    monkeypatch.setattr(notified, "_hurried_rules", slowly)
+    monkeypatch.setattr(notified, "hurried_rules", slowly)
     with chain(tmp_path) as frozen:
         frozen.monitored.publish(published(NAMED))
         frozen.wait_for("slicewatch:tpr_breach:held")

@@ -47,7 +47,7 @@ class Administrator:
     url: str
 
     def execute(self, statement: str) -> None:
-        text = sql.SQL(statement).format(sql.Identifier(self.login))  # type: ignore[arg-type]
+        text = sql.SQL(statement).format(sql.Identifier(self.login))
         self.server.execute(text, self.database)
 
 

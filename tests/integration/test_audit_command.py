@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -362,7 +363,7 @@ def test_a_report_that_cannot_be_written_leaves_no_json(
 def test_a_folder_that_may_not_be_written_is_told_first(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit.os, "access", lambda path, mode: Path(path) != tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     done = run(PAIRS, *SETTINGS, "--html", tmp_path / "audit.html")
 
     assert "permission denied" in one_line(done)

@@ -34,6 +34,7 @@ from postgres import PostgresServer
 from sites import Site, until
 
 from monitor.core.publish.snapshot import decode
+from monitor.errors import StoreError
 from monitor.ports import Shard
 from monitor.store import database
 from monitor.store.evaluator.records import RecordStore
@@ -112,7 +113,7 @@ def test_an_old_store_is_refused_until_it_is_migrated(
     frozen_store.load(FROZEN).write_to(engine)
     next_release.become(monkeypatch, tmp_path)
     with pytest.raises(
-        database.StoreError, match=rf"schema is {FROZEN}, this version needs 1002.*db migrate"
+        StoreError, match=rf"schema is {FROZEN}, this version needs 1002.*db migrate"
     ):
         database.require_head(engine)
 
@@ -177,7 +178,7 @@ def assert_counts_on(frozen: FrozenStore, url: str, folder: Path) -> None:
         assert newest is not None
         assert decode(newest[1]).contracts
         consume(frozen, new)
-        new.check_counts(expected)  # type: ignore[arg-type]
+        new.check_counts(expected)
         new.check_conservation()
         assert sum(s.tallies.messages for s in new.statuses()) == frozen.length
 
@@ -196,7 +197,8 @@ def consume(frozen: FrozenStore, pipeline: Pipeline) -> None:
 def test_two_migrations_at_once_both_end_well(
     revision: str | None, url: str, engine: sa.Engine, tmp_path: Path
 ) -> None:
-    program, head = THIS_RELEASE, database.head_revision()
+    program: tuple[str, ...] = THIS_RELEASE
+    head = database.head_revision()
     if revision:
         frozen_store.load(revision).write_to(engine)
         program, head = (str(next_release.install(tmp_path) / "slicewatch"),), next_release.REVISION

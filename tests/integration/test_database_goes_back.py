@@ -156,7 +156,8 @@ def test_a_cell_without_a_meaning_waits_for_it(pipeline: Pipeline, lost: str) ->
         with pytest.raises(StoreError, match="does not say what a counted cell means"):
             evaluator.cycle()
     with pipeline.engine.begin() as connection:
-        connection.execute(sa.insert(sa.table(lost, *map(sa.column, rows[0]))), [*map(dict, rows)])
+        columns: list[sa.ColumnClause[Any]] = [sa.column(name) for name in rows[0]]
+        connection.execute(sa.insert(sa.table(lost, *columns)), [dict(row) for row in rows])
     assert evaluator.cycle()
     assert decided(pipeline) == 2
 
@@ -168,20 +169,20 @@ def test_the_page_shows_what_the_database_has(
     service = Service(pipeline.settings, Parts(ingest=False), clock=pipeline.clock)
     try:
         send(pipeline, "chat", "ab")
-        service._evaluate_once()
-        service._engine.dispose()
+        service.evaluate_once()
+        service.engine.dispose()
         past.keep()
         send(pipeline, "chat", "cd")
-        service._evaluate_once()
+        service.evaluate_once()
         past.come_back()
         if failed:
             with monkeypatch.context() as patch:
-                patch.setattr(service._evaluator, "cycle", _away)
-                service._evaluate_once()
+                patch.setattr(service.evaluator, "cycle", _away)
+                service.evaluate_once()
             send(pipeline, "chat", "efg")
-            service._evaluator.release_lease()
+            service.evaluator.release_lease()
             pipeline.fold()  # the Snapshot has the number of the one that was shown
-        service._evaluate_once()
+        service.evaluate_once()
         published = pipeline.snapshot()
         assert published is not None
         assert service.snapshot == decode(published)

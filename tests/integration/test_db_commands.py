@@ -210,7 +210,7 @@ def test_an_older_schema_is_told_before_anything_else_is_read(
 
 def test_a_database_that_is_not_there_is_not_made(pipeline: Pipeline, tmp_path: Path) -> None:
     file = tmp_path / "elsewhere.db"
-    env = {"SLICEWATCH__STORE__URL": f"sqlite:///{file}"}
+    env: dict[str, Any] = {"SLICEWATCH__STORE__URL": f"sqlite:///{file}"}
     assert "is not there yet" in refused(invoke(pipeline, "status", **env))
     assert not file.exists()
 
@@ -329,7 +329,7 @@ def test_what_is_no_id_is_refused_without_a_word_of_it(
 
 def test_another_id_key_is_refused_where_it_would_find_nothing(pipeline: Pipeline) -> None:
     consume(pipeline, [decision(SECRET)])
-    other = {"SLICEWATCH__PRIVACY__ID_KEY": "another key that is long enough, too"}
+    other: dict[str, Any] = {"SLICEWATCH__PRIVACY__ID_KEY": "another key that is long enough, too"}
     assert "privacy.id_key" in refused(invoke(pipeline, "forget", SECRET, **other))
     assert stored(pipeline)["pending"] == 1
 
@@ -507,7 +507,7 @@ def test_the_fence_of_forgetting_holds(pipeline: Pipeline) -> None:
     """A flush that was prepared before the erasure cannot bring old totals back."""
     consume(pipeline, labels=[lesson.label(SECRET, NOW, True)])
     (worker,) = pipeline.workers
-    (state,) = [s for s in worker._own.states.values() if s.shard == Shard(LABELS, 0)]
+    (state,) = [s for s in worker.states.values() if s.shard == Shard(LABELS, 0)]
     prepared = state.flush()
     printed(invoke(pipeline, "forget", SECRET))
     with pytest.raises(FencedError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from adversary.service import StillClock
 from adversary.worlds import HOUR, SECOND, Shape, make_world
 from releasing import MARGIN, Kept, Releasing, instants
 
@@ -47,8 +48,7 @@ def site(folder: Path) -> Iterator[Releasing]:
 def replica(one: Releasing, owner: str) -> Evaluator:
     """An evaluator of a process of its own."""
     evaluator = one.fresh()
-    evaluator._policy = replace(evaluator._policy, owner=owner)
-    return evaluator
+    return Evaluator(evaluator.store, replace(evaluator.policy, owner=owner), StillClock())
 
 
 Found = tuple[list[bytes], Kept, dict[str, list[tuple[object, ...]]]]

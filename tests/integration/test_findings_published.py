@@ -131,7 +131,7 @@ def test_a_version_change_is_noted_with_the_block_that_first_shows_it(
 def test_the_page_says_how_often_and_when_last(alone: Releasing, shown: list[GroupTable]) -> None:
     page = Renderer(10_000).render(decode(alone.snapshots()[-1])).plain.decode()
     samples = dict(line.rsplit(" ", 1) for line in page.splitlines() if line[0] != "#")
-    expected = {}
+    expected: dict[str, float] = {}
     for one in row(shown[-1]).noted:
         metric = one.metric.value if one.metric else ""
         labels = f'contract="replies",metric="{metric}",group_by="a",slice="{WORSE}",window="7d"'

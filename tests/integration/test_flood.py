@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -21,7 +22,6 @@ import lesson
 import pytest
 from pipeline import DECISIONS, Pipeline, messages
 
-from consumers import cardinality
 from consumers.cardinality import STANDARD_ERROR
 from consumers.coder import MAX_STRAY_BYTES
 from monitor.core.time import DAY, SECOND
@@ -126,7 +126,7 @@ def test_how_many_distinct_values_there_were_is_told_in_a_band() -> None:
 def test_distinct_values_are_told_of_the_day_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cardinality.secrets, "token_bytes", bytes)  # the same estimate in every run
+    monkeypatch.setattr(secrets, "token_bytes", bytes)  # the same estimate in every run
 
     def send(*channels: str) -> None:
         events = [

@@ -73,7 +73,7 @@ class Site:
         # In the order of time: the watermark has passed no decision that is yet to come.
         self.history.decisions.sort(key=lambda one: instant(one["decided_at"]))
         self.store = Failing(pipeline.store, pipeline.clock.monotonic)
-        self.worker = pipeline.worker(self.store)  # type: ignore[arg-type]
+        self.worker = pipeline.worker(self.store)
         self._sent = 0
 
     def send(self, end: int) -> None:
@@ -125,7 +125,7 @@ class Site:
 
 def expected(history: Histories) -> Counted:
     rules = oracle.Rules(attributes_in(), ID_KEY.encode())
-    return oracle.count(rules, history.decisions, history.labels).counts  # type: ignore[return-value]
+    return oracle.count(rules, history.decisions, history.labels).counts
 
 
 @pytest.fixture
@@ -173,13 +173,11 @@ def test_a_failing_flush_keeps_its_claim_and_is_told(site: Site) -> None:
     assert site.worker.health.stuck(site.pipeline.clock.monotonic()) == (
         "what was read could not be stored"
     )
-    read = [site.worker._source.position(shard) for shard in (D0, D1, L0)]
+    read = [site.worker.source.position(shard) for shard in (D0, D1, L0)]
     site.send(90)
     site.run(OUTAGE - took)
     assert site.epochs() == epochs, "nothing is claimed anew"
-    assert [site.worker._source.position(shard) for shard in (D0, D1, L0)] == read, (
-        "no more is read"
-    )
+    assert [site.worker.source.position(shard) for shard in (D0, D1, L0)] == read, "no more is read"
     assert site.state() is ConsumerState.STUCK
 
     site.store.fails = None
@@ -226,7 +224,7 @@ def test_a_commit_whose_answer_was_lost_is_not_stored_twice(site: Site) -> None:
     assert all(0 <= now - before <= 1 for now, before in zip(site.epochs(), epochs, strict=True))
     assert sum(site.epochs()) > sum(epochs)
     assert site.ready() == (True, "ok")
-    assert not site.worker._retry.waits
+    assert site.worker.storing
     site.is_exact()
 
 
@@ -266,12 +264,12 @@ def test_shards_that_wait_go_to_another_worker(site: Site, fails: str) -> None:
     other = site.pipeline.worker()
     site.run(STEP, other)
     for shard in (D0, D1, L0):
-        site.pipeline.broker.move("slicewatch", shard, other._source)  # type: ignore[arg-type]
+        site.pipeline.broker.move("slicewatch", shard, other.source)  # type: ignore[arg-type]
     site.store.fails = "before"
     for _ in range(10):
         site.run(STEP)
         site.run(STEP, other)
-    assert not site.worker._retry.waits, "what waited is another worker's now"
+    assert site.worker.storing, "what waited is another worker's now"
     site.store.fails = None
     site.is_exact()
 
@@ -282,7 +280,7 @@ def test_one_of_the_shards_goes_to_another_worker(site: Site, fails: str) -> Non
     site.send(60)
     site.until_failed()
     other = site.pipeline.worker()
-    site.pipeline.broker.move("slicewatch", D1, other._source)  # type: ignore[arg-type]
+    site.pipeline.broker.move("slicewatch", D1, other.source)  # type: ignore[arg-type]
     site.store.fails = "before"
     for _ in range(40):
         site.run(STEP)

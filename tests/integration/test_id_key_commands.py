@@ -120,10 +120,9 @@ def site(tmp_path: Path) -> Pipeline:
 
 
 def on(site: Pipeline, *arguments: str) -> Result:
-    path = site.path.parent / "settings.toml"
-    return invoke(
-        *("db", *arguments, "--settings", path), SLICEWATCH__STORE__URL=f"sqlite:///{site.path}"
-    )
+    path = str(site.path.parent / "settings.toml")
+    url = f"sqlite:///{site.path}"
+    return invoke("db", *arguments, "--settings", path, SLICEWATCH__STORE__URL=url)
 
 
 def test_status_says_when_a_key_may_be_destroyed(site: Pipeline) -> None:

@@ -62,7 +62,10 @@ class Site(Pipeline):
 
     def __init__(self, folder: Path, text: str = SETTINGS, url: str | None = None) -> None:
         self.folder = folder
-        self.overrides = {"stream__clock": "history", **({"store__url": url} if url else {})}
+        self.overrides: dict[str, Any] = {
+            "stream__clock": "history",
+            **({"store__url": url} if url else {}),
+        }
         super().__init__(folder, text=text, **self.overrides)
 
     def restart(self, text: str) -> None:
@@ -125,7 +128,11 @@ def around_midnight(seed: int) -> tuple[list[Event], list[Event]]:
         labels.append(lesson.label(key, own, number % 3 > 0, decided_at=text(said)))
         if number % 3 == 0:  # another reviewer, whose tool names the exact time
             later = text(own + timedelta(minutes=30))
-            more = {"label_id": f"other-{number}", "reviewer": "reviewer-2", "labelled_at": later}
+            more: dict[str, Any] = {
+                "label_id": f"other-{number}",
+                "reviewer": "reviewer-2",
+                "labelled_at": later,
+            }
             labels.append(lesson.label(key, own, number % 2 == 0, **more))
         if number % 4 == 0:  # a correction, which repeats the time exactly
             more = {"label_id": f"second-{number}", "version": 2, "kind": "correction"}

@@ -81,7 +81,7 @@ class Site:
 
     def sql(self, text: str) -> list[tuple[object, ...]]:
         with psycopg.connect(self.url, autocommit=True) as connection:
-            cursor = connection.execute(text)  # type: ignore[call-overload]
+            cursor = connection.execute(text)
             return list(cursor.fetchall()) if cursor.description else []
 
     def send(self, count: int = 40) -> None:

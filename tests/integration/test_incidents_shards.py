@@ -66,7 +66,7 @@ def resume(pipeline: Pipeline, shard: Shard, offset: int, *, force: bool = False
 @contextmanager
 def asked(worker: Ingest, answer: SourceError) -> Iterator[Mock]:
     """What a topic is, nobody says; the worker gets this answer."""
-    with patch.object(worker._source, "topic_id", Mock(side_effect=answer)) as mock:
+    with patch.object(worker.source, "topic_id", Mock(side_effect=answer)) as mock:
         yield mock
 
 

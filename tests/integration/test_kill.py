@@ -61,8 +61,11 @@ def test_one_of_two_workers_is_killed(kafka: Broker, topic_name: str, tmp_path: 
         until(lambda: serve.get("/livez")[0] == 200, "serving", [serve])
         victim, survivor = (stack.enter_context(site.run("ingest")) for _ in range(2))
         site.produce(0.5)
-        owners = lambda: {s.owner for s in site.statuses()}  # noqa: E731
-        until(lambda: len(owners() - {None}) == 2, "both own shards", [serve, victim, survivor])
+
+        def both() -> bool:
+            return len({s.owner for s in site.statuses()} - {None}) == 2
+
+        until(both, "both own shards", [serve, victim, survivor])
         victim.kill()
         site.produce(1)
         until(lambda: site.read() == site.produced, "everything read", [serve, survivor])

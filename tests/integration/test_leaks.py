@@ -147,7 +147,7 @@ class Site:
         done = subprocess.run(
             [sys.executable, "-m", "monitor", *arguments, "--settings", "settings.toml"],
             cwd=self.folder,
-            env={**self.service._environment, **environment},
+            env={**self.service.environment, **environment},
             capture_output=True,
             text=True,
             check=False,
@@ -266,7 +266,7 @@ def use_commands(site: Site) -> None:
     wrong = {"SLICEWATCH__PRIVACY__ID_KEY": f"{ID_KEY}-another"}
     site.command("replay", "settings.toml", code=2)
     (site.folder / "hostile.jsonl").write_bytes(b"\n".join(hostile(datetime.now(UTC))) + b"\n")
-    other = {"SLICEWATCH__STORE__URL": f"sqlite:///{site.folder}/other.db"}
+    other: dict[str, Any] = {"SLICEWATCH__STORE__URL": f"sqlite:///{site.folder}/other.db"}
     site.command("replay", "decisions=hostile.jsonl", "--summary", "--json", **other)
     site.command("replay", "decisions=hostile.jsonl", code=2, **wrong)
     if site.store_url.startswith("postgresql"):

@@ -59,6 +59,7 @@ from monitor.store.exclusions import (
 from monitor.store.schema import PUBLISHED, pending
 from monitor.store.shard_rows import resume_from
 from monitor.store.upkeep import retention
+from monitor.store.upkeep.retention_guard import RetentionPolicy
 from monitor.store.upkeep.store_status import read_status
 
 READABLE = {table.name for table in PUBLISHED}
@@ -124,7 +125,7 @@ def written(writer: str, tmp_path: Path) -> Iterator[Pipeline]:
         pipeline.fold()
         rules = oracle.Rules(attributes_in(), ID_KEY.encode())
         expected = oracle.count(rules, history.decisions, history.labels).counts
-        pipeline.check_counts(expected)  # type: ignore[arg-type]
+        pipeline.check_counts(expected)
         yield pipeline
 
 
@@ -153,7 +154,7 @@ def operate(engine: Engine) -> None:
     assert close(engine, 1, Closing(Outcome.CONFIRMED), ActInput("somebody"), 0).number == 2
     with reading(engine) as connection:
         assert read_standing(connection).standing == (cause,)
-    policy = retention.RetentionPolicy(DAY, DAY, DAY, DAY, 0)
+    policy = RetentionPolicy(DAY, DAY, DAY, DAY, 0)
     retention.apply(engine, policy, slowest + 60 * DAY, slowest + 60 * DAY, confirmed=True)
     assert not records.pending_rows()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import psutil
 import psycopg
@@ -38,7 +39,7 @@ def test_databases_come_and_go_whoever_is_connected(postgres: PostgresServer) ->
 def test_the_test_database_is_empty_and_the_programs_reach_it(
     postgres: PostgresServer, postgres_url: str
 ) -> None:
-    command = [postgres.bin / "pg_dump", "--dbname", postgres_url]
+    command: list[str | Path] = [postgres.bin / "pg_dump", "--dbname", postgres_url]
     dump = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     assert "PostgreSQL database dump complete" in dump
     assert "CREATE TABLE" not in dump

@@ -41,7 +41,7 @@ def two_workers(pipeline: Pipeline) -> tuple[Ingest, Ingest]:
     first, second = pipeline.worker(), pipeline.worker()
     for worker in (first, second):
         run(pipeline, worker, 1)
-    owners = {shard: worker for worker in (first, second) for shard in worker._states}
+    owners = {shard: worker for worker in (first, second) for shard in worker.states}
     assert len({*map(id, owners.values())}) == 2
     return owners[DECISION], owners[LABEL]
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import pytest
@@ -60,7 +60,7 @@ class ProbeRun:
                 stderr=subprocess.STDOUT,
             )
 
-    def __enter__(self) -> ProbeRun:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -19,6 +19,7 @@ from signed_probes import DIGEST, SET, signed
 
 from monitor import composition
 from monitor.core.probes.flips import FlipDirection
+from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet, decode
 from monitor.core.time import to_micros
 from monitor.errors import StoreError
@@ -157,8 +158,8 @@ class Failing:
 
     def __init__(self, evaluator: Evaluator, pick: random.Random) -> None:
         self.evaluator, self._pick = evaluator, pick
-        self._real = evaluator._store.commit
-        evaluator._store.commit = self._commit  # type: ignore[method-assign]
+        self._real = evaluator.store.commit
+        evaluator.store.commit = self._commit  # type: ignore[method-assign, assignment]
 
     def _commit(self, *arguments: Any) -> int | None:
         fate = self._pick.random()
@@ -252,7 +253,7 @@ def test_nothing_is_written_while_nothing_comes(
         assert evaluator.cycle()
         before = pipeline.snapshot()
         with monkeypatch.context() as patched:
-            patched.setattr(evaluator._store, "commit", None)
+            patched.setattr(evaluator.store, "commit", None)
             assert evaluator.cycle()
         send(pipeline, [probe(RUNS, 0, "formal"), tick(start_of(RUNS) + timedelta(minutes=1))])
         assert evaluator.cycle()
@@ -283,6 +284,12 @@ def test_probes_tell_no_more_of_event_time_than_the_watermark(tmp_path: Path) ->
         assert closed.probes[0].compared == before.probes[0].compared + 1
 
 
+def declaring(pipeline: Pipeline, *probes: DeclaredSet) -> Evaluator:
+    """An evaluator started with other declared sets."""
+    usual = pipeline.evaluator()
+    return Evaluator(usual.store, replace(usual.policy, probes=probes), pipeline.clock)
+
+
 def test_another_content_under_the_same_name_begins_anew(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -292,8 +299,7 @@ def test_another_content_under_the_same_name_begins_anew(
         (declared,) = pipeline.settings.probes.sets
         other = composition.declared_sets(pipeline.settings.probes)[0]
         other = replace(other, digest="0" * 64)
-        evaluator = pipeline.evaluator()
-        evaluator._policy = replace(evaluator._policy, probes=[other])
+        evaluator = declaring(pipeline, other)
         caplog.clear()
         with caplog.at_level(logging.WARNING, "slicewatch.evaluate"):
             assert evaluator.cycle()
@@ -307,8 +313,7 @@ def test_a_set_that_is_declared_no_more_is_forgotten(tmp_path: Path) -> None:
     with Pipeline(tmp_path, text=TEXT, stream__clock="live") as pipeline:
         pipeline.worker()
         alone(pipeline)
-        evaluator = pipeline.evaluator()
-        evaluator._policy = replace(evaluator._policy, probes=())
+        evaluator = declaring(pipeline)
         assert evaluator.cycle()
         assert kept(pipeline) == {}
         assert shown(pipeline) == ()

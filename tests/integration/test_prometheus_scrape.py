@@ -74,7 +74,10 @@ def shown() -> Snapshot:
     hidden = SliceRow("channel=__other__", dict.fromkeys(Metric, State.SUPPRESSED))
     spread = Spread(Metric.TPR, "channel=chat", "channel=email", 0.4)
     now = RealClock().now()
-    periods = {"decisions": Period(now - 10, now), "labelled": Period(now - 10, now - 5)}
+    periods: dict[str, Any] = {
+        "decisions": Period(now - 10, now),
+        "labelled": Period(now - 10, now - 5),
+    }
     group = GroupTable("channel", (row, hidden), (spread,), **periods)
     window = WindowTable("7d", hidden, (group,), **periods)
     limits = {Metric.TPR: 0.1}
@@ -201,7 +204,7 @@ def test_prometheus_scrapes_with_tls_and_token(
         key = frozenset(labels.items())
         assert query(base, "slicewatch_slice_rate_ratio") == {key: 0.83}
         joined = "slicewatch_slice_rate_upper_ratio - slicewatch_slice_rate_lower_ratio"
-        assert query(base, joined) == {key: pytest.approx(0.55)}
+        assert query(base, joined) == pytest.approx({key: 0.55})
         assert query(base, 'count(slicewatch_slice_state{state="suppressed"} == 1)') == {
             frozenset(): 10.0
         }

@@ -247,8 +247,13 @@ def test_offsets_that_retention_took_park_their_shard_alone(
     source = opened(apache, topic_name)
     lost, sound = begin(source, 5, 0)
     arrived: list[Polled] = []
+
+    def kept(polls: list[Polled]) -> bool:
+        arrived.extend(polls[-1:])
+        return False
+
     with pytest.raises(DataLossError, match=r"offset 5 .* the topic holds 20 to 30") as raised:
-        poll_until(source, lambda polls: arrived.extend(polls[-1:]) or False)
+        poll_until(source, kept)
     assert raised.value.shard == lost
     missing = 30 - len(offsets_of(arrived))
     arrived.extend(read(source, missing))

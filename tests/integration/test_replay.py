@@ -42,7 +42,7 @@ from signed_probes import SET_TABLE
 from consumers import event_time
 from consumers.shard import ShardState
 from consumers.sources import file_source
-from monitor import cli, composition
+from monitor import cli, composition, logs
 from monitor.commands import replay
 from monitor.core.contract import Metric
 from monitor.core.counts.coding import CodingHistory
@@ -132,7 +132,7 @@ class Desk:
         """Everything was counted once, and every label found its decision."""
         self.pipeline.check_conservation()
         expected = oracle.count(RULES, decisions, labels)
-        self.pipeline.check_counts(expected.counts)  # type: ignore[arg-type]
+        self.pipeline.check_counts(expected.counts)
         statuses = self.pipeline.statuses()
         assert total(statuses, DECISIONS, "counted") == len(decisions)
         assert total(statuses, LABELS, "counted") == len(labels)
@@ -161,7 +161,7 @@ def desks(
     opened: list[Pipeline] = []
     stops: list[Any] = []
     monkeypatch.setattr(replay, "on_stop", stops.append)
-    monkeypatch.setattr(replay.logs, "configure", lambda *_: None)
+    monkeypatch.setattr(logs, "configure", lambda *_: None)
     monkeypatch.setattr(replay, "SystemClock", Hasty)
 
     def make() -> Desk:
@@ -399,7 +399,7 @@ def test_an_interrupted_replay_resumes_exactly(
     whole.replay(*whole.files())
     monkeypatch.setattr(file_source, "CHUNK_BYTES", 4000)
     monkeypatch.setattr(event_time, "FOLLOWERS", 5)  # a file begins to be believed within a chunk
-    files, update, seen = desk.files(), replay._Bar.update, Counter[str]()
+    files, update, seen = desk.files(), replay.ProgressBar.update, Counter[str]()
 
     def stop_soon(bar: Any, events: int) -> None:
         update(bar, events)
@@ -407,14 +407,14 @@ def test_an_interrupted_replay_resumes_exactly(
         if seen["turns"] % turns == 0:
             desk.stops[-1]()
 
-    monkeypatch.setattr(replay._Bar, "update", stop_soon)
+    monkeypatch.setattr(replay.ProgressBar, "update", stop_soon)
     while seen["events"] < 244:
         seen["events"] += desk.fresh(*files)
         seen["runs"] += 1
         desk.pipeline.check_conservation()
         assert desk.snapshot.watermark is None or desk.snapshot.watermark <= END
     assert seen["runs"] > 1
-    monkeypatch.setattr(replay._Bar, "update", update)
+    monkeypatch.setattr(replay.ProgressBar, "update", update)
     assert desk.fresh(*files) == 0
     assert desk.snapshot == whole.snapshot
     assert desk.pipeline.counts() == whole.pipeline.counts()
@@ -425,9 +425,11 @@ def test_what_was_interrupted_promises_nothing(desk: Desk, monkeypatch: pytest.M
     """The hours of a file that was not read to its end are not complete."""
     monkeypatch.setattr(file_source, "CHUNK_BYTES", 4000)
     monkeypatch.setattr(event_time, "FOLLOWERS", 5)
-    update = replay._Bar.update
+    update = replay.ProgressBar.update
     with monkeypatch.context() as patch:
-        patch.setattr(replay._Bar, "update", lambda *x: (update(*x), x[1] and desk.stops[-1]()))
+        patch.setattr(
+            replay.ProgressBar, "update", lambda *x: (update(*x), x[1] and desk.stops[-1]())
+        )
         assert 0 < desk.fresh(*desk.files()) < 244
     newest = {s.max_decided_at for s in desk.pipeline.statuses() if s.shard.topic == DECISIONS}
     assert desk.snapshot.watermark == min(at or 0 for at in newest) - 10 * MINUTE
@@ -503,7 +505,7 @@ def test_the_summary_of_a_guarded_contract_has_no_number_below_its_support(desk:
 # Arrays
 
 
-BAD: tuple[Mapping[str, object], ...] = (
+BAD: tuple[Event, ...] = (
     {"route": "x"}, {"judge_score": "1"}, {"text": "free"}, {"attributes": {"colour": "red"}},
     {"decided_at": "2026-06-01T10:05:00"}, {"decided_at": "2030-01-01T00:00:00Z"},
     {"decided_at": "2020-01-01T00:00:00Z"}, {"versions": {}},

@@ -23,11 +23,11 @@ SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 def test_what_ages_by_the_wall_clock_goes_before_any_event_time_is_known(tmp_path: Path) -> None:
     service = Service(settings_with(tmp_path, server__port=0), Parts(ingest=False))
     old = {c.name: "" if isinstance(c.type, sa.Text) else 0 for c in dead_letter.columns}
-    with database.writing(service._engine) as connection:
+    with database.writing(service.engine) as connection:
         connection.execute(sa.insert(dead_letter).values(old))
-    assert RecordStore(service._engine).slowest_event_time() is None
-    service._evaluate_once()
-    assert RecordStore(service._engine).dead_letters(1) == []
+    assert RecordStore(service.engine).slowest_event_time() is None
+    service.evaluate_once()
+    assert RecordStore(service.engine).dead_letters(1) == []
     service.stop()
 
 

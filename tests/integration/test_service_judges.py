@@ -41,12 +41,12 @@ def value(service: Service, name: str, **labels: str) -> float | None:
 
 
 def ready(service: Service) -> tuple[bool, str]:
-    return service._ready()
+    return service.ready()
 
 
 def turn(service: Service, clock: ManualClock, seconds: float = JUDGE_SECONDS) -> None:
     clock.seconds += seconds
-    service._evaluate_once()
+    service.evaluate_once()
 
 
 def told(caplog: pytest.LogCaptureFixture, words: str) -> int:
@@ -57,7 +57,7 @@ def test_a_service_says_that_nobody_reads(
     service: Service, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "slicewatch")
-    store = IngestStore(service._engine, DECISIONS, clock)
+    store = IngestStore(service.engine, DECISIONS, clock)
     store.register(SHARDS)
     turn(service, clock, JUDGE_SECONDS - 1)
     assert ready(service) == (True, "ok"), "it has not looked yet"
@@ -81,7 +81,7 @@ def test_a_service_says_that_nobody_reads(
 
 def came(service: Service, *hours_before: int) -> None:
     """Twenty labels in each of these hours before the present one."""
-    with database.writing(service._engine) as connection:
+    with database.writing(service.engine) as connection:
         here = pane_of(database.database_now(connection), Grain.HOUR)
         rows = [{"topic": LABELS, "hour": here - back, "part": 0, "n": 20} for back in hours_before]
         connection.execute(sa.insert(label_arrival), rows)
@@ -90,7 +90,7 @@ def came(service: Service, *hours_before: int) -> None:
 def test_a_service_says_that_labels_are_silent(
     service: Service, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    IngestStore(service._engine, DECISIONS, clock).claim(SHARDS, "a worker")
+    IngestStore(service.engine, DECISIONS, clock).claim(SHARDS, "a worker")
     came(service, *range(30, 900))
     turn(service, clock)
     is_ready, why = ready(service)
@@ -115,7 +115,7 @@ def test_a_service_of_a_new_store_is_not_blind(service: Service, clock: ManualCl
 def test_a_service_that_reads_history_is_never_blind(tmp_path: Path, clock: ManualClock) -> None:
     settings = settings_with(tmp_path, server__port=0, stream__clock="history")
     service = Service(settings, Parts(ingest=False), clock=clock)
-    IngestStore(service._engine, DECISIONS, clock).register(SHARDS)
+    IngestStore(service.engine, DECISIONS, clock).register(SHARDS)
     turn(service, clock)
     assert ready(service) == (True, "ok")
     service.stop()
@@ -126,12 +126,12 @@ def publish(service: Service, first: int, hours: int) -> None:
         {"id": n + 1, "stored_at": first + n * HOUR, "watermark": None, "body": b"x"}
         for n in range(hours)
     ]
-    with database.writing(service._engine) as connection:
+    with database.writing(service.engine) as connection:
         connection.execute(sa.insert(snapshot), rows)
 
 
 def published(service: Service) -> int:
-    with database.reading(service._engine) as connection:
+    with database.reading(service.engine) as connection:
         query = sa.select(sa.func.count()).select_from(snapshot)
         return int(connection.execute(query).scalar_one())
 
@@ -141,16 +141,16 @@ def test_a_service_refuses_to_delete_what_a_wrong_clock_asks_for(
 ) -> None:
     now = clock.now()
     publish(service, now - 40 * HOUR, 40)
-    service._retain(now)
+    service.retain(now)
     assert value(service, "retention_refused") == 0
     assert published(service) == 40
     for _ in range(3):
-        service._retain(now + 10 * 365 * DAY)
+        service.retain(now + 10 * 365 * DAY)
     assert value(service, "retention_refused") == 1
     assert published(service) == 40
     assert told(caplog, "retention is refused: retention would delete 40 of 40 hours") == 1
     # Somebody has set the clock right.
-    service._retain(now)
+    service.retain(now)
     assert value(service, "retention_refused") == 0
-    service._retain(now + 10 * 365 * DAY)
+    service.retain(now + 10 * 365 * DAY)
     assert told(caplog, "retention is refused") == 2, "it is another time"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import counting_oracle as oracle
 import lesson
@@ -85,7 +86,7 @@ class Site(Pipeline):
 
     def __init__(self, folder: Path, text: str = OLD, url: str | None = None) -> None:
         self.folder = folder
-        self.overrides = {"stream__clock": "history"}
+        self.overrides: dict[str, Any] = {"stream__clock": "history"}
         self.overrides |= {"store__url": url} if url else {}
         super().__init__(folder, text=text, **self.overrides)
 
@@ -271,7 +272,8 @@ def test_parts_built_with_settings_that_were_replaced_meanwhile_are_refused(
 def test_workers_started_at_once_make_one_era(tmp_path: Path, url: str) -> None:
     with Site(tmp_path, url=url) as site:
         count(site, Histories(1, 10).decisions)
-        together, failures = threading.Barrier(4), []
+        together = threading.Barrier(4)
+        failures: list[SlicewatchError] = []
 
         def start() -> None:
             together.wait()
@@ -293,11 +295,11 @@ def test_workers_started_at_once_make_one_era(tmp_path: Path, url: str) -> None:
 def test_a_claim_waits_for_a_change_that_is_under_way(tmp_path: Path, postgres_url: str) -> None:
     """PostgreSQL: the claim began before the change was committed, and must see it."""
     with Site(tmp_path, url=postgres_url) as site:
-        store, refused = site.worker()._store, []
+        store, refused = site.worker().store, []
 
         def claim() -> None:
             try:
-                store.claim([status.shard for status in site.statuses()], "old")
+                store.claim([status.shard for status in site.statuses()], "old", {})
             except OutdatedError as error:
                 refused.append(error)
 
@@ -450,7 +452,7 @@ def group(snapshot: Snapshot, name: str, group_by: str) -> GroupTable:
 def supports(table: GroupTable) -> dict[str, int | None]:
     """Decisions of every row, None where it is hidden."""
     selection = {row.slice: row.rates.get(Metric.SELECTION) for row in table.rows}
-    return {text: rate and rate.support for text, rate in selection.items()}
+    return {text: None if rate is None else rate.support for text, rate in selection.items()}
 
 
 CHANNELS = [{"channel": name} for name in ("chat", "email", "fax")]

@@ -71,13 +71,13 @@ def test_the_numbers_of_the_lesson(service: Running) -> None:
     # Positive means worse off: conversational waits more often, and gets less unclear replies.
     for metric, gap in (("tpr", 1 / 3), ("fpr", -1 / 4)):
         assert _rate(service, "gap_ratio", metric, conversational) == pytest.approx(gap, abs=1e-12)
-        low = _rate(service, "gap_lower_ratio", metric, conversational)
-        high = _rate(service, "gap_upper_ratio", metric, conversational)
-        assert low is not None
-        assert high is not None
-        assert low < 0.10 < high or low < -0.10 < high
-        assert low <= 0.10
-        assert high >= -0.10
+        lower = _rate(service, "gap_lower_ratio", metric, conversational)
+        upper = _rate(service, "gap_upper_ratio", metric, conversational)
+        assert lower is not None
+        assert upper is not None
+        assert lower < 0.10 < upper or lower < -0.10 < upper
+        assert lower <= 0.10
+        assert upper >= -0.10
         verdict = service.value(
             "slicewatch_slice_verdict",
             metric=metric, slice=conversational, verdict="insufficient_support",

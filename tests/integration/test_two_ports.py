@@ -28,7 +28,7 @@ SECRETS = (
     *("auto_serve", "human_review", "blocked_by_evidence", UNLISTED, "slice=", "group_by="),
 )
 """Contract, attributes, values and routes of what the service counts."""
-FORMATS = (
+FORMATS: tuple[dict[str, str], ...] = (
     {},
     {"Accept": "application/openmetrics-text;version=1.0.0"},
     {"Accept-Encoding": "gzip"},
@@ -61,8 +61,8 @@ class Site:
         """Everything that the operations port says to anyone."""
         pages = [self.fetch(self.operations, **headers)[1] for headers in FORMATS]
         paths = ("/", "/livez", "/healthz", "/readyz", "/startupz", "/slices", "/metrics?x=y")
-        paths += ("/snapshot/1",)
-        return "\n".join([*pages, *(self.fetch(self.operations, path)[1] for path in paths)])
+        more = (self.fetch(self.operations, path)[1] for path in (*paths, "/snapshot/1"))
+        return "\n".join([*pages, *more])
 
     def accessed(self) -> dict[tuple[str, int], int]:
         """Accesses by reader and status, as the log has them; the service must have ended."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -21,12 +22,13 @@ from monitor.core.time import DAY, HOUR, MINUTE, to_micros
 from monitor.store.schema import UNIT_COLUMNS
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.recode import drop_unlisted
+from monitor.store.upkeep.retention_guard import RetentionPolicy
 
 START = datetime(2026, 6, 1, tzinfo=UTC)  # a Monday: no new merge maps within six days
 BEGINS, ENDS = 36, 44  # hours in which one customer has most of the chats
 HOURS = 52
 TEXT = SETTINGS.replace("k = 1\n", "k = 11\n").replace('version = "1"', 'version = "2"')
-POLICY = retention.RetentionPolicy(
+POLICY = RetentionPolicy(
     horizon=30 * DAY, aggregates=400 * DAY, dead_letters=DAY, snapshots=DAY, dedupe_window=HOUR
 )
 CHANNEL, VARIETY = "synthetic/channel", "synthetic/language_variety"
@@ -59,7 +61,7 @@ class Traffic:
         """Messages, an hour at a time, in the order of arrival."""
         waiting: list[list[Event]] = [[], []]
         for hour in range(self.hours):
-            events = [self._event(hour, number) for number in range(72)]
+            events = [self.event(hour, number) for number in range(72)]
             held = [event for event in events if self._is_late(hour, event)]
             arrived = [event for event in events if event not in held]
             yield [json.dumps(event).encode() for event in arrived + waiting.pop(0)]
@@ -68,7 +70,7 @@ class Traffic:
     def _is_late(self, hour: int, event: Event) -> bool:
         return hour == self.late_hour or (self.late and event.get("unit") == "acme")
 
-    def _event(self, hour: int, number: int) -> Event:
+    def event(self, hour: int, number: int) -> Event:
         at = self.start + timedelta(hours=hour, seconds=50 * number)
         channel = "chat" if number % 3 == 0 else "email"
         event: Event = {
@@ -107,7 +109,7 @@ def run(
     *,
     restarts: bool = False,
     partitions: int = 1,
-    **overrides: object,
+    **overrides: Any,
 ) -> Published:
     """The whole service, hour by hour; with ``restarts`` a new worker and evaluator each hour."""
     folder.mkdir(exist_ok=True)
@@ -276,7 +278,7 @@ def test_late_decisions_join_what_is_published_only_if_they_are_several_units(
 def test_what_counts_are_units_of_production_decisions_each_once(tmp_path: Path) -> None:
     """In one flush of batches with units and without; probes are nobody's."""
     traffic = Traffic()
-    plain = [traffic._event(0, number) for number in range(30)]
+    plain = [traffic.event(0, number) for number in range(30)]
     for event in plain[:10]:
         del event["unit"]
     plain[20:] = [signed(event | {"traffic": "probe"}) for event in plain[20:]]

@@ -63,16 +63,16 @@ def test_a_worker_without_a_shard_to_read_outlives_a_store_that_was_away(
     if spare:
         other = pipeline.worker()
         for shard in (D0, D1, L0):
-            pipeline.broker.move("slicewatch", shard, other._source)  # type: ignore[arg-type]
+            pipeline.broker.move("slicewatch", shard, other.source)  # type: ignore[arg-type]
     else:
         for status in pipeline.statuses():
             park(pipeline.engine, status.shard, status.epoch, "its data is gone")
         pipeline.kill(worker)
         worker = pipeline.worker()
     run(pipeline, worker, 2)
-    assert not worker._states
+    assert not worker.states
     with monkeypatch.context() as patch:
-        patch.setattr(worker._store, "statuses", go_away)
+        patch.setattr(worker.store, "statuses", go_away)
         run(pipeline, worker, REVIEW_SECONDS + 1)
         assert ready(pipeline, worker) == (False, "the store cannot be written")
     run(pipeline, worker, REVIEW_SECONDS + 1)
@@ -87,7 +87,7 @@ def test_a_claim_that_only_finds_parked_shards_has_reached_the_store(
     for status in pipeline.statuses():
         park(pipeline.engine, status.shard, status.epoch, "its data is gone")
     with monkeypatch.context() as patch:
-        patch.setattr(worker._store, "claim", go_away)
+        patch.setattr(worker.store, "claim", go_away)
         run(pipeline, worker, 3)
         assert not worker.health.store_ok
     run(pipeline, worker, 3)
@@ -100,7 +100,7 @@ def test_a_shard_whose_first_position_nobody_tells_waits_alone(
     send(pipeline, D0, "a")
     send(pipeline, D1, "b")
     worker = pipeline.worker()
-    known = worker._source.first_offset
+    known = worker.source.first_offset
 
     def unknown(shard: Shard, start: Start) -> int:
         if shard == D1:
@@ -108,7 +108,7 @@ def test_a_shard_whose_first_position_nobody_tells_waits_alone(
         return known(shard, start)
 
     with monkeypatch.context() as patch:
-        patch.setattr(worker._source, "first_offset", unknown)
+        patch.setattr(worker.source, "first_offset", unknown)
         run(pipeline, worker, STUCK_SECONDS + 5)
         assert [s.next_offset for s in pipeline.statuses()] == [1, None, 0]
         assert ready(pipeline, worker) == (False, "assigned partitions could not be taken over")
@@ -123,7 +123,7 @@ def test_a_shard_whose_leader_is_away_is_not_taken_for_a_quiet_one(
 ) -> None:
     """It was read to its end, and the client never says that its fetches fail."""
     worker = pipeline.worker()
-    source, log = worker._source, pipeline.broker.log
+    source, log = worker.source, pipeline.broker.log
     for shard in (D0, D1):
         send(pipeline, shard, "a")
     run(pipeline, worker, 5)

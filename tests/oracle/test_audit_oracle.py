@@ -248,11 +248,11 @@ def test_calibration_is_a_plain_share(seed: int) -> None:
     lines = part_of(found).calibration
     assert {(line.slice, line.band) for line in lines} == expected.keys()
     for line in lines:
-        n, ready = expected[line.slice, line.band]
+        n, hits = expected[line.slice, line.band]
         assert line.n == n
         assert line.rate is not None
-        assert line.rate.value == ready / n
-        bounds = proportion_confint(ready, n, method="wilson")
+        assert line.rate.value == hits / n
+        bounds = proportion_confint(hits, n, method="wilson")
         assert (line.rate.lower, line.rate.upper) == pytest.approx(bounds, abs=1e-12)
 
 

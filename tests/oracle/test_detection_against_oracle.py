@@ -7,9 +7,11 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from random import Random
+from typing import Any
 
 import detection_oracle as oracle
 import numpy as np
+import numpy.typing as npt
 import pytest
 from betting import level_alternatives
 from hypothesis import example, given, settings
@@ -54,8 +56,8 @@ def arms(draw: st.DrawFn) -> tuple[int, int]:
     return trials, draw(st.one_of(st.sampled_from([0, trials]), st.integers(0, trials)))
 
 
-def close(found: object, expected: object, atol: float = 1e-9) -> None:
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=atol)
+def close(found: npt.ArrayLike, expected: npt.ArrayLike, atol: float = 1e-9) -> None:
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-9, atol=atol)
 
 
 # --- Likelihood ratios ----------------------------------------------------------------------------
@@ -159,7 +161,7 @@ def test_mixtures(history: list[tuple[str, object]]) -> None:
             close(found.statistic(), [stream.statistic for stream in expected], atol=1e-8)
 
 
-def advance(found: SrMixture, expected: list[oracle.Mixture], what: str, how: object) -> SrMixture:
+def advance(found: SrMixture, expected: list[oracle.Mixture], what: str, how: Any) -> SrMixture:
     if what == "clock":
         found.add_clock(how)
         for stream in expected:
@@ -368,7 +370,7 @@ def guess_of(forecast: Forecast, row: int, route: int, rate: int, band: int) -> 
     total = float(forecast.decisions[row].sum())
     if total == 0 or forecast.decisions[at] / total < 0.001:
         return None
-    return (math.floor(forecast.ready[at] * 20) + 0.5) / 20
+    return (math.floor(float(forecast.ready[at]) * 20) + 0.5) / 20
 
 
 def possible_strata(forecast: Forecast, row: int, metric: Metric) -> list[oracle.Stratum]:
@@ -448,7 +450,8 @@ def slice_counts(cohort: oracle.Cohort, metric: Metric, slices: int = 2) -> Slic
         ready = counted.hits if metric is Metric.TPR else counted.labelled - counted.hits
         for row, value in enumerate((counted.decisions, counted.labelled, ready)):
             cells[row][at] += value
-    return SliceCohort(*cells, np.zeros((slices, 3), np.int64))
+    decisions, labelled, ready_ones = cells
+    return SliceCohort(decisions, labelled, ready_ones, np.zeros((slices, 3), np.int64))
 
 
 def outcome_counts(
@@ -528,10 +531,10 @@ def test_gaps(
     rows = np.arange(SLICES)
     others = rest if reference is None else counts[np.full(SLICES, reference)]
     found = plan.log_e(rows, counts, others)
-    for row in rows:
+    for row in rows.tolist():
         if row == reference:
             continue
-        compared = [reference] if reference is not None else [r for r in rows if r != row]
+        compared = [reference] if reference is not None else [r for r in rows.tolist() if r != row]
         for which, (bets, slice_higher) in enumerate(directions(plan, metric)):
             a, b = ([row], compared) if slice_higher else (compared, [row])
             for m in range(len(oracle.GAPS_BEYOND)):
@@ -610,19 +613,26 @@ def test_the_stakes_of_a_gap_grow_almost_as_fast_as_can_be() -> None:
         best = [
             oracle.Rung(
                 rung.above,
-                oracle.growth_optimal_lam(cells_a, rung.above, oracle.ABOVE) * (rung.lam_above > 0),
+                oracle.growth_optimal_lam(cells_a, float(rung.above), oracle.ABOVE)
+                * (rung.lam_above > 0),
                 rung.below,
-                oracle.growth_optimal_lam(cells_b, rung.below, oracle.BELOW) * (rung.lam_below > 0),
+                oracle.growth_optimal_lam(cells_b, float(rung.below), oracle.BELOW)
+                * (rung.lam_below > 0),
             )
             for rung in rungs
         ]
         assert slowest(cells_a, cells_b, rungs) >= 0.93 * slowest(cells_a, cells_b, best) > 0
 
 
+def optimal(cells: oracle.Cells, level: oracle.Number, lam: oracle.Number, side: int) -> float:
+    """The growth-optimal stake about a level that is bet about."""
+    return oracle.growth_optimal_lam(cells, float(level), side) * (lam > 0)
+
+
 def slowest(a: oracle.Cells, b: oracle.Cells, rungs: Sequence[oracle.Rung]) -> float:
     return min(
-        oracle.growth(a, rung.above, rung.lam_above, oracle.ABOVE)
-        + oracle.growth(b, rung.below, rung.lam_below, oracle.BELOW)
+        oracle.growth(a, float(rung.above), float(rung.lam_above), oracle.ABOVE)
+        + oracle.growth(b, float(rung.below), float(rung.lam_below), oracle.BELOW)
         for rung in rungs
     )
 

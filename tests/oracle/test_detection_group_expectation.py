@@ -91,7 +91,7 @@ def cohort_of(decisions: dict[int, Decision]) -> tuple[SliceCohort, SliceCohort]
         routed[row, route] += 1
         for version, label in enumerate((decision.ready is not None, decision.kept)):
             cells[version, :, row, route, rate, 0] += [1, label, label and bool(decision.ready)]
-    full, thin = (SliceCohort(*version, routed) for version in cells)
+    full, thin = (SliceCohort(n, m, ready, routed) for n, m, ready in cells)
     return full, thin
 
 
@@ -101,7 +101,8 @@ def known_day() -> SliceCohort:
     for row, (auto, review) in {2: (0.8, 0.5), 3: (0.6, 0.2)}.items():
         cells[:, row, 0, 1, 0] = 400, 100, int(100 * auto)
         cells[:, row, 1, 0, 0] = 300, 300, int(300 * review)
-    return SliceCohort(*cells, np.zeros((4, 3), np.int64))
+    decisions, labelled, ready = cells
+    return SliceCohort(decisions, labelled, ready, np.zeros((4, 3), np.int64))
 
 
 def begun(cluster_size: int = 1) -> GroupTests:
@@ -140,6 +141,7 @@ def expectations(
     total: dict[Stream, np.ndarray] = {}
     for chance, tests in futures(begun(cluster_size), days, MONDAY + 24):
         for watch in tests.watches.values():
+            assert watch.week is not None
             for row, stream in enumerate(watch.streams):
                 values = np.array(
                     [
@@ -159,7 +161,7 @@ def innocent(days: list[dict[str, Slice]], stream: Stream) -> bool:
 def harm(day: dict[str, Slice], stream: Stream) -> float:
     """How far beyond the limit; nobody is harmed where there is nobody."""
     name = {Metric.TPR: "tpr", Metric.FPR: "fpr", Metric.BLOCKED: "blocked"}[stream.metric]
-    rates = {text: getattr(truth, name) for text, truth in day.items()}
+    rates: dict[str, float] = {text: getattr(truth, name) for text, truth in day.items()}
     sign = -1 if stream.metric is Metric.TPR else 1
     if stream.kind is StreamKind.LEVEL:
         return sign * (rates.get(stream.slice, stream.limit) - float(stream.limit))

@@ -209,7 +209,7 @@ def test_the_level_forgets_half_in_a_thousand() -> None:
     level = Level()
     assert level.rate == pytest.approx(0.85)
     level.learn(Pair(400, 200, 600, 300))
-    assert (level.trials, level.hits) == (pytest.approx(1010), pytest.approx(508.5))
+    assert (level.trials, level.hits) == pytest.approx((1010, 508.5))
 
 
 # --- Reference values of the mixture ------------------------------------------------------------
@@ -368,11 +368,11 @@ def test_a_fair_week_expects_at_most_one() -> None:
     """Over all histories of a week of seven cohorts, each a fair bet."""
     total = 0.0
     for wins in itertools.product((0, 1), repeat=7):
-        panes = [
+        panes: list[tuple[int, list[float] | None]] = [
             (96 + 24 * day + 23, [math.log(1.5 if win else 0.5)]) for day, win in enumerate(wins)
         ]
-        empty = [(96 + hour, None) for hour in range(168) if hour % 24 != 23]
-        week = weekly_log_es(sorted(panes + empty, key=lambda pane: pane[0]), [1.0])
+        panes += [(96 + hour, None) for hour in range(168) if hour % 24 != 23]
+        week = weekly_log_es(sorted(panes, key=lambda pane: pane[0]), [1.0])
         total += math.exp(week[1970, 2]) / 2**7
     assert total == pytest.approx(1.0)
 
@@ -507,11 +507,11 @@ def test_counts_are_sequences_forgotten() -> None:
     lam = Fraction(1, 2) * largest_lam(strata, AT, BELOW)
 
     def e(factors: list[Fraction]) -> Fraction:
-        return max(Fraction(1, 10), math.prod(factors))
+        return max(Fraction(1, 10), math.prod(factors, start=Fraction(1)))
 
     sequences = sum(
-        math.prod(p for p, _, _ in drawn)
-        * e([1 - lam * stratum.z(outcome, AT) for _, stratum, outcome in drawn])
+        math.prod((Fraction(p) for p, _, _ in drawn), start=Fraction(1))
+        * e([Fraction(1 - lam * stratum.z(outcome, AT)) for _, stratum, outcome in drawn])
         for drawn in itertools.product(cells, repeat=3)
     )
     counted = expected_e(cells, 3, lambda c: max(Fraction(1, 10), level_e(c, AT, lam, BELOW)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -25,6 +27,7 @@ from monitor.core.counts.coding import Coding
 from monitor.core.intervals import mover, wilson
 from monitor.core.rates.estimates import estimate
 
+Groups = Iterable[tuple[tuple[bool, int], pd.DataFrame]]
 CODING = Coding((), audit_rates=(1.0, 0.5, 0.05))
 ROUTES = (Route.AUTO_SERVE, Route.HUMAN_REVIEW)
 
@@ -58,11 +61,11 @@ def test_everything_labelled_is_fairlearn() -> None:
     )
     frame["auto"] = rng.random(size) < 0.2 + 0.15 * frame["band"] + 0.1 * frame["ready"]
     cells = {
-        name: {
-            Stratum(Route(int(not auto)), band, 0): counted(
+        str(name): {
+            Stratum(Route(int(not auto)), int(band), 0): counted(
                 len(part), len(part), int(part["ready"].sum())
             )
-            for (auto, band), part in rows.groupby(["auto", "band"])
+            for (auto, band), part in cast(Groups, rows.groupby(["auto", "band"]))
         }
         for name, rows in frame.groupby("slice")
     }
@@ -135,8 +138,8 @@ def naive_parts(route: dict[int, list[tuple[int, int, int]]]) -> list[Part]:
     known = sum((part.decisions for part in parts), Fraction(0))
     if weighted:
         kish = weighted**2 / sum(w * w * labelled for w, _, labelled, _ in pool)
-        hits = sum(w * hits for w, _, _, hits in pool)
-        return [*parts, Part(decisions, kish, kish * hits / weighted)]
+        ready = sum((w * own for w, _, _, own in pool), Fraction(0))
+        return [*parts, Part(decisions, kish, kish * ready / weighted)]
     if known:
         factor = (known + decisions) / known
         return [Part(part.decisions * factor, part.labelled, part.hits) for part in parts]
@@ -155,7 +158,7 @@ def naive_served(auto: list[Part], review: list[Part]) -> tuple[Fraction | None,
         return point, sum((p.hits for p in everything), Fraction(0))
     smooth = [sum((p.decisions * p.smooth for p in parts), Fraction(0)) for parts in (auto, review)]
     if not all(smooth):
-        return point, sum(smooth)
+        return point, sum(smooth, Fraction(0))
     variance = Fraction(0)
     for parts, total in zip((auto, review), smooth, strict=True):
         for p in parts:

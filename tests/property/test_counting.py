@@ -14,7 +14,7 @@ import sqlite3
 import tempfile
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from fractions import Fraction
@@ -57,13 +57,14 @@ from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.upkeep import retention
+from monitor.store.upkeep.retention_guard import RetentionPolicy
 
 RULES = oracle.Rules(attributes_in(), ID_KEY.encode())
 SEEDS = st.integers(0, 2**32 - 1)
 SIZES = st.integers(0, 40)
 
 
-def examples(number: int) -> Any:
+def examples(number: int) -> settings:
     scale = int(os.environ.get("SLICEWATCH_EXAMPLES", "1"))
     return settings(
         max_examples=number * scale,
@@ -84,7 +85,7 @@ def folder() -> Iterator[Path]:
 
 
 def expected(history: Histories, rules: oracle.Rules = RULES) -> Counted:
-    return oracle.count(rules, history.decisions, history.labels).counts  # type: ignore[return-value]
+    return oracle.count(rules, history.decisions, history.labels).counts
 
 
 def probes(history: Histories) -> list[tuple[Any, ...]]:
@@ -240,7 +241,7 @@ def _something_happens(pipeline: Pipeline, pick: random.Random) -> None:
     elif pipeline.workers and event < 0.55:
         topic = pick.choice((DECISIONS, LABELS))
         shard = pick.choice(pipeline.broker.shards(topic))
-        member = pick.choice(pipeline.workers)._source
+        member = pick.choice(pipeline.workers).source
         pipeline.broker.move("slicewatch", shard, member)  # type: ignore[arg-type]
 
 
@@ -269,7 +270,7 @@ def test_labels_that_tie_in_every_order_still_have_one_winner(seed: int, number:
     history, pick = Histories(seed, 1), random.Random(seed)
     decision = history.decisions[0] | {"label_requested": True, "audit_p": 1.0}
     labels = [
-        history._label(decision, 0)
+        history.label(decision, 0)
         | {"label_id": pick.choice("ab"), "kind": pick.choice(("initial", "correction")),
            "version": 1}
         for _ in range(number)
@@ -317,7 +318,7 @@ def _check_pairs(seed: int, partitions: int, **where: str) -> None:
     history, pick = Histories(seed, 6, hours=12), random.Random(seed)
     decisions = [d | {"label_requested": True, "audit_p": 1.0} for d in history.decisions]
     labels = [
-        history._label(decision, number) | {"kind": pick.choice(KINDS), "reason": "review"}
+        history.label(decision, number) | {"kind": pick.choice(KINDS), "reason": "review"}
         for decision in decisions
         for number in range(pick.randint(0, 6))
     ]
@@ -336,7 +337,7 @@ def _check_pairs(seed: int, partitions: int, **where: str) -> None:
         pipeline.drain()
         pipeline.fold()
         wanted = oracle.count(RULES, decisions, labels)
-        pipeline.check_counts(wanted.counts)  # type: ignore[arg-type]
+        pipeline.check_counts(wanted.counts)
         pipeline.check_conservation()
 
 
@@ -385,7 +386,7 @@ def _assert_partition(counts: Counts, index: CellIndex) -> None:
 def test_a_restarted_evaluator_publishes_the_same_bytes(seed: int, size: int) -> None:
     """After every cycle a fresh evaluator over a copy of the store says exactly the same."""
     history, pick = Histories(seed, size, hours=24 * 20), random.Random(seed)
-    options = {"stream__horizon": pick.choice(("72h", "240h", "720h")),
+    options: dict[str, Any] = {"stream__horizon": pick.choice(("72h", "240h", "720h")),
                "ingest__flush_events": 1}  # fmt: skip
     with folder() as path, Pipeline(path, (2, 2), pick.choice((1, 4)), **options) as pipeline:
         decisions = in_order(history) + [_closing(history)] * 3
@@ -402,13 +403,13 @@ def test_a_restarted_evaluator_publishes_the_same_bytes(seed: int, size: int) ->
         assert decode(pipeline.snapshot() or b"").contracts
 
 
-def _labelled(label: dict[str, Any]) -> str:
+def _labelled(label: Mapping[str, Any]) -> str:
     return str(label["labelled_at"])
 
 
 def _closing(history: Histories) -> dict[str, Any]:
     last = {"decided_at": "2026-06-19T23:59:00Z", "traffic": "probe"}
-    return signed(history._decision(10**6) | last)
+    return signed(history.decision(10**6) | last)
 
 
 def _clean(pipeline: Pipeline, pick: random.Random) -> None:
@@ -418,7 +419,7 @@ def _clean(pipeline: Pipeline, pick: random.Random) -> None:
             pipeline.step(worker, 3.0)
     marks = [s.max_decided_at for s in pipeline.statuses() if s.max_decided_at is not None]
     if marks:
-        policy = retention.RetentionPolicy(
+        policy = RetentionPolicy(
             pipeline.settings.stream.horizon, 395 * DAY, 7 * DAY, 395 * DAY, HOUR
         )
         retention.apply(pipeline.engine, policy, min(marks), pipeline.clock.now())
@@ -523,7 +524,7 @@ def _decision(key: str, hours: float, **more: Any) -> dict[str, Any]:
 
 
 def _label(decision: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return Histories(1, 1)._label(decision, 0) | {
+    return Histories(1, 1).label(decision, 0) | {
         "ready": True, "kind": "initial", "reason": "review", "version": 1,
     } | more  # fmt: skip
 
@@ -564,14 +565,14 @@ def test_a_decision_partition_nobody_reads_holds_the_watermark_back() -> None:
         pipeline.broker.produce(DECISIONS, messages([_decision("a", 0)]), 0)
         pipeline.broker.produce(DECISIONS, messages([_decision("b", 0)]), 1)
         pipeline.drain()
-        worker._source.pause([Shard(DECISIONS, 1)])
+        worker.source.pause([Shard(DECISIONS, 1)])
         pipeline.broker.produce(DECISIONS, messages([_decision("c", 100)]), 0)
         pipeline.broker.produce(DECISIONS, messages([_decision("late", 1)]), 1)
         pipeline.broker.produce(LABELS, messages([_label(_decision("late", 1))]))
         for _ in range(10):
             pipeline.step(worker, 3.0)
         assert _label_totals(pipeline) == {"waiting": 1}
-        worker._source.resume([Shard(DECISIONS, 1)])
+        worker.source.resume([Shard(DECISIONS, 1)])
         pipeline.drain()
         assert _label_totals(pipeline) == {"counted": 1}
 

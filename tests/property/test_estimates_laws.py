@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -111,7 +113,9 @@ def test_gaps_are_sound(counts: SliceCounts, metric: Metric, reference: str) -> 
 
 
 @given(tables(), st.sampled_from(LABELLED), st.randoms(use_true_random=False))
-def test_order_of_strata_and_slices_does_not_matter(counts, metric, random) -> None:
+def test_order_of_strata_and_slices_does_not_matter(
+    counts: SliceCounts, metric: Metric, random: Random
+) -> None:
     rows, columns = (random.sample(range(n), n) for n in counts.values.shape[:2])
     shuffled = SliceCounts(
         tuple(counts.slices[i] for i in rows),

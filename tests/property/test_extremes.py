@@ -229,5 +229,5 @@ def test_an_evaluator_in_a_hurry_passes_over_years_in_portions(tmp_path: Path) -
             pipeline.broker.produce(DECISIONS, chapter)
             pipeline.drain()
             assert evaluator.cycle()
-            consumed.append(len(evaluator._store.cohorts.frozen(0, 1 << 40)))
+            consumed.append(len(evaluator.store.cohorts.frozen(0, 1 << 40)))
     assert consumed[0] < consumed[1] < consumed[2] <= consumed[0] + 2 * 2 * 24

@@ -57,7 +57,7 @@ GARBAGE = (None, b"", b"\x00", b"\xff" * 99, b"[]", b"[[]]", b"{}", b"null", b"[
            b"[" + b"0," * 10_001 + b"0]")  # fmt: skip
 
 
-def examples(number: int) -> Any:
+def examples(number: int) -> settings:
     scale = int(os.environ.get("SLICEWATCH_EXAMPLES", "1"))
     return settings(
         max_examples=number * scale,

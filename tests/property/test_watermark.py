@@ -38,7 +38,6 @@ from pipeline import (
 
 from consumers.dead_letters import DeadLetterBreaker
 from consumers.ingest import Ingest
-from consumers.sources.memory_source import Log
 from monitor.core.counts.cells import Int64s, Route, Stratum
 from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of, pane_start, to_micros
@@ -134,7 +133,7 @@ def test_partitions_nobody_reads_hold_everything_back(tmp_path: Path) -> None:
         produce(pipeline, D0, decision("a", 1))
         produce(pipeline, D1, decision("b", 1))
         pipeline.step(worker)
-        worker._source.pause([D1])
+        worker.source.pause([D1])
         run(pipeline, 30)
         assert watermark(pipeline) is None
 
@@ -156,13 +155,13 @@ def test_an_empty_partition_that_is_claimed_with_a_backlog_holds_back_again(
         produce(pipeline, L0, label(early))
         second = pipeline.worker()
         pipeline.step(second)  # assigned and claimed, nothing read
-        second._source.pause([D1])
+        second.source.pause([D1])
         held = watermark(pipeline)
         assert held is None or held <= T0 + 2 * HOUR
         run(pipeline, 30)
         assert watermark(pipeline) == held
         assert total(pipeline.statuses(), LABELS, "waiting") == 1
-        second._source.resume([D1])
+        second.source.resume([D1])
         pipeline.drain()
         assert total(pipeline.statuses(), LABELS, "unmatched") == 0
         assert total(pipeline.statuses(), LABELS, "counted") == 1
@@ -187,11 +186,11 @@ def test_retention_waits_until_every_shard_of_both_topics_has_begun(tmp_path: Pa
         assert slowest(pipeline) is None
         produce(pipeline, L0, label(decision("a", 70)))
         produce(pipeline, L1, label(decision("b", 60)))
-        worker._source.pause([L1])
+        worker.source.pause([L1])
         run(pipeline, 30)
         assert watermark(pipeline) == T0 + 80 * HOUR - LATENESS
         assert slowest(pipeline) is None
-        worker._source.resume([L1])
+        worker.source.resume([L1])
         run(pipeline, 25)
         assert slowest(pipeline) == T0 + 60 * HOUR - LATENESS
 
@@ -209,7 +208,7 @@ def test_an_idle_label_partition_pins_nothing_under_the_live_clock(
         run(pipeline, 15)
         assert slowest(pipeline) == watermark(pipeline) == T0 + 100 * HOUR - LATENESS
         # One that lags is waited for.
-        worker._source.pause([L0])
+        worker.source.pause([L0])
         produce(pipeline, L0, label(decision("b", 100)))
         produce(pipeline, D0, decision("c", 200))
         run(pipeline, 30)
@@ -221,7 +220,7 @@ def test_an_idle_label_partition_pins_nothing_under_the_live_clock(
 
 
 def add_partition(pipeline: Pipeline, topic: str) -> None:
-    pipeline.broker._logs[topic].append(Log())
+    pipeline.broker.add_partition(topic)
     pipeline.broker.rebalance("slicewatch")
 
 
@@ -242,7 +241,7 @@ def test_partitions_added_while_running_are_claimed_and_counted(tmp_path: Path, 
         assert [s.shard for s in pipeline.statuses()] == [D0, D1, L0, L1]
         pipeline.check_conservation()
         expected = oracle.count(RULES, events, list(map(label, events)))
-        pipeline.check_counts(expected.counts)  # type: ignore[arg-type]
+        pipeline.check_counts(expected.counts)
         assert pipeline.seen.failures == 0
         assert worker.health.store_ok
         newest = 5 if clock == "history" else 11
@@ -266,7 +265,7 @@ def _label_noise(number: int, **more: object) -> list[Event]:
 @pytest.mark.parametrize("clock", ["history", "live"])
 def test_a_small_topic_that_is_all_unreadable_is_noticed(tmp_path: Path, clock: str) -> None:
     """Pooled with twenty times as many good decisions, 5 % would be an ordinary day."""
-    options = {"stream__clock": clock, "ingest__dead_letter_min_events": 50}
+    options: dict[str, Any] = {"stream__clock": clock, "ingest__dead_letter_min_events": 50}
     with Pipeline(tmp_path, max_records=60, **options) as pipeline:
         pipeline.worker()
         noise = _label_noise(80, text="free") + _label_noise(20, ready="yes")
@@ -284,7 +283,7 @@ def test_a_small_topic_that_is_all_unreadable_is_noticed(tmp_path: Path, clock: 
 @given(st.integers(0, 2**32 - 1))
 def test_a_healthy_mixed_stream_is_never_stopped(seed: int) -> None:
     pick = random.Random(seed)
-    options = {"ingest__dead_letter_min_events": 50}
+    options: dict[str, Any] = {"ingest__dead_letter_min_events": 50}
     with folder() as path, Pipeline(path, (2, 2), pick.choice((7, 300)), **options) as pipeline:
         pipeline.worker()
         events = [decision(f"d{i}", i / 60) for i in range(300)]
@@ -318,7 +317,7 @@ def test_no_batch_of_which_a_tenth_is_good_is_poison(
 # The evaluator, with and without a watermark
 
 
-def _story(path: Path, restarts: Sequence[int], **options: object) -> list[bytes | None]:
+def _story(path: Path, restarts: Sequence[int], **options: Any) -> list[bytes | None]:
     """Snapshots after each chapter, the evaluator being restarted after some of them.
 
     A new partition makes the watermark unknown for a while. Half of the cohorts are immature,
@@ -531,12 +530,12 @@ SHARDS = (D0, D1, L0)
 
 
 @contextmanager
-def told(path: Path, **options: object) -> Iterator[tuple[Pipeline, Told, Away, Ingest]]:
+def told(path: Path, **options: Any) -> Iterator[tuple[Pipeline, Told, Away, Ingest]]:
     with Pipeline(path, (2, 1), **options) as pipeline:
         pipeline.clock.seconds = 2e9  # after the events, so that none is too early
         pipeline.seen = seen = Told(clock=pipeline.clock)
         store = Away(pipeline.store)
-        yield pipeline, seen, store, pipeline.worker(store)  # type: ignore[arg-type]
+        yield pipeline, seen, store, pipeline.worker(store)
 
 
 def send(pipeline: Pipeline, key: str, age: float = 60.0) -> None:
@@ -598,7 +597,7 @@ def test_a_shard_that_was_taken_away_is_told_of_no_more(tmp_path: Path) -> None:
         run(pipeline, 15)
         other = pipeline.worker()
         run(pipeline, 1)
-        theirs = [s for s in SHARDS if pipeline.broker.owner("slicewatch", s)[0] is other._source]  # type: ignore[index]
+        theirs = [s for s in SHARDS if pipeline.broker.owner("slicewatch", s)[0] is other.source]  # type: ignore[index]
         assert theirs
         pipeline.workers.remove(other)
         before = {shard: len(seen.lags[shard]) for shard in SHARDS}

@@ -141,7 +141,7 @@ class Builder:
         """
         late = self._late(total)
         hidden_until = _no_data_before(late, self.contract.where)
-        rolled = _rolled(self._scoped(total), (), None)
+        rolled = _rolled(self.scoped(total), (), None)
         guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
         guard, decides = guard.unless(hidden_until is not None), name == self.contract.window
         (row,), _ = build_rows(self._policy, rolled, guard, decides=decides)
@@ -156,7 +156,7 @@ class Builder:
 
     def pooled(self, group: GroupBy, counts: BlockCounts, pooling: MergeMap | None) -> Pooled:
         """One group-by in one window; without a merge map nothing above k = 1 keeps its name."""
-        scoped = self._scoped(counts)
+        scoped = self.scoped(counts)
         pooling = (pooling or self._no_map(group, scoped)).without(self._late(counts))
         return Pooled(group, scoped, pooling, _rolled(scoped, group.attributes, pooling))
 
@@ -223,7 +223,7 @@ class Builder:
             return {}
         return {pair: at for pair, at in self.listed_since.items() if at > begins}
 
-    def _scoped(self, counts: BlockCounts) -> BlockCounts:
+    def scoped(self, counts: BlockCounts) -> BlockCounts:
         """Only the cells whose atoms belong to the use case."""
         if not self.contract.where:
             return counts

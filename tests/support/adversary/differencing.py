@@ -63,6 +63,10 @@ def triples(row: dict[str, Numbers], *, exact: bool = False) -> Ints | None:
     return table
 
 
+RowEdge = tuple[tuple[str, ...], tuple[int, int], str, str, int]
+"""(group-by, merge map, slice, which edge, where it is)."""
+
+
 def _holds(table: Ints, bound: Bound) -> npt.NDArray[np.bool_]:
     value = table @ bound.weights
     return np.asarray((value >= bound.low - 1e-9) & (value <= bound.high + 1e-9), bool)
@@ -71,7 +75,7 @@ def _holds(table: Ints, bound: Bound) -> npt.NDArray[np.bool_]:
 def rests(publications: Sequence[Publication], *, exact: bool = False) -> Iterator[Rest]:
     """Every pair of successive publications of a slice that share one edge."""
     mine = [p for p in publications if p.kind == DECISIONS and p.shown]
-    by_row: dict[tuple[object, ...], list[tuple[Publication, dict[str, Numbers]]]] = {}
+    by_row: dict[RowEdge, list[tuple[Publication, dict[str, Numbers]]]] = {}
     for p in mine:
         for text, row in p.rows.items():
             for side, edge in (("start", p.start), ("end", p.end)):
@@ -85,7 +89,7 @@ def rests(publications: Sequence[Publication], *, exact: bool = False) -> Iterat
             if rest is not None:
                 start, end = (short[1], long[1]) if side == "start" else (long[0], short[0])
                 last = max((spans[short][0], spans[long][0]), key=lambda p: p.at)
-                yield Rest(last.group_by, str(text), start, end, *rest, last.epoch, last.at)
+                yield Rest(last.group_by, text, start, end, *rest, last.epoch, last.at)
 
 
 def _subtracted(

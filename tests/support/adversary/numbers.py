@@ -6,6 +6,7 @@ Written from the documentation, not from the service's code: this is the attacke
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
@@ -26,7 +27,7 @@ STEPS = (0.01, 0.02, 0.05, 0.1)
 SMALLEST = 2 * K - 1
 """Support below which no rate is shown."""
 
-STATES = {
+STATES: Mapping[str, Mapping[str, tuple[Sequence[int], Sequence[int]]]] = {
     # auto_serve, human_review, blocked
     DECISIONS: {"selection": ((1, 0, 0), (1, 1, 1)), "blocked": ((0, 0, 1), (1, 1, 1))},
     # labels of auto_serve (not ready, ready), of human_review (not ready, ready)
@@ -118,7 +119,8 @@ def _exact(hits: Floats, trials: Floats, told: Numbers) -> list[Bound]:
     n = told["support"]
     found = [_bound(trials, n, n)]
     if "value" in told:
-        found.append(_bound(hits, *[float(round(told["value"] * n))] * 2))
+        hit = float(round(told["value"] * n))
+        found.append(_bound(hits, hit, hit))
     return found
 
 

@@ -219,14 +219,14 @@ def judge(paged: Paged) -> Judgement:
     if paged.early or not paged.crossed:
         return Judgement()
     world, moments = paged.world, (paged.first, paged.first + paged.day)
-    right = [_right(paged.named(now), world) for now in moments]
-    staged: list[bool | None] = [None, None]
+    page, day = (_right(paged.named(now), world) for now in moments)
+    stage = stage_day = None
     if world.fault in STAGES:
-        staged = [paged.stages(now) == {STAGES[world.fault]} for now in moments]
+        stage, stage_day = (paged.stages(now) == {STAGES[world.fault]} for now in moments)
     both = None
     if len(world.planted) > 1 and paged.all_crossed:
         both = paged.named(len(paged.cohorts) - 1) == set(world.planted)
-    return Judgement(paged.days, *right, both, *staged)
+    return Judgement(paged.days, page, day, both, stage, stage_day)
 
 
 def _right(named: set[str], world: CauseWorld) -> bool:

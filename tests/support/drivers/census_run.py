@@ -159,7 +159,7 @@ def _folded(store: Path, history: History) -> bool:
     """Whether the evaluator has folded every decision (probes too) and every label."""
     connection = sqlite3.connect(store, timeout=20)
     try:
-        found = connection.execute(
+        found: tuple[int, int] = connection.execute(
             f"SELECT SUM(n), SUM({Counter.LABELLED.name.lower()}) FROM counts WHERE grain = ?",
             (int(Grain.WEEK),),
         ).fetchone()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import psutil
 import sqlalchemy as sa
@@ -64,7 +65,7 @@ class ChaosProcess(Running):
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         self._lives += 1  # or each life would end where the last one did
-        self._environment["CHAOS_SEED"] = f"{self._seed}-{self._lives}"
+        self.environment["CHAOS_SEED"] = f"{self._seed}-{self._lives}"
         return super()._spawn()
 
     def __exit__(
@@ -226,7 +227,7 @@ class Storm:
             for _ in range(number):
                 self._start(command)
 
-    def __enter__(self) -> Storm:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -105,8 +105,8 @@ class Flood:
             clock=self.clock,
             source=lambda _: MemorySource(self.broker, topics, max_records=PER_POLL),
         )
-        assert self.service._ingest is not None
-        self.ingest = self.service._ingest
+        assert self.service.ingest is not None
+        self.ingest = self.service.ingest
         self.ingest.register()
         self.number = 0
         self.polls = 0
@@ -128,7 +128,7 @@ class Flood:
                 self._consume(messages)
                 messages = []
                 self.peak = max(self.peak, process.memory_info().rss)
-                self.keys = max(self.keys, len(self.ingest._codecs.coder.codes))
+                self.keys = max(self.keys, len(self.ingest.codecs.coder.codes))
         assert not messages
         assert not events
 
@@ -140,14 +140,14 @@ class Flood:
             self.ingest.step(0)
         self.polls += 1
         if self.polls % POLLS_AN_EVALUATION == 0:
-            self.service._evaluate_once()
+            self.service.evaluate_once()
         self.broker.trim(DECISIONS, high)
 
     def _stored(self) -> int:
         return self._status().next_offset or 0
 
     def _status(self) -> ShardStatus:
-        return next(s for s in read_statuses(self.service._engine) if s.shard == DECISIONS)
+        return next(s for s in read_statuses(self.service.engine) if s.shard == DECISIONS)
 
     def totals(self) -> dict[str, int]:
         """Where the events ended, as the store has it."""
@@ -158,17 +158,18 @@ class Flood:
 
     def page(self) -> dict[str, float]:
         """All that is exported, by name and labels."""
-        text = self.service._exporter.body("", gzip=False)[0].decode()
+        text = self.service.exporter.body("", gzip=False)[0].decode()
         return {
-            " ".join([sample.name, *(f"{k}={v}" for k, v in sorted(sample.labels.items()))]): value
+            " ".join(
+                [sample.name, *(f"{k}={v}" for k, v in sorted(sample.labels.items()))]
+            ): sample.value
             for family in parse(text)
             for sample in family.samples
-            if (value := sample.value) is not None
         }
 
     def rows(self) -> dict[str, int]:
         """Rows of the tables that a flood could fill."""
-        with self.service._engine.connect() as connection:
+        with self.service.engine.connect() as connection:
             return {
                 name: connection.exec_driver_sql(f"SELECT COUNT(*) FROM {name}").scalar_one()
                 for name in ("atom", "version", "cell", "dead_letter")

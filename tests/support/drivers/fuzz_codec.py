@@ -32,7 +32,7 @@ from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.ports import Claim, DeadLetter, RecordBatch, Shard, Tallies
 from monitor.store import deltas
-from monitor.store.ingest.ingest_store import decision_payload
+from monitor.store.deltas import decision_payload
 
 CODING = Coding((Attribute(NAME, CHANNELS),), score_bands=(0.7, 0.9), audit_rates=(1.0, 0.5))
 HASHER = IdHasher.of(b"key")
@@ -147,7 +147,9 @@ def _events_in(value: Message) -> int | None:
 
 
 def _check_same_one_by_one(topic: str, whole: Read, values: Sequence[Message]) -> None:
-    reading, meaning, letters = Reading(), {}, []
+    reading = Reading()
+    meaning: dict[Place, tuple[object, ...]] = {}
+    letters: list[DeadLetter] = []
     for offset, value in enumerate(values):
         one = reading.read(records(topic, [value], offset))
         meaning |= one.meaning
@@ -221,7 +223,7 @@ def _allowed(part: bytes) -> Decision | None:
         return None
     nested = {name: bytes(getattr(fast, name)) for name in ("attributes", "versions")}
     flat = msgspec.structs.asdict(fast) | {n: msgspec.Raw(text) for n, text in nested.items()}
-    decision = _typed(msgspec.json.encode(flat), Decision)
+    decision: Decision | None = _typed(msgspec.json.encode(flat), Decision)
     if decision is None or not decision.attributes.keys() <= {NAME}:
         return None
     if max(map(len, nested.values())) > MAX_NESTED_BYTES:
@@ -335,16 +337,17 @@ def check_clock(events: Sequence[tuple[int, int]]) -> None:
 
 def check_pipeline(decisions: Sequence[Message], labels: Sequence[Message]) -> None:
     """Both topics through the store and the evaluator: nothing is lost, nothing leaks."""
-    with TemporaryDirectory() as folder:
-        overrides = {"ingest__dead_letter_min_events": 1_000_000}
-        with Pipeline(Path(folder), **overrides) as pipeline:
-            pipeline.broker.produce(DECISIONS, decisions)
-            pipeline.broker.produce(LABELS, labels)
-            pipeline.worker()
-            pipeline.drain()
-            pipeline.fold()
-            pipeline.check_conservation()
-            check_store_says_nothing(pipeline.engine)
+    with (
+        TemporaryDirectory() as folder,
+        Pipeline(Path(folder), ingest__dead_letter_min_events=1_000_000) as pipeline,
+    ):
+        pipeline.broker.produce(DECISIONS, decisions)
+        pipeline.broker.produce(LABELS, labels)
+        pipeline.worker()
+        pipeline.drain()
+        pipeline.fold()
+        pipeline.check_conservation()
+        check_store_says_nothing(pipeline.engine)
 
 
 def check_store_says_nothing(engine: sa.Engine) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from running import WAIT_SECONDS, free_port
 
@@ -50,7 +51,7 @@ class HurriedService:
         self.service = Service(load(settings, environment), Parts(), clock=self._clock)
         self._thread = threading.Thread(target=self.service.run, name="service")
 
-    def __enter__(self) -> HurriedService:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -70,7 +71,7 @@ class HurriedService:
     @property
     def why(self) -> str:
         """Why the worker is not ready."""
-        ready, why = self.service._ready()
+        ready, why = self.service.ready()
         return "" if ready else why
 
     def until(self, good: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS) -> None:

@@ -155,9 +155,15 @@ class Watch:
     def firing(self, alert: str) -> dict[str, dict[str, Any]]:
         """Active alerts of one name in Alertmanager, by fingerprint."""
         address = f"{self.alertmanager}/api/v2/alerts?filter=alertname%3D%22{alert}%22"
-        found: list[list[dict[str, Any]] | None] = []
-        eventually(lambda: found.append(get(address)) or found[-1] is not None, "an answer")
-        return {one["fingerprint"]: one for one in found[-1] or []}
+        found: list[dict[str, Any]] | None = None
+
+        def answered() -> bool:
+            nonlocal found
+            found = get(address)
+            return found is not None
+
+        eventually(answered, "an answer")
+        return {one["fingerprint"]: one for one in found or []}
 
 
 @dataclass
@@ -226,7 +232,7 @@ def _everybody(folder: Path, receiver: int, office_days: str) -> dict[str, str]:
 
 def _write(folder: Path, files: dict[str, str], targets: Sequence[int], manager: int) -> None:
     hurry = {
-        "prometheus/rules.yml": _hurried_rules,
+        "prometheus/rules.yml": hurried_rules,
         "prometheus/prometheus.yml": lambda document: _pointed(document, targets, manager),
         "alertmanager/alertmanager.yml": _hurried_routes,
     }
@@ -237,7 +243,7 @@ def _write(folder: Path, files: dict[str, str], targets: Sequence[int], manager:
         path.write_text(text if changed is None else yaml.safe_dump(changed))
 
 
-def _hurried_rules(document: dict[str, Any]) -> dict[str, Any]:
+def hurried_rules(document: dict[str, Any]) -> dict[str, Any]:
     for group in document["groups"]:
         group["interval"] = "500ms"
         for rule in group["rules"]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import id_keys
 import msgspec
@@ -35,8 +35,9 @@ from monitor.ports import Shard, ShardStatus, Tallies
 from monitor.settings import Settings, load
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
-from monitor.store.ingest.ingest_store import IngestStore, read_statuses
+from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.schema import COUNTER_COLUMNS
+from monitor.store.shard_rows import read_statuses
 
 DECISIONS, LABELS = "decisions", "labels"
 ID_KEY = id_keys.KEY
@@ -194,7 +195,7 @@ class Pipeline:
         self._max_records = max_records
         self.workers: list[Ingest] = []
 
-    def __enter__(self) -> Pipeline:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -203,9 +204,9 @@ class Pipeline:
     def worker(self, store: Store | None = None) -> Ingest:
         """A new worker of the group, composed as the service composes it."""
         source = MemorySource(self.broker, [DECISIONS, LABELS], max_records=self._max_records)
-        ingest = composition.build_ingest(self.settings, self.engine, source, self.seen, self.clock)
-        if store is not None:
-            ingest._store = ingest._own._store = store
+        ingest = composition.build_ingest(
+            self.settings, self.engine, source, self.seen, self.clock, store=store
+        )
         ingest.register()
         self.workers.append(ingest)
         return ingest
@@ -221,7 +222,7 @@ class Pipeline:
     def kill(self, worker: Ingest) -> None:
         """A crash: nothing is flushed, and the group notices."""
         self.workers.remove(worker)
-        worker._source.close()
+        worker.source.close()
 
     def step(self, worker: Ingest, seconds: float = 0.5) -> None:
         self.clock.seconds += seconds
@@ -388,7 +389,7 @@ def dead_letters(engine: sa.Engine) -> list[tuple[str, int, int, str, str]]:
                 " ORDER BY topic, part, msg_offset, item"
             )
         ).all()
-    return [tuple(row) for row in rows]  # type: ignore[misc]
+    return [tuple(row) for row in rows]
 
 
 def attributes_in(settings: str = SETTINGS) -> dict[str, list[str]]:

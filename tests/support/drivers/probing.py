@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 from monitor.audit.model import Item, ProbeSet
 from monitor.probing.protocol import Answer, Failure, Probe, read_answer
@@ -99,7 +99,7 @@ class ScriptedRouter:
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/probe"
         self._spawn(self._accept)
 
-    def __enter__(self) -> ScriptedRouter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -192,18 +192,18 @@ class MemoryRouter:
         clock: StillClock | None = None,
         lasts: float = 0.0,
     ) -> None:
-        self._decide = decide
-        self._clock = clock
+        self.decide = decide
+        self.clock = clock
         self._lasts = lasts
         self.probes: list[Probe] = []
         self.at: list[float] = []
 
     def ask(self, probe: Probe) -> Answer | Failure:
         self.probes.append(probe)
-        if self._clock is not None:
-            self.at.append(self._clock.seconds)
-            self._clock.seconds += self._lasts
-        return self._decide(probe)
+        if self.clock is not None:
+            self.at.append(self.clock.seconds)
+            self.clock.seconds += self._lasts
+        return self.decide(probe)
 
     def close(self) -> None:
         """Nothing is open."""

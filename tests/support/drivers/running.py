@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -38,7 +39,7 @@ class Running:
         self.log = folder / f"slicewatch-{self.port}.log"
         self._folder = folder
         self._arguments = arguments
-        self._environment = {
+        self.environment = {
             **os.environ,
             "SLICEWATCH__SERVER__PORT": str(self.port),
             "SLICEWATCH__EVALUATE__CYCLE": "500ms",
@@ -52,12 +53,12 @@ class Running:
             return subprocess.Popen(
                 [sys.executable, *self.program, *self._arguments],
                 cwd=self._folder,
-                env=self._environment,
+                env=self.environment,
                 stdout=log,
                 stderr=log,
             )
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

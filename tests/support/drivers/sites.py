@@ -139,7 +139,7 @@ class Site:
 
     @cached_property
     def _wanted(self) -> Counted:
-        return oracle.count(RULES, self.history.decisions, self.history.labels).counts  # type: ignore[return-value]
+        return oracle.count(RULES, self.history.decisions, self.history.labels).counts
 
     def assert_exact(self) -> None:
         """Everything read, counted as the oracle says, folded once; nothing lost on the way."""

@@ -153,9 +153,9 @@ class Soak:
     def run(self, tell: Callable[[Sample], None]) -> list[Sample]:
         """Live through all hours."""
         service = self.service
-        assert service._ingest is not None
-        service._ingest.register()
-        service._servers.start()
+        assert service.ingest is not None
+        service.ingest.register()
+        service.servers.start()
         samples = []
         for half in range(1, 2 * self._hours + 1):
             for _ in range(30 * MINUTE // STEP):
@@ -181,9 +181,9 @@ class Soak:
 
     def _turn(self, seconds: float) -> None:
         self.clock.seconds += seconds
-        assert self.service._ingest is not None
-        self.service._ingest.step(0)
-        self.service._evaluate_once()
+        assert self.service.ingest is not None
+        self.service.ingest.step(0)
+        self.service.evaluate_once()
         self.turns += 1
 
     def _rebalance(self) -> None:
@@ -198,13 +198,13 @@ class Soak:
         return [shard for topic in TOPICS for shard in self.broker.shards(topic)]
 
     def _drained(self) -> bool:
-        statuses = read_statuses(self.service._engine)
+        statuses = read_statuses(self.service.engine)
         return all(s.next_offset == self.broker.log(s.shard).high for s in statuses)
 
     def _check(self) -> None:
         """All of it was counted, and both equations hold."""
         events = self.traffic.produced
-        statuses = read_statuses(self.service._engine)
+        statuses = read_statuses(self.service.engine)
         assert sum(s.tallies.messages for s in statuses) == events.messages
         assert (
             sum(s.tallies.events for s in statuses) == events.decisions + events.labels + events.bad
@@ -222,8 +222,8 @@ class Soak:
         log = Path(f"{self._path}-wal")
         size = log.stat().st_size if log.exists() else 0
         used, free, rows = self._database()
-        memory = self.service._evaluator._memory
-        assert self.service._ingest is not None
+        memory = self.service.evaluator._memory
+        assert self.service.ingest is not None
         return Sample(
             hour=hour,
             resident=process.memory_info().rss,
@@ -232,7 +232,7 @@ class Soak:
             free=free,
             log=size,
             page=page,
-            keys=len(self.service._ingest._codecs.coder.codes),
+            keys=len(self.service.ingest.codecs.coder.codes),
             cells=0 if memory is None else len(memory.dictionary._meaning),
             rows=rows,
         )

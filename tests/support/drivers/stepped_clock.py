@@ -22,7 +22,11 @@ class SteppedClock:
     def install(self) -> None:
         """Let everything in this process that asks for the time ask here."""
         real = SystemClock.now
-        SystemClock.now = lambda clock: real(clock) + int(self._file.read_text())  # type: ignore[method-assign]
+
+        def now(clock: SystemClock) -> int:
+            return real(clock) + int(self._file.read_text())
+
+        SystemClock.now = now  # type: ignore[method-assign, assignment]
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def check_released(engine: sa.Engine, first_hour: int) -> None:
 class Sums(Counter[tuple[int, ...]]):
     """Numbers by key; those that are zero are not there."""
 
-    def __add__(self, other: Counter[tuple[int, ...]]) -> Sums:
+    def __add__(self, other: Counter[tuple[int, ...]]) -> Sums:  # type: ignore[override]
         """Added up, negative ones too."""
         keys = {*self, *other}
         return Sums({key: n for key in keys if (n := self[key] + other[key])})

@@ -33,8 +33,9 @@ class Stratum:
     def z(self, limit: float) -> tuple[float, float, float]:
         """By outcome, in the order of ``counts``."""
         weight = 1 / self.audit
-        g = (self.f, self.f + (1 - self.f) * weight, self.f - self.f * weight)
-        return tuple((self.auto - limit) * score for score in g)
+        y, no = self.f + (1 - self.f) * weight, self.f - self.f * weight
+        excess = self.auto - limit
+        return excess * self.f, excess * y, excess * no
 
 
 def level_log_e(strata: Sequence[Stratum], limit: float, sign: int) -> list[tuple[float, float]]:

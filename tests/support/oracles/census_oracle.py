@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import ceil, nan
 
 import numpy as np
@@ -20,7 +21,9 @@ OTHER = "__other__"
 def slice_names(frame: pd.DataFrame, attributes: Sequence[str]) -> pd.Series[str]:
     """The slice of every row, attributes sorted by name."""
     parts = [name + "=" + frame[name] for name in sorted(attributes)]
-    return parts[0].str.cat(parts[1:], sep=",") if parts else pd.Series("", frame.index)
+    if not parts:
+        return pd.Series("", frame.index)
+    return reduce(lambda left, right: left + "," + right, parts)
 
 
 def cells(frame: pd.DataFrame) -> dict[tuple[str, bool, int, bool], tuple[int, ...]]:

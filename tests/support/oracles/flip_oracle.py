@@ -20,7 +20,7 @@ THRESHOLD = 200.0  # two directions share 0.01
 def all_paths(length: int) -> Paths:
     """Every sequence of flips, shape (2^length, length): True goes the way that is tested."""
     numbers = np.arange(2**length)[:, None]
-    return (numbers >> np.arange(length)) % 2 == 1
+    return np.asarray((numbers >> np.arange(length)) % 2, np.bool_)
 
 
 def evidence(path: Paths) -> Floats:
@@ -47,7 +47,7 @@ def crossings(length: int) -> npt.NDArray[np.int64]:
 def path_chances(length: int, share: float) -> Floats:
     """Probability of every path where each flip goes the way that is tested by this share."""
     ahead = all_paths(length).sum(axis=1)
-    return share**ahead * (1 - share) ** (length - ahead)
+    return np.asarray(share**ahead * (1 - share) ** (length - ahead), np.float64)
 
 
 def delay(length: int, share: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from matched import VARIETY, VERSIONS, row, seen, ten_pairs
@@ -37,8 +37,8 @@ def settings(
     groups: tuple[GroupBySettings, ...] = LESSON_GROUPS,
     synthetic: bool = True,
     k: int = 1,
-    limits: Mapping[str, Fraction | int | None] | None = None,
-    **more: object,
+    limits: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> Settings:
     """Settings of one use case under the lesson's contract."""
     contract = ContractSettings(
@@ -60,7 +60,7 @@ def settings(
     )
 
 
-def real_settings(**more: object) -> Settings:
+def real_settings(**more: Any) -> Settings:
     """The same for production traffic."""
     return settings(**{"synthetic": False, "k": 11, **more})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,7 @@ class Cell:
 
 
 def auto(
-    atom: Mapping[str, str], n: int, labelled: int = 0, ready: int = 0, **stratum: int | bool
+    atom: Mapping[str, str], n: int, labelled: int = 0, ready: int = 0, **stratum: Any
 ) -> Cell:
     return Cell(
         atom, Stratum(Route.AUTO_SERVE, **{"band": 1, "rate": 0, **stratum}), n, labelled, ready
@@ -65,7 +66,7 @@ def auto(
 
 
 def review(
-    atom: Mapping[str, str], n: int, labelled: int = 0, ready: int = 0, **stratum: int | bool
+    atom: Mapping[str, str], n: int, labelled: int = 0, ready: int = 0, **stratum: Any
 ) -> Cell:
     return Cell(
         atom, Stratum(Route.HUMAN_REVIEW, **{"band": 0, "rate": 0, **stratum}), n, labelled, ready
@@ -157,8 +158,9 @@ def build_contract(
     builder = Builder(settings, coding, listed_since or {})
     longest = max(windows, key=lambda w: w.kind.length, default=None)
     maps: dict[str, MergeMap] = {}
-    for group in settings.group_bys if longest else ():
-        inside = builder._scoped(longest.blocks)
+    for group in settings.group_bys if longest is not None else ():
+        assert longest is not None
+        inside = builder.scoped(longest.blocks)
         rolled = roll_up(inside.decisions, longest.index, group.attributes)
         maps[group.name] = merge_map(rolled, group.attributes, settings.k)
     tables = [

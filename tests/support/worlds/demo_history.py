@@ -122,7 +122,7 @@ class History:
         index = self._index()
         tables = [by_stratum(roll_up(self._hours[hour], index, ())) for hour in hours]
         received, requested = (np.stack([table[i][0] for table in tables]) for i in (0, 1))
-        return hours[np.flatnonzero(mature(received, requested))[-1]] + 1
+        return int(hours[np.flatnonzero(mature(received, requested))[-1]]) + 1
 
 
 def _says(ready: Int64s) -> Int64s:

@@ -133,9 +133,9 @@ def coding(**attributes: str) -> Coding:
 
 def limits(gap: str = "0.10", floor: str | None = None, ceiling: str | None = None) -> Limits:
     """The same limit for all gaps."""
-    level = [None if text is None else Fraction(text) for text in (floor, ceiling)]
+    low, high = (None if text is None else Fraction(text) for text in (floor, ceiling))
     delta = Fraction(gap)
-    return Limits(delta, delta, delta, *level, min_positives=50, min_negatives=30)
+    return Limits(delta, delta, delta, low, high, min_positives=50, min_negatives=30)
 
 
 def contract(*groups: GroupBy, of: Limits | None = None, where: str = "") -> Contract:

@@ -15,7 +15,7 @@ import random
 import sys
 import tempfile
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -82,7 +82,9 @@ class FrozenStore:
 
     def unread(self, topic: str) -> int:
         """Messages that were not consumed yet."""
-        read = sum(row["next_offset"] for row in self.tables["ownership"] if row["topic"] == topic)
+        read: int = sum(
+            row["next_offset"] for row in self.tables["ownership"] if row["topic"] == topic
+        )
         return sum(map(len, self.topics[topic])) - read
 
 
@@ -198,7 +200,7 @@ def _to_json(value: Any) -> Any:
     return value
 
 
-READERS = {
+READERS: dict[str, Callable[[str], Any]] = {
     "base64": b64decode,
     "date": date.fromisoformat,
     "datetime": datetime.fromisoformat,

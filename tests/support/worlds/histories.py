@@ -32,12 +32,12 @@ class Histories:
         self._reviewers = random.Random(f"reviewers {seed}")
         self._probes = random.Random(f"probes {seed}")
         self._hours = hours
-        self.decisions = [self._decision(i) for i in range(decisions)]
+        self.decisions = [self.decision(i) for i in range(decisions)]
         self.labels = [label for d in self.decisions for label in self._labels(d)]
-        self.labels += [self._label({"decision_id": f"none-{i}", "decided_at": text(START)}, 0)
+        self.labels += [self.label({"decision_id": f"none-{i}", "decided_at": text(START)}, 0)
                         for i in range(self.random.randint(0, 2))]  # fmt: skip
 
-    def _decision(self, number: int) -> Event:
+    def decision(self, number: int) -> Event:
         pick = self.random
         at = START + timedelta(seconds=pick.uniform(0, self._hours * 3600))
         if pick.random() < 0.2:  # on the very edge of panes
@@ -80,9 +80,9 @@ class Histories:
 
     def _labels(self, decision: Event) -> list[Event]:
         number = self.random.choice((0, 0, 1, 1, 1, 2, 3, 5))
-        return [self._label(decision, i) for i in range(number)]
+        return [self.label(decision, i) for i in range(number)]
 
-    def _label(self, decision: Event, number: int) -> Event:
+    def label(self, decision: Event, number: int) -> Event:
         pick = self.random
         at = datetime.fromisoformat(decision["decided_at"].replace("Z", "+00:00"))
         delay = timedelta(hours=pick.choice((-0.1, 0, 1, 3, 6, 24, 100, 200)),

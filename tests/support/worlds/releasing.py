@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import sqlalchemy as sa
@@ -94,7 +95,7 @@ class Releasing:
         self.feed = Feed(world, self.engine)
         self.evaluator = self.fresh()
 
-    def __enter__(self) -> Releasing:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -132,7 +133,7 @@ class Releasing:
             rows = connection.exec_driver_sql("SELECT body FROM snapshot ORDER BY id").all()
         return [row[0] for row in rows]
 
-    def detection(self) -> dict[str, list[tuple[object, ...]]]:
+    def detection(self) -> dict[str, list[tuple[Any, ...]]]:
         """What the detectors consumed, where they stand and what crossed, row by row."""
         queries = {
             "cohort": "SELECT hour, state, live, payload FROM cohort ORDER BY hour",
@@ -159,7 +160,8 @@ class Releasing:
                 family: {name: tuple(values) for name, values in json.loads(body)["kept"].items()}
                 for family, body in connection.exec_driver_sql(query)
             }
-            marks = dict(connection.exec_driver_sql("SELECT name, at FROM release_mark").all())
+            rows = connection.exec_driver_sql("SELECT name, at FROM release_mark")
+            marks = {name: at for name, at in rows}  # noqa: C416, a dict of rows has no types
         return Kept(dict(edges), maps, marks)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from audited import (
@@ -427,12 +428,12 @@ class TestAxes:
 
 
 class TestRealPeople:
-    def report(self, pairs: Sequence[Pair], **more: object) -> AuditReport:
+    def report(
+        self, pairs: Sequence[Pair], sign_off: SignOff | None = None, **more: Any
+    ) -> AuditReport:
         one, baseline = real_settings(groups=VARIETY_ALONE), results(pairs, synthetic=False)
-        signed = (
-            signed_for(baseline, sign_off) if (sign_off := more.pop("sign_off", None)) else None
-        )
-        return audit(baseline, one, today=TODAY, sign_off=signed, **more)  # type: ignore[arg-type]
+        signed = signed_for(baseline, sign_off) if sign_off else None
+        return audit(baseline, one, today=TODAY, sign_off=signed, **more)
 
     def test_no_pair_and_no_exact_number(self) -> None:
         apart = [f"person-{i}" for i in range(100)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from audited import VALUES, real_settings, reviewed_pairs, settings
@@ -50,7 +51,9 @@ def supports(
     return list(support_checks(groups, contract, rows, audit_coding(one.coding)))
 
 
-def guardrails(before: Sequence[Pair], after: Sequence[Pair], one: Settings = ONE_GROUP) -> dict:
+def guardrails(
+    before: Sequence[Pair], after: Sequence[Pair], one: Settings = ONE_GROUP
+) -> dict[tuple[str, str], Any]:
     old, new = (
         slices_of(
             without_gate([row for pair in pairs for row in pair.rows]),
@@ -69,7 +72,10 @@ def in_language(one: Row, language: str) -> Row:
 
 def rounded(check: Check) -> tuple[float, float, float]:
     assert None not in (check.value, check.lower, check.upper)
-    return tuple(round(100 * (x or 0), 1) for x in (check.value, check.lower, check.upper))
+    value, lower, upper = (
+        round(100 * (x or 0), 1) for x in (check.value, check.lower, check.upper)
+    )
+    return value, lower, upper
 
 
 class TestCodes:

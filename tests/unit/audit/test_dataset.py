@@ -88,7 +88,7 @@ def test_a_target_in_percent(tmp_path: Path) -> None:
 def test_shares_are_those_of_the_rows(tmp_path: Path) -> None:
     shown = report(tmp_path, LABELLED)
     for names in (["channel"], ["language_variety"], ["channel", "language_variety"]):
-        shares = frame().value_counts(names, normalize=True)
+        shares = frame()[names].value_counts(normalize=True)
         for one in table(shown, "+".join(names)).slices:
             values = tuple(part.split("=")[1] for part in one.slice.split(","))
             assert one.share == pytest.approx(shares.get(values, 0))

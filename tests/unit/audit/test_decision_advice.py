@@ -6,6 +6,7 @@ import pytest
 
 from monitor.audit.decision import advice
 from monitor.audit.flip_counts import stage_name
+from monitor.audit.report import Recommendation
 from monitor.core.probes.flips import FlipCause, FlipStage
 
 GATE = stage_name(FlipStage.EVIDENCE_GATE, None)
@@ -23,7 +24,7 @@ def test_only_what_failed_is_advised_on() -> None:
 
 
 @pytest.mark.parametrize("one", advice(ALL), ids=lambda one: one.stage)
-def test_advice_is_a_hypothesis_and_short(one) -> None:
+def test_advice_is_a_hypothesis_and_short(one: Recommendation) -> None:
     assert one.helps.startswith("Hypothesis: ")
     assert len(one.helps) < 450
     assert len(one.does_not_help) < 350

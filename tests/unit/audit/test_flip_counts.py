@@ -13,7 +13,7 @@ from monitor.audit.matching import comparisons
 from monitor.audit.model import Compared, Pair
 from monitor.audit.report import FlipCounts, ShownFlip, VariantOutcome
 from monitor.core.privacy.bands import edges
-from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
+from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage, Observed
 
 HELD_BACK, SERVED = FlipDirection
 K = 11
@@ -73,7 +73,13 @@ class TestListed:
             (seen(0.9), seen(0.9, route=REVIEWED), FlipStage.JUDGE_OR_ROUTE, FlipCause.ROUTE),
         ],
     )
-    def test_each_stage(self, formal, conversational, stage, cause) -> None:
+    def test_each_stage(
+        self,
+        formal: Observed,
+        conversational: Observed,
+        stage: FlipStage,
+        cause: FlipCause | None,
+    ) -> None:
         (flip,) = shown_flips(compared([varieties("p1", formal, conversational)]))
         assert (flip.stage, flip.cause) == (stage, cause)
         key = stage.value if cause is None else f"{stage}/{cause}"

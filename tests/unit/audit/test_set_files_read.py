@@ -62,7 +62,7 @@ def test_a_set_is_read_from_json_lines(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["results.csv", "results.CSV", "results.csv.gz"])
 def test_csv_says_the_same_as_json_lines(tmp_path: Path, name: str) -> None:
-    common = {"axis": "dialect", "varies": ["evidence", "policy"]}
+    common: dict[str, Any] = {"axis": "dialect", "varies": ["evidence", "policy"]}
     rows = [
         result_row(**common, evidence=None, held_out=True),
         result_row(variant='a "b", ä', axis="dialect", varies=["policy", "evidence"]),
@@ -245,7 +245,7 @@ def test_cells_that_do_not_fit(tmp_path: Path, name: str, cell: str, said: str) 
     ("name", "value"),
     [("dataset", "x"), ("dataset_version", "2"), ("synthetic", False), ("varies", ["policy"])],
 )
-def test_all_rows_are_of_one_set(tmp_path: Path, name: str, value: object) -> None:
+def test_all_rows_are_of_one_set(tmp_path: Path, name: str, value: Any) -> None:
     rows = [set_row(), set_row(variant="b"), set_row("p2", **{name: value})]
     path = write_json(tmp_path / "set.jsonl", rows)
     said = f", line 3, field {name}: differs from line 1; all rows of a file are of one set"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from audited import real_settings, results, settings
@@ -26,7 +27,7 @@ def rows() -> list[Row]:
     return [row for pair in ten_pairs() for row in pair.rows]
 
 
-def contract(**more: object) -> Contract:
+def contract(**more: Any) -> Contract:
     return contract_of(settings(**more).use_case[0], synthetic=True)
 
 
@@ -135,7 +136,7 @@ class TestSmallestCell:
 
 
 class TestListed:
-    def error(self, attributes: dict[str, str], *, synthetic: bool = True, **more: object) -> str:
+    def error(self, attributes: dict[str, Any], *, synthetic: bool = True, **more: Any) -> str:
         pair = varieties("p1", seen(0.8), seen(0.8), **attributes)
         one = settings(**more)
         with pytest.raises(AuditError) as caught:

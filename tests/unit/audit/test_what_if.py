@@ -45,7 +45,7 @@ def test_other_thresholds_by_hand() -> None:
     assert (low.current, low.flips) == (False, 3)  # p5, n2 and n3
     assert (low.tpr, low.fpr) == ({FORMAL: 1.0, CASUAL: 5 / 6}, {FORMAL: 1.0, CASUAL: 0.5})
     high = at(pairs, 0.88)
-    assert (high.flips, high.tpr_gap) == (1, pytest.approx(1 / 6))  # p2; p1 is equal to it
+    assert (high.flips, high.tpr_gap) == pytest.approx((1, 1 / 6))  # p2; p1 is equal to it
 
 
 def test_the_candidate_has_no_gap_at_its_threshold() -> None:
@@ -56,7 +56,9 @@ def test_the_candidate_has_no_gap_at_its_threshold() -> None:
 def test_the_default_grid_is_where_something_changes() -> None:
     found = lines(list(ten_pairs()))
     tried = [one.threshold for one in found]
-    assert tried == sorted({0.70, *(x.observed.score for p in ten_pairs() for x in p.rows)})
+    scores = [x.observed.score for p in ten_pairs() for x in p.rows]
+    assert tried == sorted({0.70, *(score for score in scores if score is not None)})
+    assert None not in scores
     assert [one.threshold for one in found if one.current] == [0.70]
 
 
@@ -143,12 +145,11 @@ def test_against_routing_again_one_by_one(
     assert found[0].flips == expected
     for index, name in enumerate((FORMAL, CASUAL)):
         for ready, rates in ((True, found[0].tpr), (False, found[0].fpr)):
+            mine = [case[:2][index] for case in cases if case[2] is ready]
             served = [
-                routed(case[index], threshold) is Route.AUTO_SERVE
-                for case in cases
-                if case[2] is ready
-                and case[index].evidence_passed
-                and case[index].route is not BLOCKED
+                routed(one, threshold) is Route.AUTO_SERVE
+                for one in mine
+                if one.evidence_passed and one.route is not BLOCKED
             ]
             assert rates[name] == (sum(served) / len(served) if served else None)
     assert all(x is None or math.isfinite(x) for x in (found[0].tpr_gap, found[0].fpr_gap))

@@ -36,7 +36,7 @@ def test_one_json_object_a_line_with_its_fields(lines: io.StringIO) -> None:
 def test_the_kafka_clients_own_lines_are_left_out_but_can_be_read(lines: io.StringIO) -> None:
     seen: list[logging.LogRecord] = []
     catcher = logging.Handler()
-    catcher.emit = seen.append  # type: ignore[method-assign]
+    catcher.emit = seen.append  # type: ignore[method-assign, assignment]
     client = logging.getLogger("kafka.net")
     client.addHandler(catcher)
     client.warning("Bootstrap connection failed")
@@ -50,7 +50,7 @@ SECRET = "an event's own text"
 
 def _fail() -> None:
     try:
-        {}[SECRET]
+        _ = dict[str, str]()[SECRET]
     except KeyError as error:
         raise ValueError(SECRET) from error
 

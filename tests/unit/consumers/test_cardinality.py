@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
+import secrets
 
 import pytest
 
-from consumers import cardinality
 from consumers.cardinality import STANDARD_ERROR, DistinctSketch, UnlistedValues
 
 
@@ -50,15 +50,15 @@ def test_any_text_can_be_added() -> None:
 
 def test_the_memory_is_fixed_and_holds_no_value() -> None:
     sketch = sketch_of(range(50_000))
-    assert len(sketch._ranks) == 2_048
-    assert vars(sketch).keys() == {"_keyed", "_ranks"}
+    assert len(sketch.ranks) == 2_048
+    assert vars(sketch).keys() == {"_keyed", "ranks"}
 
 
 def test_traces_mean_nothing_without_the_key() -> None:
     """Whoever has the registers cannot tell by another key which values were there."""
     mine, theirs = sketch_of(range(100), b"a"), sketch_of(range(100), b"b")
-    same = {i for i, rank in enumerate(mine._ranks) if rank} & {
-        i for i, rank in enumerate(theirs._ranks) if rank
+    same = {i for i, rank in enumerate(mine.ranks) if rank} & {
+        i for i, rank in enumerate(theirs.ranks) if rank
     }
     assert len(same) < 20, "as many as two random sets of 100 of 2048 have in common: about 5"
 
@@ -67,7 +67,7 @@ def test_every_attribute_has_a_number_and_a_new_day_begins_with_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keys = iter([b"first", b"second", b"third"])
-    monkeypatch.setattr(cardinality.secrets, "token_bytes", lambda _: next(keys))
+    monkeypatch.setattr(secrets, "token_bytes", lambda _: next(keys))
     values = UnlistedValues(["channel", "tier"])
     assert values.estimates() == {"channel": 0, "tier": 0}
     for number in range(20):
@@ -77,4 +77,4 @@ def test_every_attribute_has_a_number_and_a_new_day_begins_with_none(
     values.clear()
     assert values.estimates() == {"channel": 0, "tier": 0}
     values.add("channel", "value 1")
-    assert values._sketches["channel"]._ranks == sketch_of(range(1, 2), b"second")._ranks
+    assert values._sketches["channel"].ranks == sketch_of(range(1, 2), b"second").ranks

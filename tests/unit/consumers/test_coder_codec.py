@@ -150,7 +150,7 @@ def test_arrays_and_single_messages_read_alike(seed: int, size: int) -> None:
     ]
     single, coder = codec()
     one, refused = read_all(single, records(dump(*events)))
-    array = [f"[{','.join(json.dumps(e) for e in events)}]".encode()]
+    array: list[bytes | None] = [f"[{','.join(json.dumps(e) for e in events)}]".encode()]
     again, refused_again = read_all(DecisionCodec(coder, CODING), records(array))
     assert one.texts == again.texts
     assert one.offsets.tolist() == again.items.tolist()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import secrets
 import unicodedata
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import lesson
 import numpy as np
 import pytest
 
-from consumers import cardinality
 from consumers import coder as coder_module
 from consumers.codec import DecisionCodec
 from consumers.coder import Coder
@@ -43,7 +44,7 @@ def read(coder: Coder, *values: dict[str, Any] | bytes) -> tuple[list[str], list
 @pytest.fixture(autouse=True)
 def _known_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimates are the same in every run."""
-    monkeypatch.setattr(cardinality.secrets, "token_bytes", bytes)
+    monkeypatch.setattr(secrets, "token_bytes", bytes)
 
 
 class Hasher:
@@ -58,7 +59,7 @@ def coder(max_versions: int = 64) -> Coder:
     return Coder(CodingHistory.always(CODING), max_versions)
 
 
-ENDLESS = {
+ENDLESS: Mapping[str, Callable[[int], dict[str, Any] | str]] = {
     "unlisted values": lambda i: decision(f"value {i}"),
     "long unlisted values": lambda i: decision(f"{i:0200}"),
     "versions without room": lambda i: decision(versions={**lesson.VERSIONS, "judge": f"j{i}"}),
@@ -77,7 +78,9 @@ def test_what_can_be_made_up_without_end_takes_little_room(
     monkeypatch.setattr(coder_module, "MAX_STRAY_BYTES", 20_000)
     mine, listed = coder(4), [decision(), decision("caf\u00e9")]
     made = [ENDLESS[kind](i) for i in range(3_000)]
-    flood = [one.encode() if isinstance(one, str) else one for one in made]
+    flood: list[dict[str, Any] | bytes] = [
+        one.encode() if isinstance(one, str) else one for one in made
+    ]
     read(mine, *listed)
     found, refused = read(mine, *flood)
     assert not refused

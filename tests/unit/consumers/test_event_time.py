@@ -81,7 +81,8 @@ def naive_live(ts: list[int], stamps: list[int], now: int) -> list[str | None]:
 
 def naive_history(ts: list[int]) -> list[str | None]:
     """One event at a time, each with all that follows it at hand."""
-    newest, run, out = None, 0, []
+    newest, run = None, 0
+    out: list[str | None] = []
     for row, at in enumerate(ts):
         following = ts[row + 1 : row + 1 + FOLLOWERS]
         if newest is None:

@@ -11,16 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.backpressure import LABELS_AHEAD, PeerProgress, paused_shards
-from consumers.health import (
-    POLL_SECONDS,
-    STUCK_SECONDS,
-    UNASSIGNED_SECONDS,
-    ConsumerState,
-    Health,
-    Progress,
-)
+from consumers.health import POLL_SECONDS, STUCK_SECONDS, UNASSIGNED_SECONDS, Health, Progress
 from monitor.core.time import DAY, HOUR
-from monitor.ports import Shard, ShardStatus, Tallies
+from monitor.ports import ConsumerState, Shard, ShardStatus, Tallies
 
 HORIZON = 30 * DAY
 T0 = 20_000 * DAY
@@ -146,7 +139,9 @@ def test_a_worker_without_decisions_waits_for_those_of_another() -> None:
 
 def test_what_the_store_says_of_others() -> None:
     def status(shard: Shard, watermark: int | None, **more: Any) -> ShardStatus:
-        fields = dict.fromkeys(("owner", "start_offset", "next_offset", "max_decided_at"))
+        fields: dict[str, Any] = dict.fromkeys(
+            ("owner", "start_offset", "next_offset", "max_decided_at")
+        )
         return ShardStatus(
             shard=shard, epoch=1, seq=0, watermark=watermark, tallies=Tallies(), **fields, **more
         )  # fmt: skip

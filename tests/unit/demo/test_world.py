@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from monitor.core.counts.cells import Route
@@ -62,8 +63,9 @@ def lived(synthetic: Synthetic, length: int) -> Iterator[WorldStep]:
         yield synthetic.step()
 
 
-def has(decisions: Decisions, name: str, value: str) -> np.ndarray:
-    return decisions.values[:, list(ATTRIBUTES).index(name)] == list(ATTRIBUTES[name]).index(value)
+def has(decisions: Decisions, name: str, value: str) -> npt.NDArray[np.bool_]:
+    column = decisions.values[:, list(ATTRIBUTES).index(name)]
+    return np.equal(column, list(ATTRIBUTES[name]).index(value))
 
 
 def tpr(decisions: Decisions, rows: np.ndarray) -> float:

@@ -80,7 +80,10 @@ def test_support_is_of_a_week() -> None:
     need, gap = expected(0.9, 200, 200, 2)
     needs, gaps = told(*rows, labelled=Period(0, 28 * DAY))
     assert (needs[TPR], gaps["a"][TPR]) == (need, gap)
-    assert told(*rows)[1]["a"][TPR] < gap
+    more = told(*rows)[1]["a"][TPR]
+    assert more is not None
+    assert gap is not None
+    assert more < gap
 
 
 def test_a_code_stands_for_its_rate() -> None:

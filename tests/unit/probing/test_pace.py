@@ -68,12 +68,12 @@ def failing(kind: FailureKind, times: int, retry_after: float | None = None) -> 
             return Failure(kind, "failed", retry_after)
         return answer()
 
-    router._decide = decide
+    router.decide = decide
     return router
 
 
 def sender(router: MemoryRouter, clock: StillClock, retries: Retries = Retries()) -> Sender:  # noqa: B008 - frozen
-    router._clock = clock
+    router.clock = clock
     return Sender(router, pace(clock, 10), retries)
 
 

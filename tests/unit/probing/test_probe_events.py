@@ -93,7 +93,7 @@ def test_a_variant_that_the_service_would_refuse_is_not_sent(
 
 
 def settings(**changed: Any) -> ProbeSetSettings:
-    fields = {
+    fields: dict[str, Any] = {
         "name": "pairs",
         "digest": DIGEST,
         "pairs": 3,

@@ -114,12 +114,22 @@ def hidden_row(name: str) -> SliceRow:
 
 def window(name: str, *rows: SliceRow, total: SliceRow | None = None) -> WindowTable:
     spreads = (Spread(Metric.TPR, "channel=a", "channel=b", 0.4),)
-    later = {"decisions": Period(AT, AT + 3), "labelled": Period(AT, AT + 4, data_lost=True)}
-    periods = {"decisions": Period(AT, AT + 1, excluded=True), "labelled": Period(AT, AT + 2)}
     group = GroupTable(
-        "channel", rows, spreads, **later, left_out=0.05, label_needs={Metric.TPR: 4}
+        "channel",
+        rows,
+        spreads,
+        decisions=Period(AT, AT + 3),
+        labelled=Period(AT, AT + 4, data_lost=True),
+        left_out=0.05,
+        label_needs={Metric.TPR: 4},
     )
-    return WindowTable(name, total or full_row(""), (group,), **periods)
+    return WindowTable(
+        name,
+        total or full_row(""),
+        (group,),
+        decisions=Period(AT, AT + 1, excluded=True),
+        labelled=Period(AT, AT + 2),
+    )
 
 
 def snapshot(*windows: WindowTable) -> Snapshot:
@@ -385,9 +395,13 @@ def test_the_contract_is_told_with_its_limits(page: Page) -> None:
 
     assert (
         value(
-            *(found, "slicewatch_contract_info"),
-            **{"contract": "lesson", "version": "3", "owner": "triage team"},
-            **{"synthetic": "true", "k": "11"},
+            found,
+            "slicewatch_contract_info",
+            contract="lesson",
+            version="3",
+            owner="triage team",
+            synthetic="true",
+            k="11",
         )
         == 1
     )

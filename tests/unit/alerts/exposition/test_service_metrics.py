@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from alerts.exposition.catalogue import SERVICE
-from alerts.exposition.service_metrics import ConsumerState, ServiceMetrics
-from monitor.ports import Shard, Tallies
+from alerts.exposition.service_metrics import ServiceMetrics
+from monitor.ports import ConsumerState, Shard, Tallies
 
 SHARD = Shard("decisions", 0)
 OTHER = Shard("decisions", 1)

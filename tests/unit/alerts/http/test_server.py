@@ -223,7 +223,7 @@ def test_a_crowd_of_scrapers_is_answered_and_nobody_reset(
 ) -> None:
     page = gzip.compress(os.urandom(400_000))
 
-    def body(accept: str, packed: bool) -> tuple[bytes, str]:
+    def body(accept: str, gzip: bool) -> tuple[bytes, str]:
         time.sleep(0.03)
         return page, TEXT
 

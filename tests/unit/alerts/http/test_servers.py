@@ -44,7 +44,15 @@ class StillClock:
 
 
 @pytest.fixture
-def exporter() -> Exporter:
+def begun() -> threading.Event:
+    """Whether start-up has finished."""
+    event = threading.Event()
+    event.set()
+    return event
+
+
+@pytest.fixture
+def exporter(begun: threading.Event) -> Exporter:
     row = SliceRow("variety=formal", dict.fromkeys(Metric, State.SUPPRESSED))
     table = WindowTable("7d", row, ())
     contract = ContractTable("lesson", "1", "team", True, 1, "7d", {}, {}, {}, {}, (table,))
@@ -54,7 +62,7 @@ def exporter() -> Exporter:
     metrics.set_consumer_state(ConsumerState.CAUGHT_UP)
     metrics.add_unknown_values("variety", 500)
     metrics.set_label_health(0.5, 0.9)
-    made = Exporter(metrics, max_series=1_000, clock=StillClock())
+    made = Exporter(metrics, max_series=1_000, clock=StillClock(), started=begun.is_set)
     made.publish(Snapshot(None, None, (contract,)))
     return made
 
@@ -228,11 +236,11 @@ def test_readers_of_snapshots_wait_for_their_turn_but_not_for_ever(
         assert first.result() == (200, b"{}")
 
 
-def test_withheld_is_told_on_the_operations_port(start: Start, exporter: Exporter) -> None:
+def test_withheld_is_told_on_the_operations_port(start: Start, begun: threading.Event) -> None:
     servers = start()
     assert b"slicewatch_exposition_withheld 0.0" in fetch(servers.operations_port)[1]
 
-    exporter._started = lambda: False
+    begun.clear()
     assert b"slicewatch_exposition_withheld 1.0" in fetch(servers.operations_port)[1]
     assert b"slicewatch_slice_state" not in fetch(servers.port, Authorization="Bearer first")[1]
 

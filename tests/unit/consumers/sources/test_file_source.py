@@ -166,7 +166,7 @@ def test_a_file_without_lines_does_not_fill_the_memory(
 
 
 def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    piped = io.BufferedReader(io.BytesIO(b"one\ntwo\nthree\n"))  # type: ignore[arg-type]
+    piped = io.BufferedReader(io.BytesIO(b"one\ntwo\nthree\n"))
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=piped))
     source = open_at("-", 1)
     assert rows(list(source.poll(0).records)) == [(1, b"two"), (2, b"three")]

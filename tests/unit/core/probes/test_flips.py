@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matched import BLOCKED, REVIEWED, SERVED, seen
 
+from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import (
     FlipCause,
     FlipDirection,
@@ -91,7 +92,7 @@ def test_both_stopped_and_apart_are_not_the_judges_doing() -> None:
         (REVIEWED, SERVED, FlipDirection.SERVED),
     ],
 )
-def test_direction(reference, variant, expected) -> None:
+def test_direction(reference: Route, variant: Route, expected: FlipDirection) -> None:
     assert direction(seen(0.7, route=reference), seen(0.7, route=variant)) is expected
 
 

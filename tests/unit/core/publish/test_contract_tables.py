@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from time import process_time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -50,7 +50,7 @@ def only_group(table: ContractTable, window_index: int = 0) -> dict[str, SliceRo
     return {row.slice: row for row in group.rows}
 
 
-def lesson(**settings: object) -> ContractTable:
+def lesson(**settings: Any) -> ContractTable:
     limits = replace(LIMITS, min_positives=1, min_negatives=1)
     settings = {"k": 1, "synthetic": True, "limits": limits, **settings}
     return build_contract(contract(VARIETY, **settings), CODING, [window(lesson_cells())])
@@ -159,7 +159,7 @@ def assert_hidden(rows: tuple[SliceRow, ...]) -> None:
         }
 
 
-def big(atom: dict[str, str], served: float = 0.8, scale: int = 1) -> list:
+def big(atom: dict[str, str], served: float = 0.8, scale: int = 1) -> list[Cell]:
     """1,000 decisions, all labelled: 500 ready, 100 of the others served."""
     hits = int(500 * served)
     return [
@@ -169,7 +169,7 @@ def big(atom: dict[str, str], served: float = 0.8, scale: int = 1) -> list:
 
 
 class TestStates:
-    def build(self, cells: list, **settings: object) -> dict[str, SliceRow]:
+    def build(self, cells: list[Cell], **settings: Any) -> dict[str, SliceRow]:
         group = settings.pop("group", CHANNEL)
         table = build_contract(contract(group, **settings), CODING, [window(cells)])
         return only_group(table)
@@ -237,7 +237,9 @@ class TestStates:
         assert self.state(rows, "chat", M.BLOCKED) is not State.MATURING
         assert rows["channel=chat"].completeness == 1
         # 500 of 1000: bands 475 (of 500) and 960 (of 1000).
-        assert 0.45 < rows["channel=email"].completeness < 0.55
+        completeness = rows["channel=email"].completeness
+        assert completeness is not None
+        assert 0.45 < completeness < 0.55
 
     def test_the_total_has_no_state_of_its_own_but_hidden(self) -> None:
         table = build_contract(contract(CHANNEL), CODING, [window(big(CHAT))])
@@ -369,7 +371,7 @@ def shown_slices(group: GroupTable) -> list[str]:
 
 
 class TestLabels:
-    def rows(self, cells: list) -> dict[str, SliceRow]:
+    def rows(self, cells: list[Cell]) -> dict[str, SliceRow]:
         return only_group(build_contract(contract(CHANNEL), CODING, [window(cells)]))
 
     def test_few_labels_in_one_route_of_one_slice_hide_all_labelled_rates(self) -> None:
@@ -404,7 +406,9 @@ class TestLabels:
         row = self.rows(cells)["channel=chat"]
         assert [cell.band for cell in row.calibration] == list(CODING.band_names)
         by_band = {cell.band: cell.rate for cell in row.calibration}
-        assert by_band["0.90 and above"].value == 0.9
+        best = by_band["0.90 and above"]
+        assert best is not None
+        assert best.value == 0.9
         assert by_band["no score"] is None
 
     def test_calibration_band_with_a_few_labels_is_hidden_in_every_slice(self) -> None:
@@ -458,7 +462,7 @@ def test_thousand_slices_in_four_windows_are_quick() -> None:
 class TestListedLater:
     """What came to be listed at 50, in windows that begin at 0 and at 50."""
 
-    SINCE: ClassVar = {("channel", "fax"): 50}
+    SINCE: ClassVar[Dates] = {("channel", "fax"): 50}
     CELLS: ClassVar = big(CHAT) + big(EMAIL) + big(FAX) + big({"channel": "__other__"})
 
     def tables(self, cells: list[Cell], group: GroupBy, since: Dates) -> tuple[GroupTable, ...]:
@@ -498,7 +502,7 @@ class TestListedLater:
         )
 
     def test_a_group_by_of_a_late_attribute_is_hidden_as_a_whole(self) -> None:
-        since = {("channel", None): 50, **{("channel", v): 50 for v in ("chat", "email", "fax")}}
+        since: Dates = {("channel", v): 50 for v in (None, "chat", "email", "fax")}
         before, after = self.tables(self.CELLS, CHANNEL, since)
         assert_hidden(before.rows)
         assert before.spreads == ()

@@ -29,9 +29,9 @@ def test_where_all_is_known_the_state_says_what_the_bounds_do(one: Verdict) -> N
 
 @pytest.mark.parametrize("one", list(Verdict))
 def test_what_is_hidden_unsupported_or_immature_is_undecided(one: Verdict) -> None:
-    for flags in product((False, True), repeat=3):
-        if not all(flags):
-            assert VERDICT_OF[state(*flags, [one])] is Verdict.INSUFFICIENT_SUPPORT
+    for a, b, c in product((False, True), repeat=3):
+        if not (a and b and c):
+            assert VERDICT_OF[state(a, b, c, [one])] is Verdict.INSUFFICIENT_SUPPORT
 
 
 def test_a_crossing_takes_the_place_of_what_bounds_say_and_of_nothing_else() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cubes import CODING, auto, blocked, review, slices
+from cubes import CODING, Cell, auto, blocked, review, slices
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.intervals import wilson
@@ -133,7 +133,7 @@ class TestGuards:
 
 
 def shown(
-    cells: list, metric: Metric, precision: Precision = K11
+    cells: list[Cell], metric: Metric, precision: Precision = K11
 ) -> tuple[ShownColumns, ShownRate]:
     counts = slices(cells)
     columns = estimate(counts, CODING, metric)

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
 from monitor.core.contract import Metric
-from monitor.core.counts.cells import Route, Stratum
+from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import wilson
@@ -17,14 +18,17 @@ CODING = Coding(())
 LABELLED = (Metric.TPR, Metric.FPR, Metric.READY)
 
 
-def one(cells: dict[Stratum, object], metric: Metric, z: float = 1.96) -> list[float]:
+def one(
+    cells: Mapping[Stratum, Mapping[Counter, int]], metric: Metric, z: float = 1.96
+) -> list[float]:
     """Value, lower, upper and support of a single slice."""
-    rates = estimate(slice_counts({"a": cells}), CODING, metric, z)  # type: ignore[dict-item]
+    rates = estimate(slice_counts({"a": cells}), CODING, metric, z)
     return numbers(rates)[0]
 
 
 def numbers(rates: RateColumns) -> list[list[float]]:
-    return np.stack([rates.value, rates.lower, rates.upper, rates.support], axis=1).tolist()
+    columns = (rates.value, rates.lower, rates.upper, rates.support)
+    return [[float(x) for x in row] for row in np.stack(columns, axis=1)]
 
 
 def test_reference_values_of_a_sampled_tpr() -> None:

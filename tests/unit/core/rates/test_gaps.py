@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
 from monitor.core.contract import COMPLEMENT, Metric, Verdict
+from monitor.core.counts.cells import Counter, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.rates.estimates import RateColumns, estimate
@@ -23,10 +25,13 @@ from monitor.core.rates.gaps import (
 )
 
 CODING = Coding(())
+Cells = Mapping[Stratum, Mapping[Counter, int]]
 FAIL, PASS, UNSURE = Verdict.FAIL, Verdict.PASS, Verdict.INSUFFICIENT_SUPPORT
 
 
-def complete(n_auto: int, ready_auto: int, n_review: int, ready_review: int, n_blocked: int = 0):
+def complete(
+    n_auto: int, ready_auto: int, n_review: int, ready_review: int, n_blocked: int = 0
+) -> Cells:
     return {
         auto(rate=0): counted(n_auto, n_auto, ready_auto),
         review(): counted(n_review, n_review, ready_review),
@@ -83,7 +88,7 @@ def test_two_slices_and_their_complements_mirror_each_other(metric: Metric) -> N
         (Metric.READY, complete(50, 48, 50, 12)),
     ],
 )
-def test_positive_means_that_the_slice_is_worse_off(metric: Metric, worse: dict) -> None:
+def test_positive_means_that_the_slice_is_worse_off(metric: Metric, worse: Cells) -> None:
     counts = slice_counts({"a": worse, "b": complete(50, 40, 50, 10)})
     gaps = gaps_of(counts, metric)
     assert gaps.value[0] > 0 > gaps.value[1]
@@ -159,8 +164,8 @@ def test_level_verdict(metric: Metric, lower: float, upper: float, expected: Ver
 
 
 def test_spread_is_worst_to_best() -> None:
-    assert spread(Metric.FPR, [0.1, math.nan, 0.4]) == (2, 0, pytest.approx(0.3))
-    assert spread(Metric.TPR, [0.1, 0.4]) == (0, 1, pytest.approx(0.3))
+    assert spread(Metric.FPR, [0.1, math.nan, 0.4]) == pytest.approx((2, 0, 0.3))
+    assert spread(Metric.TPR, [0.1, 0.4]) == pytest.approx((0, 1, 0.3))
     assert spread(Metric.TPR, [0.2, 0.2]) == (0, 0, 0)
     assert spread(Metric.TPR, [0.2, math.nan]) is None
     assert spread(Metric.TPR, []) is None

@@ -1,9 +1,13 @@
 """Drift against a frozen reference, mix by mix, and what is only a shift of the mix."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from math import comb, exp, log
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from monitor.core.contract import Metric
@@ -13,34 +17,37 @@ from monitor.detection.advisory.baseline import Baseline
 from monitor.detection.advisory.reference import MAX_STRATA, SHIFTS, Reference, ReferenceBets
 from monitor.detection.arrays import decode, encode
 
+Floats = npt.NDArray[np.float64]
 METRICS = [Metric.TPR, Metric.FPR]
 ONES = np.ones(1)
 
 
-def bound(k, n, metric):
+def bound(k: float, n: float, metric: Metric) -> float:
     lower, upper = wilson(k / n, n, 1.645)
     return float(lower if metric is Metric.TPR else upper)
 
 
-def moved(c, shift, metric):
+def moved(c: float, shift: float, metric: Metric) -> float:
     """expit(logit c -+ shift), written out."""
     odds = c / (1 - c) * exp(-shift if metric is Metric.TPR else shift)
     return odds / (1 + odds)
 
 
-def collected(metric, n, k, slices=("s",)):
+def collected(
+    metric: Metric, n: npt.ArrayLike, k: npt.ArrayLike, slices: Sequence[str] = ("s",)
+) -> Baseline:
     """A baseline with this finished reference, ready for the second day's cohorts."""
-    n, k = np.atleast_2d(n), np.atleast_2d(k)
-    baseline = Baseline.empty(metric, slices, [f"m{i}" for i in range(n.shape[1])])
+    trials, hits = (np.atleast_2d(np.asarray(x, float)) for x in (n, k))
+    baseline = Baseline.empty(metric, slices, [f"m{i}" for i in range(trials.shape[1])])
     weights = np.full(len(slices), 1 / len(slices))
-    baseline.advance(0, n, k, weights)
-    baseline.advance(DAY, 0 * n, 0 * k, weights)
+    baseline.advance(0, trials, hits, weights)
+    baseline.advance(DAY, 0 * trials, 0 * hits, weights)
     assert baseline.reference.frozen.all()
     return baseline
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_bets_are_the_likelihood_ratios_beyond_the_wilson_bounds(metric):
+def test_bets_are_the_likelihood_ratios_beyond_the_wilson_bounds(metric: Metric) -> None:
     reference_n, reference_k = [1500, 500], [1350, 240]
     bets = ReferenceBets.against(
         np.array([reference_n], float), np.array([reference_k], float), metric
@@ -60,7 +67,9 @@ def test_bets_are_the_likelihood_ratios_beyond_the_wilson_bounds(metric):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_by_enumeration_no_alternative_gains_on_average_while_every_mix_keeps_its_bound(metric):
+def test_by_enumeration_no_alternative_gains_on_average_while_every_mix_keeps_its_bound(
+    metric: Metric,
+) -> None:
     reference_n, reference_k = np.array([[900.0, 700.0, 400.0]]), np.array([[855.0, 525.0, 80.0]])
     bets = ReferenceBets.against(reference_n, reference_k, metric)
     n = (3, 4, 2)
@@ -76,15 +85,15 @@ def test_by_enumeration_no_alternative_gains_on_average_while_every_mix_keeps_it
         assert np.all(mean <= 1 + 1e-12)
 
 
-def binomials(outcomes, n, rates):
+def binomials(outcomes: Floats, n: Sequence[int], rates: Floats) -> Floats:
     chances = [
         [comb(m, int(k)) * p**k * (1 - p) ** (m - k) for m, k, p in zip(n, row, rates, strict=True)]
         for row in outcomes
     ]
-    return np.prod(chances, axis=1)
+    return np.asarray(np.prod(chances, axis=1))
 
 
-def test_at_the_bound_itself_crossings_keep_to_their_budget():
+def test_at_the_bound_itself_crossings_keep_to_their_budget() -> None:
     """The worst null: every rate sits on its bound. One crossing in 90 days at most."""
     slices, days = 300, 60
     rng = np.random.default_rng(8)
@@ -103,7 +112,7 @@ def test_at_the_bound_itself_crossings_keep_to_their_budget():
     assert 0.3 * budget < crossings < budget + 4 * budget**0.5
 
 
-def season(hour):
+def season(hour: int) -> Floats:
     """Shares of two mixes that swing with a period of 100 hours."""
     swing = 0.3 * np.sin(2 * np.pi * hour / 100)
     return np.array([0.5 + swing, 0.5 - swing])
@@ -112,8 +121,8 @@ def season(hour):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("worse", [0.0, 0.10])
 def test_a_season_of_the_mix_crosses_without_mixes_only_and_a_true_drift_crosses_both(
-    metric, worse
-):
+    metric: Metric, worse: float
+) -> None:
     slices, rng = 100, np.random.default_rng(5)
     rates = np.array([0.95, 0.75]) if metric is Metric.TPR else np.array([0.05, 0.25])
     worse = -worse if metric is Metric.TPR else worse
@@ -135,7 +144,7 @@ def test_a_season_of_the_mix_crosses_without_mixes_only_and_a_true_drift_crosses
         assert shifted.mean() > 0.6
 
 
-def test_a_true_drop_is_found_about_as_fast_as_if_the_mix_stood_still():
+def test_a_true_drop_is_found_about_as_fast_as_if_the_mix_stood_still() -> None:
     slices, rng = 200, np.random.default_rng(6)
     baseline = Baseline.empty(Metric.TPR, [str(i) for i in range(slices)], ["easy", "hard"])
     delays = np.full(slices, np.nan)
@@ -168,8 +177,8 @@ def test_a_true_drop_is_found_about_as_fast_as_if_the_mix_stood_still():
     ],
 )
 def test_a_reference_takes_two_thousand_labels_or_five_hundred_in_a_fortnight(
-    hours, labels, finished
-):
+    hours: int, labels: float, finished: int | None
+) -> None:
     reference, found = Reference.empty(1, 1), None
     for hour in range(hours):
         if reference.collect(hour * HOUR, np.full((1, 1), labels), np.full((1, 1), 1.0))[0]:
@@ -181,7 +190,7 @@ def test_a_reference_takes_two_thousand_labels_or_five_hundred_in_a_fortnight(
         assert reference.n[0, 0] == (finished + 1) * labels
 
 
-def test_the_time_of_a_reference_begins_with_its_first_labels():
+def test_the_time_of_a_reference_begins_with_its_first_labels() -> None:
     reference = Reference.empty(1, 1)
     for hour in range(1000):
         reference.collect(hour * HOUR, np.full((1, 1), 2.0 * (hour >= 500)), np.ones((1, 1)))
@@ -189,7 +198,7 @@ def test_the_time_of_a_reference_begins_with_its_first_labels():
     assert reference.n[0, 0] == 2 * 14 * 24
 
 
-def test_the_clock_starts_with_the_reference_and_what_froze_it_is_no_evidence():
+def test_the_clock_starts_with_the_reference_and_what_froze_it_is_no_evidence() -> None:
     baseline = collected(Metric.TPR, [[3000, 0]], [[2700, 0]])
     assert baseline.stratified.mixture.pending.tolist() == [0]
     assert baseline.statistic().tolist() == [-np.inf]
@@ -200,7 +209,7 @@ def test_the_clock_starts_with_the_reference_and_what_froze_it_is_no_evidence():
     )
 
 
-def test_dependent_decisions_share_their_evidence():
+def test_dependent_decisions_share_their_evidence() -> None:
     one, four = (collected(Metric.TPR, [[3000]], [[2700]]) for _ in range(2))
     bets = one.advance(2 * DAY, [[10]], [[2]], ONES)
     same = four.advance(2 * DAY, [[10]], [[2]], ONES, cluster_size=4)
@@ -210,7 +219,7 @@ def test_dependent_decisions_share_their_evidence():
     )
 
 
-def test_the_rarest_mixes_are_one_stratum_and_unknown_ones_are_none():
+def test_the_rarest_mixes_are_one_stratum_and_unknown_ones_are_none() -> None:
     rng = np.random.default_rng(3)
     n = rng.permutation(np.array([400.0] * 9 + [40, 30, 20, 0, 0]))[None]
     k = np.floor(n * 0.8)
@@ -220,8 +229,8 @@ def test_the_rarest_mixes_are_one_stratum_and_unknown_ones_are_none():
     assert sorted(bets.strata[0, common].tolist()) == list(range(9))
     assert set(bets.strata[0, rare].tolist()) == {MAX_STRATA - 1}
     only_rare, joined = ReferenceBets.against(n[:, rare], k[:, rare], Metric.TPR), np.array([[9.0]])
-    total = [counts[:, rare].sum(axis=1, keepdims=True) for counts in (n, k)]
-    alone = ReferenceBets.against(*total, Metric.TPR)
+    total_n, total_k = (counts[:, rare].sum(axis=1, keepdims=True) for counts in (n, k))
+    alone = ReferenceBets.against(total_n, total_k, Metric.TPR)
     for column in np.flatnonzero(rare):
         cohort = np.zeros_like(n)
         cohort[0, column] = 9
@@ -232,7 +241,7 @@ def test_the_rarest_mixes_are_one_stratum_and_unknown_ones_are_none():
     assert bets.log_e(unknown, 0 * unknown).tolist() == [[0] * len(SHIFTS)]
 
 
-def test_a_mix_that_the_reference_has_never_seen_is_no_drift_but_may_be_a_shift():
+def test_a_mix_that_the_reference_has_never_seen_is_no_drift_but_may_be_a_shift() -> None:
     baseline = collected(Metric.TPR, [[2000, 0]], [[1800, 0]])
     for hour in range(48, 72):
         bets = baseline.advance(hour * HOUR, [[0, 50]], [[0, 10]], ONES)
@@ -243,7 +252,7 @@ def test_a_mix_that_the_reference_has_never_seen_is_no_drift_but_may_be_a_shift(
 
 
 @pytest.mark.parametrize(("metric", "k"), [(Metric.TPR, 0), (Metric.FPR, 2000)])
-def test_a_rate_that_cannot_become_worse_never_drifts(metric, k):
+def test_a_rate_that_cannot_become_worse_never_drifts(metric: Metric, k: int) -> None:
     baseline = collected(metric, [[2000]], [[k]])
     bets = baseline.advance(2 * DAY, [[100]], [[k / 20]], ONES)
     assert bets.log_e.tolist() == [[0] * len(SHIFTS)]
@@ -251,13 +260,13 @@ def test_a_rate_that_cannot_become_worse_never_drifts(metric, k):
 
 
 @pytest.mark.parametrize(("metric", "k"), [(Metric.TPR, 2000), (Metric.FPR, 0)])
-def test_a_rate_at_its_best_end_can_still_drift(metric, k):
+def test_a_rate_at_its_best_end_can_still_drift(metric: Metric, k: int) -> None:
     baseline = collected(metric, [[2000]], [[k]])
     baseline.advance(2 * DAY, [[40]], [[20]], ONES)
     assert baseline.stratified.crossed_lately(2 * DAY).tolist() == [True]
 
 
-def test_a_restart_forgets_the_chosen_slices_and_leaves_the_others_alone():
+def test_a_restart_forgets_the_chosen_slices_and_leaves_the_others_alone() -> None:
     names = ("a", "b", "c")
     n, k = np.full((3, 2), 1500), np.full((3, 2), 1350)
     restarted, steady = (collected(Metric.TPR, n, k, names) for _ in range(2))
@@ -281,14 +290,20 @@ def test_a_restart_forgets_the_chosen_slices_and_leaves_the_others_alone():
     assert restarted.stratified.crossed_lately(90 * HOUR).tolist() == [True, False, True]
 
 
-def world(rng, names, hours):
+def world(
+    rng: np.random.Generator, names: Sequence[str], hours: Iterable[int]
+) -> Iterator[tuple[int, Floats, npt.NDArray[np.int64]]]:
     for hour in hours:
-        n = rng.poisson(25, (len(names), 3)) * 1.0
-        yield hour * HOUR, n, rng.binomial(n.astype(int), [0.9, 0.8, 0.7 - 0.3 * (hour > 90)])
+        n = rng.poisson(25, (len(names), 3))
+        yield (
+            hour * HOUR,
+            n.astype(np.float64),
+            rng.binomial(n, [0.9, 0.8, 0.7 - 0.3 * (hour > 90)]),
+        )
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_stopped_after_any_cohort_it_continues_as_if_it_had_not(metric):
+def test_stopped_after_any_cohort_it_continues_as_if_it_had_not(metric: Metric) -> None:
     names = ("a", "b", "c", "d")
     steady = Baseline.empty(metric, names, ("x", "y", "z"))
     stopped = Baseline.empty(metric, names, ("x", "y", "z"))
@@ -305,7 +320,7 @@ def test_stopped_after_any_cohort_it_continues_as_if_it_had_not(metric):
     assert steady.stratified.crossed_lately(at).any() == (metric is Metric.TPR)
 
 
-def test_other_slices_and_mixes_are_taken_in_without_a_stop():
+def test_other_slices_and_mixes_are_taken_in_without_a_stop() -> None:
     rng = np.random.default_rng(2)
     narrow = Baseline.empty(Metric.TPR, ("a", "b"), ("x", "y", "z"))
     wide = Baseline.empty(Metric.TPR, ("n", "b", "a"), ("w", "z", "y", "x"))
@@ -322,7 +337,7 @@ def test_other_slices_and_mixes_are_taken_in_without_a_stop():
     assert encode(back.to_arrays(), {}) == encode(narrow.to_arrays(), {})
 
 
-def test_no_slices_are_no_trouble():
+def test_no_slices_are_no_trouble() -> None:
     nothing = Baseline.empty(Metric.TPR, (), ())
     bets = nothing.advance(0, np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0))
     assert bets.log_e.shape == (0, len(SHIFTS))

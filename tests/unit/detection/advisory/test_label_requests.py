@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import binom
 
 from monitor.core.counts.cells import Route, Stratum
+from monitor.core.publish.annotations import Fault
 from monitor.detection.advisory.label_requests import (
     ALTERNATIVES,
     FALSE_ALARM_DAYS,
     TOLERANCE,
-    Fault,
     RequestTest,
     request_counts,
 )
@@ -27,7 +27,7 @@ def expected_e(rate: float, decisions: int, true_rate: float) -> np.ndarray:
     test = RequestTest(np.full(decisions + 1, rate), np.ones(decisions + 1))
     requests = np.arange(decisions + 1)
     log_e = test.log_e(np.full(decisions + 1, decisions), requests)
-    return binom.pmf(requests, decisions, true_rate) @ np.exp(log_e)
+    return np.asarray(binom.pmf(requests, decisions, true_rate) @ np.exp(log_e))
 
 
 @pytest.mark.parametrize("rate", RATES)

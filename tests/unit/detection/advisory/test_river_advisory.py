@@ -1,10 +1,15 @@
 """The advisory layer against river itself, fed one label at a time."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from math import floor
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from monitor.core.contract import Metric
@@ -20,50 +25,57 @@ from monitor.detection.advisory.river_detectors import (
     spread,
 )
 
+if TYPE_CHECKING:  # two seconds, when tests are collected
+    from river.drift import PageHinkley
+
+Int64s = npt.NDArray[np.int64]
 SLICES = ("channel=chat", "channel=email", "channel=phone")
 WORSE = {Metric.TPR: ("down", Change.DOWN), Metric.FPR: ("up", Change.UP)}
 
 
-def evenly(n, k):
+def evenly(n: int, k: int) -> list[int]:
     return [floor((i + 1) * k / n) - floor(i * k / n) for i in range(n)]
 
 
-def cohorts(rng, rates, count, labels=40):
+def cohorts(
+    rng: np.random.Generator, rates: Callable[[int], Sequence[float]], count: int, labels: int = 40
+) -> Iterator[tuple[Int64s, Int64s]]:
     """(n, k) of all slices, cohort by cohort; ``rates(i)`` gives the rates of the i-th."""
     for i in range(count):
         n = rng.poisson(labels, len(SLICES)) * rng.integers(0, 2, len(SLICES))
         yield n, rng.binomial(n, rates(i))
 
 
-def steps(i):
+def steps(i: int) -> Sequence[float]:
     return [(0.9, 0.7, 0.85), (0.6, 0.9, 0.85)][(i // 120) % 2]
 
 
 class OneByOne:
     """What river says of one stream, every label its own update, flags looked at every time."""
 
-    def __init__(self, metric):
+    def __init__(self, metric: Metric) -> None:
         from river.drift import ADWIN, PageHinkley
 
         self.mode, self.worse = WORSE[metric]
         self.metric, self.PageHinkley = metric, PageHinkley
         self.adwin = ADWIN(delta=0.05, clock=32, min_window_length=5, grace_period=10)
-        self.early, self.cusum = [], None
+        self.early: list[int] = []
+        self.cusum: PageHinkley | None = None
 
-    def feed(self, n, k):
+    def feed(self, n: int, k: int) -> list[tuple[Detector, Change]]:
         labels = evenly(n, k)
         return [found for x in labels for found in self.to_adwin(x)] + [
             found for x in labels for found in self.to_cusum(x)
         ]
 
-    def to_adwin(self, x):
+    def to_adwin(self, x: int) -> Iterator[tuple[Detector, Change]]:
         before = self.adwin.estimation
         self.adwin.update(x)
         if self.adwin.drift_detected:
             change = Change.UP if self.adwin.estimation > before else Change.DOWN
             yield Detector.ADWIN, change
 
-    def to_cusum(self, x):
+    def to_cusum(self, x: int) -> Iterator[tuple[Detector, Change]]:
         if self.cusum is not None:
             self.cusum.update(x)
         else:
@@ -82,10 +94,10 @@ class OneByOne:
 
 
 @pytest.mark.parametrize("metric", [Metric.TPR, Metric.FPR])
-def test_cohorts_give_what_river_gives_fed_label_by_label(metric):
+def test_cohorts_give_what_river_gives_fed_label_by_label(metric: Metric) -> None:
     advisory = Advisory()
     oracles = [OneByOne(metric) for _ in SLICES]
-    seen = []
+    seen: list[RiverAlarm] = []
     for i, (n, k) in enumerate(cohorts(np.random.default_rng(4), steps, 600)):
         expected = [
             RiverAlarm(text, metric, *found)
@@ -102,7 +114,7 @@ def test_cohorts_give_what_river_gives_fed_label_by_label(metric):
     assert {d.slice for d in seen} >= set(SLICES[:2])
 
 
-def test_one_cohort_larger_than_every_wait_is_fed_whole():
+def test_one_cohort_larger_than_every_wait_is_fed_whole() -> None:
     n, k = 20_000, 17_000
     detectors, oracle = ChangeDetectors(Metric.TPR), OneByOne(Metric.TPR)
     jump = bytes(evenly(n, k)) + bytes(evenly(n, n // 10))
@@ -112,8 +124,9 @@ def test_one_cohort_larger_than_every_wait_is_fed_whole():
     assert (Detector.PAGE_HINKLEY, Change.DOWN) in expected
 
 
-def test_detections_are_counted_with_the_event_time_of_their_cohort():
-    advisory, log = Advisory(), []
+def test_detections_are_counted_with_the_event_time_of_their_cohort() -> None:
+    advisory = Advisory()
+    log: list[tuple[RiverAlarm, int]] = []
     for i, (n, k) in enumerate(cohorts(np.random.default_rng(4), steps, 500)):
         log += [(d, i * HOUR) for d in advisory.advance(i * HOUR, Metric.TPR, SLICES, n, k)]
     assert log
@@ -123,7 +136,7 @@ def test_detections_are_counted_with_the_event_time_of_their_cohort():
     assert len(advisory.tallies) == len({d for d, _ in log})
 
 
-def test_stopped_after_any_cohort_it_continues_as_if_it_had_not():
+def test_stopped_after_any_cohort_it_continues_as_if_it_had_not() -> None:
     steady, stopped = Advisory(), Advisory()
     found = 0
     for i, (n, k) in enumerate(cohorts(np.random.default_rng(7), steps, 400)):
@@ -138,7 +151,7 @@ def test_stopped_after_any_cohort_it_continues_as_if_it_had_not():
     assert found > 10
 
 
-def test_the_state_of_a_stream_is_small_after_a_million_labels():
+def test_the_state_of_a_stream_is_small_after_a_million_labels() -> None:
     advisory = Advisory()
     rng = np.random.default_rng(1)
     names = [f"channel={i}" for i in range(20)]
@@ -149,7 +162,9 @@ def test_the_state_of_a_stream_is_small_after_a_million_labels():
 
 
 @pytest.mark.parametrize("changed", ["river", "tuning"])
-def test_under_another_river_or_tuning_all_begin_anew_and_keep_their_counts(monkeypatch, changed):
+def test_under_another_river_or_tuning_all_begin_anew_and_keep_their_counts(
+    monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
     old = Advisory()
     for i, (n, k) in enumerate(cohorts(np.random.default_rng(4), steps, 300)):
         old.advance(i * HOUR, Metric.TPR, SLICES, n, k)
@@ -175,14 +190,14 @@ def test_under_another_river_or_tuning_all_begin_anew_and_keep_their_counts(monk
 @pytest.mark.parametrize(
     "damage", [lambda b: b[:-3], lambda b: b"", lambda b: b[:40] + b"?" + b[41:]]
 )
-def test_damaged_bytes_are_told_and_never_reach_river(damage):
+def test_damaged_bytes_are_told_and_never_reach_river(damage: Callable[[bytes], bytes]) -> None:
     advisory = Advisory()
     advisory.advance(0, Metric.TPR, SLICES, np.array([900, 40, 1]), np.array([700, 30, 1]))
     with pytest.raises(ValueError, match="damaged"):
         Advisory.from_bytes(damage(advisory.to_bytes()))
 
 
-def test_a_slice_that_is_no_longer_watched_leaves_nothing():
+def test_a_slice_that_is_no_longer_watched_leaves_nothing() -> None:
     advisory = Advisory()
     for i, (n, k) in enumerate(cohorts(np.random.default_rng(4), steps, 300)):
         advisory.advance(i * HOUR, Metric.TPR, SLICES, n, k)
@@ -195,14 +210,14 @@ def test_a_slice_that_is_no_longer_watched_leaves_nothing():
     assert advisory.to_bytes() == alone.to_bytes()
 
 
-def test_empty_cohorts_change_nothing():
+def test_empty_cohorts_change_nothing() -> None:
     advisory, nothing = Advisory(), np.zeros(len(SLICES), np.int64)
     assert advisory.advance(HOUR, Metric.TPR, SLICES, nothing, nothing) == []
     assert advisory.to_bytes() == Advisory().to_bytes()
     assert advisory.advance(HOUR, Metric.TPR, (), nothing[:0], nothing[:0]) == []
 
 
-def test_labels_are_spread_evenly_inside_each_slice():
+def test_labels_are_spread_evenly_inside_each_slice() -> None:
     rng = np.random.default_rng(2)
     n = rng.integers(0, 60, 200)
     k = rng.integers(0, n + 1)
@@ -210,7 +225,7 @@ def test_labels_are_spread_evenly_inside_each_slice():
     assert list(spread(n, k)) == expected
 
 
-def test_successes_first_would_make_adwin_see_changes_that_even_feeding_does_not():
+def test_successes_first_would_make_adwin_see_changes_that_even_feeding_does_not() -> None:
     rng = np.random.default_rng(3)
     spread_out, in_order = ChangeDetectors(Metric.TPR), ChangeDetectors(Metric.TPR)
     false = [0, 0]
@@ -230,28 +245,31 @@ def test_successes_first_would_make_adwin_see_changes_that_even_feeding_does_not
         (0.70, 0.10, 0.048889, 17.479),
     ],
 )
-def test_page_hinkley_is_tuned_by_the_formula(rate, drop, delta, threshold):
+def test_page_hinkley_is_tuned_by_the_formula(
+    rate: float, drop: float, delta: float, threshold: float
+) -> None:
     found = page_hinkley_design(rate, Metric.TPR, drop)
-    assert found == (pytest.approx(delta, abs=1e-6), pytest.approx(threshold, abs=1e-3))
+    assert found[0] == pytest.approx(delta, abs=1e-6)
+    assert found[1] == pytest.approx(threshold, abs=1e-3)
     # A rise of 1 - rate is the same change as a fall of the rate.
     assert page_hinkley_design(1 - rate, Metric.FPR, drop) == pytest.approx(found)
 
 
 @pytest.mark.parametrize("metric", [Metric.TPR, Metric.FPR])
 @pytest.mark.parametrize("rate", [0.0, 0.001, 0.02, 0.5, 0.98, 1.0])
-def test_every_rate_has_a_tuning(metric, rate):
+def test_every_rate_has_a_tuning(metric: Metric, rate: float) -> None:
     delta, threshold = page_hinkley_design(rate, metric)
     assert 0 < delta < 0.05
     assert 0 < threshold < 40
 
 
 @pytest.mark.parametrize("label", [0, 1])
-def test_streams_without_any_variation_are_silent(label):
+def test_streams_without_any_variation_are_silent(label: int) -> None:
     for metric in (Metric.TPR, Metric.FPR):
         assert ChangeDetectors(metric).feed(bytes([label]) * (4 * EARLY_LABELS)) == []
 
 
-def test_river_is_imported_only_when_labels_come():
+def test_river_is_imported_only_when_labels_come() -> None:
     code = (
         "import sys; import numpy as np\n"
         "from monitor.detection.advisory.river_advisory import Advisory, Metric\n"

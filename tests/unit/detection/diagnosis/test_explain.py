@@ -248,8 +248,10 @@ def test_a_level_that_only_one_slice_is_below_is_its_own(seed: int) -> None:
 def test_other_metrics_are_harmed_by_more(metric: Metric, seed: int) -> None:
     usual, bad = (0.15, 0.40) if metric is Metric.FPR else (0.05, 0.25)
     rates = np.where(within("a=u,b=x"), bad, usual)
-    moved = {"fpr": rates} if metric is Metric.FPR else {"blocked": rates}
-    panes = [day(Traffic(hourly=400, **moved), seed + 10 * i) for i in range(4)]
+    usual_traffic = Traffic(hourly=400)
+    fpr = metric is Metric.FPR
+    traffic = replace(usual_traffic, fpr=rates) if fpr else replace(usual_traffic, blocked=rates)
+    panes = [day(traffic, seed + 10 * i) for i in range(4)]
     crossed = [
         replace(stream(text, way), metric=metric)
         for text, way in (("a=u,b=x", WORSE), ("b=x", WORSE), ("b=y", BETTER))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,11 +10,10 @@ import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
 from monitor.core.counts.cells import Stratum
+from monitor.core.publish.annotations import Share, Stage
 from monitor.detection.diagnosis.stages import (
     Divergence,
     Passage,
-    Share,
-    Stage,
     diverging_stages,
     ready_counts,
     stage_counts,
@@ -23,7 +23,7 @@ BANDS = 4
 
 
 def one_slice(through: npt.ArrayLike, stopped: npt.ArrayLike) -> Passage:
-    return Passage.of_decisions([through], [stopped])
+    return Passage.of_decisions(np.asarray(through)[None], np.asarray(stopped)[None])
 
 
 def ready_of(*tables: npt.ArrayLike) -> Passage:
@@ -67,7 +67,7 @@ class World:
         tables = []
         for counted_ in (passed, passed & labelled, passed & labelled & ready):
             table = np.zeros((2, 1, BANDS), np.int64)
-            np.add.at(table, ((~served)[counted_].astype(int), 0, band[counted_]), 1)
+            np.add.at(table[:, 0], ((~served)[counted_].astype(int), band[counted_]), 1)
             tables.append(table)
         return ready_of(*tables)
 
@@ -177,10 +177,11 @@ def test_parts_by_hand() -> None:
 def test_the_errors_are_those_of_chance() -> None:
     """Simulated under equal worlds; labels of 10 % of what is served."""
     rng = np.random.default_rng(3)
-    for draw in (
+    draws: tuple[Callable[[int], Passage], ...] = (
         lambda n: USUAL.decisions(rng, n),
         lambda n: USUAL.ready_ones(rng, n, 0.1),
-    ):
+    )
+    for draw in draws:
         found = [diverging_stage(draw(3000), draw(5000)) for _ in range(400)]
         spread = np.std([divergence.parts for divergence in found], axis=0)
         errors = np.mean([divergence.errors for divergence in found], axis=0)

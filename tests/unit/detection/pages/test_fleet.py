@@ -64,7 +64,9 @@ def play(
     hours: Sequence[int] = HOURS,
 ) -> tuple[list[PageAdvance], list[Mapping[str, bytes]]]:
     """What every hour brought, and the state after it; stopped and revived after some of them."""
-    fleet, brought, states = PageTests.start(DetectorSettings(contracts, CODING)), [], []
+    fleet = PageTests.start(DetectorSettings(contracts, CODING))
+    brought: list[PageAdvance] = []
+    states: list[Mapping[str, bytes]] = []
     for hour in hours:
         brought.append(fleet.advance(hour, feed(hour), index))
         states.append(fleet.parts())

@@ -77,7 +77,8 @@ def test_a_page_stands_as_long_as_the_breach() -> None:
 
 def test_a_page_ends_once_what_followed_shows_that_it_is_over() -> None:
     fixed = world(changing(steady([BEST, WIDE, KEPT]), steady([BEST, KEPT, KEPT]), 2), 9)
-    latches, ended = Latches(fixed), {}
+    latches = Latches(fixed)
+    ended: dict[Page, int] = {}
     for cohort in fixed.cohorts():
         found = latches.look(cohort, [OF_SLICE_1] if cohort.hour == 2 * HOURS - 1 else [])
         ended |= dict.fromkeys(found, cohort.hour)

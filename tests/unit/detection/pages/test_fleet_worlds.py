@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def total(world: World) -> SliceCohort:
     return first
 
 
-def small(**changes: object) -> World:
+def small(**changes: Any) -> World:
     """Three slices for ten days, the first the reference."""
     world = World(
         name="small",
@@ -249,9 +250,9 @@ def labelled_cohort(
     """Slices with (ready, not ready) of both routes, everything labelled."""
     both = np.array([auto, review]).transpose(1, 0, 2)
     ready, all_of_them = both[..., 0], both.sum(axis=-1)
-    shaped = [x[:, :, None, None] for x in (all_of_them, all_of_them, ready)]
+    n, m = (x[:, :, None, None] for x in (all_of_them, ready))
     routed = np.concatenate([all_of_them, np.zeros((len(auto), 1), np.int64)], axis=1)
-    return WorldCohort(hour, SliceCohort(*shaped, routed), new_version=False)
+    return WorldCohort(hour, SliceCohort(n, n, m, routed), new_version=False)
 
 
 def test_labels_that_a_change_detector_is_fed_with() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from augmented import Stratum, arm, best_stake, gap_log_e
@@ -48,14 +50,18 @@ def test_the_tables_reach_what_the_formula_does(excess: int) -> None:
     found = GapBets(Metric.TPR, 0.1).plan(outcomes, reference=1).log_e(ROW, *seen)
     exact = [arm(truth.t, 0.6, 0.1, (0.25, 1.0)) for truth in (a, b)]
     grown = [
-        [Stratum(s.auto, s.f, s.audit, tuple(1000 * n for n in s.counts)) for s in strata]
-        for strata in exact
+        [Stratum(s.auto, s.f, s.audit, thousandfold(s.counts)) for s in strata] for strata in exact
     ]
     levels = np.arange(0.02, 0.88, 0.002)
     best, _ = gap_log_e((grown[0], exact[0]), (grown[1], exact[1]), list(levels), 0.002, 0.1)
     ours = found[WORSE, 0, excess]
     assert 0.93 * best - 0.05 < ours < 1.02 * best + 0.05
     assert np.all(found[BETTER] < 0)
+
+
+def thousandfold(counts: tuple[float, float, float]) -> tuple[float, float, float]:
+    unlabelled, ready, not_ready = counts
+    return 1000 * unlabelled, 1000 * ready, 1000 * not_ready
 
 
 FORECASTS = {
@@ -65,7 +71,7 @@ FORECASTS = {
 }
 
 
-def every_e(outcomes: Outcomes, bets: GapBets, decisions: int) -> tuple[np.ndarray, list]:
+def every_e(outcomes: Outcomes, bets: GapBets, decisions: int) -> tuple[np.ndarray, list[Any]]:
     """e of every outcome of a few decisions of slice 0 and of its reference, slice 1.
 
     Returns:

@@ -15,6 +15,7 @@ from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import PageTests
 from monitor.detection.pages.group import BATCH, GroupTests
 from monitor.detection.pages.stream_group import COHORT_DAYS
+from monitor.detection.pages.streams import Stream
 
 CODING = coding(a="uvw")
 LEVELS = limits(floor="0.70", ceiling="0.30")
@@ -64,7 +65,7 @@ def test_without_decisions_of_the_reference_no_gap_is_bet_on_and_levels_are() ->
         if name.startswith("gap."):
             assert np.isneginf(watch.mixture.log_r).all(), name
             assert watch.mixture.pending == pytest.approx(3), name
-    assert np.isfinite(group.levels["tpr"].mixture.statistic()).sum() == 2
+    assert np.isfinite(group.levels[Metric.TPR].mixture.statistic()).sum() == 2
 
 
 def test_what_was_without_decisions_begins_with_all_its_clock_once_it_has_some() -> None:
@@ -186,7 +187,7 @@ def test_an_hour_without_anything_moves_the_clock_alone() -> None:
 
 def test_a_breach_of_a_level_is_found_where_it_is() -> None:
     fleet = start(contract(BY_A, of=replace(LEVELS, max_blocked_gap=None)))
-    crossed = []
+    crossed: list[Stream] = []
     for hour in range(10 * DAY):
         rng = np.random.default_rng((5, hour))
         traffic = Traffic(tpr=np.array([0.75, 0.5, 0.75]), fpr=np.array([0.15, 0.15, 0.5]))

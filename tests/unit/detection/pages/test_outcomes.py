@@ -7,7 +7,7 @@ import pytest
 from betting import AUTO, LAYOUT, REVIEW, Arm, cohort, forecast, past
 
 from monitor.core.contract import Metric
-from monitor.detection.pages.cohort import Layout
+from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.outcomes import BINS, LabelOutcome, Outcomes, Side, scores
 from monitor.detection.pages.ready import ReadyRates
 
@@ -67,9 +67,9 @@ def test_what_was_not_expected_counts_at_its_worst(metric: Metric) -> None:
     new = Layout((0, 2, 4), np.array([1.0, 0.5, 0.25]), 1)
     counts = TWO.bin_counts(cohort({rare: (7, 3, 1), (1, *REVIEW): (5, 5, 5)}, 2), LAYOUT)
     assert counts[0, -2:].tolist() == [7, 0]
-    moved = np.zeros((3, 2, *new.shape), np.int64)
-    moved[0, 1, 1, 1, 0] = 4  # human_review, at a rate that is new
-    later = TWO.bin_counts(type(cohort({}, 2))(*moved, np.zeros((2, 3), np.int64)), new)
+    moved, none = np.zeros((2, 2, *new.shape), np.int64)
+    moved[1, 1, 1, 0] = 4  # human_review, at a rate that is new
+    later = TWO.bin_counts(SliceCohort(moved, none, none, np.zeros((2, 3), np.int64)), new)
     assert later[1, -2:].tolist() == [0, 4]
     assert later.sum() == 4
     assert TWO.scores(metric, Side.ABOVE)[-2:].tolist() == [0, 1]
@@ -79,10 +79,10 @@ def test_what_was_not_expected_counts_at_its_worst(metric: Metric) -> None:
 def test_known_audit_rates_are_found_in_a_layout_that_grew() -> None:
     new = Layout((0, 2, 4), np.array([1.0, 0.5, 0.25]), 1)
     old = cohort({(0, *AUTO): (50, 5, 4), (1, *REVIEW): (40, 30, 10)}, 2)
-    grown = np.zeros((3, 2, *new.shape), np.int64)
-    for values, counts in zip(grown, (old.decisions, old.labelled, old.ready), strict=True):
-        values[:, :, [0, 2]] = counts
-    counts = TWO.bin_counts(type(old)(*grown, old.routed), new)
+    decisions, labelled, ready = grown = np.zeros((3, 2, *new.shape), np.int64)
+    for values, known in zip(grown, (old.decisions, old.labelled, old.ready), strict=True):
+        values[:, :, [0, 2]] = known
+    counts = TWO.bin_counts(SliceCohort(decisions, labelled, ready, old.routed), new)
     np.testing.assert_array_equal(counts, TWO.bin_counts(old, LAYOUT))
 
 

@@ -225,7 +225,9 @@ def change_midway(world: World, before: str, after: str) -> tuple[Kept, Kept, li
         assert given_away(old, at_once) == []
         assert given_away(at_once, new) == []
         assert unnested(new) == []
-        return old, new, small + small_cells(site.engine, new, site.settings.use_case[0].k)
+        k = site.settings.use_case[0].k
+        assert k is not None
+        return old, new, small + small_cells(site.engine, new, k)
 
 
 CHANGED = Shape(values=(2, 3), days=2, busy=200, audit=0, delay=1, strays=3, skew=0.5)

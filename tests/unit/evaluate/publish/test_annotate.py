@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from cubes import CODING, Cell, auto, blocked, contract, review, table, window
 from slice_tables import counted, slice_counts
 
 from monitor.core.contract import GroupBy, Metric
-from monitor.core.counts.cells import Counts, merge
+from monitor.core.counts.cells import Counts, Stratum, merge
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.pooling import MergeMap
@@ -35,7 +36,7 @@ def told(
     group: GroupBy = CHANNEL,
     coding: Coding = CODING,
     kept: Mapping[str, tuple[str, ...]] = KEPT,
-    **settings: object,
+    **settings: Any,
 ) -> Told:
     """The rows of a group-by, by the values of the slice."""
     return rows(window(cells).blocks, group, coding, kept, **settings)
@@ -47,7 +48,7 @@ def rows(
     coding: Coding = CODING,
     kept: Mapping[str, tuple[str, ...]] = KEPT,
     since: Dates | None = None,
-    **settings: object,
+    **settings: Any,
 ) -> Told:
     builder = Builder(contract(group, **settings), coding, since or {})
     pooling = MergeMap({name: kept[name] for name in group.attributes})
@@ -147,7 +148,7 @@ def test_slices_of_another_mix_and_the_same_router_have_no_stage() -> None:
     """At most one in twenty: chat comes from the north, and has fewer ready requests."""
     quiet = replace(USUAL, ready=0.45)
     found: dict[Metric, Tally[Stage]] = {SELECTION: Tally(), TPR: Tally()}
-    size = {("chat", "north"): 2_000, ("chat", "south"): 300}
+    size: dict[tuple[str, ...], int] = {("chat", "north"): 2_000, ("chat", "south"): 300}
     for seed in range(150):
         same = told(drawn(seed, lambda _: USUAL, lambda a: size.get(tuple(a.values()), 1_000)))
         other = told(drawn(seed, lambda a: quiet if a["channel"] == "chat" else USUAL))
@@ -186,13 +187,15 @@ class Traffic:
             yield replace(review(atom, int(rng.integers(9, 99)), evidence_passed=False), version=1)
 
 
-def brute_force(cells: Iterable[Cell], name: Callable[[Mapping[str, str]], str]) -> Told:
+def brute_force(
+    cells: Iterable[Cell], name: Callable[[Mapping[str, str]], str]
+) -> dict[str, ShownStage]:
     """Stages of selection by row, from sums over cells: each row against all others."""
     cells = list(cells)
     names = sorted({name(cell.atom) for cell in cells})
 
     def side(inside: Callable[[str], bool]) -> Passage:
-        sums: Tally[object] = Tally()
+        sums: Tally[Stratum] = Tally()
         for cell in cells:
             if inside(name(cell.atom)):
                 sums[cell.stratum] += cell.n
@@ -261,6 +264,7 @@ def test_the_order_of_cells_and_the_parts_of_a_window_are_nothing(seed: int) -> 
 
 def test_ids_of_cells_and_atoms_are_only_names() -> None:
     whole = window(Traffic(3).cells).blocks
+    assert whole.index.versions is not None
     turned = -whole.index.cells[::-1]
     atoms = {atom: i for i, atom in enumerate(whole.index.atom_texts)}
     index = CellIndex(

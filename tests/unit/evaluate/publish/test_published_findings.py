@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,9 +96,15 @@ def found(made: DetectionState, state: FamilyState, metric: Metric = TPR) -> Fin
 
 def note(made: DetectionState, hours: int, *subjects: AnySubject) -> None:
     """The cohort that ends after so many hours found these."""
-    kinds = {"listed": ListedGap, "drifted": Drift, "mix_shifted": MixShift}
+    kinds: dict[str, type[AnySubject]] = {
+        "listed": ListedGap,
+        "drifted": Drift,
+        "mix_shifted": MixShift,
+    }
     kinds |= {"changed": RateChange, "delayed": LabelDelay, "versions": VersionChange}
-    parts = {name: tuple(s for s in subjects if isinstance(s, k)) for name, k in kinds.items()}
+    parts: dict[str, Any] = {
+        name: tuple(s for s in subjects if isinstance(s, k)) for name, k in kinds.items()
+    }
     made.advice.ledger.note(Cohort(at(hours) - HOUR, **parts))
 
 
