@@ -43,7 +43,7 @@ def forget(engine: sa.Engine, key: int) -> dict[str, int]:
         for shard, row in shards.items():
             where = {"topic": shard.topic, "part": shard.partition}
             if number := _forget_in(connection, waiting_label, key, **where):
-                close_waiting(connection, shard, row.tallies, number)
+                _close_waiting(connection, shard, row.tallies, number, FORGOTTEN)
                 waiting += number
         return {**removed, waiting_label.name: waiting}
 
@@ -75,15 +75,22 @@ def expire_waiting(engine: sa.Engine, end: int) -> None:
         if not connection.execute(sa.select(sa.exists().where(where))).scalar_one():
             return
     with writing(engine) as connection:
-        for shard, row in lock_shards(connection).items():
-            ours = (waiting_label.c.topic == shard.topic, waiting_label.c.part == shard.partition)
-            gone = connection.execute(sa.delete(waiting_label).where(*ours, where)).rowcount
-            if gone:
-                close_waiting(connection, shard, row.tallies, gone, NO_DECISION)
+        drop_waiting(connection, NO_DECISION, where)
 
 
-def close_waiting(
-    connection: sa.Connection, shard: Shard, stored: str, number: int, reason: str = FORGOTTEN
+def drop_waiting(connection: sa.Connection, reason: str, *where: sa.ColumnElement[bool]) -> int:
+    """Remove waiting labels of every shard, counted as unmatched; returns how many there were."""
+    total = 0
+    for shard, row in lock_shards(connection).items():
+        ours = (waiting_label.c.topic == shard.topic, waiting_label.c.part == shard.partition)
+        if number := connection.execute(sa.delete(waiting_label).where(*ours, *where)).rowcount:
+            _close_waiting(connection, shard, row.tallies, number, reason)
+            total += number
+    return total
+
+
+def _close_waiting(
+    connection: sa.Connection, shard: Shard, stored: str, number: int, reason: str
 ) -> None:
     """Count labels that waited in a shard with these tallies as unmatched, and fence the shard."""
     tallies = msgspec.json.decode(stored, type=Tallies)

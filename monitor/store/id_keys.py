@@ -17,12 +17,12 @@ import sqlalchemy as sa
 
 from monitor.core.time import Grain, pane_of
 from monitor.errors import OutdatedError, StoreError
-from monitor.ports import BEGINNING, IdKey, Shard
+from monitor.ports import BEGINNING, IdKey
 from monitor.settings.sections import STORE_KEY
 from monitor.store import id_key_rules as rules
 from monitor.store.codings import fence_all, lock_eras
 from monitor.store.database import reading, writing
-from monitor.store.erasure import close_waiting
+from monitor.store.erasure import FORGOTTEN, drop_waiting
 from monitor.store.id_key_rules import KeyMark, ends
 from monitor.store.schema import (
     double_label,
@@ -33,7 +33,7 @@ from monitor.store.schema import (
     waiting_label,
 )
 from monitor.store.schema import id_key as table
-from monitor.store.shard_rows import lock_shards, read_slowest
+from monitor.store.shard_rows import read_slowest
 
 _OWN = "id_key"  # name of the store's own key in ``meta``
 _HASHED = (pending, label_state, double_label, waiting_label)
@@ -232,7 +232,8 @@ def drop_key(engine: sa.Engine, name: str) -> dict[str, int]:
             table.name: connection.execute(sa.delete(table).where(*_within(table, *hours))).rowcount
             for table in (pending, label_state, double_label)
         }
-        removed[waiting_label.name] = _drop_waiting(connection, *hours)
+        waiting = _within(waiting_label, *hours)
+        removed[waiting_label.name] = drop_waiting(connection, FORGOTTEN, *waiting)
         forget_mark(connection, name)
     return removed
 
@@ -245,17 +246,3 @@ def _within(table: sa.Table, start: int | None, end: int | None) -> list[sa.Colu
     if end is not None:
         conditions.append(table.c.hour < pane_of(end, Grain.HOUR))
     return conditions
-
-
-def _drop_waiting(connection: sa.Connection, start: int | None, end: int | None) -> int:
-    total = 0
-    for shard, row in lock_shards(connection).items():
-        where = (*_of(shard), *_within(waiting_label, start, end))
-        if number := connection.execute(sa.delete(waiting_label).where(*where)).rowcount:
-            close_waiting(connection, shard, row.tallies, number)
-            total += number
-    return total
-
-
-def _of(shard: Shard) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
-    return waiting_label.c.topic == shard.topic, waiting_label.c.part == shard.partition

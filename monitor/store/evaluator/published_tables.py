@@ -251,16 +251,7 @@ def _metric(row: SliceRow, metric: Metric) -> _Row:
 
 
 def _shown_rate(rate: ShownRate | None) -> _Row:
-    if rate is None:
-        return dict.fromkeys(_RATE)
-    return {
-        "value": rate.value,
-        "lower": rate.lower,
-        "upper": rate.upper,
-        "at_least": rate.at_least,
-        "at_most": rate.at_most,
-        "support": rate.support,
-    }
+    return {name: getattr(rate, name, None) for name in _RATE}
 
 
 def _shown_gap(gap: ShownGap | None) -> _Row:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import sqlalchemy as sa
 
@@ -32,12 +32,11 @@ class RecordStore:
 
     def contract_changes(self, contracts: Sequence[ContractRecord]) -> list[str]:
         """Contract versions that a start would add to the store, a line each; empty when none."""
-        lines = []
-        for contract in contracts:
-            stored = self._numbers(contract)
-            if stored is None:
-                lines.append(f"contract {contract.name} version {contract.version} is new")
-        return lines
+        return [
+            f"contract {contract.name} version {contract.version} is new"
+            for contract in contracts
+            if self._numbers(contract) is None
+        ]
 
     def refuse_changes(self, contracts: Sequence[ContractRecord]) -> None:
         """Raise StoreError where a start with these contracts would refuse."""
@@ -48,22 +47,14 @@ class RecordStore:
 
     def keep_contracts(self, contracts: Sequence[ContractRecord], now: int) -> None:
         """Store every version of every contract."""
+        query = sa.text(
+            "INSERT INTO contract (name, version, numbers, record, recorded_at)"
+            " VALUES (:name, :version, :numbers, :record, :now)"
+            " ON CONFLICT (name, version) DO UPDATE SET record = excluded.record"
+        )
         with writing(self._engine) as connection:
             for contract in contracts:
-                connection.execute(
-                    sa.text(
-                        "INSERT INTO contract (name, version, numbers, record, recorded_at)"
-                        " VALUES (:name, :version, :numbers, :record, :now)"
-                        " ON CONFLICT (name, version) DO UPDATE SET record = excluded.record"
-                    ),
-                    {
-                        "name": contract.name,
-                        "version": contract.version,
-                        "numbers": contract.numbers,
-                        "record": contract.record,
-                        "now": now,
-                    },
-                )
+                connection.execute(query, {**asdict(contract), "now": now})
 
     def _numbers(self, contract: ContractRecord) -> str | None:
         with reading(self._engine) as connection:
