@@ -363,7 +363,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.ROWS: ("msgspec.json.encode(found)",),
     },
     "monitor.commands.db.upkeep": {
-        Argument.NAME: ("', '.join(gone) or 'nothing, all that is stored is listed'",),
+        Argument.NAME: ("', '.join(gone) or 'nothing: the settings list all that is stored'",),
         Argument.ROWS: ("json.dumps(dict(zip(names, row, strict=True)))",),
         Argument.TOTAL: ("portion",),
         Argument.WORD: (
@@ -391,7 +391,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.commands.incident.views": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
         Argument.TYPED: ("number",),
-        Argument.WORD: ("'there never was an incident' if resolved else 'no incident stands'",),
+        Argument.WORD: ("'there never was an incident' if resolved else 'no incident is open'",),
     },
     "monitor.commands.options": {
         Argument.CAUSE: ("reason",),

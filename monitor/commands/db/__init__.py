@@ -13,7 +13,7 @@ from monitor.commands.db.upkeep import dead_letters, migrate, prune
 
 @click.group("db")
 def command() -> None:
-    """Look into the database, repair it, change its schema.
+    """Inspect, repair and migrate the database.
 
     Example: slicewatch db status
     """

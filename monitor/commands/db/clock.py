@@ -30,9 +30,9 @@ from monitor.store.upkeep.clock_repair import Poisoned, PoisonedShard
 @click.argument("partition", type=click.IntRange(min=0))
 @click.argument("offset", type=click.IntRange(min=0))
 @settings_option
-@click.option("--reason", required=True, help="Why; kept with the gap.")
-@click.option("--clock", metavar="TIME", help="Event time it goes on at, as 2026-06-01T10:00:00Z.")
-@click.option("--force", is_flag=True, help="Also when it is not parked, or backwards.")
+@click.option("--reason", required=True, help="Why; stored with the gap.")
+@click.option("--clock", metavar="TIME", help="Event time to continue at, as 2026-06-01T10:00:00Z.")
+@click.option("--force", is_flag=True, help="Move it also if not parked, or backwards.")
 def resume(
     topic: str,
     partition: int,
@@ -43,12 +43,12 @@ def resume(
     clock: str | None,
     force: bool,
 ) -> None:
-    """Let a parked partition go on at another offset after data loss, and keep the gap.
+    """Resume a parked partition at another offset after data loss, and record the gap.
 
     Windows that the gap touches say so. A partition that is not parked is refused: a worker can
-    read on from where it stands, and moving it would leave events uncounted or count them twice.
-    So is one that would go backwards in the same topic. With --force it is moved all the same.
-    With --clock its event time is set as well: it refuses what is older by more than the horizon.
+    read on from its offset, and moving it would leave events uncounted or count them twice. So is
+    a move backwards in the same topic. --force overrides both. With --clock the partition's event
+    time is set as well: events older than that by more than the horizon are then refused.
 
     Example: slicewatch db resume-from decisions 0 81234 --reason "topic was truncated"
     """
@@ -58,9 +58,9 @@ def resume(
         time = None if newest is None else ShardTime(newest, settings.stream.lateness)
         now = SystemClock().now()
         found = resume_from(engine, shard, offset, why, now, force=force, time=time)
-    stood = "was never read" if found.before is None else f"stood at {found.before}"
+    stood = "was never read" if found.before is None else f"was at {found.before}"
     again = f"; {found.again} offsets will be counted again" if found.again else ""
-    click.echo(f"{shard} {stood}, goes on at {offset}{again}")
+    click.echo(f"{shard} {stood}, continues at {offset}{again}")
 
 
 def _why(reason: str) -> str:
@@ -76,16 +76,16 @@ EXIT_FOUND = 1
 
 @click.command("repair-clock")
 @settings_option
-@click.option("--confirm", is_flag=True, help="Mend what is found; else it is only listed.")
+@click.option("--confirm", is_flag=True, help="Correct what is found; otherwise only list it.")
 def repair_clock(path: Path, *, confirm: bool) -> None:
-    """Find event time in the database that is beyond the present, and mend it.
+    """Find and correct event time in the database that is beyond the present.
 
-    Events dated far in the future could once carry the clock of a partition along, so that all
-    that followed was refused as too old. With --confirm the clocks go back to the newest hour
-    that anything was counted of; no count changes. Look at this machine's own clock first: what
-    is beyond the present is judged by it. The service may run meanwhile.
+    In older versions, events dated far in the future could advance the clock of a partition, so
+    that all later events were refused as too old. With --confirm the clocks go back to the newest
+    hour in which anything was counted; no count changes. Check this machine's own clock first: it
+    defines the present. The service may run meanwhile.
 
-    Exit code 0 when nothing is wrong or all was mended, 1 when something was found.
+    Exit code 0 when nothing is wrong or everything was corrected, 1 when something was found.
 
     Example: slicewatch db repair-clock --confirm
     """
@@ -101,10 +101,10 @@ def repair_clock(path: Path, *, confirm: bool) -> None:
     if not found:
         click.echo(f"nothing lies beyond the present ({_moment(now)})")
     elif confirm:
-        click.echo(f"mended: event time goes on from {_moment(found.back_to)}")
+        click.echo(f"corrected: event time continues from {_moment(found.back_to)}")
     else:
         click.echo(
-            f"By this machine's clock it is {_moment(now)}. If that is right, mend it:"
+            f"By this machine's clock it is {_moment(now)}. If that is right, correct the database:"
             " slicewatch db repair-clock --confirm"
         )
         sys.exit(EXIT_FOUND)
@@ -112,13 +112,13 @@ def repair_clock(path: Path, *, confirm: bool) -> None:
 
 def _lines(found: Poisoned) -> Iterator[str]:
     for one in found.shards:
-        yield f"{one.shard}: event time stands at {_moment(one.stood)}"
+        yield f"{one.shard}: event time is at {_moment(one.stood)}"
     if found.marks:
-        yield f"the evaluator has closed what has not come yet ({', '.join(found.marks)})"
+        yield f"the evaluator has closed panes of the future ({', '.join(found.marks)})"
     if found.cohorts:
-        yield f"{found.cohorts:,} hours that have not come yet had their turn in the tests"
+        yield f"{found.cohorts:,} hours of the future were consumed by the sequential tests"
     if found.snapshots:
-        yield f"{found.snapshots:,} published Snapshots are of the future"
+        yield f"{found.snapshots:,} published Snapshots are dated in the future"
     for one in found.shards:
         if one.first is not None:
             yield _again(one, found.back_to)

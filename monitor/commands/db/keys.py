@@ -18,29 +18,29 @@ KEY_BYTES = 32
 @click.command("new-key")
 @click.argument("file", type=click.Path(path_type=Path))
 def new_key(file: Path) -> None:
-    """Make a random key and write it to a new FILE that only its owner can read.
+    """Create a random key and write it to a new FILE that only its owner can read.
 
-    It is never printed, and no file is ever overwritten. Name the file in the settings:
-    privacy.id_key_file (or key_file of one of privacy.id_keys) for ids of decisions,
-    probes.key_file for probes. Each has a key of its own.
+    The key is never printed, and no file is ever overwritten. Name the file in the settings:
+    privacy.id_key_file (or key_file of one of privacy.id_keys) for the ids of decisions,
+    probes.key_file for probes. Use a separate key for each.
 
     Example: slicewatch db new-key /etc/slicewatch/id_key
     """
     write_key(file, secrets.token_hex(KEY_BYTES))
-    click.echo(f"a new key is in {file}; keep a copy where your secrets are kept")
+    click.echo(f"a new key is in {file}; keep a copy with your other secrets")
 
 
 @click.command("drop-key")
 @click.argument("key_id", metavar="KEY")
 @settings_option
 def drop_key(key_id: str, path: Path) -> None:
-    """Give up an id key before its time, and erase what is stored under ids hashed with it.
+    """Give up an id key early, and erase what is stored under ids hashed with it.
 
     For a key that is lost, has leaked, or was announced by mistake. KEY is its id, as in db status.
-    Counts stay; labels that come later for the decisions of its days count as unmatched, and their
-    corrections too. Whoever runs is fenced: start all processes with settings without the key.
-    Nothing but a backup brings back what is erased. A key whose days are past the horizon needs
-    none of this: it is left out of the settings.
+    Counts stay; later labels for the decisions of its days count as unmatched, and so do their
+    corrections. Running processes are fenced: restart all of them with settings without the key.
+    Only a backup brings back what is erased. For a key whose days are past the horizon this is not
+    needed: remove it from the settings.
 
     Example: slicewatch db drop-key 2026
     """
@@ -48,5 +48,5 @@ def drop_key(key_id: str, path: Path) -> None:
     with opened(path) as (_, engine):
         removed = drop(engine, key_id)
         rows = ", ".join(f"{number} from {table}" for table, number in removed.items())
-        click.echo(f'id key "{key_id}" is forgotten; rows removed: {rows}')
+        click.echo(f'id key "{key_id}" is given up; rows removed: {rows}')
         database.compact(engine)

@@ -30,13 +30,13 @@ from monitor.store.upkeep.retention_guard import portions
 @click.option(
     "--drop-attributes",
     is_flag=True,
-    help="Delete what is stored of attributes and values that the settings list no more.",
+    help="Delete the data of attributes and values that are no longer in the settings.",
 )
 def migrate(path: Path, drop_attributes: bool) -> None:
-    """Bring the database to the schema this version needs.
+    """Upgrade the database to the schema this version needs.
 
-    With --drop-attributes it also deletes attributes and values that are not in the settings any
-    more from everything that is stored. Nothing but a backup brings them back.
+    With --drop-attributes it also deletes, from everything that is stored, the attributes and
+    values that are no longer in the settings. Only a backup brings them back.
 
     Example: slicewatch db migrate --settings slicewatch.toml
     """
@@ -57,18 +57,18 @@ def _drop_attributes(settings: Settings, engine: sa.Engine) -> None:
     RecordStore(engine).refuse_changes(contract_records(settings))
     gone = drop_unlisted(engine, settings.coding)
     database.compact(engine)
-    click.echo(f"deleted: {', '.join(gone) or 'nothing, all that is stored is listed'}")
+    click.echo(f"deleted: {', '.join(gone) or 'nothing: the settings list all that is stored'}")
 
 
 @click.command("prune")
 @settings_option
-@click.option("--confirm", is_flag=True, help="Delete it, however much it is.")
+@click.option("--confirm", is_flag=True, help="Delete it, no matter how much.")
 def prune(path: Path, *, confirm: bool) -> None:
-    """Say what is past its time, and delete it with --confirm.
+    """Show what is past its retention, and delete it with --confirm.
 
-    The service does this every ten minutes by itself, but refuses to delete most of what is kept
-    at once: then a clock may be wrong. See slicewatch db repair-clock before you confirm; only a
-    backup brings back what was deleted.
+    The service does this every ten minutes by itself, but refuses to delete most of what is stored
+    at once, because a clock may be wrong. See slicewatch db repair-clock before you confirm; only
+    a backup brings back what was deleted.
 
     Example: slicewatch db prune
     """
@@ -87,9 +87,9 @@ def prune(path: Path, *, confirm: bool) -> None:
 @settings_option
 @click.option("--limit", default=50, show_default=True, help="How many, newest first.")
 @click.option("--reason", type=click.Choice(REASONS), help="Only those refused for this reason.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def dead_letters(path: Path, limit: int, reason: str | None, as_json: bool) -> None:
-    """List events that could not be counted: where each was and why, never what it said.
+    """List events that could not be counted: where each was and why, never its content.
 
     Example: slicewatch db dead-letters --limit 20 --json
     """

@@ -10,10 +10,9 @@ from monitor.commands.incident.views import listing, show
 
 @click.group("incident")
 def command() -> None:
-    """List incidents, and say who looks after one and what it came to.
+    """List incidents, acknowledge them and record their outcome.
 
-    Slices and numbers are those that the pages show; what the privacy guards hide is withheld
-    here, too.
+    Slices and numbers are the published ones; what the privacy guards hide is withheld here, too.
 
     Example: slicewatch incident list
     """

@@ -27,8 +27,8 @@ from monitor.store.evaluator.incident_acts import ActInput, Closing, acknowledge
 
 def said_options(function: Command) -> Command:
     """The options ``--by`` and ``--note``."""
-    note = click.option("--note", metavar="TEXT", help="Why; kept with it. No personal data.")
-    by = click.option("--by", metavar="NAME", help="Who says so: a person on duty or a team.")
+    note = click.option("--note", metavar="TEXT", help="Why; stored with it. No personal data.")
+    by = click.option("--by", metavar="NAME", help="Your name: a person on duty or a team.")
     return by(note(function))
 
 
@@ -54,8 +54,8 @@ _OUTCOMES = "|".join(outcome.value for outcome in Outcome)
 @click.command("close")
 @incident_argument
 @settings_option
-@click.option("--outcome", metavar=_OUTCOMES, help="What it came to.")
-@click.option("--until", metavar="DATE", help="With accepted: the last day (UTC) of that.")
+@click.option("--outcome", metavar=_OUTCOMES, help="The outcome.")
+@click.option("--until", metavar="DATE", help="With accepted: the last day (UTC).")
 @said_options
 def close(
     number: int,
@@ -66,13 +66,13 @@ def close(
     by: str | None,
     note: str | None,
 ) -> None:
-    """Say what an incident came to.
+    """Record the outcome of an incident.
 
     confirmed (there was a gap, and it is repaired), false_alarm (there was none) and data_fault
-    (the data were wrong) end it, and the crossings it is made of. Their tests have begun anew
-    since: what is still there crosses again, and pages again. accepted needs --until: it is lived
-    with and does not page to the end of that day; it stays visible, and pages again afterwards if
-    it still stands.
+    (the data were wrong) end the incident and its crossings. Their tests restarted at the
+    crossing: a gap that still exists crosses again, and pages again. accepted needs --until: the
+    gap is accepted and does not page until the end of that day; it stays visible, and pages again
+    afterwards if it still exists.
 
     Example: slicewatch incident close 3 --outcome accepted --until 2026-09-01 --by "triage team"
     --note "repaired with the next release"
@@ -84,7 +84,7 @@ def close(
         cycle = duration_text(settings.evaluate.cycle)
     click.echo(
         f"incident {number} is {_sentence(closing)}\n"
-        f"The evaluator takes it over within one cycle ({cycle}), or when it is next started."
+        f"The evaluator applies it within one cycle ({cycle}), or when it is next started."
     )
 
 
@@ -94,7 +94,7 @@ def _closing(outcome: str | None, until: str | None, now: int) -> Closing:
         raise SlicewatchError(f"--outcome must be one of {', '.join(known)}")
     if known[outcome] is not Outcome.ACCEPTED:
         if until is not None:
-            raise SlicewatchError("--until is of --outcome accepted alone; leave it out")
+            raise SlicewatchError("--until is only for --outcome accepted; leave it out")
         return Closing(known[outcome])
     if until is None:
         raise SlicewatchError("--outcome accepted needs --until DATE, as in --until 2026-09-01")
@@ -109,15 +109,17 @@ def _end_of(text: str, now: int) -> int:
         raise SlicewatchError("--until must be a day, such as 2026-09-01") from None
     start = to_micros(datetime(day.year, day.month, day.day, tzinfo=UTC))
     if not now < start <= now + LONGEST:
-        raise SlicewatchError("--until must be a day that is to come, within a year")
+        raise SlicewatchError("--until must be a future day, within a year")
     return start + DAY
 
 
 def _sentence(closing: Closing) -> str:
     if closing.until is None:
-        return f"closed as {closing.outcome.value}: what is still there crosses and pages again."
+        return f"closed as {closing.outcome.value}: a gap that still exists will page again."
     day = f"{to_datetime(closing.until - DAY):%Y-%m-%d}"
-    return f"accepted to the end of {day} (UTC): it stays visible, and may page again afterwards."
+    return (
+        f"accepted until the end of {day} (UTC): it stays visible, and may page again afterwards."
+    )
 
 
 @click.command("ack")
@@ -125,9 +127,9 @@ def _sentence(closing: Closing) -> str:
 @settings_option
 @said_options
 def ack(number: int, path: Path, *, by: str | None, note: str | None) -> None:
-    """Say that somebody looks after an incident; it stands until it is resolved or closed.
+    """Acknowledge an incident; it stays open until it is resolved or closed.
 
-    Name and note are kept with it: a person on duty or a team, and nothing about customers.
+    Name and note are stored with it: a person on duty or a team, and nothing about customers.
 
     Example: slicewatch incident ack 3 --by "triage team" --note "looking at the judge"
     """
@@ -135,4 +137,4 @@ def ack(number: int, path: Path, *, by: str | None, note: str | None) -> None:
     with opened(path) as (settings, engine):
         acknowledge(engine, number, said, SystemClock().now())
         cycle = duration_text(settings.evaluate.cycle)
-    click.echo(f"incident {number} is acknowledged by {said.by}; pages say so within {cycle}")
+    click.echo(f"incident {number} is acknowledged by {said.by}; metrics show it within {cycle}")

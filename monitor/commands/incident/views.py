@@ -46,7 +46,7 @@ def one_report(engine: sa.Engine, number: int, now: int) -> IncidentReport:
         acts = read_acts(connection, incident.c.id == number)
     if found is None:
         raise StoreError(
-            f"there is no incident {number}; those there are: slicewatch incident list --all"
+            f"there is no incident {number}; to list all: slicewatch incident list --all"
         )
     return _reports(engine, [found], acts, now)[0]
 
@@ -86,12 +86,12 @@ def _shown(body: bytes | None) -> Shown:
 
 @click.command("list")
 @settings_option
-@click.option("--all", "resolved", is_flag=True, help="Those that were resolved, too.")
+@click.option("--all", "resolved", is_flag=True, help="Also list resolved incidents.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as one JSON array.")
 def listing(path: Path, *, resolved: bool, as_json: bool) -> None:
-    """List the incidents that stand: pages and tickets, and who looks after them.
+    """List the open incidents: pages and tickets, and who has acknowledged them.
 
-    What was closed is listed until the evaluator has taken it over.
+    A closed incident is listed until the evaluator has applied the close.
 
     Example: slicewatch incident list --all
     """
@@ -102,7 +102,7 @@ def listing(path: Path, *, resolved: bool, as_json: bool) -> None:
     elif found:
         console().print(table_of(found))
     else:
-        click.echo("there never was an incident" if resolved else "no incident stands")
+        click.echo("there never was an incident" if resolved else "no incident is open")
 
 
 @click.command("show")
@@ -110,7 +110,7 @@ def listing(path: Path, *, resolved: bool, as_json: bool) -> None:
 @settings_option
 @click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
 def show(number: int, path: Path, *, as_json: bool) -> None:
-    """Show an incident: its slice, its numbers, and all that people said of it.
+    """Show an incident: its slice, its numbers, and everything that people recorded about it.
 
     Example: slicewatch incident show 3
     """

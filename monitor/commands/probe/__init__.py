@@ -11,7 +11,7 @@ from monitor.commands.probe.status import status
 
 @click.group("probe")
 def command() -> None:
-    """Send matched pairs to a router, publish what it decides, and show what came of it.
+    """Send matched pairs to a router, publish its decisions, and show the results.
 
     Example: slicewatch probe run pairs.jsonl --target https://router.example/probe
     """

@@ -16,7 +16,7 @@ def probe_key(settings: Settings) -> bytes:
     """The key that signs. None in the settings: SlicewatchError."""
     if settings.probes.key is None:
         raise SlicewatchError(
-            "probes.key is missing: a router must be able to tell probes from requests; make one "
+            "probes.key is missing: a router must be able to tell probes from requests; create one "
             "with slicewatch db new-key FILE, and set probes.key_file = FILE"
         )
     return settings.probes.key.reveal().encode()
@@ -26,12 +26,12 @@ def probe_key(settings: Settings) -> bytes:
 @click.argument("file", type=click.Path(path_type=Path))
 @settings_option
 def router_key_command(file: Path, path: Path) -> None:
-    """Write the key that a router checks probes with to a new FILE.
+    """Write the key with which a router verifies probes to a new FILE.
 
-    It is derived from probes.key, and always the same for the same one. Decision events cannot be
-    signed with it: a router that has it cannot make its own decisions pass for probes.
+    It is derived from probes.key, and always the same for the same key. It cannot sign decision
+    events: a router that has it cannot pass its own decisions off as probes.
 
     Example: slicewatch probe router-key /run/secrets/router_probe_key
     """
     write_key(file, router_key(probe_key(load_settings(path))))
-    click.echo(f"the router's key is in {file}; give it to the router alone")
+    click.echo(f"the router's key is in {file}; give it only to the router")

@@ -49,7 +49,7 @@ class ProgressBar:
 
     def mixed(self, pair: str) -> None:
         """A pair's variants were decided by different versions."""
-        self.say(f"{pair}: the router's versions changed between its variants; it is left out")
+        self.say(f"{pair}: left out, because the router's versions changed between its variants")
 
     def advanced(self) -> None:
         """A pair is over."""

@@ -78,8 +78,8 @@ def _read(path: Path) -> ProbeSet:
     probe_set = read_set(path)
     if not probe_set.synthetic:
         raise SlicewatchError(
-            f"{path} is not synthetic: requests of real people are no probes; a sample of traffic "
-            "is compared with --swap, and nothing of it is kept"
+            f"{path} is not synthetic: requests of real people must not be sent as probes; compare "
+            "a sample of traffic with --swap, which stores nothing of it"
         )
     return probe_set
 
@@ -87,9 +87,9 @@ def _read(path: Path) -> ProbeSet:
 def _check_results(path: Path) -> None:
     """Before anything is sent: answers that cannot be written would be lost."""
     if path.exists():
-        raise SlicewatchError(f"{path} is there already; give the name of a new file")
+        raise SlicewatchError(f"{path} already exists; give the name of a new file")
     if is_csv(path) or not path.parent.is_dir():
-        raise SlicewatchError(f"{path}: name a file that ends in .jsonl, in a folder that is there")
+        raise SlicewatchError(f"{path}: name a file that ends in .jsonl, in an existing folder")
 
 
 def _attribute_names(settings: Settings) -> frozenset[str]:
@@ -104,13 +104,13 @@ def _warnings(
         return
     if every > named.every:
         yield (
-            f"--every {duration_text(every)} is longer than {duration_text(named.every)}, what "
-            f"probes.sets {named.name} declares: the set will be told of as overdue"
+            f"--every {duration_text(every)} is longer than {duration_text(named.every)}, which "
+            f"probes.sets {named.name} declares: the set will be reported as overdue"
         )
     if every < settings.probes.timeout:
         yield (
             f"rounds are less than probes.timeout ({duration_text(settings.probes.timeout)}) "
-            "apart: a variant without an answer may be matched with one of the next round"
+            "apart: a variant without an answer may be matched with one from the next round"
         )
 
 
@@ -121,8 +121,8 @@ def _plan_text(
     pairs = len({item.pair for item in probe_set.items})
     return (
         f"{probe_set.name} {probe_set.version}, digest {content}\n"
-        f"{pairs:,} pairs, {len(probe_set.items):,} variants: at {how.rate:g} a second a round "
-        f"takes at least {len(probe_set.items) / how.rate:,.0f} s\n"
+        f"{pairs:,} pairs, {len(probe_set.items):,} variants: a round takes at least "
+        f"{len(probe_set.items) / how.rate:,.0f} s at {how.rate:g} requests a second\n"
         f"would be sent to {how.target.host} and {where}; nothing was sent"
     )
 
@@ -159,7 +159,7 @@ def _rounds(runner: Runner, probe_set: ProbeSet, plan: Plan, stop: Stopper) -> i
 
 def _write(path: Path, probe_set: ProbeSet, done: Round, bar: ProgressBar) -> None:
     if done.stopped or done.fruitless:
-        bar.say(f"{path} is not written: the round was not finished")
+        bar.say(f"{path} was not written: the round was not finished")
     else:
         write_rows(path, probe_set, done.rows())
 
@@ -187,6 +187,6 @@ def shortfalls(done: Round) -> Iterator[str]:
     if done.mixed:
         yield f"{done.mixed:,} with mixed versions"
     if done.given_up:
-        yield "given up: nothing but failures any more"
+        yield "given up: only failures in the end"
     if done.stopped:
         yield f"stopped after {done.complete + done.incomplete + done.mixed:,} pairs"

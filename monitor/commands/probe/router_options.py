@@ -83,9 +83,9 @@ def _token(path: Path) -> str:
         reason = error.strerror or "cannot be read"
         raise SlicewatchError(f"--token-file {path}: {reason}; check the path") from None
     except ValueError:
-        raise SlicewatchError(f"--token-file {path} holds no token; check the file") from None
+        raise SlicewatchError(f"--token-file {path} contains no token; check the file") from None
     if not 0 < len(text) <= LARGEST_TOKEN or not text.isprintable() or " " in text:
-        raise SlicewatchError(f"--token-file {path} must hold one token on one line")
+        raise SlicewatchError(f"--token-file {path} must contain one token on one line")
     return text
 
 

@@ -40,39 +40,49 @@ def _seconds(_: click.Context, parameter: click.Parameter, text: str | None) -> 
 @click.command("run")
 @click.argument("file", metavar="SET", type=_FILE)
 @settings_option
-@click.option("--target", "url", metavar="URL", required=True, help="Where the router answers.")
+@click.option("--target", "url", metavar="URL", required=True, help="Address of the router.")
 @click.option(
     "--rate",
     type=click.FloatRange(0, MOST_A_SECOND, min_open=True),
     default=5.0,
     show_default=True,
-    help="Requests a second, at most; attempts that are repeated count.",
+    help="Requests per second, at most; repeated attempts count.",
 )
 @click.option(
     "--every", metavar="DURATION", callback=_seconds, help="Begin a round this often, such as 6h."
 )
-@click.option("--times", type=click.IntRange(1), help="Rounds in all; 1, or no end with --every.")
+@click.option(
+    "--times", type=click.IntRange(1), help="Number of rounds; 1, or unlimited with --every."
+)
 @click.option("--results", type=_FILE, help="Write the answers here, for slicewatch audit.")
-@click.option("--no-publish", is_flag=True, help="Send, but put no decision onto the topic.")
-@click.option("--dry-run", is_flag=True, help="Check everything, and send nothing.")
+@click.option("--no-publish", is_flag=True, help="Send, but publish no decisions.")
+@click.option("--dry-run", is_flag=True, help="Check everything, but send nothing.")
 @click.option(
     "--timeout",
     metavar="DURATION",
     callback=_seconds,
     default="10s",
     show_default=True,
-    help="Of one request.",
+    help="Longest time for one request.",
 )
-@click.option("--token-file", type=_FILE, help="Holds a bearer token that the router wants.")
-@click.option("--ca-file", type=_FILE, help="The authority that signed its certificate.")
+@click.option("--token-file", type=_FILE, help="File with a bearer token for the router.")
+@click.option("--ca-file", type=_FILE, help="Authority of the router's certificate.")
 @click.option("--insecure-http", is_flag=True, help="Allow plain HTTP to another machine.")
-@click.option("--seed", type=click.IntRange(0), help="Of the order, and of what is drawn.")
+@click.option("--seed", type=click.IntRange(0), help="Random seed, of the order too.")
 @click.option("--swap", metavar="ATTRIBUTE=A:B", help="SET is a trace file; compare A with B.")
 @click.option(
-    "--list-above", type=_SHARE, default=0.1, show_default=True, help="With --swap: scores apart."
+    "--list-above",
+    type=_SHARE,
+    default=0.1,
+    show_default=True,
+    help="With --swap: list traces whose scores differ by more.",
 )
 @click.option(
-    "--spot-check", type=_SHARE, default=0.05, show_default=True, help="With --swap: of the rest."
+    "--spot-check",
+    type=_SHARE,
+    default=0.05,
+    show_default=True,
+    help="With --swap: share of the other traces to list.",
 )
 def run(
     file: Path,
@@ -96,16 +106,16 @@ def run(
 ) -> None:
     """Send every variant of a probe set to a router, and publish its decisions.
 
-    Requests and decisions are signed with probes.key; the router decides, and acts on nothing. A
-    set is published when the settings declare it ([[probes.sets]]) and it is synthetic. A variant
-    that gets no answer is left out and said.
+    Requests and decisions are signed with probes.key; the router decides, but does not act. A set
+    is published if the settings declare it ([[probes.sets]]) and it is synthetic. A variant that
+    gets no answer is left out and reported.
 
-    With --swap SET is a file of anonymised traces. Those that have the value A are sent as they
-    are and with B in its place, and the routes and scores are compared. Nothing is published or
+    With --swap, SET is a file of anonymised traces. Those that have the value A are sent unchanged
+    and with B in its place, and the routes and scores are compared. Nothing is published or
     written, and no request and no value is printed.
 
-    Exit code 0: every variant was answered; 1: some were not, also where SIGTERM or Ctrl-C ended a
-    round before it was over; 2: the router cannot be probed, or the settings do not allow it.
+    Exit code 0: every variant was answered; 1: some were not, or SIGTERM or Ctrl-C ended a round
+    early; 2: the router cannot be probed, or the settings do not allow it.
 
     Example: slicewatch probe run pairs.jsonl --target https://router.example/probe --every 6h
     """
@@ -135,5 +145,5 @@ def _refuse_with_swap(**given: object) -> None:
 def _schedule(every: float | None, times: int | None, results: Path | None) -> Schedule:
     schedule = Schedule(times=times or 1) if every is None else Schedule(every, times)
     if results is not None and schedule.times != 1:
-        raise SlicewatchError("--results holds one round; leave out --every and --times")
+        raise SlicewatchError("--results is for a single round; leave out --every and --times")
     return schedule

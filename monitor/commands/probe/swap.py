@@ -48,7 +48,7 @@ def compare(
     made = swapped(read_traces(path), swap)
     access = how.access(settings)
     if dry:
-        click.echo(f"{len(made.ids):,} traces have the value; nothing was sent")
+        click.echo(f"{len(made.ids):,} traces have the value to swap; nothing was sent")
         return 0
     rng = how.rng()
     with asking(access, how.rate) as (sender, _), ProgressBar() as bar:
@@ -68,7 +68,7 @@ def compare(
         click.echo(line)
     together = summary(found, settings.privacy.k)
     if together is None:
-        click.echo(f"fewer than {settings.privacy.k} comparisons: nothing more is said")
+        click.echo(f"fewer than {settings.privacy.k} comparisons: nothing more is shown")
     else:
         console().print(
             _summary_table(together),
@@ -93,15 +93,15 @@ def _check_listed(swap: Swap, settings: Settings) -> None:
 def _notes(made: Swapped, swap: Swap) -> Iterator[str]:
     if made.silent:
         yield (
-            f"in {made.silent:,} of them the request does not name {swap.attribute}: only the "
-            "attributes differ, and a router that reads the request alone cannot tell them apart"
+            f"in {made.silent:,} of them the request does not contain {swap.attribute}: only the "
+            "attributes differ, and a router that reads only the request cannot tell them apart"
         )
 
 
 def _summary_table(together: SwapSummary) -> Table:
     table = _table("", "traces", "share", "95 % interval")
-    table.add_row("original came further", *_cells(together.held_back))
-    table.add_row("swapped came further", *_cells(together.served))
+    table.add_row("original fared better", *_cells(together.held_back))
+    table.add_row("swapped fared better", *_cells(together.served))
     table.add_row("different routes", *_cells(together.apart))
     return table
 
