@@ -1,5 +1,5 @@
-# `make help` lists what there is; two commands do all the set-up on a machine with Python 3.11
-# and nothing else: `make demo` and `make test`. Another Python: make PYTHON=/path/to/python3.12 test
+# `make help` lists the targets. `make demo` and `make test` do all the set-up themselves and need
+# only Python 3.11 or newer. Another Python: make PYTHON=/path/to/python3.12 test
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -24,18 +24,18 @@ ARGS ?=
 
 .PHONY: help demo test lint fuzz chaos soak adversary bench bench-detection bench-incidents clean
 
-help:  ## this list
+help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed-demo  ## a synthetic router on an embedded broker, watched live [FOR=seconds]
+demo: $(VENV)/.installed-demo  ## watch a synthetic router on an embedded broker live [FOR=seconds]
 	@exec $(BIN)/slicewatch demo $(if $(FOR),--for $(FOR)) $(ARGS)
 
-test: lint  ## lint, types, layers, all tests, branch coverage [WORKERS=2 COVERAGE=0 ARGS=...]
-	@echo "== tests, the built wheel's own among them"
+test: lint  ## run lint, types, layers, all tests; measure branch coverage [WORKERS=2 COVERAGE=0 ARGS=...]
+	@echo "== tests, including those of the built wheel"
 	@BRANCH_COVERAGE=$(COVERAGE) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		--durations=25 $(ARGS)
 
-lint: $(VENV)/.installed-test  ## ruff, mypy --strict (the tests too), layers
+lint: $(VENV)/.installed-test  ## run ruff, mypy --strict (tests too) and the check of layers
 	@echo "== ruff"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
@@ -44,27 +44,27 @@ lint: $(VENV)/.installed-test  ## ruff, mypy --strict (the tests too), layers
 	@echo "== layers"
 	@$(BIN)/lint-imports --no-logo || { echo "the layers are in pyproject.toml, [tool.importlinter]"; exit 1; }
 
-fuzz: $(VENV)/.installed-test  ## events, settings and files that nobody would send [FOR=seconds]
+fuzz: $(VENV)/.installed-test  ## test with random malformed events, settings and files [FOR=seconds]
 	@$(BIN)/python tests/fuzz/fuzz.py $(if $(FOR),--for $(FOR)) $(ARGS)
 
-chaos: $(VENV)/.installed-test  ## storms of failures on Apache Kafka; counts must stay exact [SEEDS=20 SEED=n ARGS=--steps]
+chaos: $(VENV)/.installed-test  ## random failures on Apache Kafka; counts must stay exact [SEEDS=20 SEED=n ARGS=--steps]
 	@$(BIN)/python tests/chaos/storms.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-soak: $(VENV)/.installed-test  ## a long run under load: memory, series, lag
+soak: $(VENV)/.installed-test  ## measure memory, series and lag in a long run under load
 	@$(BIN)/python tests/support/drivers/soak.py $(ARGS)
 
-adversary: $(VENV)/.installed-test  ## an attacker who reads all that is published [CUBES=300 RULE=routes]
+adversary: $(VENV)/.installed-test  ## attack the published numbers as an outside reader [CUBES=300 RULE=routes]
 	@cd tests/support && PYTHONPATH=drivers:worlds exec $(abspath $(BIN))/python -m adversary.campaign $(if $(CUBES),--cubes $(CUBES)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(RULE),--rule $(RULE)) $(ARGS)
 
-bench: $(VENV)/.installed-test  ## how fast, as ratios measured in one run [FOR=ingest]
+bench: $(VENV)/.installed-test  ## measure speed, as ratios within one run [FOR=ingest]
 	@for one in $(or $(FOR),replay flush evaluate ingest scale guard cohort scrape); do \
 	  echo "== $$one"; $(BIN)/python "tests/bench/bench_$$one.py" $(ARGS); done
 
-bench-detection: $(VENV)/.installed-test  ## false pages and delays, against other rules (ten minutes)
+bench-detection: $(VENV)/.installed-test  ## compare false pages and delays with other rules (ten minutes)
 	@$(BIN)/python tests/bench/bench_detection.py $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-bench-incidents: $(VENV)/.installed-test  ## whether planted causes are named (an hour) [ARGS="--seeds 20"]
+bench-incidents: $(VENV)/.installed-test  ## check that planted causes are found (an hour) [ARGS="--seeds 20"]
 	@$(BIN)/python tests/bench/bench_incidents.py $(ARGS)
 
 clean:  ## remove the environment and all caches

@@ -12,14 +12,14 @@ from monitor.errors import SlicewatchError
 from monitor.logs import trace_of
 
 _COMMANDS = {
-    "audit": "Compare what a router made of matched pairs, before it is released.",
-    "check": "Validate the settings; with --connect try broker, topics and database too.",
-    "db": "Look into the database and change its schema.",
+    "audit": "Compare a router's decisions on matched pairs before its release.",
+    "check": "Validate the settings; with --connect test broker, topics and database too.",
+    "db": "Inspect, repair and migrate the database.",
     "demo": "Watch a synthetic router live; needs nothing but this program.",
-    "incident": "List incidents, and say who looks after one and what it came to.",
+    "incident": "List incidents, acknowledge them and record their outcome.",
     "ingest": "Consume decisions and labels (one half of run).",
-    "probe": "Send matched pairs to a router, and publish what it decides.",
-    "render": "Write generated files: JSON Schemas, rules, Alertmanager's files, runbooks.",
+    "probe": "Send matched pairs to a router and publish its decisions.",
+    "render": "Write the JSON Schemas, Prometheus rules, Alertmanager files and runbooks.",
     "replay": "Count decisions and labels from files, without Kafka.",
     "run": "Ingest, evaluate and serve in one process.",
     "serve": "Evaluate and serve metrics (the other half of run).",
@@ -59,8 +59,8 @@ class _Commands(click.Group):
 def cli() -> None:
     """Slicewatch: a production fairness monitor.
 
-    It reads decisions and labels from Kafka, keeps exact counts for every slice, and serves
-    guarded selection rates, TPR and FPR to Prometheus.
+    It reads decisions and labels from Kafka, keeps exact counts for every slice, and exports
+    selection rates, TPR and FPR to Prometheus, with small groups hidden.
 
     Example: slicewatch demo
     """

@@ -56,7 +56,7 @@ def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("audit")
 @click.argument("pairs", metavar="PAIRS", type=_PATH)
 @settings_option
-@click.option("--use-case", metavar="NAME", help="Whose contract; needed where there are several.")
+@click.option("--use-case", metavar="NAME", help="Whose contract; needed if there are several.")
 @click.option(
     "--candidate",
     metavar="OTHER",
@@ -68,16 +68,23 @@ def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
     "counts",
     metavar="COUNTS",
     type=_PATH,
-    help="CSV with the training set's rows by slice and label: what is represented, and how.",
+    help="CSV that counts the training set's rows by slice and label, to report its balance.",
 )
-@click.option("--sign-off", metavar="FILE", type=_PATH, help="Who answers for the requirements.")
+@click.option("--sign-off", metavar="FILE", type=_PATH, help="Who signs for the requirements.")
 @_reports
 @click.option(
-    "--promote", "promoted", metavar="NEW", type=_PATH, help="Write the pairs that flip as a set."
+    "--promote",
+    "promoted",
+    metavar="NEW",
+    type=_PATH,
+    help="Write the pairs that flip as a new set.",
 )
 @click.option("--set-version", metavar="V", help="With --promote: version of the new set.")
 @click.option(
-    "--from-set", metavar="SET", type=_PATH, help="With --promote: the set that has the requests."
+    "--from-set",
+    metavar="SET",
+    type=_PATH,
+    help="With --promote: the set that contains the requests.",
 )
 def command(
     *,
@@ -92,10 +99,10 @@ def command(
     from_set: Path | None,
     **reports: Path | None,
 ) -> None:
-    """Compare what a router made of matched pairs, before it is released.
+    """Compare a router's decisions on matched pairs before its release.
 
-    PAIRS holds one row for each variant of each pair, as JSON lines or CSV (.gz too): what
-    reviewers expect, and what the router did. The report lists pairs whose variants took
+    PAIRS has one row for each variant of each pair, as JSON lines or CSV (also .gz): what
+    reviewers expect, and what the router decided. The report lists the pairs whose variants took
     different routes, then rates by slice, the contract's checks and the release decision. A flip
     is a case to investigate, not a population disparity. FILE may be - for standard output.
 
@@ -143,7 +150,9 @@ def _check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> No
     for output in outputs:
         kept = output.suffix.lower() in _KEPT and output.exists()
         if output.resolve() in taken or kept:
-            fault = "is another file of this audit, or a set" if output != _STDOUT else "twice"
+            fault = (
+                "is another file of this audit, or a set" if output != _STDOUT else "given twice"
+            )
             raise AuditError(f"{output}: {fault}; choose another name for the report")
         taken.add(output.resolve())
 
@@ -152,7 +161,7 @@ def _check_promotion(promoted: Path | None, version: str | None, from_set: Path 
     if (promoted is None) is not (version is None):
         raise AuditError("--promote NEW and --set-version V go together; give both or none")
     if promoted is None and from_set is not None:
-        raise AuditError("--from-set is of --promote alone; leave it out")
+        raise AuditError("--from-set is only for --promote; leave it out")
 
 
 def _check_writable(*targets: Path) -> None:
@@ -199,7 +208,7 @@ def _source(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
         return sent
     source = read_set(from_set)
     if digest(source) != digest(sent):
-        raise AuditError(f"{from_set}: another set than the one of these results; give that one")
+        raise AuditError(f"{from_set}: not the set of these results; give the one that was sent")
     return source
 
 
@@ -209,13 +218,13 @@ def _promote(report: AuditReport, source: ProbeSet, target: Path, version: str) 
     flips = {flip.pair for run in runs for part in run.parts for flip in part.flips}
     made = promote(source, flips, name=source.name, version=version)
     if made is None:
-        click.echo("nothing to promote: no pair flipped that is not held out", err=True)
+        click.echo("nothing to promote: no pair flipped, held-out pairs aside", err=True)
         return
     write_set(target, made)
     pairs = counted(len({item.pair for item in made.items}), "pair")
     click.echo(f"wrote {target}: {pairs}, {made.name} {made.version}, {digest(made)}", err=True)
     if any(item.request is None for item in made.items):
         click.echo(
-            "it has no requests, so it cannot be sent: give the set that was, --from-set SET",
+            "it has no requests, so it cannot be sent: give the set that was sent, --from-set SET",
             err=True,
         )

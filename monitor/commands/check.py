@@ -30,18 +30,18 @@ _RATE = 1_000  # decisions a second that memory is estimated for
 
 @click.command("check")
 @settings_option
-@click.option("--connect", is_flag=True, help="Also try the broker, its topics and the database.")
+@click.option("--connect", is_flag=True, help="Also test broker, topics and database.")
 def command(path: Path, connect: bool) -> None:
     """Validate the settings and print them as they will be used, secrets masked.
 
-    It also says from which support on a reader can see that a limit is kept: what is shown is
-    rounded, and coded where too few were missed. Verdicts are decided on exact counts.
+    It also shows the support from which a reader can see that a limit is kept: published numbers
+    are rounded, and coded where too few were missed. Verdicts are decided on exact counts.
 
-    Certificates that have expired, or will within two weeks, are told; an expired one of a server
-    is an error.
+    Certificates that have expired, or will within two weeks, are reported; an expired server
+    certificate is an error.
 
-    With --connect it also says whether the broker, both topics and the database are as needed,
-    and what a start would change against the store. Exit code 2 when something is wrong.
+    With --connect it also checks that the broker, both topics and the database are as required,
+    and shows what a start would change in the store. Exit code 2 when something is wrong.
 
     Example: slicewatch check --settings slicewatch.toml --connect
     """
@@ -71,7 +71,7 @@ def _displayable(settings: Settings) -> Iterator[str]:
             coded = f", {_support(need.coded)} where fewer than {contract.k} were missed"
             yield (
                 f"ok: contract {contract.name}: that no {need.metric.upper()} gap is beyond"
-                f" {float(need.limit):g} can be seen from a support of {at_rates}"
+                f" {float(need.limit):g} can be shown from a support of {at_rates}"
                 f"{coded if contract.k > 1 else ''}"
             )
 
@@ -84,8 +84,8 @@ def _recognised(settings: Settings) -> str:
     total = BYTES_PER_KEY * _RATE * (window // SECOND) / 1e6
     return (
         "ok: copies of a decision in the same partition are recognised for"
-        f" {duration_text(window)}; each decision takes {BYTES_PER_KEY} bytes of a worker's memory"
-        f" for so long, {_RATE:,} a second {total:,.0f} MB"
+        f" {duration_text(window)}; this takes {BYTES_PER_KEY} bytes of a worker's memory for each"
+        f" decision of that time: {total:,.0f} MB at {_RATE:,} decisions a second"
     )
 
 
@@ -117,9 +117,9 @@ def _certificates(settings: Settings) -> Iterator[str]:
         elif end > now:
             yield f"warning: {one.key} expires on {day}, in less than {-(-(end - now) // DAY)} days"
         elif one.served:
-            expired.append(f"{one.key} has expired on {day}: put a new certificate there")
+            expired.append(f"{one.key} expired on {day}: install a new certificate")
         else:
-            yield f"warning: {one.key} has expired on {day}: put a new certificate there"
+            yield f"warning: {one.key} expired on {day}: install a new certificate"
     if expired:
         raise SlicewatchError("; ".join(expired))
 
@@ -146,8 +146,8 @@ def _topics(settings: Settings) -> Iterator[str]:
 
 def _kept(retention: float | None) -> str:
     if retention is None:
-        return "does not tell us for how long it keeps messages"
-    return "keeps messages for ever" if isinf(retention) else f"keeps them {_days(retention)}"
+        return "we may not read how long it keeps messages"
+    return "keeps messages for ever" if isinf(retention) else f"keeps messages {_days(retention)}"
 
 
 def _days(micros: float) -> str:
@@ -159,16 +159,16 @@ def _store(settings: Settings) -> Iterator[str]:
     try:
         url = settings.store.url.masked
         if not database.is_there(engine):
-            yield f"ok: database {url} will be made at the first start"
+            yield f"ok: database {url} will be created at the first start"
             return
         if database.open_to_others(engine):
             yield (
                 f"warning: database {url} can be opened by others on this machine: chmod 600 it,"
-                " and the files -wal and -shm beside it"
+                " and its files -wal and -shm"
             )
         found, head = database.schema_revision(engine), database.head_revision()
         if found is None:
-            yield f"ok: database {url} is empty; the schema {head} is still to be made"
+            yield f"ok: database {url} is empty; the schema {head} has not been created yet"
             return
         database.require_head(engine)
         yield f"ok: database {url}, schema {found}"
@@ -187,7 +187,7 @@ def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:
         *LastSettings(engine).changes(composition.remembered(settings)),
     ]
     for line in changes:
-        yield f"a start would say: {line}"
+        yield f"a start would report: {line}"
     records.refuse_changes(contracts)
     if not changes:
         yield "ok: a start would change nothing"

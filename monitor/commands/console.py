@@ -36,8 +36,8 @@ _STATE_STYLES = {
     State.BREACH: "bold white on red",
 }
 SYNTHETIC = "synthetic test conditions, not a finding about people"
-DATA_LOST = "data was lost: this window lacks events that could not be read"
-EXCLUDED = "some of this window is left out: declared to be bad, or never complete"
+DATA_LOST = "data was lost: events that could not be read are missing from this window"
+EXCLUDED = "part of this window is excluded: declared bad, or never complete"
 
 
 def console() -> Console:

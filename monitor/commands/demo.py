@@ -23,10 +23,14 @@ from monitor.service import Service
     "--for",
     "seconds",
     type=click.FloatRange(min=0, min_open=True),
-    help="Stop by itself after so many seconds; without it Ctrl-C does.",
+    help="Stop after this many seconds; without it, stop with Ctrl-C.",
 )
-@click.option("--json", "as_json", is_flag=True, help="No table, but one JSON document at the end.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of chance.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document at the end, no table."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Random seed."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
@@ -38,7 +42,7 @@ from monitor.service import Service
     "--svg",
     "picture",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Write the last table as a picture.",
+    help="Write the last table as an SVG picture.",
 )
 def command(
     seconds: float | None, as_json: bool, seed: int, port: int, picture: Path | None
@@ -47,8 +51,8 @@ def command(
 
     Starts an embedded Kafka-compatible broker and the real service on a temporary database, and
     produces synthetic decisions and labels at one simulated day in ten seconds. Soon the TPR of
-    one slice falls, and the table shows how it is noticed. Synthetic test conditions, not a
-    finding about people. Ctrl-C stops it; nothing is left behind.
+    one slice falls, and the table shows how this is detected. These are synthetic test conditions,
+    not a finding about people. Ctrl-C stops it; no files are left behind.
 
     Example: slicewatch demo --for 60 --json
     """

@@ -50,10 +50,9 @@ _OUTCOMES = "|".join(outcome.value for outcome in Outcome)
 
 @click.group("incident")
 def command() -> None:
-    """List incidents, and say who looks after one and what it came to.
+    """List incidents, acknowledge them and record their outcome.
 
-    Slices and numbers are those that the pages show; what the privacy guards hide is withheld
-    here, too.
+    Slices and numbers are the published ones; what the privacy guards hide is withheld here, too.
 
     Example: slicewatch incident list
     """
@@ -61,8 +60,8 @@ def command() -> None:
 
 def act_options(function: Command) -> Command:
     """The options ``--by`` and ``--note``."""
-    note = click.option("--note", metavar="TEXT", help="Why; kept with it. No personal data.")
-    by = click.option("--by", metavar="NAME", help="Who says so: a person on duty or a team.")
+    note = click.option("--note", metavar="TEXT", help="Why; stored with it. No personal data.")
+    by = click.option("--by", metavar="NAME", help="Your name: a person on duty or a team.")
     return by(note(function))
 
 
@@ -83,8 +82,8 @@ def act_input(command: str, by: str | None, note: str | None) -> ActInput:
 @command.command("close")
 @incident_argument
 @settings_option
-@click.option("--outcome", metavar=_OUTCOMES, help="What it came to.")
-@click.option("--until", metavar="DATE", help="With accepted: the last day (UTC) of that.")
+@click.option("--outcome", metavar=_OUTCOMES, help="The outcome.")
+@click.option("--until", metavar="DATE", help="With accepted: the last day (UTC).")
 @act_options
 def close(
     number: int,
@@ -95,13 +94,13 @@ def close(
     by: str | None,
     note: str | None,
 ) -> None:
-    """Say what an incident came to.
+    """Record the outcome of an incident.
 
     confirmed (there was a gap, and it is repaired), false_alarm (there was none) and data_fault
-    (the data were wrong) end it, and the crossings it is made of. Their tests have begun anew
-    since: what is still there crosses again, and pages again. accepted needs --until: it is lived
-    with and does not page to the end of that day; it stays visible, and pages again afterwards if
-    it still stands.
+    (the data were wrong) end the incident and its crossings. Their tests restarted at the
+    crossing: a gap that still exists crosses again, and pages again. accepted needs --until: the
+    gap is accepted and does not page until the end of that day; it stays visible, and pages again
+    afterwards if it still exists.
 
     Example: slicewatch incident close 3 --outcome accepted --until 2026-09-01 --by "triage team"
     --note "repaired with the next release"
@@ -113,7 +112,7 @@ def close(
         cycle = duration_text(settings.evaluate.cycle)
     click.echo(
         f"incident {number} is {_sentence(closing)}\n"
-        f"The evaluator takes it over within one cycle ({cycle}), or when it is next started."
+        f"The evaluator applies it within one cycle ({cycle}), or when it is next started."
     )
 
 
@@ -123,7 +122,7 @@ def _closing(outcome: str | None, until: str | None, now: int) -> Closing:
         raise SlicewatchError(f"--outcome must be one of {', '.join(known)}")
     if known[outcome] is not Outcome.ACCEPTED:
         if until is not None:
-            raise SlicewatchError("--until is of --outcome accepted alone; leave it out")
+            raise SlicewatchError("--until is only for --outcome accepted; leave it out")
         return Closing(known[outcome])
     if until is None:
         raise SlicewatchError("--outcome accepted needs --until DATE, as in --until 2026-09-01")
@@ -138,15 +137,17 @@ def _end_of(text: str, now: int) -> int:
         raise SlicewatchError("--until must be a day, such as 2026-09-01") from None
     start = to_micros(datetime(day.year, day.month, day.day, tzinfo=UTC))
     if not now < start <= now + LONGEST:
-        raise SlicewatchError("--until must be a day that is to come, within a year")
+        raise SlicewatchError("--until must be a future day, within a year")
     return start + DAY
 
 
 def _sentence(closing: Closing) -> str:
     if closing.until is None:
-        return f"closed as {closing.outcome.value}: what is still there crosses and pages again."
+        return f"closed as {closing.outcome.value}: a gap that still exists will page again."
     day = f"{to_datetime(closing.until - DAY):%Y-%m-%d}"
-    return f"accepted to the end of {day} (UTC): it stays visible, and may page again afterwards."
+    return (
+        f"accepted until the end of {day} (UTC): it stays visible, and may page again afterwards."
+    )
 
 
 @command.command("ack")
@@ -154,9 +155,9 @@ def _sentence(closing: Closing) -> str:
 @settings_option
 @act_options
 def ack(number: int, path: Path, *, by: str | None, note: str | None) -> None:
-    """Say that somebody looks after an incident; it stands until it is resolved or closed.
+    """Acknowledge an incident; it stays open until it is resolved or closed.
 
-    Name and note are kept with it: a person on duty or a team, and nothing about customers.
+    Name and note are stored with it: a person on duty or a team, and nothing about customers.
 
     Example: slicewatch incident ack 3 --by "triage team" --note "looking at the judge"
     """
@@ -164,7 +165,7 @@ def ack(number: int, path: Path, *, by: str | None, note: str | None) -> None:
     with opened(path) as (settings, engine):
         acknowledge(engine, number, act, SystemClock().now())
         cycle = duration_text(settings.evaluate.cycle)
-    click.echo(f"incident {number} is acknowledged by {act.by}; pages say so within {cycle}")
+    click.echo(f"incident {number} is acknowledged by {act.by}; metrics show it within {cycle}")
 
 
 def all_reports(engine: sa.Engine, now: int, *, resolved: bool) -> list[IncidentReport]:
@@ -186,7 +187,7 @@ def one_report(engine: sa.Engine, number: int, now: int) -> IncidentReport:
         acts = read_acts(connection, incident.c.id == number)
     if found is None:
         raise StoreError(
-            f"there is no incident {number}; those there are: slicewatch incident list --all"
+            f"there is no incident {number}; to list all: slicewatch incident list --all"
         )
     return _reports(engine, [found], acts, now)[0]
 
@@ -226,12 +227,12 @@ def _shown(body: bytes | None) -> Shown:
 
 @command.command("list")
 @settings_option
-@click.option("--all", "resolved", is_flag=True, help="Those that were resolved, too.")
+@click.option("--all", "resolved", is_flag=True, help="Also list resolved incidents.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as one JSON array.")
 def listing(path: Path, *, resolved: bool, as_json: bool) -> None:
-    """List the incidents that stand: pages and tickets, and who looks after them.
+    """List the open incidents: pages and tickets, and who has acknowledged them.
 
-    What was closed is listed until the evaluator has taken it over.
+    A closed incident is listed until the evaluator has applied the close.
 
     Example: slicewatch incident list --all
     """
@@ -242,7 +243,7 @@ def listing(path: Path, *, resolved: bool, as_json: bool) -> None:
     elif found:
         console().print(table_of(found))
     else:
-        click.echo("there never was an incident" if resolved else "no incident stands")
+        click.echo("there never was an incident" if resolved else "no incident is open")
 
 
 @command.command("show")
@@ -250,7 +251,7 @@ def listing(path: Path, *, resolved: bool, as_json: bool) -> None:
 @settings_option
 @click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
 def show(number: int, path: Path, *, as_json: bool) -> None:
-    """Show an incident: its slice, its numbers, and all that people said of it.
+    """Show an incident: its slice, its numbers, and everything that people recorded about it.
 
     Example: slicewatch incident show 3
     """

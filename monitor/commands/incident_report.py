@@ -199,7 +199,7 @@ def details(one: IncidentReport) -> Table:
 def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "incident", f"{one.id} ({one.kind.value})"
     yield "state", _state(one)
-    yield "said by", one.by or ""
+    yield "by", one.by or ""
     yield "contract", f"{one.contract}, {one.metric.value}"
     yield "slice", one.slice
     yield "share of the excess", one.share or ""

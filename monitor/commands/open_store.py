@@ -29,7 +29,7 @@ def opened(path: Path, *, at_head: bool = True) -> Iterator[tuple[Settings, sa.E
     engine = database.create_engine(settings.store.url)
     try:
         if not database.is_there(engine):
-            raise StoreError(f"database {settings.store.url.masked} is not there yet")
+            raise StoreError(f"database {settings.store.url.masked} does not exist yet")
         if at_head:
             database.require_head(engine)
         yield settings, engine

@@ -90,7 +90,7 @@ def write_key(file: Path, key: str) -> None:
         # Made with its rights, so that nobody can open it before they are set.
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise SlicewatchError(f"{file} is there already; give the name of a new file") from None
+        raise SlicewatchError(f"{file} already exists; give the name of a new file") from None
     except OSError as error:
         reason = error.strerror or "it cannot be written"
         raise SlicewatchError(f"{file}: {reason}; give the name of a new file") from None

@@ -35,10 +35,10 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
 @click.option(
     "--settings",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Settings whose [alerting] and use cases are put in; without it, the defaults.",
+    help="Settings whose [alerting] and use cases are used; without it, the defaults.",
 )
 def command(out: Path, settings: Path | None) -> None:
-    """Write JSON Schemas of events and audits, Prometheus's rules, Alertmanager's files, runbooks.
+    """Write the JSON Schemas, Prometheus rules, Alertmanager files and runbooks.
 
     Example: slicewatch render --settings slicewatch.toml --out deploy
     """

@@ -39,10 +39,10 @@ _PREFIXES = ("decisions=", "labels=")
 def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) -> None:
     """Count decisions and labels from JSON-lines files (.gz too), without Kafka.
 
-    Which topic a file belongs to is seen from its first event; write decisions=FILE or
-    labels=FILE to say so, as you must for standard input (-). Replaying the same files again
-    adds nothing; an interrupted replay goes on where it stopped. Event time is read as history:
-    no event is too early for the present.
+    The topic of a file is detected from its first event; write decisions=FILE or labels=FILE to
+    state it, as you must for standard input (-). Replaying the same files again adds nothing; an
+    interrupted replay continues where it stopped. Events are read as history: none is refused for
+    being ahead of the present.
 
     Example: slicewatch replay decisions.jsonl labels.jsonl.gz --summary
     """
@@ -65,7 +65,7 @@ def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) ->
     if waiting := sum(t.waiting for t in tallies):
         click.echo(
             f"{waiting:,} labels wait for their decisions; once those are counted, replay the"
-            " labels' files again",
+            " files of labels again",
             err=True,
         )
     if again := _counted_again(tallies):
@@ -80,7 +80,7 @@ def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
     """Fold and publish what was counted, and delete what is past its time."""
     evaluator = composition.build_evaluator(settings, engine, clock)
     if not evaluator.cycle():
-        click.echo("counted; another process evaluates this store", err=True)
+        click.echo("counted; another process is evaluating this store", err=True)
         return
     evaluator.release_lease()
     slowest = RecordStore(engine).slowest_event_time()
@@ -103,7 +103,7 @@ def _counted_again(tallies: Sequence[Tallies]) -> str | None:
         f"copies of decisions that were counted again, so far: {late + elsewhere:,};"
         f" {late:,} late (after dedupe.window, or with another decided_at),"
         f" {elsewhere:,} cross_partition (in another file or partition); only copies of decisions"
-        " that labels can find are seen"
+        " that labels can find are detected"
     )
 
 
@@ -124,7 +124,7 @@ def _topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
         if name.startswith(prefix):
             return topic, name.removeprefix(prefix)
     if name == STDIN:
-        raise SourceError("standard input: say what it holds, decisions=- or labels=-")
+        raise SourceError("standard input: state what it contains, decisions=- or labels=-")
     return topics[_holds_labels(name)], name
 
 
@@ -139,7 +139,7 @@ def _holds_labels(name: str) -> bool:
         return "label_id" in event
     except (msgspec.DecodeError, IndexError, TypeError):
         message = (
-            f"{file.name}: its first line is no event; write decisions={name} or labels={name}"
+            f"{file.name}: its first line is not an event; write decisions={name} or labels={name}"
         )
         raise SourceError(message) from None
 

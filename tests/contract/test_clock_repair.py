@@ -360,20 +360,20 @@ def test_the_command_lists_and_mends(site: Site) -> None:
         ' --clock 2026-06-10T15:20:00Z --force --reason "refused after a wrong clock"'
     )
     found = [
-        "decisions/0: event time stands at 2099-01-01 00:00Z",
-        "labels/0: event time stands at 2099-01-01 00:00Z",
-        "the evaluator has closed what has not come yet (decisions, labels)",
-        "3 hours that have not come yet had their turn in the tests",
-        "1 published Snapshots are of the future",
+        "decisions/0: event time is at 2099-01-01 00:00Z",
+        "labels/0: event time is at 2099-01-01 00:00Z",
+        "the evaluator has closed panes of the future (decisions, labels)",
+        "3 hours of the future were consumed by the sequential tests",
+        "1 published Snapshots are dated in the future",
         again,
     ]
     assert listed.splitlines() == [
         *found,
-        "By this machine's clock it is 2026-06-10 15:20Z. If that is right, mend it:"
+        "By this machine's clock it is 2026-06-10 15:20Z. If that is right, correct the database:"
         " slicewatch db repair-clock --confirm",
     ]
     mended = said(invoke(site, "repair-clock", "--confirm"))
-    assert mended.splitlines() == [*found, "mended: event time goes on from 2026-06-10 15:20Z"]
+    assert mended.splitlines() == [*found, "corrected: event time continues from 2026-06-10 15:20Z"]
     for more in ((), ("--confirm",)):
         assert "nothing lies beyond the present" in said(invoke(site, "repair-clock", *more))
 
@@ -404,7 +404,7 @@ def test_what_was_refused_is_read_again_by_the_command_that_is_shown(site: Site)
     (line,) = (one for one in mended.splitlines() if "slicewatch db resume-from" in one)
     words = line.partition("slicewatch db ")[2].replace('"refused after a wrong clock"', "why")
     moved = said(invoke(site, *words.split()))
-    assert f"goes on at {high}; {end - high} offsets will be counted again" in moved
+    assert f"continues at {high}; {end - high} offsets will be counted again" in moved
     site.pipeline.worker()
     site.settle()
     site.pipeline.fold()

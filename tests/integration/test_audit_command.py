@@ -266,7 +266,7 @@ def test_flips_become_a_set_that_is_not_written_over(run: Run, tmp_path: Path) -
     assert done.code == 1
     assert done.err == (
         f"wrote {target}: 3 pairs, ten-pairs 2, {digest(made)}\n"
-        "it has no requests, so it cannot be sent: give the set that was, --from-set SET\n"
+        "it has no requests, so it cannot be sent: give the set that was sent, --from-set SET\n"
     )
     assert {item.pair for item in made.items} == {"p4", "p5", "n1"}
     before = target.read_bytes()
@@ -283,7 +283,7 @@ def test_nothing_to_promote_is_no_failure(run: Run, tmp_path: Path) -> None:
     done = run(quiet, *SETTINGS, *promote, "--json", "-")
 
     assert done.code == as_json(done)["exit_code"] == 1
-    assert done.err == "nothing to promote: no pair flipped that is not held out\n"
+    assert done.err == "nothing to promote: no pair flipped, held-out pairs aside\n"
     assert not (tmp_path / "new.jsonl").exists()
 
 
@@ -297,7 +297,7 @@ def test_a_promoted_set_has_the_requests_of_the_set_it_comes_from(run: Run, tmp_
 
     assert "--from-set" not in done.err
     assert all(item.request for item in read_set(target).items)
-    assert "another set" in one_line(run(PAIRS, *SETTINGS, *promote))
+    assert "not the set of these results" in one_line(run(PAIRS, *SETTINGS, *promote))
 
 
 def test_nothing_is_promoted_while_pairs_are_excluded(run: Run, tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_nothing_is_promoted_while_pairs_are_excluded(run: Run, tmp_path: Path) 
         ((PAIRS, "--promote", "new.jsonl"), "--set-version"),
         ((PAIRS, "--set-version", "2"), "--promote"),
         ((PAIRS, "--from-set", PAIRS), "--promote"),
-        ((PAIRS, "--json", "-", "--html", "-"), "-: twice"),
+        ((PAIRS, "--json", "-", "--html", "-"), "-: given twice"),
         ((PAIRS, "--json", "same", "--html", "same"), "choose another name"),
         ((PAIRS, "--json", "no-such-folder/report.json"), "cannot be written"),
         ((PAIRS, "--json", "."), "cannot be written"),

@@ -47,9 +47,9 @@ def test_prints_the_resolved_settings_without_secrets(environment: dict[str, str
 @pytest.mark.parametrize(
     ("window", "said"),
     [
-        ("1h", "are recognised for 1h; each decision takes 10 bytes of a worker's memory"),
-        ("1h", "for so long, 1,000 a second 36 MB"),
-        ("24h", "for so long, 1,000 a second 864 MB"),
+        ("1h", "are recognised for 1h; this takes 10 bytes of a worker's memory for each decision"),
+        ("1h", "of that time: 36 MB at 1,000 decisions a second"),
+        ("24h", "of that time: 864 MB at 1,000 decisions a second"),
         ("0s", "ok: copies of decisions are not recognised"),
     ],
 )

@@ -70,7 +70,7 @@ def test_a_truncated_partition_parks_alone_and_resumes(
             ["db", "resume-from", decisions, "0", "8", "-s", str(SETTINGS), "--reason", "cut"],
             standalone_mode=False,
         )
-        assert said.output == f"{decisions}/0 stood at 5, goes on at 8\n"
+        assert said.output == f"{decisions}/0 was at 5, continues at 8\n"
         service.until(lambda: consumed(service, 0) == 12, "the rest of the partition")
         imbalance = [
             value

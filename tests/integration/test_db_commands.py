@@ -211,7 +211,7 @@ def test_an_older_schema_is_told_before_anything_else_is_read(
 def test_a_database_that_is_not_there_is_not_made(pipeline: Pipeline, tmp_path: Path) -> None:
     file = tmp_path / "elsewhere.db"
     env: dict[str, Any] = {"SLICEWATCH__STORE__URL": f"sqlite:///{file}"}
-    assert "is not there yet" in refused(invoke(pipeline, "status", **env))
+    assert "does not exist yet" in refused(invoke(pipeline, "status", **env))
     assert not file.exists()
 
 
@@ -348,7 +348,7 @@ def resume(pipeline: Pipeline, topic: str, offset: int, *more: str) -> Result:
 def test_a_shard_that_is_not_parked_is_moved_by_force_only(pipeline: Pipeline) -> None:
     assert "was never read" in refused(resume(pipeline, DECISIONS, 5))
     pipeline.worker()
-    assert "was never read, goes on at 0" in printed(resume(pipeline, DECISIONS, 0))
+    assert "was never read, continues at 0" in printed(resume(pipeline, DECISIONS, 0))
     consume(pipeline, [decision("a"), decision("b")])
     before = read(pipeline, "SELECT * FROM ownership")
     assert "leave 3 offsets uncounted" in refused(resume(pipeline, DECISIONS, 5))
@@ -356,7 +356,7 @@ def test_a_shard_that_is_not_parked_is_moved_by_force_only(pipeline: Pipeline) -
     assert "--force" in refused(resume(pipeline, DECISIONS, 2))
     assert read(pipeline, "SELECT * FROM ownership") == before
     said = printed(resume(pipeline, DECISIONS, 5, "--force"))
-    assert said == "decisions/0 stood at 2, goes on at 5\n"
+    assert said == "decisions/0 was at 2, continues at 5\n"
     pipeline.check_conservation()
     assert status(pipeline)["problems"] == []
 
@@ -379,7 +379,7 @@ def test_a_parked_shard_goes_backwards_by_force_only(pipeline: Pipeline) -> None
     assert "would count 2 offsets again" in refused(resume(pipeline, DECISIONS, 0))
     assert status(pipeline, 1)["shards"][0]["next_offset"] == 2
     said = printed(resume(pipeline, DECISIONS, 0, "--force"))
-    assert said == "decisions/0 stood at 2, goes on at 0; 2 offsets will be counted again\n"
+    assert said == "decisions/0 was at 2, continues at 0; 2 offsets will be counted again\n"
 
 
 def moments(*after: timedelta) -> list[dict[str, object]]:

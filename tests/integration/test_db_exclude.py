@@ -82,18 +82,18 @@ def replaced(option: str, value: str) -> tuple[str, ...]:
 def test_what_is_declared_is_left_out_from_now_on(pipeline: Pipeline) -> None:
     said = exclude(pipeline, *DECLARED)
     assert said.startswith(
-        "exclusion 1: all release blocks that have a part from 2026-06-01T08:00:00Z"
-        " to 2026-06-01T12:00:00Z are left out of every window.\n"
+        "exclusion 1: all release blocks that overlap the time from 2026-06-01T08:00:00Z"
+        " to 2026-06-01T12:00:00Z are excluded from all windows.\n"
     )
     assert "may be more than was asked for" in said
-    assert "slicewatch db exclude --lift 1 takes it back" in said
+    assert "slicewatch db exclude --lift 1 lifts it" in said
     assert "within one cycle (10s)" in said
     first = to_micros(START.replace(hour=8, minute=0))
     assert spans(pipeline) == (Span(first, first + 4 * HOUR),)
 
 
 def test_it_is_listed_and_taken_back(pipeline: Pipeline) -> None:
-    assert exclude(pipeline, "--list") == "nothing was ever excluded\n"
+    assert exclude(pipeline, "--list") == "there are no exclusions\n"
     exclude(pipeline, *DECLARED)
     exclude(pipeline, *replaced("--reason", "[red]bad[/red] router"))
     assert exclude(pipeline, "--lift", "1").startswith("exclusion 1 is lifted: ")

@@ -278,7 +278,7 @@ def test_check_connect_says_the_same(site: Site) -> None:
     site.broker.allow("\n".join(site.acls[:2]))
     assert f"group {site.name} may not be read by user" in checked()[1]
     site.broker.allow(site.acls[2])
-    assert "does not tell us for how long it keeps messages" in checked()[0]
+    assert "we may not read how long it keeps messages" in checked()[0]
     assert "refuses the login" in checked(username="nobody")[1]
 
 

@@ -408,8 +408,10 @@ class TestStarts:
             count(site, Histories(1, 10).decisions)
             settings = settings_with(site.folder, NEW, **site.overrides)
             lines = list(check._store(settings))
-            assert "a start would say: region is new and is counted apart from now on" in lines
-            assert "a start would say: channel=fax is new and is counted apart from now on" in lines
+            assert "a start would report: region is new and is counted apart from now on" in lines
+            assert (
+                "a start would report: channel=fax is new and is counted apart from now on" in lines
+            )
             assert site.eras == [0]
             site.change(NEW)
             count(site, [d | {"decision_id": f"more {i}", "decided_at": "2026-06-20T10:00:00Z"}

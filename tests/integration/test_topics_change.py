@@ -90,7 +90,7 @@ def test_labels_come_from_another_topic(site: Site) -> None:
     site.broker.create_topic(new, 1)
     renamed = {"SLICEWATCH__STREAM__LABELS_TOPIC": new}
     said = site.command("check", "--connect", **renamed)
-    assert f"a start would say: topic {old} is not in the settings any more" in said
+    assert f"a start would report: topic {old} is not in the settings any more" in said
     site.send(range(10, 15), now)
     site.label(new, "0-10", now)
     with site.run(**renamed) as service:

@@ -25,7 +25,7 @@ from monitor.commands.db.upkeep import (
     ),
 )
 def command() -> None:
-    """Look into the database, repair it, change its schema.
+    """Inspect, repair and migrate the database.
 
     Example: slicewatch db status
     """

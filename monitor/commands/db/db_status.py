@@ -30,11 +30,11 @@ EXIT_PROBLEM = 1
 @settings_option
 @click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
 def status(path: Path, as_json: bool) -> None:
-    """Show how ingest, evaluator and database stand; no slice is counted.
+    """Show the state of ingest, evaluator and database, without counts of slices.
 
     Exit code 0 when all is well, 1 when something needs a person (partitions that nobody reads,
-    decisions that do not come, a parked partition, events that ended nowhere, an older schema), 2
-    when the database cannot be read, or was made by a newer version.
+    decisions that do not arrive, a parked partition, events that are not accounted for, an older
+    schema), 2 when the database cannot be read, or was made by a newer version.
 
     Example: slicewatch db status --json
     """
@@ -76,16 +76,16 @@ def _print(found: StoreStatus) -> None:
 def _head(found: StoreStatus) -> Iterator[str]:
     yield f"database {found.database}, schema {found.schema or 'empty'}"
     if found.schema == found.schema_needed:
-        yield f"decisions are complete to {_moment(found.watermark)}"
+        yield f"decisions are complete up to {_moment(found.watermark)}"
         yield _who_evaluates(found.evaluator)
 
 
 def _who_evaluates(evaluator: EvaluatorReport | None) -> str:
     if evaluator is None:
-        return "nobody has evaluated yet"
+        return "no evaluator has run yet"
     age = f"last cycle {evaluator.cycle_age_seconds:,.0f} s ago"
     if evaluator.owner is None:
-        return f"nobody evaluates, {age}"
+        return f"no evaluator is running, {age}"
     return f"evaluator {evaluator.owner}, lease until {_moment(evaluator.until)}, {age}"
 
 

@@ -44,18 +44,20 @@ MAX_LENGTH = 200  # of a decision id, as in its event
 @click.command("exclude")
 @settings_option
 @click.option("--from", "start", metavar="TIME", help="First instant, as 2026-06-01T10:00:00Z.")
-@click.option("--to", "end", metavar="TIME", help="The instant it ends at, exclusive.")
-@click.option("--version", metavar="TEXT", help="Only blocks in which this version decided.")
-@click.option("--reason", metavar="TEXT", help="Why; kept for good.")
-@click.option("--owner", metavar="TEXT", help="Who answers for it; kept for good.")
-@click.option("--lift", type=ROW_ID, metavar="ID", help="Take an exclusion back.")
+@click.option("--to", "end", metavar="TIME", help="End, exclusive.")
+@click.option(
+    "--version", metavar="TEXT", help="Only blocks in which this version decided anything."
+)
+@click.option("--reason", metavar="TEXT", help="Why; stored for good.")
+@click.option("--owner", metavar="TEXT", help="Who is responsible; stored for good.")
+@click.option("--lift", type=ROW_ID, metavar="ID", help="Lift an exclusion.")
 @click.option("--list", "listing", is_flag=True, help="Show all, lifted ones too.")
 def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None) -> None:
-    """Leave known-bad data out of every window, and take that back.
+    """Exclude known-bad data from all windows, list or lift exclusions.
 
-    Whole release blocks are left out: all that have an instant in common with the given event
-    time, so that nothing can be found by subtraction. That may be more than was asked for.
-    Nothing is deleted; with --lift the blocks are in the windows again.
+    Whole release blocks are excluded: all that overlap the given span of event time, so that
+    nothing is revealed by subtraction. That may be more than was asked for. Nothing is deleted;
+    --lift puts the blocks back into the windows.
 
     Example: slicewatch db exclude --from 2026-06-01T10:00:00Z --to 2026-06-01T12:00:00Z
     --reason "the router logged test traffic" --owner "triage team"
@@ -71,13 +73,13 @@ def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None)
             click.echo(_added(add_exclusion(engine, asked, SystemClock().now())))
         elif lift is not None:
             lift_exclusion(engine, lift, SystemClock().now())
-            click.echo(f"exclusion {lift} is lifted: its release blocks are in the windows again")
+            click.echo(f"exclusion {lift} is lifted: its release blocks return to the windows")
         else:
             with database.reading(engine) as connection:
                 _print(read_exclusions(connection))
             return
     click.echo(
-        "The evaluator takes it over within one cycle"
+        "The evaluator applies it within one cycle"
         f" ({duration_text(settings.evaluate.cycle)}), or when it is next started."
     )
 
@@ -107,15 +109,15 @@ def _added(one: Exclusion) -> str:
     declared = one.declared
     span = f"from {_moment(declared.span.start)} to {_moment(declared.span.end)}"
     which = (
-        f"all release blocks that have a part {span}"
+        f"all release blocks that overlap the time {span}"
         if declared.version is None
         else f"all release blocks in which version {declared.version} decided anything {span}"
     )
     return (
-        f"exclusion {one.id}: {which} are left out of every window.\n"
-        "Blocks go as a whole, which may be more than was asked for; windows that lack one say so"
-        " (slicewatch_window_excluded).\n"
-        f"Nothing is deleted: slicewatch db exclude --lift {one.id} takes it back."
+        f"exclusion {one.id}: {which} are excluded from all windows.\n"
+        "Blocks are excluded as a whole, which may be more than was asked for; the windows"
+        " concerned say so (slicewatch_window_excluded).\n"
+        f"Nothing is deleted: slicewatch db exclude --lift {one.id} lifts it."
     )
 
 
@@ -135,7 +137,7 @@ def _print(found: Iterable[Exclusion]) -> None:
         )
         table.add_row(*map(Text, cells))
     if not table.row_count:
-        click.echo("nothing was ever excluded")
+        click.echo("there are no exclusions")
         return
     console().print(table)
 
@@ -147,15 +149,14 @@ def _moment(at: int, precision: str = "auto") -> str:
 # Unknown options are ids: click's own refusal would print what it was given.
 @click.command("forget", context_settings={"ignore_unknown_options": True})
 @click.argument("decision_ids", nargs=-1, metavar="[DECISION_ID]")
-@click.option("--stdin", is_flag=True, help="Read ids from standard input instead, one a line.")
+@click.option("--stdin", is_flag=True, help="Read ids from standard input, one per line.")
 @settings_option
 def forget(decision_ids: tuple[str, ...], stdin: bool, path: Path) -> None:
     """Erase everything that is stored under a decision's id; the counts stay.
 
-    Ids are never printed. Prefer --stdin: arguments are seen in the list of processes and in
-    the history of the shell. A label that comes later for the same decision waits for a day and
-    then counts as unmatched; an event that is sent again is stored again, so erase it at its
-    source first.
+    Ids are never printed. Prefer --stdin: arguments are visible in the process list and in the
+    shell's history. A later label for the same decision waits for a day and then counts as
+    unmatched; an event that is sent again is stored again, so erase it at its source first.
 
     Example: slicewatch db forget --stdin < ids.txt
     """

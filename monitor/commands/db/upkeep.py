@@ -51,13 +51,13 @@ EXIT_FOUND = 1
 @click.option(
     "--drop-attributes",
     is_flag=True,
-    help="Delete what is stored of attributes and values that the settings list no more.",
+    help="Delete the data of attributes and values that are no longer in the settings.",
 )
 def migrate(path: Path, drop_attributes: bool) -> None:
-    """Bring the database to the schema this version needs.
+    """Upgrade the database to the schema this version needs.
 
-    With --drop-attributes it also deletes attributes and values that are not in the settings any
-    more from everything that is stored. Nothing but a backup brings them back.
+    With --drop-attributes it also deletes, from everything that is stored, the attributes and
+    values that are no longer in the settings. Only a backup brings them back.
 
     Example: slicewatch db migrate --settings slicewatch.toml
     """
@@ -78,18 +78,18 @@ def _drop_attributes(settings: Settings, engine: sa.Engine) -> None:
     RecordStore(engine).refuse_changes(contract_records(settings))
     gone = drop_unlisted(engine, settings.coding)
     database.compact(engine)
-    click.echo(f"deleted: {', '.join(gone) or 'nothing, all that is stored is listed'}")
+    click.echo(f"deleted: {', '.join(gone) or 'nothing: the settings list all that is stored'}")
 
 
 @click.command("prune")
 @settings_option
-@click.option("--confirm", is_flag=True, help="Delete it, however much it is.")
+@click.option("--confirm", is_flag=True, help="Delete it, no matter how much.")
 def prune(path: Path, *, confirm: bool) -> None:
-    """Say what is past its time, and delete it with --confirm.
+    """Show what is past its retention, and delete it with --confirm.
 
-    The service does this every ten minutes by itself, but refuses to delete most of what is kept
-    at once: then a clock may be wrong. See slicewatch db repair-clock before you confirm; only a
-    backup brings back what was deleted.
+    The service does this every ten minutes by itself, but refuses to delete most of what is stored
+    at once, because a clock may be wrong. See slicewatch db repair-clock before you confirm; only
+    a backup brings back what was deleted.
 
     Example: slicewatch db prune
     """
@@ -108,9 +108,9 @@ def prune(path: Path, *, confirm: bool) -> None:
 @settings_option
 @click.option("--limit", default=50, show_default=True, help="How many, newest first.")
 @click.option("--reason", type=click.Choice(REASONS), help="Only those refused for this reason.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def dead_letters(path: Path, limit: int, reason: str | None, as_json: bool) -> None:
-    """List events that could not be counted: where each was and why, never what it said.
+    """List events that could not be counted: where each was and why, never its content.
 
     Example: slicewatch db dead-letters --limit 20 --json
     """
@@ -142,29 +142,29 @@ def dead_letters(path: Path, limit: int, reason: str | None, as_json: bool) -> N
 @click.command("new-key")
 @click.argument("file", type=click.Path(path_type=Path))
 def new_key(file: Path) -> None:
-    """Make a random key and write it to a new FILE that only its owner can read.
+    """Create a random key and write it to a new FILE that only its owner can read.
 
-    It is never printed, and no file is ever overwritten. Name the file in the settings:
-    privacy.id_key_file (or key_file of one of privacy.id_keys) for ids of decisions,
-    probes.key_file for probes. Each has a key of its own.
+    The key is never printed, and no file is ever overwritten. Name the file in the settings:
+    privacy.id_key_file (or key_file of one of privacy.id_keys) for the ids of decisions,
+    probes.key_file for probes. Use a separate key for each.
 
     Example: slicewatch db new-key /etc/slicewatch/id_key
     """
     write_key(file, secrets.token_hex(KEY_BYTES))
-    click.echo(f"a new key is in {file}; keep a copy where your secrets are kept")
+    click.echo(f"a new key is in {file}; keep a copy with your other secrets")
 
 
 @click.command("drop-key")
 @click.argument("key_id", metavar="KEY")
 @settings_option
 def drop_key(key_id: str, path: Path) -> None:
-    """Give up an id key before its time, and erase what is stored under ids hashed with it.
+    """Give up an id key early, and erase what is stored under ids hashed with it.
 
     For a key that is lost, has leaked, or was announced by mistake. KEY is its id, as in db status.
-    Counts stay; labels that come later for the decisions of its days count as unmatched, and their
-    corrections too. Whoever runs is fenced: start all processes with settings without the key.
-    Nothing but a backup brings back what is erased. A key whose days are past the horizon needs
-    none of this: it is left out of the settings.
+    Counts stay; later labels for the decisions of its days count as unmatched, and so do their
+    corrections. Running processes are fenced: restart all of them with settings without the key.
+    Only a backup brings back what is erased. For a key whose days are past the horizon this is not
+    needed: remove it from the settings.
 
     Example: slicewatch db drop-key 2026
     """
@@ -172,7 +172,7 @@ def drop_key(key_id: str, path: Path) -> None:
     with opened(path) as (_, engine):
         removed = drop(engine, key_id)
         rows = ", ".join(f"{number} from {table}" for table, number in removed.items())
-        click.echo(f'id key "{key_id}" is forgotten; rows removed: {rows}')
+        click.echo(f'id key "{key_id}" is given up; rows removed: {rows}')
         database.compact(engine)
 
 
@@ -181,9 +181,9 @@ def drop_key(key_id: str, path: Path) -> None:
 @click.argument("partition", type=click.IntRange(min=0))
 @click.argument("offset", type=click.IntRange(min=0))
 @settings_option
-@click.option("--reason", required=True, help="Why; kept with the gap.")
-@click.option("--clock", metavar="TIME", help="Event time it goes on at, as 2026-06-01T10:00:00Z.")
-@click.option("--force", is_flag=True, help="Also when it is not parked, or backwards.")
+@click.option("--reason", required=True, help="Why; stored with the gap.")
+@click.option("--clock", metavar="TIME", help="Event time to continue at, as 2026-06-01T10:00:00Z.")
+@click.option("--force", is_flag=True, help="Move it also if not parked, or backwards.")
 def resume(
     topic: str,
     partition: int,
@@ -194,12 +194,12 @@ def resume(
     clock: str | None,
     force: bool,
 ) -> None:
-    """Let a parked partition go on at another offset after data loss, and keep the gap.
+    """Resume a parked partition at another offset after data loss, and record the gap.
 
     Windows that the gap touches say so. A partition that is not parked is refused: a worker can
-    read on from where it stands, and moving it would leave events uncounted or count them twice.
-    So is one that would go backwards in the same topic. With --force it is moved all the same.
-    With --clock its event time is set as well: it refuses what is older by more than the horizon.
+    read on from its offset, and moving it would leave events uncounted or count them twice. So is
+    a move backwards in the same topic. --force overrides both. With --clock the partition's event
+    time is set as well: events older than that by more than the horizon are then refused.
 
     Example: slicewatch db resume-from decisions 0 81234 --reason "topic was truncated"
     """
@@ -209,9 +209,9 @@ def resume(
         time = None if newest is None else ShardTime(newest, settings.stream.lateness)
         now = SystemClock().now()
         found = resume_from(engine, shard, offset, why, now, force=force, time=time)
-    before = "was never read" if found.before is None else f"stood at {found.before}"
+    before = "was never read" if found.before is None else f"was at {found.before}"
     again = f"; {found.again} offsets will be counted again" if found.again else ""
-    click.echo(f"{shard} {before}, goes on at {offset}{again}")
+    click.echo(f"{shard} {before}, continues at {offset}{again}")
 
 
 def _why(reason: str) -> str:
@@ -224,16 +224,16 @@ def _why(reason: str) -> str:
 
 @click.command("repair-clock")
 @settings_option
-@click.option("--confirm", is_flag=True, help="Mend what is found; else it is only listed.")
+@click.option("--confirm", is_flag=True, help="Correct what is found; otherwise only list it.")
 def repair_clock(path: Path, *, confirm: bool) -> None:
-    """Find event time in the database that is beyond the present, and mend it.
+    """Find and correct event time in the database that is beyond the present.
 
-    Events dated far in the future could once carry the clock of a partition along, so that all
-    that followed was refused as too old. With --confirm the clocks go back to the newest hour
-    that anything was counted of; no count changes. Look at this machine's own clock first: what
-    is beyond the present is judged by it. The service may run meanwhile.
+    In older versions, events dated far in the future could advance the clock of a partition, so
+    that all later events were refused as too old. With --confirm the clocks go back to the newest
+    hour in which anything was counted; no count changes. Check this machine's own clock first: it
+    defines the present. The service may run meanwhile.
 
-    Exit code 0 when nothing is wrong or all was mended, 1 when something was found.
+    Exit code 0 when nothing is wrong or everything was corrected, 1 when something was found.
 
     Example: slicewatch db repair-clock --confirm
     """
@@ -249,10 +249,10 @@ def repair_clock(path: Path, *, confirm: bool) -> None:
     if not found:
         click.echo(f"nothing lies beyond the present ({moment(now)})")
     elif confirm:
-        click.echo(f"mended: event time goes on from {moment(found.back_to)}")
+        click.echo(f"corrected: event time continues from {moment(found.back_to)}")
     else:
         click.echo(
-            f"By this machine's clock it is {moment(now)}. If that is right, mend it:"
+            f"By this machine's clock it is {moment(now)}. If that is right, correct the database:"
             " slicewatch db repair-clock --confirm"
         )
         sys.exit(EXIT_FOUND)
@@ -260,13 +260,13 @@ def repair_clock(path: Path, *, confirm: bool) -> None:
 
 def _lines(found: Poisoned) -> Iterator[str]:
     for one in found.shards:
-        yield f"{one.shard}: event time stands at {moment(one.stood)}"
+        yield f"{one.shard}: event time is at {moment(one.stood)}"
     if found.marks:
-        yield f"the evaluator has closed what has not come yet ({', '.join(found.marks)})"
+        yield f"the evaluator has closed panes of the future ({', '.join(found.marks)})"
     if found.cohorts:
-        yield f"{found.cohorts:,} hours that have not come yet had their turn in the tests"
+        yield f"{found.cohorts:,} hours of the future were consumed by the sequential tests"
     if found.snapshots:
-        yield f"{found.snapshots:,} published Snapshots are of the future"
+        yield f"{found.snapshots:,} published Snapshots are dated in the future"
     for one in found.shards:
         if one.first is not None:
             yield _again(one, found.back_to)

@@ -11,7 +11,7 @@ from monitor.commands.probe.send import run
 
 @click.group("probe", commands=(run, status, router_key_command))
 def command() -> None:
-    """Send matched pairs to a router, publish what it decides, and show what came of it.
+    """Send matched pairs to a router, publish its decisions, and show the results.
 
     Example: slicewatch probe run pairs.jsonl --target https://router.example/probe
     """

@@ -35,7 +35,7 @@ def probe_key(settings: Settings) -> bytes:
     """The key that signs. None in the settings: SlicewatchError."""
     if settings.probes.key is None:
         raise SlicewatchError(
-            "probes.key is missing: a router must be able to tell probes from requests; make one "
+            "probes.key is missing: a router must be able to tell probes from requests; create one "
             "with slicewatch db new-key FILE, and set probes.key_file = FILE"
         )
     return settings.probes.key.reveal().encode()
@@ -45,15 +45,15 @@ def probe_key(settings: Settings) -> bytes:
 @click.argument("file", type=click.Path(path_type=Path))
 @settings_option
 def router_key_command(file: Path, path: Path) -> None:
-    """Write the key that a router checks probes with to a new FILE.
+    """Write the key with which a router verifies probes to a new FILE.
 
-    It is derived from probes.key, and always the same for the same one. Decision events cannot be
-    signed with it: a router that has it cannot make its own decisions pass for probes.
+    It is derived from probes.key, and always the same for the same key. It cannot sign decision
+    events: a router that has it cannot pass its own decisions off as probes.
 
     Example: slicewatch probe router-key /run/secrets/router_probe_key
     """
     write_key(file, router_key(probe_key(load_settings(path))))
-    click.echo(f"the router's key is in {file}; give it to the router alone")
+    click.echo(f"the router's key is in {file}; give it only to the router")
 
 
 class ProgressBar:
@@ -94,7 +94,7 @@ class ProgressBar:
 
     def mixed(self, pair: str) -> None:
         """A pair's variants were decided by different versions."""
-        self.say(f"{pair}: the router's versions changed between its variants; it is left out")
+        self.say(f"{pair}: left out, because the router's versions changed between its variants")
 
     def advanced(self) -> None:
         """A pair is over."""
@@ -161,9 +161,9 @@ def _token(path: Path) -> str:
         reason = error.strerror or "cannot be read"
         raise SlicewatchError(f"--token-file {path}: {reason}; check the path") from None
     except ValueError:
-        raise SlicewatchError(f"--token-file {path} holds no token; check the file") from None
+        raise SlicewatchError(f"--token-file {path} contains no token; check the file") from None
     if not 0 < len(text) <= LARGEST_TOKEN or not text.isprintable() or " " in text:
-        raise SlicewatchError(f"--token-file {path} must hold one token on one line")
+        raise SlicewatchError(f"--token-file {path} must contain one token on one line")
     return text
 
 
@@ -204,6 +204,6 @@ def shortfalls(done: Round) -> Iterator[str]:
     if done.mixed:
         yield f"{done.mixed:,} with mixed versions"
     if done.given_up:
-        yield "given up: nothing but failures any more"
+        yield "given up: only failures in the end"
     if done.stopped:
         yield f"stopped after {done.complete + done.incomplete + done.mixed:,} pairs"

@@ -34,10 +34,10 @@ MOST_LINES = 50
 @settings_option
 @click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
 def status(path: Path, *, as_json: bool) -> None:
-    """Show what came of the declared probe sets, and the pairs that flip now.
+    """Show the results of the declared probe sets, and the pairs that flip now.
 
-    A pair flips now if a variant took another route than the reference when the two were compared
-    last. At most 50 are printed; with --json all of them.
+    A pair flips now if a variant took another route than the reference in their newest comparison.
+    At most 50 are printed; with --json all of them.
 
     Example: slicewatch probe status --json
     """
@@ -52,7 +52,7 @@ def status(path: Path, *, as_json: bool) -> None:
 def _declared(probes: ProbesSettings) -> Sequence[DeclaredSet]:
     if not probes.sets:
         raise SlicewatchError(
-            "no probe set is declared: add [[probes.sets]]; slicewatch probe run SET prints it"
+            "no probe set is declared: add [[probes.sets]], which slicewatch probe run SET prints"
         )
     return sorted(declared_sets(probes), key=lambda one: one.name)
 

@@ -74,39 +74,49 @@ def _seconds(_: click.Context, parameter: click.Parameter, text: str | None) -> 
 @click.command("run")
 @click.argument("file", metavar="SET", type=_FILE)
 @settings_option
-@click.option("--target", "url", metavar="URL", required=True, help="Where the router answers.")
+@click.option("--target", "url", metavar="URL", required=True, help="Address of the router.")
 @click.option(
     "--rate",
     type=click.FloatRange(0, MOST_A_SECOND, min_open=True),
     default=5.0,
     show_default=True,
-    help="Requests a second, at most; attempts that are repeated count.",
+    help="Requests per second, at most; repeated attempts count.",
 )
 @click.option(
     "--every", metavar="DURATION", callback=_seconds, help="Begin a round this often, such as 6h."
 )
-@click.option("--times", type=click.IntRange(1), help="Rounds in all; 1, or no end with --every.")
+@click.option(
+    "--times", type=click.IntRange(1), help="Number of rounds; 1, or unlimited with --every."
+)
 @click.option("--results", type=_FILE, help="Write the answers here, for slicewatch audit.")
-@click.option("--no-publish", is_flag=True, help="Send, but put no decision onto the topic.")
-@click.option("--dry-run", is_flag=True, help="Check everything, and send nothing.")
+@click.option("--no-publish", is_flag=True, help="Send, but publish no decisions.")
+@click.option("--dry-run", is_flag=True, help="Check everything, but send nothing.")
 @click.option(
     "--timeout",
     metavar="DURATION",
     callback=_seconds,
     default="10s",
     show_default=True,
-    help="Of one request.",
+    help="Longest time for one request.",
 )
-@click.option("--token-file", type=_FILE, help="Holds a bearer token that the router wants.")
-@click.option("--ca-file", type=_FILE, help="The authority that signed its certificate.")
+@click.option("--token-file", type=_FILE, help="File with a bearer token for the router.")
+@click.option("--ca-file", type=_FILE, help="Authority of the router's certificate.")
 @click.option("--insecure-http", is_flag=True, help="Allow plain HTTP to another machine.")
-@click.option("--seed", type=click.IntRange(0), help="Of the order, and of what is drawn.")
+@click.option("--seed", type=click.IntRange(0), help="Random seed, of the order too.")
 @click.option("--swap", metavar="ATTRIBUTE=A:B", help="SET is a trace file; compare A with B.")
 @click.option(
-    "--list-above", type=_SHARE, default=0.1, show_default=True, help="With --swap: scores apart."
+    "--list-above",
+    type=_SHARE,
+    default=0.1,
+    show_default=True,
+    help="With --swap: list traces whose scores differ by more.",
 )
 @click.option(
-    "--spot-check", type=_SHARE, default=0.05, show_default=True, help="With --swap: of the rest."
+    "--spot-check",
+    type=_SHARE,
+    default=0.05,
+    show_default=True,
+    help="With --swap: share of the other traces to list.",
 )
 def run(
     file: Path,
@@ -130,16 +140,16 @@ def run(
 ) -> None:
     """Send every variant of a probe set to a router, and publish its decisions.
 
-    Requests and decisions are signed with probes.key; the router decides, and acts on nothing. A
-    set is published when the settings declare it ([[probes.sets]]) and it is synthetic. A variant
-    that gets no answer is left out and said.
+    Requests and decisions are signed with probes.key; the router decides, but does not act. A set
+    is published if the settings declare it ([[probes.sets]]) and it is synthetic. A variant that
+    gets no answer is left out and reported.
 
-    With --swap SET is a file of anonymised traces. Those that have the value A are sent as they
-    are and with B in its place, and the routes and scores are compared. Nothing is published or
+    With --swap, SET is a file of anonymised traces. Those that have the value A are sent unchanged
+    and with B in its place, and the routes and scores are compared. Nothing is published or
     written, and no request and no value is printed.
 
-    Exit code 0: every variant was answered; 1: some were not, also where SIGTERM or Ctrl-C ended a
-    round before it was over; 2: the router cannot be probed, or the settings do not allow it.
+    Exit code 0: every variant was answered; 1: some were not, or SIGTERM or Ctrl-C ended a round
+    early; 2: the router cannot be probed, or the settings do not allow it.
 
     Example: slicewatch probe run pairs.jsonl --target https://router.example/probe --every 6h
     """
@@ -169,7 +179,7 @@ def _refuse_with_swap(**given: object) -> None:
 def _schedule(every: float | None, times: int | None, results: Path | None) -> Schedule:
     schedule = Schedule(times=times or 1) if every is None else Schedule(every, times)
     if results is not None and schedule.times != 1:
-        raise SlicewatchError("--results holds one round; leave out --every and --times")
+        raise SlicewatchError("--results is for a single round; leave out --every and --times")
     return schedule
 
 
@@ -219,8 +229,8 @@ def _read(path: Path) -> ProbeSet:
     probe_set = read_set(path)
     if not probe_set.synthetic:
         raise SlicewatchError(
-            f"{path} is not synthetic: requests of real people are no probes; a sample of traffic "
-            "is compared with --swap, and nothing of it is kept"
+            f"{path} is not synthetic: requests of real people must not be sent as probes; compare "
+            "a sample of traffic with --swap, which stores nothing of it"
         )
     return probe_set
 
@@ -228,9 +238,9 @@ def _read(path: Path) -> ProbeSet:
 def _check_results(path: Path) -> None:
     """Before anything is sent: answers that cannot be written would be lost."""
     if path.exists():
-        raise SlicewatchError(f"{path} is there already; give the name of a new file")
+        raise SlicewatchError(f"{path} already exists; give the name of a new file")
     if is_csv(path) or not path.parent.is_dir():
-        raise SlicewatchError(f"{path}: name a file that ends in .jsonl, in a folder that is there")
+        raise SlicewatchError(f"{path}: name a file that ends in .jsonl, in an existing folder")
 
 
 def _warnings(
@@ -241,13 +251,13 @@ def _warnings(
         return
     if every > named.every:
         yield (
-            f"--every {duration_text(every)} is longer than {duration_text(named.every)}, what "
-            f"probes.sets {named.name} declares: the set will be told of as overdue"
+            f"--every {duration_text(every)} is longer than {duration_text(named.every)}, which "
+            f"probes.sets {named.name} declares: the set will be reported as overdue"
         )
     if every < settings.probes.timeout:
         yield (
             f"rounds are less than probes.timeout ({duration_text(settings.probes.timeout)}) "
-            "apart: a variant without an answer may be matched with one of the next round"
+            "apart: a variant without an answer may be matched with one from the next round"
         )
 
 
@@ -258,8 +268,8 @@ def _plan_text(
     pairs = len({item.pair for item in probe_set.items})
     return (
         f"{probe_set.name} {probe_set.version}, digest {content}\n"
-        f"{pairs:,} pairs, {len(probe_set.items):,} variants: at {how.rate:g} a second a round "
-        f"takes at least {len(probe_set.items) / how.rate:,.0f} s\n"
+        f"{pairs:,} pairs, {len(probe_set.items):,} variants: a round takes at least "
+        f"{len(probe_set.items) / how.rate:,.0f} s at {how.rate:g} requests a second\n"
         f"would be sent to {how.target.host} and {where}; nothing was sent"
     )
 
@@ -296,7 +306,7 @@ def _rounds(runner: Runner, probe_set: ProbeSet, plan: Plan, stop: Stopper) -> i
 
 def _write(path: Path, probe_set: ProbeSet, done: Round, bar: ProgressBar) -> None:
     if done.stopped or done.fruitless:
-        bar.say(f"{path} is not written: the round was not finished")
+        bar.say(f"{path} was not written: the round was not finished")
     else:
         write_rows(path, probe_set, done.rows())
 
@@ -318,7 +328,7 @@ def compare(
     made = swapped(read_traces(path), swap)
     access = how.access(settings)
     if dry:
-        click.echo(f"{len(made.ids):,} traces have the value; nothing was sent")
+        click.echo(f"{len(made.ids):,} traces have the value to swap; nothing was sent")
         return 0
     rng = how.rng()
     with asking(access, how.rate) as (sender, _), ProgressBar() as bar:
@@ -338,7 +348,7 @@ def compare(
         click.echo(line)
     together = summary(found, settings.privacy.k)
     if together is None:
-        click.echo(f"fewer than {settings.privacy.k} comparisons: nothing more is said")
+        click.echo(f"fewer than {settings.privacy.k} comparisons: nothing more is shown")
     else:
         console().print(
             _summary_table(together),
@@ -363,8 +373,8 @@ def _check_listed(swap: Swap, settings: Settings) -> None:
 def _notes(made: Swapped, swap: Swap) -> Iterator[str]:
     if made.silent:
         yield (
-            f"in {made.silent:,} of them the request does not name {swap.attribute}: only the "
-            "attributes differ, and a router that reads the request alone cannot tell them apart"
+            f"in {made.silent:,} of them the request does not contain {swap.attribute}: only the "
+            "attributes differ, and a router that reads only the request cannot tell them apart"
         )
 
 
@@ -372,8 +382,8 @@ def _summary_table(together: SwapSummary) -> Table:
     return plain_table(
         ("", "traces", "share", "95 % interval"),
         (
-            ("original came further", *_cells(together.held_back)),
-            ("swapped came further", *_cells(together.served)),
+            ("original fared better", *_cells(together.held_back)),
+            ("swapped fared better", *_cells(together.served)),
             ("different routes", *_cells(together.apart)),
         ),
     )

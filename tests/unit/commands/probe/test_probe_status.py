@@ -153,4 +153,4 @@ def test_without_a_set_or_a_store_there_is_one_line(pipeline: Pipeline, tmp_path
     without = TEXT.replace(SET_TABLE.replace("pairs = 4", f"pairs = {PAIRS}"), "")
     assert failed(status(pipeline, text=without)).startswith("no probe set is declared")
     nowhere = run(tmp_path, f"sqlite:///{tmp_path}/nowhere.db", TEXT)
-    assert "is not there yet" in failed(nowhere)
+    assert "does not exist yet" in failed(nowhere)

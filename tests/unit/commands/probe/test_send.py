@@ -148,14 +148,14 @@ def test_without_a_key_nothing_is_sent(settings: Path, router: Any) -> None:
         (("--target", "http://localhost:1/", "--every", "0s"), "--every must be a duration"),
         (
             ("--target", "http://localhost:1/", "--times", "2", "--results", "out.jsonl"),
-            "--results holds one round",
+            "--results is for a single round",
         ),
         (("--target", "http://localhost:1/", "--results", "out.csv"), "ends in .jsonl"),
         (("--target", "http://localhost:1/", "--results", "no/out.jsonl"), "ends in .jsonl"),
-        (("--target", "http://localhost:1/", "--results", "probe.key"), "is there already"),
+        (("--target", "http://localhost:1/", "--results", "probe.key"), "already exists"),
         (("--target", "http://localhost:1/", "--token-file", "no.token"), "--token-file no.token"),
         (("--target", "http://localhost:1/", "--token-file", "bad.token"), "one token on one line"),
-        (("--target", "http://localhost:1/", "--token-file", "raw.token"), "holds no token"),
+        (("--target", "http://localhost:1/", "--token-file", "raw.token"), "contains no token"),
         (("--target", "https://localhost:1/", "--ca-file", "no.pem"), "--ca-file cannot be used"),
         (
             ("--target", "http://localhost:1/", "--swap", "channel=a:b", "--every", "6h"),
@@ -212,7 +212,7 @@ def test_a_variant_without_an_answer_is_exit_code_1(settings: Path, tmp_path: Pa
 def test_a_cadence_that_does_not_fit_is_warned_of(settings: Path, router: Any) -> None:
     arguments = (SET, "--target", router.url, "--dry-run", "--every")
     assert (
-        "is longer than 6h, what probes.sets example-probes declares"
+        "is longer than 6h, which probes.sets example-probes declares"
         in run(settings, *arguments, "7h").output
     )
     assert (
@@ -258,8 +258,8 @@ def test_a_swap_compares_and_lists(
     assert router.router.probes == 120
     assert "60 of 60 traces compared, language_variety exchanged" in done.output
     rows = [re.split(r"\s{2,}", line.strip()) for line in done.output.splitlines()]
-    assert ["original came further", "20", "33.3%", "22.7% to 45.9%"] in rows
-    assert ["swapped came further", "0", "0.0%", "0.0% to 6.0%"] in rows
+    assert ["original fared better", "20", "33.3%", "22.7% to 45.9%"] in rows
+    assert ["swapped fared better", "0", "0.0%", "0.0% to 6.0%"] in rows
     listed = {row[0]: row[1] for row in rows if row[0] in traces.ids}
     assert sorted(listed.values()) == ["disagreement"] * 20 + ["spot check"] * 2
     assert {path.name for path in tmp_path.iterdir()} == before
@@ -291,7 +291,7 @@ def test_a_swap_of_too_few_is_a_count(settings: Path, traces: Traces, router: An
     assert done.exit_code == 0
     assert done.output == (
         "10 of 10 traces compared, language_variety exchanged\n"
-        "fewer than 11 comparisons: nothing more is said\n"
+        "fewer than 11 comparisons: nothing more is shown\n"
     )
 
 
@@ -299,7 +299,7 @@ def test_a_swap_that_a_request_does_not_name_is_told(
     settings: Path, traces: Traces, router: Any
 ) -> None:
     done = run(settings, traces.path, "--target", router.url, *FAST, "--swap", "channel=chat:email")
-    assert "in 60 of them the request does not name channel" in done.output
+    assert "in 60 of them the request does not contain channel" in done.output
 
 
 def test_a_mistyped_value_is_not_sent(settings: Path, traces: Traces, router: Any) -> None:
@@ -318,7 +318,7 @@ def test_a_mistyped_value_is_not_sent(settings: Path, traces: Traces, router: An
 
 def test_a_dry_swap_sends_nothing(settings: Path, traces: Traces, router: Any) -> None:
     done = swap(settings, traces, router, "--dry-run")
-    assert done.output == "60 traces have the value; nothing was sent\n"
+    assert done.output == "60 traces have the value to swap; nothing was sent\n"
     assert router.router.probes == 0
 
 
@@ -330,7 +330,7 @@ def test_the_routers_key_is_written_for_its_owner_alone(settings: Path) -> None:
     assert written.stat().st_mode & 0o777 == 0o600
     assert written.read_text().strip() not in done.output
     again = CliRunner().invoke(probe, ["router-key", "router.key", "--settings", str(settings)])
-    assert "is there already" in failed(again)
+    assert "already exists" in failed(again)
 
 
 def test_the_first_signal_asks_and_the_second_ctrl_c_ends() -> None:
