@@ -315,7 +315,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "moment(found.back_to)",
             "moment(now)",
         ),
-        Argument.NAME: ("', '.join(gone) or 'nothing, all that is stored is listed'",),
+        Argument.NAME: ("', '.join(gone) or 'nothing: the settings list all that is stored'",),
         Argument.PLACE: (
             "before",
             "line",
@@ -367,7 +367,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.WORD: (
             "', '.join(known)",
-            "'there never was an incident' if resolved else 'no incident stands'",
+            "'there never was an incident' if resolved else 'no incident is open'",
             "command",
         ),
     },
@@ -534,7 +534,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.store.evaluator.records": {
         Argument.SETTING: ("_changed(contract)",),
     },
-    "monitor.store.evaluator.store": {
+    "monitor.store.evaluator.folding": {
+        Argument.WORD: ("ROLE",),
+    },
+    "monitor.store.evaluator.lease": {
         Argument.WORD: ("ROLE",),
     },
     "monitor.store.exclusions": {

@@ -10,7 +10,7 @@ import pytest
 from monitor import settings as api
 from monitor.errors import SettingsError
 from monitor.settings import checks
-from monitor.store.upkeep import retention_policy
+from monitor.store.upkeep import retention_guard
 
 FILE = """
 [privacy]
@@ -233,7 +233,7 @@ class TestSpecialCategory:
         assert "retention.aggregates" in refusal(load, "", 'retention = "30d"')
 
     def test_the_hours_are_those_of_the_store(self) -> None:
-        assert checks.HOURS_KEPT_AFTER_HORIZON == retention_policy.HOURS_KEPT_AFTER_HORIZON
+        assert checks.HOURS_KEPT_AFTER_HORIZON == retention_guard.HOURS_KEPT_AFTER_HORIZON
 
     @pytest.mark.parametrize("sections", ["", OPERATIONS, "[server]\ninsecure = true\n"])
     def test_its_readers_must_be_known_also_on_loopback(self, load: Load, sections: str) -> None:
