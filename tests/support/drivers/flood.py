@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
+sys.path += [str(Path(__file__).parents[1] / room) for room in ("worlds", "oracles")]
+
 import lesson
 import psutil
 from pipeline import SETTINGS, ManualClock, settings_with
