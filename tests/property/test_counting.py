@@ -15,7 +15,7 @@ import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -49,7 +49,7 @@ from monitor.core.counts.cells import COUNTERS, Counts
 from monitor.core.counts.rollup import CellIndex, roll_up
 from monitor.core.publish.snapshot import decode
 from monitor.core.time import DAY, HOUR, Grain
-from monitor.errors import StoreError
+from monitor.errors import RetentionRefusedError, StoreError
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.ports import Dictionary, FlushResult, LabelRequest, Shard, ShardFlush
 from monitor.store.database import create_engine
@@ -422,7 +422,8 @@ def _clean(pipeline: Pipeline, pick: random.Random) -> None:
         policy = RetentionPolicy(
             pipeline.settings.stream.horizon, 395 * DAY, 7 * DAY, 395 * DAY, HOUR
         )
-        retention.apply(pipeline.engine, policy, min(marks), pipeline.clock.now())
+        with suppress(RetentionRefusedError):  # the service reports it and goes on
+            retention.apply(pipeline.engine, policy, min(marks), pipeline.clock.now())
 
 
 def _fresh_bytes(pipeline: Pipeline, path: Path) -> bytes | None:

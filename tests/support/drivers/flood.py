@@ -133,6 +133,7 @@ class Flood:
                 self.keys = max(self.keys, len(self.ingest.codecs.coder.codes))
         assert not messages
         assert not events
+        self.service.evaluate_once()
 
     def _consume(self, messages: list[bytes]) -> None:
         self.broker.produce("decisions", list(messages), 0)
