@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -269,39 +267,3 @@ def _by_cell(body: Payload) -> dict[tuple[int, int], list[int]]:
             known = found.get((int(pane), int(cell)), [0] * UNIT_COUNTS)
             found[int(pane), int(cell)] = (np.array(known) + row).tolist()
     return {key: row for key, row in found.items() if any(row)}
-
-
-class _Before(msgspec.Struct, array_like=True):
-    """What a payload was before it could have units."""
-
-    panes: bytes
-    cells: bytes
-    counters: list[int]
-    values: bytes
-    keys: bytes
-    arrivals: bytes
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_without_units_a_payload_has_the_bytes_it_always_had(seed: int) -> None:
-    body, _ = payload(seed)
-    body = Payload(body.panes, body.cells, body.values, body.keys, body.arrivals)
-    used = np.flatnonzero(body.values.any(axis=0))
-    before = _Before(
-        body.panes.tobytes(),
-        body.cells.tobytes(),
-        used.tolist(),
-        body.values[:, used].tobytes(),
-        b"",
-        b"",
-    )
-    packed = [zlib.compress(msgspec.msgpack.encode(before), 1), b""]
-    assert encode(body) == msgspec.msgpack.encode(packed)
-
-
-def test_a_payload_with_units_is_read_by_who_knows_of_none() -> None:
-    body, _ = payload(3)
-    assert body.units is not None
-    compressed, _ = msgspec.msgpack.decode(encode(body), type=tuple[bytes, bytes])
-    before = msgspec.msgpack.decode(zlib.decompress(compressed), type=_Before)
-    assert before.panes == body.panes.tobytes()
