@@ -139,7 +139,7 @@ def test_status_says_when_a_key_may_be_destroyed(site: Pipeline) -> None:
 def test_a_key_is_given_up_with_all_that_is_hashed_with_it(site: Pipeline) -> None:
     assert "it knows: default, june" in refused(on(site, "drop-key", "july"))
     output = on(site, "drop-key", "default").output
-    assert 'id key "default" is forgotten' in output
+    assert 'id key "default" is given up' in output
     removed = "1 from pending, 1 from label_state, 0 from double_label, 0 from waiting_label"
     assert removed in output
     assert "june" in on(site, "status").output
