@@ -24,7 +24,7 @@ from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.snapshot import ShownProbeSet, decode, encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
-from monitor.evaluate.blocks.closing import close_panes, load_release
+from monitor.evaluate.blocks.closing import begin_release, close_panes, load_release, sift
 from monitor.evaluate.blocks.late_counts import LateCounts, release_late_counts
 from monitor.evaluate.blocks.losses import LostSpans
 from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
@@ -48,7 +48,7 @@ from monitor.store.evaluator.store import Cycle, EvaluatorStore, newest_snapshot
 from monitor.store.evaluator.stored_detection import read_detection
 from monitor.store.evaluator.stored_incidents import read_acts, read_standing
 from monitor.store.exclusions import excluded_spans
-from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON, MINUTES5_KEPT
+from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
 
 log = logging.getLogger("slicewatch.evaluate")
 
@@ -315,12 +315,11 @@ class Evaluator:
         Also once the detectors have caught up, as they are past more blocks then: else findings of
         the last blocks would be reported with the next ones only.
         """
-        closed = watermark is not None and self._close(memory, watermark)
+        closed = watermark is not None and self._close(epoch, memory, watermark)
         publisher, probes = memory.publisher, memory.probes.shown
         shown = (publisher.lost, publisher.excluded, memory.incidents.stands, probes)
         if not closed and shown == memory.shown and not (memory.moved and caught_up):
             return
-        self._release_late(epoch, memory)
         index = memory.dictionary.index
         snapshot = replace(
             publisher.snapshot(self._store.closed, memory.release, index), probes=probes
@@ -337,12 +336,32 @@ class Evaluator:
             memory.incidents.stored(number)
         memory.snapshot, memory.shown, memory.moved = body, shown, False
 
-    def _close(self, memory: _Memory, watermark: int) -> bool:
+    def _close(self, epoch: int, memory: _Memory, watermark: int) -> bool:
+        """Close panes up to the watermark, stop by stop; returns whether any was."""
+        release, closed = memory.release, False
+        if not begin_release(release, self._store.closed):
+            return False
+        while (stop := release.next_stop(watermark)) is not None:
+            self._close_to(memory, stop, stop=True)
+            self._sift(epoch, memory, stop)
+            self._release_late(epoch, memory)
+            closed = True
+        closed |= self._close_to(memory, watermark, stop=False)
         lag = memory.horizon - self._policy.horizon
         memory.cohorts.forget(self._oldest_cohort(watermark - lag))
-        frontier = memory.cohorts.frontier(watermark, memory.horizon, self._policy.completeness)
-        index = memory.dictionary.index
-        return close_panes(memory.release, self._store.closed, index, watermark, frontier)
+        return closed
+
+    def _close_to(self, memory: _Memory, until: int, *, stop: bool) -> bool:
+        index, completeness = memory.dictionary.index, self._policy.completeness
+        frontier = memory.cohorts.frontier(until, memory.horizon, completeness)
+        return close_panes(memory.release, self._store.closed, index, until, frontier, stop=stop)
+
+    def _sift(self, epoch: int, memory: _Memory, stop: int) -> None:
+        """Commit a stop, and what it leaves out of the hours before the next one."""
+        found = sift(memory.release, self._store.closed, memory.dictionary.index, stop)
+        change = found.added_to(memory.release.taken())
+        cycle = Cycle(folded=memory.cursors, release=change)
+        self._store.commit(epoch, cycle, self._clock.now())
 
     def _release_late(self, epoch: int, memory: _Memory) -> None:
         """Once a day: publish late counts where enough of them have come."""
@@ -435,7 +454,7 @@ class Evaluator:
         release, dictionary = memory.release, memory.dictionary
         if watermark is not None:
             rows = rows.since(watermark - release.kept)
-        gate = Gate(release.decisions, release.labels)
+        gate = Gate(release.decisions, release.labels, release.sifted)
         index = dictionary.index
         at = np.searchsorted(index.cells, rows.cells)
         left_out, unlabelled = (mask[at] for mask in release.kept_out(index))
@@ -447,8 +466,6 @@ class Evaluator:
             memory.shown = None
         hours = pane_of(rows.at, Grain.HOUR)
         fine = replace(rows, values=through)
-        if release.decisions is None and watermark is not None:
-            fine = fine.since(watermark - MINUTES5_KEPT)
         return ReleaseChange(
             released=[
                 *_nonzero(hours, rows.cells, through),
@@ -462,14 +479,11 @@ class Evaluator:
         release, index = memory.release, memory.dictionary.index
         if watermark is not None:
             units = units.take(units.at >= watermark - release.kept)
-        gate = Gate(release.decisions, release.labels)
+        gate = Gate(release.decisions, release.labels, release.sifted)
         through, held = units.split(gate, index, release.kept_out(index)[0])
-        fine = through
-        if release.decisions is None and watermark is not None:
-            fine = through.take(through.at >= watermark - MINUTES5_KEPT)
         return [
             through.panes(Grain.HOUR, index),
-            fine.panes(Grain.MINUTES5, index),
+            through.panes(Grain.MINUTES5, index),
             held.panes(Grain.HOUR, index, late=True),
         ]
 

@@ -7,7 +7,10 @@ computes; what has changed is committed by the evaluator.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
+
+import numpy as np
 
 from monitor.core.counts.cells import Counts, Int64s, merge
 from monitor.core.counts.rollup import CellIndex
@@ -17,10 +20,28 @@ from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
 from monitor.evaluate.blocks.family_state import PaneRun
 from monitor.evaluate.blocks.merge_maps import MAP_SPAN, POOL_PERIOD, MapCounts, Recent
 from monitor.evaluate.blocks.release_blocks import OpenBlock, ReleaseBlocks, Stretch
-from monitor.ports import PaneUnits
-from monitor.store.evaluator.release_blocks import StoredRelease
+from monitor.evaluate.blocks.units import Gate
+from monitor.evaluate.blocks.windows import split_panes
+from monitor.ports import PaneCounts, PaneUnits
+from monitor.store.evaluator.release_blocks import ReleaseChange, StoredRelease
 
-_LAST_PANE = 1 << 40
+
+@dataclass(frozen=True, slots=True)
+class Sifted:
+    """Counts that leave the closed panes (negative), those held back instead, and their units."""
+
+    away: Sequence[PaneCounts] = ()
+    held: Sequence[PaneCounts] = ()
+    units: Sequence[PaneUnits] = ()
+
+    def added_to(self, change: ReleaseChange) -> ReleaseChange:
+        """A change that has this too."""
+        return replace(
+            change,
+            released=(*change.released, *self.away),
+            held_back=(*change.held_back, *self.held),
+            units=(*change.units, *self.units),
+        )
 
 
 class ClosedCounts(Protocol):
@@ -60,24 +81,36 @@ def load_release(
     return release
 
 
-def close_panes(
-    release: ReleaseBlocks, closed: ClosedCounts, index: CellIndex, until: int, labels_until: int
-) -> bool:
-    """Close the panes up to these instants; returns whether anything was closed or made.
-
-    Args:
-        release: of all families.
-        closed: the panes that were folded.
-        index: what all cells mean.
-        until: the watermark.
-        labels_until: the label frontier.
-    """
+def begin_release(release: ReleaseBlocks, closed: ClosedCounts) -> bool:
+    """Let the first block begin, if anything was folded; returns whether one has begun."""
     if release.begins is None:
         first = closed.first_hour()
         if first is None:
             return False
         release.begin(pane_start(first, Grain.HOUR))
-    step = release.advance(until, labels_until)
+    return True
+
+
+def close_panes(
+    release: ReleaseBlocks,
+    closed: ClosedCounts,
+    index: CellIndex,
+    until: int,
+    labels_until: int,
+    *,
+    stop: bool = False,
+) -> bool:
+    """Close the panes up to these instants; returns whether anything was closed or made.
+
+    Args:
+        release: of all families; it has begun.
+        closed: the panes that were folded.
+        index: what all cells mean.
+        until: a stop, or the watermark before the next stop.
+        labels_until: the label frontier.
+        stop: whether it is a stop.
+    """
+    step = release.advance(until, labels_until, stop=stop)
     if step is None:
         return False
     if step.anew:
@@ -89,9 +122,45 @@ def close_panes(
             release.take(run, stretch)
     if step.anew and release.hides_labels(index):
         since = pane_of(step.labels.end, Grain.HOUR)
-        release.hold_back(*closed.rows(Grain.HOUR, since, _LAST_PANE), index)
+        end = pane_of(max(until, release.sifted or until), Grain.HOUR)
+        release.hold_back(*closed.rows(Grain.HOUR, since, end), index)
     _count_open(release.abandon(index), closed, index)
     return True
+
+
+def sift(release: ReleaseBlocks, closed: ClosedCounts, index: CellIndex, stop: int) -> Sifted:
+    """Hold back what the present maps leave out of the hours from a stop to the next one."""
+    first, end = stop, release.stop_after(stop, index)
+    release.sifted = end
+    if not release.hides_rows(index):
+        return Sifted()
+    gate = Gate(None, None, sifted=end)
+    masks = release.kept_out(index)
+    away: list[PaneCounts] = []
+    held: list[PaneCounts] = []
+    for grain in (Grain.HOUR, Grain.MINUTES5):
+        panes, cells, values = closed.rows(grain, pane_of(first, grain), pane_of(end, grain))
+        left_out, unlabelled = (mask[np.searchsorted(index.cells, cells)] for mask in masks)
+        rest = gate.split(pane_start(panes, grain), values, left_out, unlabelled)[1]
+        rows = rest.any(axis=1)
+        away += split_panes(grain, panes[rows], cells[rows], -rest[rows])
+        if grain is Grain.HOUR:
+            held = split_panes(grain, panes[rows], cells[rows], rest[rows])
+    return Sifted(away, held, _sifted_units(release, closed, index, first, end))
+
+
+def _sifted_units(
+    release: ReleaseBlocks, closed: ClosedCounts, index: CellIndex, first: int, end: int
+) -> list[PaneUnits]:
+    left_out = np.unique(index.atoms[release.kept_out(index)[0]])
+    found: list[PaneUnits] = []
+    for grain in (Grain.HOUR, Grain.MINUTES5):
+        units = closed.units(grain, pane_of(first, grain), pane_of(end, grain))
+        units = units.take(np.isin(units.atoms, left_out))
+        found.append(replace(units, counts=-units.counts))
+        if grain is Grain.HOUR:
+            found.append(replace(units, late=True))
+    return found
 
 
 def _map_counts(release: ReleaseBlocks, closed: ClosedCounts) -> MapCounts:

@@ -3,6 +3,11 @@
 Everything here is a function of closed panes, in the order of event time, and is kept in the store;
 restarts, takeovers and replicas therefore publish the same blocks. Nothing here reads the store:
 :mod:`monitor.evaluate.blocks.closing` hands over the counts.
+
+A file that is read at once gives the blocks that the same events give live, since merge maps are
+made, and late counts looked at, only at *stops*: fixed instants of event time (UTC midnights, and
+hours at first) that are visited one by one, however much was folded. Hours after the next stop are
+not sifted yet: whether their rows are left out is for the maps of that stop to say.
 """
 
 from __future__ import annotations
@@ -32,9 +37,10 @@ LABEL_GRID = 6 * HOUR
 """Blocks of labels end at four instants a day only, so that families that are refined together
 end theirs together: their intersection can advance at no other instant."""
 
-_DECISIONS, _LABELS, _BEGINS = "decisions", "labels", "begins"
+_DECISIONS, _LABELS, _BEGINS, _SIFTED = "decisions", "labels", "begins", "sifted"
 _STAGE, _WEEK = "maps_stage", "maps_week"
 _LABEL_COLUMNS = np.flatnonzero(np.arange(COUNTERS) != Counter.N)
+_MAPS_OF_LABELS = 2  # the stage at which maps go by labels too
 
 Bools = npt.NDArray[np.bool_]
 
@@ -89,6 +95,7 @@ class ReleaseBlocks:
         decisions: event time up to which panes are closed; None before the first.
         labels: the same for labels, on the hour.
         begins: where the oldest block begins.
+        sifted: the next stop: earlier hours are without what is left out; None before the first.
         kept: microseconds that closed panes are kept.
         new_day: a UTC day has begun that late counts have not been looked at on.
     """
@@ -98,6 +105,7 @@ class ReleaseBlocks:
     decisions: int | None = None
     labels: int | None = None
     begins: int | None = None
+    sifted: int | None = None
     new_day: bool = False
     _stage: int = 0
     _week: int = 0
@@ -118,7 +126,9 @@ class ReleaseBlocks:
         marks = stored.marks
         release = cls({family.name: FamilyState(family) for family in families}, kept)
         release.decisions, release.labels = marks.get(_DECISIONS), marks.get(_LABELS)
-        release.begins = marks.get(_BEGINS)
+        release.begins, release.sifted = marks.get(_BEGINS), marks.get(_SIFTED)
+        if release.sifted is None and release.decisions is not None:
+            release.sifted = release.decisions - release.decisions % HOUR + HOUR
         release._stage, release._week = marks.get(_STAGE, 0), marks.get(_WEEK, 0)
         release._anew = {*stored.maps, *(edge.family for edge in stored.edges)} - {
             *release.families
@@ -148,18 +158,40 @@ class ReleaseBlocks:
         return OpenBlock(state, labels, start, end)
 
     # A step: begin (once), advance, make_maps and begin_anew where all is made anew, take (every
-    # run of panes), hold_back, abandon.
+    # run of panes), hold_back, abandon; at a stop then sift.
+
+    def next_stop(self, until: int) -> int | None:
+        """The stop that comes next, if it is not after ``until``."""
+        assert self.begins is not None, "called after the first pane"  # noqa: S101
+        stop = self.begins if self.sifted is None else self.sifted
+        # What is older is not shown any more when the last stop is reached.
+        stop = max(stop, pane_start(pane_of(until - self.kept, Grain.DAY), Grain.DAY))
+        return stop if stop <= until else None
+
+    def stop_after(self, stop: int, index: CellIndex) -> int:
+        """The stop after a stop that has been reached: midnight, or the next hour at first.
+
+        Also by the hour while an open block waits for rows that are left out, so that it is
+        abandoned at the first instant that will do.
+        """
+        hourly = self._stage < _MAPS_OF_LABELS or any(
+            self._waits_in_vain(state, index, labels)
+            for state in self.families.values()
+            for labels in (False, True)
+        )
+        return stop - stop % HOUR + HOUR if hourly else stop - stop % DAY + DAY
 
     def begin(self, at: int) -> None:
         """Let the first block begin at the oldest closed hour."""
         self.begins, self._stale = at, True
 
-    def advance(self, until: int, labels_until: int) -> ReleaseStep | None:
+    def advance(self, until: int, labels_until: int, *, stop: bool) -> ReleaseStep | None:
         """Move to these instants; None where nothing is to be closed or made.
 
         Args:
-            until: the watermark.
+            until: a stop, or the watermark before the next stop.
             labels_until: the label frontier.
+            stop: whether it is a stop, at which merge maps may be made.
 
         Returns:
             The panes to be taken in.
@@ -175,7 +207,7 @@ class ReleaseBlocks:
         self.decisions, self.labels = until, labels_until
         self.new_day |= first is not None and pane_of(first, Grain.DAY) < pane_of(until, Grain.DAY)
         self._forget_old(until)
-        if self._maps_due(until, labels_until) or self._stale:
+        if (stop and self._maps_due(until, labels_until)) or self._stale:
             return self._all_anew(first or 0, first_labels or 0)
         start = self.begins if first is None else first
         labels_start = self.begins if first_labels is None else first_labels
@@ -290,6 +322,10 @@ class ReleaseBlocks:
         rows = away.any(axis=1)
         self._purged = split_panes(Grain.HOUR, panes[rows], cells[rows], away[rows])
 
+    def hides_rows(self, index: CellIndex) -> bool:
+        """Return True when any cell is left out, or its labels are taken as not given."""
+        return any(mask.any() for mask in self.kept_out(index))
+
     def abandon(self, index: CellIndex) -> list[OpenBlock]:
         """Abandon open blocks that wait for rows which are left out or taken as unlabelled now.
 
@@ -353,6 +389,7 @@ class ReleaseBlocks:
             _DECISIONS: self.decisions,
             _LABELS: self.labels,
             _BEGINS: self.begins,
+            _SIFTED: self.sifted,
             _STAGE: self._stage,
             _WEEK: self._week,
         }

@@ -26,10 +26,21 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Up to which instants panes are closed; None is not at all yet."""
+    """Instants up to which panes are closed, and sifted; None is not at all yet.
+
+    Sifted is what merge maps leave out held back, and unlabelled rows' labels: as far as the next
+    instant at which the maps may change (see ``ReleaseBlocks``).
+    """
 
     decisions: int | None
     labels: int | None
+    sifted: int | None = None
+
+    def early(self, at: Int64s) -> Bools:
+        """Rows of hours that are sifted later, by the merge maps that hold then."""
+        if self.sifted is None:
+            return np.ones(len(at), bool)
+        return np.asarray(at // HOUR * HOUR >= self.sifted)
 
     def late(self, at: Int64s) -> Bools:
         """Rows whose 5-minute pane, which begins there, is closed to decisions."""
@@ -49,6 +60,8 @@ class Gate:
             unlabelled: rows whose labels are taken as not given.
         """
         through = values.copy()
+        early = self.early(at)
+        left_out, unlabelled = left_out & ~early, unlabelled & ~early
         late, labels_late = self.late(at), unlabelled
         if self.labels is not None:
             labels_late = unlabelled | (at // HOUR * HOUR + HOUR <= self.labels)
@@ -96,7 +109,7 @@ class UnitRows:
         """Those of decisions that may be published, by the same gate, and of those held back."""
         cell = np.searchsorted(index.cells, self.cells)
         probe = decode_strata(index.strata[cell]).probe  # nobody's
-        held = gate.late(self.at) | left_out[cell]
+        held = gate.late(self.at) | (left_out[cell] & ~gate.early(self.at))
         return self.take(~held & ~probe), self.take(held & ~probe)
 
     def panes(self, grain: Grain, index: CellIndex, *, late: bool = False) -> PaneUnits:

@@ -11,7 +11,7 @@ from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.dominance import UNIT_COUNTS
 from monitor.core.privacy.families import SliceFamily
 from monitor.core.time import DAY, HOUR, Grain, pane_of
-from monitor.evaluate.blocks.closing import close_panes, load_release
+from monitor.evaluate.blocks.closing import begin_release, close_panes, load_release, sift
 from monitor.evaluate.blocks.merge_maps import MAP_SPAN
 from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.ports import PaneUnits
@@ -81,7 +81,13 @@ def new(*families: SliceFamily) -> ReleaseBlocks:
 
 
 def close(release: ReleaseBlocks, panes: Panes, hours: int) -> bool:
-    return close_panes(release, panes, INDEX, START + hours * HOUR, START + hours * HOUR)
+    if not begin_release(release, panes):
+        return False
+    until, closed = START + hours * HOUR, False
+    while (stop := release.next_stop(until)) is not None:
+        closed |= close_panes(release, panes, INDEX, stop, stop, stop=True)
+        sift(release, panes, INDEX, stop)
+    return closed | close_panes(release, panes, INDEX, until, until)
 
 
 def edges(release: ReleaseBlocks, name: str) -> list[int]:
