@@ -63,13 +63,19 @@ def test_labels_come_long_after_their_decisions() -> None:
 
 
 def test_what_is_left_out_is_in_no_table() -> None:
-    assert through(Gate(None, None), 0, left_out=True) == set()
-    assert through(Gate(HOUR, None), HOUR, left_out=True, unlabelled=True) == set()
+    assert through(Gate(None, None, 2 * HOUR), 0, left_out=True) == set()
+    assert through(Gate(HOUR, None, 2 * HOUR), HOUR, left_out=True, unlabelled=True) == set()
+
+
+def test_hours_after_the_next_stop_are_sifted_then() -> None:
+    """By the maps that hold then: what is left out now may be in."""
+    passed = through(Gate(HOUR, HOUR, 2 * HOUR), 2 * HOUR, left_out=True, unlabelled=True)
+    assert passed == EVERYTHING
 
 
 def test_labels_that_are_not_given_are_not_asked_for_either() -> None:
     """Else completeness would tell how many there were."""
-    assert through(Gate(None, None), 0, unlabelled=True) == {Counter.N}
+    assert through(Gate(None, None, HOUR), 0, unlabelled=True) == {Counter.N}
 
 
 def test_the_rows_given_are_not_changed() -> None:
