@@ -783,6 +783,7 @@ def test_retention_deletes_what_is_past_its_horizon_and_nothing_else(engine: sa.
                     _insert(connection, table, row)
         for age in (7 * DAY + 1, 7 * DAY, 0):
             _insert(connection, "dead_letter", {"msg_offset": age, "seen_at": now - age})
+        _insert(connection, "release_edge", {"family": "a/", "at": now})
     kept_always = {t: rows(engine, t) for t in ("ownership", "atom", "cell", "waiting_label")}
     for run in range(2):
         retention.apply(engine, POLICY, now, now)
@@ -798,6 +799,20 @@ def test_retention_deletes_what_is_past_its_horizon_and_nothing_else(engine: sa.
             )
         assert sorted(row[2] for row in rows(engine, "dead_letter")) == [0, 7 * DAY]
         assert {t: rows(engine, t) for t in kept_always} == kept_always
+
+
+def test_before_the_first_block_all_five_minute_panes_wait_to_be_closed(
+    engine: sa.Engine,
+) -> None:
+    """A back-fill may be read faster than it is released."""
+    now = 20_000 * DAY
+    panes = [pane_of(now - age * DAY, Grain.MINUTES5) for age in (20, 3, 0)]
+    with db.writing(engine) as connection:
+        for pane in panes:
+            row = {"grain": int(Grain.MINUTES5), "pane": pane, "cell": 1}
+            _insert(connection, "released", row)
+    retention.apply(engine, POLICY, now, now)
+    assert [row[1] for row in rows(engine, "released")] == panes
 
 
 def test_five_minute_panes_of_open_blocks_are_kept(engine: sa.Engine) -> None:

@@ -115,13 +115,28 @@ class FamilyState:
         self.abandoned = {edge for edge in self.abandoned if edge >= before}
         self.label_abandoned = {edge for edge in self.label_abandoned if edge >= before}
 
-    def take(self, run: PaneRun, allowed: Collection[int], *, labels: bool) -> list[Edge]:
-        """Add successive closed panes; returns the edges that were made."""
+    def take(
+        self,
+        run: PaneRun,
+        allowed: Collection[int],
+        *,
+        labels: bool,
+        given_up: Collection[int] = (),
+    ) -> list[Edge]:
+        """Add successive closed panes; returns the edges that were made.
+
+        Args:
+            run: the panes.
+            allowed: instants at which a block may end.
+            labels: whether they are closed to labels, not to decisions.
+            given_up: instants at which the open block is abandoned, whatever it holds.
+        """
         edges, abandoned = self.of(labels)
         if self.rows is None:  # nothing is hidden here
             made = [Edge(end) for end in run.ends if end in allowed]
         else:
-            condition = Condition(self.family.k, labels, allowed, frozenset(abandoned))
+            ended = frozenset(abandoned).union(given_up)
+            condition = Condition(self.family.k, labels, allowed, ended)
             tail = self.label_tail if labels else self.tail
             made, tail = advance(edges[-1], tail, run.panes(self.rows), condition)
             self.leave_open(tail, labels)

@@ -57,6 +57,7 @@ class Stretch:
         published: edges by family, where blocks were published before: a block that was published
             is divided no further, so new blocks up to ``since`` are unions of old ones.
         since: end of what was closed before.
+        anew: whether all blocks are made anew.
     """
 
     start: int
@@ -65,6 +66,7 @@ class Stretch:
     fine: int
     published: Mapping[str, Collection[int]] = field(default_factory=dict)
     since: int = 0
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +246,8 @@ class ReleaseBlocks:
         assert begins is not None and until is not None and labels_until is not None  # noqa: S101, PT018
         kept, kept_labels = (self._published(labels) for labels in (False, True))
         return ReleaseStep(
-            Stretch(begins, until, False, until - FINE, kept, since),
-            Stretch(begins, labels_until, True, labels_until, kept_labels, labels_since),
+            Stretch(begins, until, False, until - FINE, kept, since, anew=True),
+            Stretch(begins, labels_until, True, labels_until, kept_labels, labels_since, anew=True),
             anew=True,
         )
 
@@ -286,8 +288,28 @@ class ReleaseBlocks:
         labels = stretch.labels
         for name, state in self.families.items():
             if state.open:
-                made = state.take(run, self._allowed(state, run, stretch), labels=labels)
+                allowed = self._allowed(state, run, stretch)
+                vain = self._given_up(state, run, stretch, allowed)
+                made = state.take(run, allowed, labels=labels, given_up=vain)
                 self._made += [StoredEdge(name, labels, edge.at, edge.burned) for edge in made]
+
+    def _given_up(
+        self, state: FamilyState, run: PaneRun, stretch: Stretch, allowed: Collection[int]
+    ) -> Collection[int]:
+        """The instant at which the open block is abandoned, of blocks that are made anew.
+
+        It is the first that will do, if the block holds rows that are left out now and no more of
+        them come in this run: else all that follows would wait for them too.
+        """
+        labels = stretch.labels
+        if not stretch.anew or not self._waits_in_vain(state, run.index, labels):
+            return ()
+        masks, at = self.kept_out(run.index), np.searchsorted(run.index.cells, run.cells)
+        away = (masks[0] | masks[1] if labels else masks[0])[at]
+        if run.values[away].any():
+            return ()
+        grid = LABEL_GRID if labels else HOUR
+        return [min(hours)] if (hours := [at for at in allowed if at % grid == 0]) else ()
 
     def _allowed(self, state: FamilyState, run: PaneRun, stretch: Stretch) -> set[int]:
         """Instants at which a block of a family may end."""
