@@ -120,7 +120,7 @@ def close_panes(
     for stretch in (step.decisions, step.labels):
         for run in _runs(closed, index, stretch):
             release.take(run, stretch)
-    if step.anew and release.hides_labels(index):
+    if step.anew and release.hides_rows(index):
         since = pane_of(step.labels.end, Grain.HOUR)
         end = pane_of(max(until, release.sifted or until), Grain.HOUR)
         release.hold_back(*closed.rows(Grain.HOUR, since, end), index)

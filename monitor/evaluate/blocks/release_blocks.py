@@ -71,11 +71,15 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseStep:
-    """Panes to be taken in; ``anew`` is True when all blocks are made anew, under new maps."""
+    """Panes to be taken in."""
 
     decisions: Stretch
     labels: Stretch
-    anew: bool = False
+
+    @property
+    def anew(self) -> bool:
+        """True when all blocks are made anew, under new maps."""
+        return self.decisions.anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,7 @@ class ReleaseBlocks:
         release = cls({family.name: FamilyState(family) for family in families}, kept)
         release.decisions, release.labels = marks.get(_DECISIONS), marks.get(_LABELS)
         release.begins, release.sifted = marks.get(_BEGINS), marks.get(_SIFTED)
-        if release.sifted is None and release.decisions is not None:
+        if release.sifted is None and release.decisions is not None:  # stored before stops were
             release.sifted = release.decisions - release.decisions % HOUR + HOUR
         release._stage, release._week = marks.get(_STAGE, 0), marks.get(_WEEK, 0)
         release._anew = {*stored.maps, *(edge.family for edge in stored.edges)} - {
@@ -248,7 +252,6 @@ class ReleaseBlocks:
         return ReleaseStep(
             Stretch(begins, until, False, until - FINE, kept, since, anew=True),
             Stretch(begins, labels_until, True, labels_until, kept_labels, labels_since, anew=True),
-            anew=True,
         )
 
     def _published(self, labels: bool) -> dict[str, set[int]]:
@@ -323,8 +326,8 @@ class ReleaseBlocks:
             allowed = {at for at in allowed if at in published or at > stretch.since}
         return allowed
 
-    def hides_labels(self, index: CellIndex) -> bool:
-        """Return True when labels of any cell are not shown."""
+    def hides_rows(self, index: CellIndex) -> bool:
+        """Return True when any cell is left out, or its labels are taken as not given."""
         return bool(np.any(self.kept_out(index)))
 
     def hold_back(self, panes: Int64s, cells: Int64s, values: Int64s, index: CellIndex) -> None:
@@ -343,10 +346,6 @@ class ReleaseBlocks:
         away[np.ix_(quiet, _LABEL_COLUMNS)] = -values[np.ix_(quiet, _LABEL_COLUMNS)]
         rows = away.any(axis=1)
         self._purged = split_panes(Grain.HOUR, panes[rows], cells[rows], away[rows])
-
-    def hides_rows(self, index: CellIndex) -> bool:
-        """Return True when any cell is left out, or its labels are taken as not given."""
-        return any(mask.any() for mask in self.kept_out(index))
 
     def abandon(self, index: CellIndex) -> list[OpenBlock]:
         """Abandon open blocks that wait for rows which are left out or taken as unlabelled now.
