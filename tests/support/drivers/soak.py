@@ -73,7 +73,6 @@ def short_terms(events_per_message: int) -> Iterator[None]:
     """Terms that are no settings, and the reviewers' delays, made as short as the settings."""
     changes: Sequence[tuple[Any, str, object]] = (
         (retention, "MINUTES5_KEPT", 2 * HOUR),
-        (evaluator, "MINUTES5_KEPT", 2 * HOUR),
         (release, "FINE", HOUR),
         (release, "DAY", HOUR),
         (merge_maps, "DAY", HOUR),
