@@ -12,7 +12,7 @@ The edges of a family are instants at which all the families it refines have one
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -130,12 +130,15 @@ class Condition:
         burned: ends of abandoned blocks, which are never published; a block that comes to hold
             such an instant is not either, since what was published alongside could be subtracted.
             Where one is allowed, it ends a block whatever that holds.
+        hides: whether what a block from one instant to another tells of its parts, which others
+            publish by themselves, is never fewer than k (:mod:`monitor.core.privacy.exchange`).
     """
 
     k: int
     labels: bool
     allowed: Collection[int]
     burned: Collection[int] = ()
+    hides: Callable[[int, int], bool] = lambda start, end: True
 
     def holds(self, tail: BlockTally) -> bool:
         """Return True when every cell has none or enough."""
@@ -163,7 +166,8 @@ def advance(
             continue
         holds = condition.holds(tail)
         late = pane.end % HOUR == 0 or _leaves_enough(last, tail, pane.end, condition.k)
-        if pane.end in condition.burned or (holds and late):
+        will_do = holds and late and condition.hides(last, pane.end)
+        if pane.end in condition.burned or will_do:
             found.append(Edge(pane.end, any(last < at <= pane.end for at in condition.burned)))
             last, tail = pane.end, BlockTally.empty(len(tail.decisions))
     return found, tail

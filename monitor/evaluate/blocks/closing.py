@@ -190,10 +190,14 @@ def _count_open(blocks: Iterable[OpenBlock], closed: ClosedCounts, index: CellIn
     """Count anew what open blocks hold."""
     for block in blocks:
         tally = BlockTally.empty(len(block.state.tail.decisions))
+        block.state.forget_crossing(block.labels)
         whole_hours = [(Grain.HOUR, block.start, block.end)]
         for grain, start, end in whole_hours if block.labels else _pieces(block.start, block.end):
-            counts = _both(closed, grain, pane_of(start, grain), pane_of(end, grain))
-            tally = tally + block.state.tally(*counts, index)
+            panes = pane_of(start, grain), pane_of(end, grain)
+            tally = tally + block.state.tally(*_both(closed, grain, *panes), index)
+            if block.state.crossings:
+                at, cells, values = closed.rows(grain, *panes)
+                block.state.cross(pane_start(at, grain), cells, values, index, labels=block.labels)
         block.state.leave_open(tally, block.labels)
 
 

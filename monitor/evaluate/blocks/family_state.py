@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from monitor.core.counts.cells import Counts, Int64s, parse_atom
 from monitor.core.counts.rollup import CellIndex, slice_text
+from monitor.core.privacy.exchange import Axes
 from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.privacy.release_blocks import BlockTally, Condition, Edge, Pane, Span, advance
+from monitor.evaluate.blocks.crossing import Crossing
 from monitor.evaluate.blocks.units import RowUnits
 from monitor.ports import PaneUnits
 from monitor.store.evaluator.release_blocks import StoredMap
@@ -75,6 +77,8 @@ class FamilyState:
         label_abandoned: the same for labels.
         tail: counts of the open block of decisions.
         label_tail: counts of the open block of labels.
+        axes: how its slices cross those of others; None where they cross none.
+        crossings: the open block of decisions pane by pane, and that of labels; where it matters.
     """
 
     family: SliceFamily
@@ -89,6 +93,8 @@ class FamilyState:
     tail: BlockTally = field(default_factory=lambda: BlockTally.empty(0))
     label_tail: BlockTally = field(default_factory=lambda: BlockTally.empty(0))
     rows: Rows | None = None
+    axes: Axes | None = None
+    crossings: tuple[Crossing, Crossing] | None = None
 
     @property
     def open(self) -> bool:
@@ -102,6 +108,10 @@ class FamilyState:
         self.rows = Rows(self.family, pooling) if pooling is not None and guarded else None
         size = len(self.rows.slices) if self.rows else 0
         self.tail, self.label_tail = BlockTally.empty(size), BlockTally.empty(size)
+        self.crossings = None
+        if self.rows and self.axes:
+            slices = self.rows.slices
+            self.crossings = Crossing(self.axes, slices), Crossing(self.axes, slices)
 
     def begin(self, at: int) -> None:
         """Forget all blocks, but not which were abandoned; the first one begins here."""
@@ -122,6 +132,7 @@ class FamilyState:
         *,
         labels: bool,
         given_up: Collection[int] = (),
+        inner: Sequence[Collection[int]] = (),
     ) -> list[Edge]:
         """Add successive closed panes; returns the edges that were made.
 
@@ -130,19 +141,53 @@ class FamilyState:
             allowed: instants at which a block may end.
             labels: whether they are closed to labels, not to decisions.
             given_up: instants at which the open block is abandoned, whatever it holds.
+            inner: for each attribute that it crosses, edges of what publishes parts of its blocks.
         """
         edges, abandoned = self.of(labels)
         if self.rows is None:  # nothing is hidden here
             made = [Edge(end) for end in run.ends if end in allowed]
         else:
             ended = frozenset(abandoned).union(given_up)
-            condition = Condition(self.family.k, labels, allowed, ended)
+            self.cross(run.starts, run.cells, run.values, run.index, labels=labels)
+            condition = Condition(self.family.k, labels, allowed, ended, self._hides(inner, labels))
             tail = self.label_tail if labels else self.tail
             made, tail = advance(edges[-1], tail, run.panes(self.rows), condition)
             self.leave_open(tail, labels)
+            if made and self.crossings:
+                self.crossings[labels].forget(made[-1].at)
         abandoned |= {edge.at for edge in made if edge.burned}
         edges.extend(edge.at for edge in made)
         return made
+
+    def cross(
+        self, at: Int64s, cells: Int64s, values: Int64s, index: CellIndex, *, labels: bool
+    ) -> None:
+        """Remember counts of the open block by pane, where other families publish parts of it.
+
+        Args:
+            at: start of the pane of each row.
+            cells: cell id of each row.
+            values: its counters.
+            index: what the cells mean.
+            labels: whether it is the block of labels.
+        """
+        if self.crossings and self.rows:
+            positions = np.searchsorted(index.cells, cells)
+            rows = self.rows.of(index)[positions]
+            self.crossings[labels].add(at, rows, positions, values, index)
+
+    def forget_crossing(self, labels: bool) -> None:
+        """The open block is about to be counted anew."""
+        if self.crossings:
+            self.crossings[labels].clear()
+
+    def _hides(self, inner: Sequence[Collection[int]], labels: bool) -> Callable[[int, int], bool]:
+        def hides(start: int, end: int) -> bool:
+            if self.crossings is None:
+                return True
+            return self.crossings[labels].hides(start, end, inner, self.family.k, labels=labels)
+
+        return hides
 
     def abandon(self, at: int, *, labels: bool) -> None:
         """Abandon the open block, which ends here; the tail after it is still to be counted."""
@@ -241,6 +286,11 @@ class PaneRun:
     index: CellIndex
     units: PaneUnits
     first: int
+
+    @property
+    def starts(self) -> Int64s:
+        """Start of the pane of every row, microseconds."""
+        return (self.first + self.pane) * self.units.grain
 
     def panes(self, rows: Rows) -> Iterable[Pane]:
         """The panes by row of a family."""

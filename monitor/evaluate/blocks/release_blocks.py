@@ -21,6 +21,7 @@ import numpy.typing as npt
 from monitor.core.counts.cells import COUNTERS, Counter, Int64s, decode_strata
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.counts.strata import REVIEWED_ROUTES
+from monitor.core.privacy.exchange import Axes
 from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
@@ -130,7 +131,12 @@ class ReleaseBlocks:
         Families of other settings are made anew.
         """
         marks = stored.marks
-        release = cls({family.name: FamilyState(family) for family in families}, kept)
+        guarded = [family for family in families if family.k > 1]
+        states = {
+            one.name: FamilyState(one, axes=Axes.of(one, guarded) if one in guarded else None)
+            for one in families
+        }
+        release = cls(states, kept)
         release.decisions, release.labels = marks.get(_DECISIONS), marks.get(_LABELS)
         release.begins, release.sifted = marks.get(_BEGINS), marks.get(_SIFTED)
         if release.sifted is None and release.decisions is not None:  # stored before stops were
@@ -293,7 +299,8 @@ class ReleaseBlocks:
             if state.open:
                 allowed = self._allowed(state, run, stretch)
                 vain = self._given_up(state, run, stretch, allowed)
-                made = state.take(run, allowed, labels=labels, given_up=vain)
+                inner = self._inner(state, stretch)
+                made = state.take(run, allowed, labels=labels, given_up=vain, inner=inner)
                 self._made += [StoredEdge(name, labels, edge.at, edge.burned) for edge in made]
 
     def _given_up(
@@ -325,6 +332,25 @@ class ReleaseBlocks:
         if published is not None:
             allowed = {at for at in allowed if at in published or at > stretch.since}
         return allowed
+
+    def _inner(self, state: FamilyState, stretch: Stretch) -> list[set[int]]:
+        """For each attribute that a family crosses: the edges, also former ones, of what has it."""
+        if state.axes is None:
+            return []
+        refined = [self.families[name].family for name in state.family.parents]
+        return [
+            {
+                at
+                for family in refined
+                if name in family.names
+                for edges in (
+                    self.families[family.name].of(stretch.labels)[0],
+                    stretch.published.get(family.name, ()),
+                )
+                for at in edges
+            }
+            for name in state.axes.crossed
+        ]
 
     def hides_rows(self, index: CellIndex) -> bool:
         """Return True when any cell is left out, or its labels are taken as not given."""

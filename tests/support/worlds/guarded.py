@@ -150,7 +150,7 @@ def slices_world(flows: Mapping[tuple[str, ...], float], days: int, seed: int) -
         name: tuple(dict.fromkeys(value for value in listed if value != OTHER))
         for name, listed in zip("ab", zip(*flows, strict=True), strict=False)
     }
-    return _world(values, tuple(flows), days, (at, atom, route, band, asked), labels)
+    return world_of(values, tuple(flows), days, (at, atom, route, band, asked), labels)
 
 
 def _flow(atom: int, per_day: float, days: int, seed: int) -> Ints:
@@ -187,7 +187,7 @@ def demo_world(days: int, seed: int) -> World:
     band = np.searchsorted((0.70, 0.90), score, side="right")
     labels = _decided(reduce(Labels.joined, (step.labels for step in steps)))
     given = replace(labels, said_at=labels.said_at - begins + START)
-    return _world(listed, names, days, (at, atom.ravel(), route, band, asked), given)
+    return world_of(listed, names, days, (at, atom.ravel(), route, band, asked), given)
 
 
 def _decided(labels: Labels) -> Given:
@@ -215,10 +215,10 @@ def census_world(frame: pd.DataFrame, days: int) -> World:
     ready = rows["ready"].to_numpy()[says][order].astype(np.int64)
     labels = Given(says[order], said_at[order], np.ones(len(says), np.int64), ready)
     cells = (at, atom.ravel(), route, band, asked)
-    return _world(listed, tuple(map(tuple, atoms.tolist())), days, cells, labels)
+    return world_of(listed, tuple(map(tuple, atoms.tolist())), days, cells, labels)
 
 
-def _world(
+def world_of(
     values: Mapping[str, tuple[str, ...]],
     atoms: tuple[tuple[str, ...], ...],
     days: int,
