@@ -121,10 +121,11 @@ def test_without_the_rule_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def hostile_hours(seed: int) -> list[list[int]]:
     """Hours whose cells are few, none or many, as the first that leak were found."""
     rng = np.random.default_rng(seed)
-    return rng.choice([0, 1, 2, 5, 9, 10, 11, 20, 30], (10, 4)).tolist()
+    few = [0, 1, 2, 5, 9, 10, 11, 20, 30]
+    return [[int(n) for n in row] for row in rng.choice(few, (10, 4))]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_nor_do_others_of_its_kind(seed: int, tmp_path: Path) -> None:
     kept, panes = look(tmp_path, hostile_hours(seed))
     assert found(kept, panes) == []
@@ -136,7 +137,7 @@ def test_the_attacker_finds_some_of_them_where_the_rule_is_off(
     monkeypatch.setattr(Crossing, "hides", lambda *_, **__: True)
     leaks = [
         leak
-        for seed in range(6)
+        for seed in range(4)
         for leak in found(*look(tmp_path / f"{seed}", hostile_hours(seed)))
     ]
     assert leaks

@@ -25,8 +25,9 @@ routes or values is hidden by the rounding of rates (:mod:`monitor.core.privacy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 from itertools import combinations, product
 
 import numpy as np
@@ -113,18 +114,14 @@ def pinned(counts: Int64s, k: int, axis: int, together: Int64s) -> Bools:
 def _pinned(counts: Int64s, place: tuple[int, ...], k: int, axis: int, together: Int64s) -> Bools:
     """The same for one cell."""
     runs = _SmallRuns.of(_at(counts, place).sum(axis=0), k)
-    still = np.ones(len(runs.total), bool)
-    above, below = np.zeros((2, len(counts), len(runs.total)), np.int64)
+    if not len(runs.total):
+        return np.zeros(0, bool)
     groups = _Groups.of(together)
-    for exchange in _exchanges(counts, place, axis, groups) if len(still) else ():
-        up, down = exchange(runs.least, False), exchange(runs.most, True)
-        better = up + down > above + below
-        above, below = np.where(better, up, above), np.where(better, down, below)
-        more, fewer = above.sum(axis=0), below.sum(axis=0)
-        still = (runs.total + more < k) & (more + fewer + 1 < k)
-        if not still.any():
-            break
-    return still
+    more, fewer = (
+        _Exchanges(counts, place, groups, some, lose).all_of(axis)
+        for some, lose in ((runs.least, False), (runs.most, True))
+    )
+    return np.asarray((runs.total + more < k) & (more + fewer + 1 < k))
 
 
 def _at(counts: Int64s, place: Sequence[int]) -> Int64s:
@@ -189,82 +186,104 @@ class _Groups:
         return inside, self.summed(counts)[:, None] - inside
 
 
-_Exchange = Callable[[Int64s, bool], Int64s]
-"""From runs (2, R), and whether the cell is to lose there, to how many it gains or loses (Z, R)."""
+@dataclass(slots=True)
+class _Exchanges:
+    """Exchanges of one cell that are still possible, for each run.
 
-
-def _exchanges(
-    counts: Int64s, place: tuple[int, ...], axis: int, groups: _Groups
-) -> Iterator[_Exchange]:
-    """All exchanges of a cell, those that can be made most often first."""
-    cell = _at(counts, place)
-    line = _at(counts.sum(axis=axis + 1, keepdims=True), (*place[:axis], 0, *place[axis + 1 :]))
-    yield _of_instants(cell, line - cell, groups)
-    sizes = zip(counts.shape[1:-1], place, strict=True)
-    others = product(*([v for v in range(n) if v != at] for n, at in sizes))
-    crossed = [_Crossed.of(counts, (place, other), axis, groups) for other in others]
-    yield from sorted(crossed, key=lambda exchange: -exchange.most)
-
-
-def _of_instants(cell: Int64s, rest: Int64s, groups: _Groups) -> _Exchange:
-    """Exchange within a group of parts, one inside the run with one outside of it.
-
-    As if the two had come at each other's instants.
-    """
-
-    def exchange(runs: Int64s, lose: bool) -> Int64s:
-        ours, outside = groups.split(cell, runs)
-        theirs, away = groups.split(rest, runs)
-        return np.asarray(
-            (np.minimum(ours, away) if lose else np.minimum(theirs, outside)).sum(axis=2)
-        )
-
-    return exchange
-
-
-@dataclass(frozen=True, slots=True)
-class _Crossed:
-    """Exchange with other cells inside the run, and back outside of it.
+    Decisions inside a run come into the cell (or leave it), and as many outside of the run leave it
+    (or come). Each takes part in one exchange.
 
     Attributes:
-        cell: counts of the cell by part.
-        flipped: of the cell with the other value of the attribute that is exchanged.
-        with_us: the least of all others that change as the cell does, by group.
-        against_us: the least of all others that change the other way.
+        counts: of all cells, as in :func:`pinned`.
+        place: the cell.
         groups: of parts.
+        runs: first part and end (exclusive), shape (2, R).
+        lose: whether the cell is to have fewer in the run.
     """
 
-    cell: Int64s
-    flipped: Int64s
-    with_us: Int64s
-    against_us: Int64s
+    counts: Int64s
+    place: tuple[int, ...]
     groups: _Groups
+    runs: Int64s
+    lose: bool
+    _left: dict[tuple[tuple[int, ...], str], Int64s] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls, counts: Int64s, ends: tuple[Sequence[int], Sequence[int]], axis: int, groups: _Groups
-    ) -> _Crossed:
-        """That of a cell with another: they differ in every crossed attribute."""
-        places = [
-            (flip, _at(counts, [ends[other][i] for i, other in enumerate(flip)]))
-            for flip in product((0, 1), repeat=len(ends[0]))
-        ]
-        (_, cell), *others = places
-        (flipped,) = (n for flip, n in others if sum(flip) == 1 and flip[axis])
-        sums = [(sum(flip) % 2, groups.summed(n)) for flip, n in others if n is not flipped]
-        even, odd = ([n for side, n in sums if side == which] for which in (0, 1))
-        return cls(cell, flipped, np.minimum.reduce(even), np.minimum.reduce(odd), groups)
+    def all_of(self, axis: int) -> Int64s:
+        """How many can be made if one attribute is exchanged, shape (R,)."""
+        sizes = zip(self.counts.shape[1:-1], self.place, strict=True)
+        others = [[v for v in range(n) if v != at] for n, at in sizes]
+        total = np.zeros(self.runs.shape[1], np.int64)
+        for value in others[axis]:
+            total += self._of_instants((*self.place[:axis], value, *self.place[axis + 1 :]))
+        for other in product(*others):
+            total += self._crossed(other, axis)
+        return total
+
+    def _of_instants(self, flipped: tuple[int, ...]) -> Int64s:
+        """Exchange within a group, one inside the run with one outside of it.
+
+        As if the two had come at each other's instants.
+        """
+        made = np.minimum(self._come(flipped), self._go())
+        self._used((flipped, self._there), made)
+        self._used((self.place, self._back), made)
+        return np.asarray(made.sum(axis=(0, 2)))
+
+    def _crossed(self, other: tuple[int, ...], axis: int) -> Int64s:
+        """Exchange with other cells, and back: all places where values are one or the other's."""
+        mine = tuple(i == axis for i in range(len(other)))
+        cells: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = ([], [])
+        for flip in product((False, True), repeat=len(other)):
+            if any(flip) and flip != mine:
+                cells[sum(flip) % 2].append(tuple(np.where(flip, other, self.place).tolist()))
+        flipped = tuple(np.where(mine, other, self.place).tolist())
+        with_us, against_us = cells
+        come = reduce(np.minimum, [self._come(flipped), *(self._anywhere(c) for c in against_us)])
+        go = reduce(np.minimum, [self._go(), *(self._anywhere(c) for c in with_us)])
+        made = np.minimum(come.sum(axis=2), go.sum(axis=2))
+        come, go = _first(come, made), _first(go, made)
+        self._used((flipped, self._there), come)
+        self._used((self.place, self._back), go)
+        for cell in against_us:
+            self._used((cell, "all"), come)
+        for cell in with_us:
+            self._used((cell, "all"), go)
+        return np.asarray(made.sum(axis=0))
 
     @property
-    def most(self) -> int:
-        """Exchanges that can be made at all, at most."""
-        there = np.minimum(self.groups.summed(self.cell), self.with_us).sum(axis=1)
-        back = np.minimum(self.groups.summed(self.flipped), self.against_us).sum(axis=1)
-        return int(np.minimum(there, back).sum())
+    def _there(self) -> str:
+        return "outside" if self.lose else "inside"
 
-    def __call__(self, runs: Int64s, lose: bool) -> Int64s:
-        cell, cell_outside = self.groups.split(self.cell, runs)
-        flipped, flipped_outside = self.groups.split(self.flipped, runs)
-        gained = np.minimum(flipped if not lose else flipped_outside, self.against_us[:, None])
-        lost = np.minimum(cell_outside if not lose else cell, self.with_us[:, None])
-        return np.asarray(np.minimum(gained.sum(axis=2), lost.sum(axis=2)))
+    @property
+    def _back(self) -> str:
+        return "inside" if self.lose else "outside"
+
+    def _come(self, flipped: tuple[int, ...]) -> Int64s:
+        """Those with another value that could come into the cell where it is to have more."""
+        return self._of((flipped, self._there))
+
+    def _go(self) -> Int64s:
+        """Those of the cell that could leave it where it is to have fewer."""
+        return self._of((self.place, self._back))
+
+    def _anywhere(self, cell: tuple[int, ...]) -> Int64s:
+        return self._of((cell, "all"))
+
+    def _of(self, key: tuple[tuple[int, ...], str]) -> Int64s:
+        if key not in self._left:
+            cell, where = key
+            counts = _at(self.counts, cell)
+            if where == "all":
+                self._left[key] = self.groups.summed(counts)[:, None]
+            else:
+                self._left[key] = self.groups.split(counts, self.runs)[where == "outside"]
+        return self._left[key]
+
+    def _used(self, key: tuple[tuple[int, ...], str], made: Int64s) -> None:
+        self._left[key] = self._of(key) - made
+
+
+def _first(counts: Int64s, most: Int64s) -> Int64s:
+    """The first ``most`` (Z, R) of the counts (Z, R, B)."""
+    running = np.minimum(counts.cumsum(axis=2), most[:, :, None])
+    return np.asarray(np.diff(running, axis=2, prepend=0))

@@ -298,10 +298,21 @@ class ReleaseBlocks:
         for name, state in self.families.items():
             if state.open:
                 allowed = self._allowed(state, run, stretch)
-                vain = self._given_up(state, run, stretch, allowed)
+                vain = {
+                    *self._given_up(state, run, stretch, allowed),
+                    *self._refined(state, labels),
+                }
                 inner = self._inner(state, stretch)
                 made = state.take(run, allowed, labels=labels, given_up=vain, inner=inner)
                 self._made += [StoredEdge(name, labels, edge.at, edge.burned) for edge in made]
+
+    def _refined(self, state: FamilyState, labels: bool) -> set[int]:
+        """Where blocks end that a family refines and that were abandoned: its own are then, too.
+
+        Else its sums would be the only ones of rows that nobody waited for.
+        """
+        parents = (self.families[name] for name in state.family.parents)
+        return set().union(*(parent.of(labels)[1] for parent in parents))
 
     def _given_up(
         self, state: FamilyState, run: PaneRun, stretch: Stretch, allowed: Collection[int]

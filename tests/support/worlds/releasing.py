@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 from adversary.service import Feed, StillClock, settings_text
 from adversary.worlds import DAY, HOUR, MINUTE, SECOND, World
 from migrated import migrated_file
 
 from monitor import composition
+from monitor.core.privacy.exchange import pinned
 from monitor.evaluate.evaluator import Evaluator
 from monitor.settings import Settings, load
 from monitor.store.upkeep import retention
@@ -277,11 +280,14 @@ class Brute:
             names = set(attributes_of(family))
             parents = [key for key in self.edges if set(attributes_of(key[0])) < names]
             for labels in (False, True):
-                there = [self.edges[key] for key in parents if key[1] == labels]
+                there = {key[0]: self.edges[key] for key in parents if key[1] == labels}
                 self.edges[family, labels] = list(self._blocks(maps[family], labels, there))
 
     def _blocks(
-        self, kept: Mapping[str, tuple[str, ...]], labels: bool, parents: Iterable[Sequence[int]]
+        self,
+        kept: Mapping[str, tuple[str, ...]],
+        labels: bool,
+        parents: Mapping[str, Sequence[int]],
     ) -> Iterator[int]:
         step, end = (HOUR, self.frontier) if labels else (STEP, self.closed)
         coming: dict[int, Counter[tuple[object, ...]]] = defaultdict(Counter)
@@ -296,9 +302,48 @@ class Brute:
             counts = [n for n in open_block.values() if n]
             if labels and at % LABEL_GRID:
                 continue
-            if all(at in edges for edges in parents) and self._may_end(last, at, counts):
+            ends = all(at in edges for edges in parents.values()) and self._may_end(
+                last, at, counts
+            )
+            if ends and (len(kept) < 2 or self._hides(kept, labels, parents, (last, at))):
                 yield at
                 last, open_block = at, Counter()
+
+    def _hides(
+        self,
+        kept: Mapping[str, tuple[str, ...]],
+        labels: bool,
+        parents: Mapping[str, Sequence[int]],
+        block: tuple[int, int],
+    ) -> bool:
+        """Whether two crossed attributes may end a block: every table by row, column and part."""
+        names, (start, end) = sorted(kept), block
+        edges = [
+            [at for name, some in parents.items() if name.endswith(f"/{one}") for at in some]
+            for one in names
+        ]
+        inner = sorted({at for some in edges for at in some if start < at < end})
+        tables: dict[object, npt.NDArray[np.int64]] = defaultdict(
+            lambda: np.zeros((1, *(len(kept[name]) for name in names), len(inner) + 1), np.int64)
+        )
+        for row in self.panes[HOUR if labels else STEP]:
+            if start <= row.start < end:
+                values = row_of(kept, row.atom)
+                at = [kept[name].index(value) for name, value in zip(names, values, strict=True)]
+                place = (0, *at, bisect_right(inner, row.start))
+                tables["all"][place] += row.decisions
+                if labels:
+                    tables[row.route][place] += row.labels
+        together = [
+            np.array(
+                [sum(at <= part for at in some if start < at < end) for part in (start, *inner)]
+            )
+            for some in edges
+        ]
+        return not any(
+            np.logical_and(*(pinned(n, self.k, axis, together[axis]) for axis in (0, 1))).any()
+            for n in tables.values()
+        )
 
     def _may_end(self, last: int, at: int, counts: Sequence[int]) -> bool:
         if any(n < self.k for n in counts):
