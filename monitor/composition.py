@@ -29,6 +29,7 @@ from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_preflight import Need
 from consumers.sources.kafka_source import KafkaSource
 from monitor.core.counts.coding import CodingHistory
+from monitor.core.privacy.families import of_contracts
 from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.time import SECOND, WINDOWS, to_micros
 from monitor.errors import SettingsError
@@ -341,6 +342,7 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
         dead_letters=settings.retention.dead_letters,
         snapshots=settings.retention.snapshots,
         dedupe_window=settings.dedupe.window,
+        families=[family.name for family in of_contracts(settings.contracts)],
     )
 
 

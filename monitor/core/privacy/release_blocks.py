@@ -146,7 +146,11 @@ class Condition:
 
 
 def advance(
-    last: int, tail: BlockTally, panes: Iterable[Pane], condition: Condition
+    last: int,
+    tail: BlockTally,
+    panes: Iterable[Pane],
+    condition: Condition,
+    until: int | None = None,
 ) -> tuple[list[Edge], BlockTally]:
     """The edges that a family makes over successive panes, and what its open block then holds.
 
@@ -158,6 +162,7 @@ def advance(
         tail: what it holds.
         panes: successive, each beginning where the one before ends.
         condition: when a block may be closed.
+        until: no further than to the first edge at this instant or after it.
     """
     found: list[Edge] = []
     for pane in panes:
@@ -170,6 +175,8 @@ def advance(
         if pane.end in condition.burned or will_do:
             found.append(Edge(pane.end, any(last < at <= pane.end for at in condition.burned)))
             last, tail = pane.end, BlockTally.empty(len(tail.decisions))
+            if until is not None and pane.end >= until:
+                break
     return found, tail
 
 

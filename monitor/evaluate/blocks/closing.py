@@ -15,7 +15,6 @@ import numpy as np
 from monitor.core.counts.cells import Counts, Int64s, merge
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.families import SliceFamily
-from monitor.core.privacy.release_blocks import BlockTally
 from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
 from monitor.evaluate.blocks.family_state import PaneRun
 from monitor.evaluate.blocks.merge_maps import MAP_SPAN, POOL_PERIOD, MapCounts, Recent
@@ -189,16 +188,18 @@ def _both(closed: ClosedCounts, grain: Grain, first: int, end: int) -> tuple[Cou
 def _count_open(blocks: Iterable[OpenBlock], closed: ClosedCounts, index: CellIndex) -> None:
     """Count anew what open blocks hold."""
     for block in blocks:
-        tally = BlockTally.empty(len(block.state.tail.decisions))
-        block.state.forget_crossing(block.labels)
+        tally, rows = block.state.empty(block.labels), block.state.counted(block.labels)
         whole_hours = [(Grain.HOUR, block.start, block.end)]
         for grain, start, end in whole_hours if block.labels else _pieces(block.start, block.end):
-            panes = pane_of(start, grain), pane_of(end, grain)
-            tally = tally + block.state.tally(*_both(closed, grain, *panes), index)
-            if block.state.crossings:
-                at, cells, values = closed.rows(grain, *panes)
-                block.state.cross(pane_start(at, grain), cells, values, index, labels=block.labels)
+            counts = _both(closed, grain, pane_of(start, grain), pane_of(end, grain))
+            tally = tally + block.state.tally(*counts, index, rows)
         block.state.leave_open(tally, block.labels)
+        if block.state.crossings:
+            grain = Grain.HOUR if block.labels else Grain.MINUTES5
+            panes = pane_of(block.start, grain), pane_of(block.end, grain)
+            at, cells, values = closed.rows(grain, *panes)
+            block.state.forget_crossing(block.labels)
+            block.state.cross(pane_start(at, grain), cells, values, index, labels=block.labels)
 
 
 def _pieces(start: int, end: int) -> Iterator[tuple[Grain, int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,14 +24,50 @@ POOLING = 1
 """Changes when maps are made by another rule: blocks made by the old one are then made anew."""
 
 
-class Rows:
-    """The row of a family that each cell belongs to."""
+Where = tuple[tuple[str, str], ...]
 
-    def __init__(self, family: SliceFamily, pooling: MergeMap) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """Settings and a merge map that blocks were published under before.
+
+    Attributes:
+        until: end of the last of these blocks; later ones know nothing of it.
+        kept: values that had a name, by attribute.
+        where: attribute values that decided which decisions belong to the use case.
+    """
+
+    until: int
+    kept: Mapping[str, tuple[str, ...]]
+    where: Where
+
+
+class Rows:
+    """The row of a family that each cell belongs to.
+
+    With former maps these are the parts that the present rows and the former ones have in common: a
+    value has a name if any map gave it one, and what is inside of a use case is apart from what is
+    outside of it. Whoever subtracts what is published now from what was published then finds sums
+    of such parts.
+
+    Attributes:
+        slices: texts of the present rows, sorted; without former maps row i is slice i.
+        size: number of rows.
+    """
+
+    def __init__(
+        self, family: SliceFamily, pooling: MergeMap, former: Collection[Former] = ()
+    ) -> None:
         self.slices = pooling.slices
+        kept = {
+            name: tuple(sorted({*values, *(v for one in former for v in one.kept.get(name, ()))}))
+            for name, values in pooling.kept.items()
+        }
         self._family = family
-        self._pooling = pooling
-        self._position = {text: row for row, text in enumerate(self.slices)}
+        self._pooling = MergeMap(kept)
+        self._wheres = sorted({family.where, *(one.where for one in former)})
+        self._position = {text: row for row, text in enumerate(self._pooling.slices)}
+        self.size = len(self._position) * (2 ** len(self._wheres) - 1)
         self._index: CellIndex | None = None
         self._rows: Int64s = np.empty(0, np.int64)
 
@@ -44,7 +80,7 @@ class Rows:
     def units(self, units: PaneUnits, index: CellIndex) -> RowUnits:
         """Decisions by unit of these rows."""
         rows = self.of_atoms(units.atoms, index)
-        return RowUnits(units.grain, units.panes, rows, units.counts, len(self.slices))
+        return RowUnits(units.grain, units.panes, rows, units.counts, self.size)
 
     def of_atoms(self, atoms: Int64s, index: CellIndex) -> Int64s:
         """Row of each atom; -1 is outside the use case."""
@@ -53,10 +89,12 @@ class Rows:
         return np.array(rows, np.int64)[atom_of]
 
     def _row(self, atom: str) -> int:
-        if not set(self._family.where) <= parse_atom(atom).items():
+        values = parse_atom(atom).items()
+        inside = sum((set(where) <= values) << i for i, where in enumerate(self._wheres))
+        if not inside:
             return -1
         name = self._pooling.name(slice_text(atom, self._family.attributes))
-        return self._position[name]
+        return (inside - 1) * len(self._position) + self._position[name]
 
 
 @dataclass(slots=True)
@@ -79,6 +117,7 @@ class FamilyState:
         label_tail: counts of the open block of labels.
         axes: how its slices cross those of others; None where they cross none.
         crossings: the open block of decisions pane by pane, and that of labels; where it matters.
+        former: maps that blocks were published under before.
     """
 
     family: SliceFamily
@@ -95,6 +134,8 @@ class FamilyState:
     rows: Rows | None = None
     axes: Axes | None = None
     crossings: tuple[Crossing, Crossing] | None = None
+    former: list[Former] = field(default_factory=list)
+    _counted: dict[int, Rows] = field(default_factory=dict)
 
     @property
     def open(self) -> bool:
@@ -106,12 +147,38 @@ class FamilyState:
         self.pooling = pooling
         guarded = pooling is not None and self.family.k > 1
         self.rows = Rows(self.family, pooling) if pooling is not None and guarded else None
-        size = len(self.rows.slices) if self.rows else 0
-        self.tail, self.label_tail = BlockTally.empty(size), BlockTally.empty(size)
+        self._counted = {}
+        self.tail, self.label_tail = (self.empty(labels) for labels in (False, True))
         self.crossings = None
         if self.rows and self.axes:
             slices = self.rows.slices
             self.crossings = Crossing(self.axes, slices), Crossing(self.axes, slices)
+
+    def counted(self, labels: bool) -> Rows:
+        """The rows that the open block is counted by.
+
+        Where earlier publications know of its instants, these are parts of rows.
+        """
+        assert self.pooling is not None, "only families that hide something count"  # noqa: S101
+        start = max(self.of(labels)[0], default=0)
+        known = [one for one in self.former if one.until > start]
+        if len(known) not in self._counted:
+            self._counted[len(known)] = Rows(self.family, self.pooling, known)
+        return self._counted[len(known)]
+
+    def empty(self, labels: bool) -> BlockTally:
+        """An open block that holds nothing yet."""
+        return BlockTally.empty(self.counted(labels).size if self.rows else 0)
+
+    def remember(self) -> None:
+        """Keep the map, since blocks are about to be made anew under another one."""
+        until = max((*self.edges[1:], *self.label_edges[1:]), default=0)
+        if self.pooling is not None and until:
+            self._remember(until, self.pooling.kept, self.family.where)
+
+    def _remember(self, until: int, kept: Mapping[str, tuple[str, ...]], where: Where) -> None:
+        same = [one for one in self.former if (one.kept, one.where) != (kept, where)]
+        self.former = sorted([*same, Former(until, kept, where)], key=lambda one: -one.until)
 
     def begin(self, at: int) -> None:
         """Forget all blocks, but not which were abandoned; the first one begins here."""
@@ -122,6 +189,7 @@ class FamilyState:
         """Drop blocks that begin earlier: their counts are deleted."""
         for edges in (self.edges, self.label_edges):
             edges[:] = [edge for edge in edges if edge >= before] or edges[-1:]
+        self.former = [one for one in self.former if one.until > before]
         self.abandoned = {edge for edge in self.abandoned if edge >= before}
         self.label_abandoned = {edge for edge in self.label_abandoned if edge >= before}
 
@@ -150,14 +218,30 @@ class FamilyState:
             ended = frozenset(abandoned).union(given_up)
             self.cross(run.starts, run.cells, run.values, run.index, labels=labels)
             condition = Condition(self.family.k, labels, allowed, ended, self._hides(inner, labels))
-            tail = self.label_tail if labels else self.tail
-            made, tail = advance(edges[-1], tail, run.panes(self.rows), condition)
-            self.leave_open(tail, labels)
+            made = self._advance(run, condition, labels)
             if made and self.crossings:
                 self.crossings[labels].forget(made[-1].at)
-        abandoned |= {edge.at for edge in made if edge.burned}
+            return made
         edges.extend(edge.at for edge in made)
         return made
+
+    def _advance(self, run: PaneRun, condition: Condition, labels: bool) -> list[Edge]:
+        """Make blocks of a run, until the rows that they are counted by change; and so on."""
+        edges, abandoned = self.of(labels)
+        made: list[Edge] = []
+        while True:
+            last, rows = edges[-1], self.counted(labels)
+            until = min((one.until for one in self.former if one.until > last), default=None)
+            panes = (pane for pane in run.panes(rows) if pane.end > last)
+            tail = self.label_tail if labels else self.tail
+            some, tail = advance(last, tail, panes, condition, until)
+            abandoned |= {edge.at for edge in some if edge.burned}
+            edges.extend(edge.at for edge in some)
+            made += some
+            same = self.counted(labels) is rows
+            self.leave_open(tail if same else self.empty(labels), labels)
+            if same:
+                return made
 
     def cross(
         self, at: Int64s, cells: Int64s, values: Int64s, index: CellIndex, *, labels: bool
@@ -206,12 +290,14 @@ class FamilyState:
         else:
             self.tail = tail
 
-    def tally(self, counts: Counts, units: PaneUnits, index: CellIndex) -> BlockTally:
-        """Counts by row of this family."""
-        assert self.rows is not None, "only families that hide something count"  # noqa: S101
+    def tally(
+        self, counts: Counts, units: PaneUnits, index: CellIndex, rows: Rows | None = None
+    ) -> BlockTally:
+        """Counts by row: of this family, or by others."""
+        rows = rows or self.rows
+        assert rows is not None, "only families that hide something count"  # noqa: S101
         at = np.searchsorted(index.cells, counts.keys)
-        rows = self.rows
-        tally = BlockTally.of(len(rows.slices), rows.of(index)[at], index.strata[at], counts.values)
+        tally = BlockTally.of(rows.size, rows.of(index)[at], index.strata[at], counts.values)
         return replace(tally, units=rows.units(units, index).summed())
 
     def shown_edges(self, *, labels: bool) -> list[int]:
@@ -246,6 +332,7 @@ class FamilyState:
             # Those that are no edges any more.
             "burned": sorted(self.abandoned.difference(self.edges)),
             "label_burned": sorted(self.label_abandoned.difference(self.label_edges)),
+            "former": [[one.until, one.kept, one.where] for one in self.former],
         }
         return StoredMap(self.condition, json.dumps(body, sort_keys=True))
 
@@ -256,13 +343,25 @@ class FamilyState:
         body = json.loads(stored.body)
         self.abandoned.update(body["burned"])
         self.label_abandoned.update(body["label_burned"])
+        for until, kept, where in body.get("former", ()):  # older releases kept none
+            self._remember(until, _kept(kept), _where(where))
         if stored.condition != self.condition:
+            until = max((*self.edges[1:], *self.label_edges[1:]), default=0)
+            self._remember(until, _kept(body["kept"]), _where(json.loads(stored.condition)[3]))
             return False
         self.unlabelled = frozenset((row, route) for row, route in body["unlabelled"])
         self.left_out = frozenset(body["left_out"])
         self.left_out_share = body["left_out_share"]
-        self.use(MergeMap({name: tuple(values) for name, values in body["kept"].items()}))
+        self.use(MergeMap(_kept(body["kept"])))
         return True
+
+
+def _kept(stored: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(values) for name, values in stored.items()}
+
+
+def _where(stored: Sequence[Sequence[str]]) -> Where:
+    return tuple((name, value) for name, value in stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +393,7 @@ class PaneRun:
 
     def panes(self, rows: Rows) -> Iterable[Pane]:
         """The panes by row of a family."""
-        at, size = np.searchsorted(self.index.cells, self.cells), len(rows.slices)
+        at, size = np.searchsorted(self.index.cells, self.cells), rows.size
         row = rows.of(self.index)[at]
         place = np.where(row < 0, -1, self.pane * size + row)
         whole = BlockTally.of(len(self.ends) * size, place, self.index.strata[at], self.values)

@@ -12,7 +12,7 @@ not sifted yet: whether their rows are left out is for the maps of that stop to 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,9 +55,8 @@ class Stretch:
         end: where the last of them ends.
         labels: whether they are closed to labels, not to decisions.
         fine: instant after which their edges may lie off the hour.
-        published: edges by family, where blocks were published before: a block that was published
-            is divided no further, so new blocks up to ``since`` are unions of old ones.
-        since: end of what was closed before.
+        published: by family, the edges of blocks that were published before; its new blocks are
+            unions of these, as far as they go.
         anew: whether all blocks are made anew.
     """
 
@@ -65,8 +64,7 @@ class Stretch:
     end: int
     labels: bool
     fine: int
-    published: Mapping[str, Collection[int]] = field(default_factory=dict)
-    since: int = 0
+    published: Mapping[str, Sequence[Collection[int]]] = field(default_factory=dict)
     anew: bool = False
 
 
@@ -91,6 +89,37 @@ class OpenBlock:
     labels: bool
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A family that the settings have no more; what it published is still known.
+
+    Attributes:
+        name: of the family.
+        edges: of its blocks of decisions, and of labels.
+    """
+
+    name: str
+    edges: tuple[set[int], set[int]]
+
+    @classmethod
+    def of(cls, name: str, edges: Iterable[StoredEdge]) -> Gone:
+        """The edges of one name."""
+        mine = [edge for edge in edges if edge.family == name]
+        decisions, labels = ({e.at for e in mine if e.labels is which} for which in (False, True))
+        return cls(name, (decisions, labels))
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """What its slices were made of."""
+        names = self.name.rpartition("/")[2]
+        return tuple(names.split("+")) if names else ()
+
+    @property
+    def end(self) -> int:
+        """Where its last block ended; 0 without."""
+        return max((*self.edges[0], *self.edges[1]), default=0)
 
 
 @dataclass(slots=True)
@@ -120,6 +149,7 @@ class ReleaseBlocks:
     _made: list[StoredEdge] = field(default_factory=list)
     _anew: set[str] = field(default_factory=set)
     _purged: list[PaneCounts] = field(default_factory=list)
+    _gone: list[Gone] = field(default_factory=list)
     _masks: tuple[CellIndex, Bools, Bools] | None = None
 
     @classmethod
@@ -142,9 +172,8 @@ class ReleaseBlocks:
         if release.sifted is None and release.decisions is not None:  # stored before stops were
             release.sifted = release.decisions - release.decisions % HOUR + HOUR
         release._stage, release._week = marks.get(_STAGE, 0), marks.get(_WEEK, 0)
-        release._anew = {*stored.maps, *(edge.family for edge in stored.edges)} - {
-            *release.families
-        }
+        names = {*stored.maps, *(edge.family for edge in stored.edges)} - {*release.families}
+        release._gone = [Gone.of(name, stored.edges) for name in sorted(names)]
         for edge in stored.edges:
             if state := release.families.get(edge.family):
                 edges, abandoned = state.of(edge.labels)
@@ -220,7 +249,7 @@ class ReleaseBlocks:
         self.new_day |= first is not None and pane_of(first, Grain.DAY) < pane_of(until, Grain.DAY)
         self._forget_old(until)
         if (stop and self._maps_due(until, labels_until)) or self._stale:
-            return self._all_anew(first or 0, first_labels or 0)
+            return self._all_anew()
         start = self.begins if first is None else first
         labels_start = self.begins if first_labels is None else first_labels
         return ReleaseStep(
@@ -234,6 +263,8 @@ class ReleaseBlocks:
         if oldest <= self.begins:
             return
         self.begins = oldest
+        self._anew |= {one.name for one in self._gone if one.end < oldest}
+        self._gone = [one for one in self._gone if one.end >= oldest]
         for state in self.families.values():
             state.forget(oldest)
             self._stale |= bool(state.edges) and state.edges[-1] < oldest
@@ -250,23 +281,45 @@ class ReleaseBlocks:
             self._stage, self._week = stage, week
         return due
 
-    def _all_anew(self, since: int, labels_since: int) -> ReleaseStep:
+    def _all_anew(self) -> ReleaseStep:
         """All kept panes, once more."""
         begins, until, labels_until = self.begins, self.decisions, self.labels
         assert begins is not None and until is not None and labels_until is not None  # noqa: S101, PT018
-        kept, kept_labels = (self._published(labels) for labels in (False, True))
+        published, published_labels = (self._published(labels) for labels in (False, True))
+        for state in self.families.values():
+            state.remember()
         return ReleaseStep(
-            Stretch(begins, until, False, until - FINE, kept, since, anew=True),
-            Stretch(begins, labels_until, True, labels_until, kept_labels, labels_since, anew=True),
+            Stretch(begins, until, False, until - FINE, published, anew=True),
+            Stretch(begins, labels_until, True, labels_until, published_labels, anew=True),
         )
 
-    def _published(self, labels: bool) -> dict[str, set[int]]:
-        """Edges by family, where blocks were made and something is hidden."""
-        return {
-            name: set(edges)
-            for name, state in self.families.items()
-            if len(edges := state.of(labels)[0]) > 1 and state.family.k > 1
-        }
+    def _published(self, labels: bool) -> dict[str, list[set[int]]]:
+        """For each family that hides something, edges that its new blocks may not go between.
+
+        Its own; those of families that are no more, if one refines the other; and, if it was not
+        published before, those of what refines it.
+        """
+        hidden = [state.family for state in self.families.values() if state.family.k > 1]
+        now = {f.name: set(self.families[f.name].of(labels)[0]) for f in hidden}
+        was = {name: edges for name, edges in now.items() if len(edges) > 1}
+        gone = {one.name: one.edges[labels] for one in self._gone if len(one.edges[labels]) > 1}
+        found: dict[str, list[set[int]]] = {}
+        for family in hidden:
+            names = set(family.attributes)
+            found[family.name] = (
+                [was[family.name]]
+                if family.name in was
+                else [
+                    was[other.name]
+                    for other in hidden
+                    if names < {*other.attributes} and other.name in was
+                ]
+            )
+            for one in self._gone:
+                others = {*one.attributes}
+                if one.name in gone and (names <= others or others <= names):
+                    found[family.name].append(gone[one.name])
+        return found
 
     @property
     def maps_begun(self) -> bool:
@@ -339,13 +392,15 @@ class ReleaseBlocks:
             allowed = {at for at in allowed if at % LABEL_GRID == 0}
         for parent in state.family.parents:
             allowed &= set(self.families[parent].of(labels)[0])
-        published = stretch.published.get(state.family.name)
-        if published is not None:
-            allowed = {at for at in allowed if at in published or at > stretch.since}
+        for edges in stretch.published.get(state.family.name, ()):
+            allowed = {at for at in allowed if at in edges or at > max(edges)}
         return allowed
 
     def _inner(self, state: FamilyState, stretch: Stretch) -> list[set[int]]:
-        """For each attribute that a family crosses: the edges, also former ones, of what has it."""
+        """For each attribute that a family crosses: the edges, also former ones, of what has it.
+
+        Where counts are by the hour, edges are too.
+        """
         if state.axes is None:
             return []
         refined = [self.families[name].family for name in state.family.parents]
@@ -356,9 +411,10 @@ class ReleaseBlocks:
                 if name in family.names
                 for edges in (
                     self.families[family.name].of(stretch.labels)[0],
-                    stretch.published.get(family.name, ()),
+                    *stretch.published.get(family.name, ()),
                 )
                 for at in edges
+                if at % HOUR == 0 or at > stretch.fine or not stretch.anew
             }
             for name in state.axes.crossed
         ]
@@ -402,7 +458,7 @@ class ReleaseBlocks:
         if state.rows is None:
             return False
         left_out, unlabelled = self.kept_out(index)
-        rows = state.rows.of(index)
+        rows = state.counted(labels).of(index)
         tail = state.label_tail if labels else state.tail
         if tail.decisions[_only_in(rows, left_out)].any():
             return True

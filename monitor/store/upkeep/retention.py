@@ -114,6 +114,8 @@ def _drop_closed(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> No
         newest = sa.select(sa.func.max(release_edge.c.at).label("at")).where(
             sa.not_(release_edge.c.labels)
         )
+        if policy.families is not None:
+            newest = newest.where(release_edge.c.family.in_(policy.families))
         edges = newest.group_by(release_edge.c.family).subquery()
         opened = connection.execute(sa.select(sa.func.min(edges.c.at))).scalar()
     oldest = slowest - blocks_kept(policy.horizon)

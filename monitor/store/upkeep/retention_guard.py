@@ -6,7 +6,7 @@ time at once: so a run that would leave little is refused until a person confirm
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -29,13 +29,18 @@ _FIRST, _LAST = -(1 << 62), 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """Retention periods (microseconds)."""
+    """Retention periods (microseconds).
+
+    Attributes:
+        families: those whose open blocks are kept in panes of 5 minutes; None is all.
+    """
 
     horizon: int
     aggregates: int
     dead_letters: int
     snapshots: int
     dedupe_window: int
+    families: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,13 +251,25 @@ def test_a_group_by_that_is_added_takes_the_others_along() -> None:
     assert len(new.edges["replies/a+b", False]) > 1
 
 
-def test_a_group_by_that_is_removed_leaves_nothing() -> None:
+def test_a_group_by_that_is_removed_makes_no_more_blocks_and_is_remembered() -> None:
+    """What it published is still known: when it comes back its blocks are divided no further."""
     world = make_world(5, CHANGED)
     more, less = text_of(world, 1), text_of(world, 2, without="a+b")
     old, new, small = change_midway(world, more, less)
     assert small == []
-    assert old.families - new.families == {"replies/a+b"}
-    assert "replies/a+b" not in new.maps
+    for labels in (False, True):
+        assert new.edges["replies/a+b", labels] == old.edges["replies/a+b", labels]
+
+
+def test_a_marginal_that_is_added_divides_no_block_of_its_intersection() -> None:
+    world = make_world(5, CHANGED)
+    less, more = text_of(world, 1, without="a"), text_of(world, 2)
+    old, new, small = change_midway(world, less, more)
+    assert small == []
+    for labels in (False, True):
+        of_both = old.edges["replies/a+b", labels]
+        of_one = {at for at in new.edges["replies/a", labels] if at <= max(of_both)}
+        assert of_one <= {*of_both}
 
 
 def test_a_site_too_small_for_anything_goes_on_and_shows_nothing() -> None:

@@ -1,0 +1,188 @@
+"""Worlds built to leak where merge maps or settings change: by subtraction of exact block sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+from adversary.service import settings_text
+from adversary.worlds import AUTO, DAY, HOUR, START, World
+from guarded import Given, world_of
+from releasing import MARGIN, STEP, Kept, Releasing, Row, attributes_of, released, row_of
+
+from monitor.evaluate.blocks.family_state import FamilyState
+
+K = 11
+FAXES = ("fax1", "fax2", "fax3", "fax4", "fax5")
+FORMS = ("form1", "form2", "form3", "form4", "form5")
+CHANNELS = ("chat", "email", *FAXES, *FORMS, "rest")
+Sums = dict[tuple[int, int, frozenset[str]], int]
+
+
+def channel_world(
+    days: Sequence[Mapping[str, int]], more: Mapping[str, tuple[str, ...]] | None = None
+) -> World:
+    """So many decisions of each channel a day: chat all day long, the others in one hour.
+
+    Of other attributes all have the first value.
+    """
+    rng, at, atom = np.random.default_rng(3), [], []
+    for day, counts in enumerate(days):
+        for channel, n in counts.items():
+            first, length = (0, 24) if channel == "chat" else (12, 1)
+            spread = rng.integers(first * HOUR, (first + length) * HOUR, n)
+            at.append(START + day * DAY + spread)
+            atom.append(np.full(n, CHANNELS.index(channel)))
+    when, what = np.concatenate(at), np.concatenate(atom)
+    order = np.argsort(when, kind="stable")
+    when, what = when[order], what[order]
+    nobody, none = np.empty(0, np.int64), np.zeros(len(when), np.int64)
+    cells = (when, what, np.full(len(when), AUTO), none, none)
+    others = {} if more is None else more
+    atoms = tuple((name, *(values[0] for values in others.values())) for name in CHANNELS)
+    return world_of(
+        {"a": CHANNELS, **others}, atoms, len(days), cells, Given(nobody, nobody, nobody, nobody)
+    )
+
+
+def sums(kept: Kept, panes: Sequence[Row], where: Mapping[str, str]) -> Sums:
+    """Everything that the blocks of the group-by and the total publish: span, channels, count."""
+    found: Sums = {}
+    for family in kept.maps:
+        names = attributes_of(family)
+        for start, end in kept.blocks(family, labels=False):
+            rows: dict[tuple[str, ...], set[str]] = {}
+            for channel in CHANNELS:
+                if where.items() <= {"a": channel}.items():
+                    row = row_of(kept.maps[family], {"a": channel, "b": "p"}) if names else ()
+                    rows.setdefault(row, set()).add(channel)
+            for channels in rows.values():
+                found[start, end, frozenset(channels)] = sum(
+                    pane.decisions
+                    for pane in panes
+                    if start <= pane.start < end and pane.atom["a"] in channels
+                )
+    return found
+
+
+def small_differences(all_sums: Sequence[Sums]) -> list[str]:
+    """Slices of 1 to k - 1 found by subtracting one sum of the same span from another."""
+    spans: dict[tuple[int, int], dict[frozenset[str], int]] = {}
+    for start, end, channels in chain.from_iterable(all_sums):
+        known = next(one[start, end, channels] for one in all_sums if (start, end, channels) in one)
+        spans.setdefault((start, end), {})[channels] = known
+    return [
+        f"{sorted(large - small)} from {start} to {end}: {n - m}"
+        for (start, end), known in spans.items()
+        for large, n in known.items()
+        for small, m in known.items()
+        if small < large and 0 < n - m < K
+    ]
+
+
+def blocks_joined(found: Sums) -> Sums:
+    """The sums of successive blocks too, from every block's beginning."""
+    joined = dict(found)
+    for channels in {channels for _, _, channels in found}:
+        runs = sorted((s, e, n) for (s, e, c), n in found.items() if c == channels)
+        for i, (start, until, total) in enumerate(runs):
+            joined |= _run(start, until, total, runs[i + 1 :], channels)
+    return joined
+
+
+def _run(
+    start: int,
+    until: int,
+    total: int,
+    later: Sequence[tuple[int, int, int]],
+    channels: frozenset[str],
+) -> Sums:
+    found: Sums = {}
+    for next_start, end, n in later:
+        if next_start != until:
+            break
+        until, total = end, total + n
+        found[start, until, channels] = total
+    return found
+
+
+def look(site: Releasing, where: Mapping[str, str] | None = None) -> Sums:
+    return blocks_joined(sums(site.kept(), released(site.engine, STEP), where or {}))
+
+
+# B: maps that are made anew every week. First the faxes are pooled, then email; one is in the rest
+# with both, and the forms that fill the rest up come later only.
+
+QUICK = {"chat": 300, "email": 12, **dict.fromkeys(FAXES, 8), "rest": 1}
+TURNED = {"chat": 300, "email": 0, **dict.fromkeys(FAXES, 60), **dict.fromkeys(FORMS, 8), "rest": 1}
+WEEKS = [*[QUICK] * 6, {**QUICK, "email": 0}, *[TURNED] * 9]
+
+
+def weekly(folder: Path) -> list[Sums]:
+    """What is published at the end of each day; ``rest`` is never named, the others in turn."""
+    world, found = channel_world(WEEKS), []
+    with Releasing(world, folder) as site:
+        for day in range(1, len(WEEKS) + 1):
+            site.until(START + day * DAY + MARGIN)
+            if "replies/a" in site.kept().maps:
+                found.append(look(site))
+    return found
+
+
+def names(found: Sequence[Sums]) -> set[frozenset[str]]:
+    return {channels for one in found for _, _, channels in one}
+
+
+def test_a_new_map_says_nothing_of_what_neither_names(tmp_path: Path) -> None:
+    found = weekly(tmp_path)
+    assert {frozenset({"email"}), frozenset({"fax1"})} <= names(found), "both were named, in turn"
+    assert frozenset({"email", *FORMS, "rest"}) in names(found)
+    assert frozenset({*FAXES, *FORMS, "rest"}) in names(found)
+    assert small_differences(found) == []
+
+
+def test_without_the_former_maps_it_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FamilyState, "remember", lambda _: None)
+    assert [leak for leak in small_differences(weekly(tmp_path)) if "'rest'" in leak]
+
+
+# C: a contract whose second version is about fewer.
+
+
+def narrowed(folder: Path, more: Callable[[str], str]) -> list[Sums]:
+    """What is published before and after a ``where`` is added: all but a few are inside."""
+    world = channel_world([{"chat": 400, "rest": 1}] * 6, {"b": ("p", "q")})
+    before = settings_text(world, exact=False)
+    for group in ("['a']", "['a', 'b']"):
+        before = before.replace(f"{{ attributes = {group} }}, ", "").replace(
+            f", {{ attributes = {group} }}", ""
+        )
+    with Releasing(world, folder, before) as site:
+        site.until(START + 4 * DAY + MARGIN)
+        found = [look(site)]
+        site.change(more(before).replace('version = "1"', 'version = "2"'))
+        site.restart()
+        for hour in range(4 * 24 + 1, 6 * 24):
+            site.until(START + hour * HOUR + MARGIN)
+            found.append(look(site, {"a": "chat"}))
+    return found
+
+
+def only_chat(text: str) -> str:
+    return text.replace('owner = "tests"', 'owner = "tests"\nwhere = { a = "chat" }')
+
+
+def test_who_is_outside_of_a_new_where_is_not_found(tmp_path: Path) -> None:
+    found = narrowed(tmp_path, only_chat)
+    assert small_differences(found) == []
+    assert any(channels == {"chat"} for _, _, channels in found[-1]), "it does publish"
+
+
+def test_without_the_former_settings_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FamilyState, "_remember", lambda *_: None)
+    assert [leak for leak in small_differences(narrowed(tmp_path, only_chat)) if "rest" in leak]
