@@ -83,8 +83,12 @@ def _of_block(
         if name == family or not {*attributes_of(family)} < {*attributes_of(name)}:
             known.append(Known(_rows(kept.maps[name], atoms), group_of(edges[name], starts)))
     rows = _rows(kept.maps[family], atoms)
-    for truth, low, high in Solver(counts, known).given_away(rows, K):
-        yield f"{family} {start}-{end}: {truth} is proved to be {low} to {high}"
+    solver = Solver(counts, known)
+    for name in families:
+        if len(attributes_of(name)) == 1:
+            parts = group_of(edges[name], starts)
+            for truth, low, high in solver.given_away(rows, K, parts):
+                yield f"{family} {start}-{end}: {truth} is proved to be {low} to {high}"
 
 
 def _rows(

@@ -12,12 +12,13 @@ whatever parts the channels are published in. If two decisions of another part m
 exchange, no cell changes over the whole block either. So nobody can tell the world before from the
 world after, and a cell of n decisions in a part could have any number from n - down to n + up,
 where ``up`` and ``down`` count the exchanges that can be made. A block is closed only if every cell
-with 1 to k - 1 decisions in a part, or in successive parts, could have k or more, or any of k
-numbers.
+with 1 to k - 1 decisions in a part that a marginal publishes, or in successive ones, could have k
+or more, or any of k numbers. That a part overlaps others (of channels, of languages) does not keep
+it waiting for ever: there are k in it to exchange with, and those to exchange back with come later.
 
-This is a sufficient condition in whole numbers: a linear program over the same sums finds no
-narrower interval, and neither does an integer program. Data swapping (Dalenius and Reiss 1982)
-publishes such a world in place of the true one; here it is enough that there are such worlds.
+This is sufficient, and in whole numbers: no linear or integer program over the same sums finds a
+narrower interval. Where it does not hold, such a program decides. Data swapping (Dalenius and Reiss
+1982) publishes such a world in place of the true one; here it is enough that there are such worlds.
 
 Counts are decisions, or labels of one route, as in the condition on blocks: how they divide among
 routes or values is hidden by the rounding of rates (:mod:`monitor.core.privacy.bands`).
@@ -25,7 +26,7 @@ routes or values is hidden by the rounding of rates (:mod:`monitor.core.privacy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import combinations, product
@@ -83,7 +84,38 @@ class Axes:
         return None
 
 
-def pinned(counts: Int64s, k: int, axis: int, together: Int64s) -> Bools:
+def given_away(tables: Sequence[Int64s], k: int, together: Sequence[Int64s]) -> bool:
+    """Return True when any small count could be neither k nor any of k numbers.
+
+    Looked at is every cell in every run of parts that one of the marginals publishes by itself.
+    Where exchanges of one attribute do not settle it, an integer program does.
+
+    Args:
+        tables: for each crossed attribute, counts as :func:`pinned` takes them.
+        k: smallest cell that may be shown.
+        together: for each crossed attribute, parts that are published as one.
+    """
+    for runs in together:
+        each = [pinned(counts, k, axis, together[axis], runs) for axis, counts in enumerate(tables)]
+        still = np.logical_and.reduce(each)
+        if still.any():
+            from monitor.core.privacy.exchange_program import Program  # noqa: PLC0415 - slow to load
+
+            program = Program.of(min(tables, key=len), together)
+            small = (
+                (place, first, end)
+                for place, some in _small_runs(program.counts, k, _Groups.of(runs))
+                for first, end in some.least.T.tolist()
+            )
+            doubtful = (
+                target for target, doubt in zip(small, still.tolist(), strict=True) if doubt
+            )
+            if not all(program.hides(place, (first, end), k) for place, first, end in doubtful):
+                return True
+    return False
+
+
+def pinned(counts: Int64s, k: int, axis: int, together: Int64s, runs: Int64s) -> Bools:
     """The small counts that could be neither k nor any of k numbers, if one attribute is exchanged.
 
     One flag a cell and run of parts that holds 1 to k - 1; their order depends on nothing but the
@@ -96,32 +128,37 @@ def pinned(counts: Int64s, k: int, axis: int, together: Int64s) -> Bools:
         axis: the attribute that is exchanged: the first crossed one is 0.
         together: for each part a number, not decreasing; parts of one number are published as one
             by everything that has this attribute.
+        runs: the same for the parts of which runs are looked at.
 
     Example:
         In the first part nobody can exchange with the one of (0, 0), since (1, 1) is empty in the
         second.
 
         >>> known = np.array([[[[1, 10], [30, 20]], [[30, 30], [24, 0]]]])
-        >>> bool(pinned(known, 11, 0, np.arange(2)).any())
+        >>> hours = np.arange(2)
+        >>> bool(pinned(known, 11, 0, hours, hours).any())
         True
-        >>> bool(pinned(known + 20, 11, 0, np.arange(2)).any())
+        >>> bool(pinned(known + 20, 11, 0, hours, hours).any())
         False
     """
-    places = np.ndindex(counts.shape[1:-1])
-    return np.concatenate([_pinned(counts, place, k, axis, together) for place in places])
+    groups, looked_at = _Groups.of(together), _Groups.of(runs)
+    found = []
+    for place, small in _small_runs(counts, k, looked_at):
+        made = (
+            _Exchanges(counts, place, groups, some, lose).all_of(axis)
+            for some, lose in ((small.least, False), (small.most, True))
+        )
+        more, fewer = made if len(small.total) else (small.total, small.total)
+        found.append((small.total + more < k) & (more + fewer + 1 < k))
+    return np.concatenate(found)
 
 
-def _pinned(counts: Int64s, place: tuple[int, ...], k: int, axis: int, together: Int64s) -> Bools:
-    """The same for one cell."""
-    runs = _SmallRuns.of(_at(counts, place).sum(axis=0), k)
-    if not len(runs.total):
-        return np.zeros(0, bool)
-    groups = _Groups.of(together)
-    more, fewer = (
-        _Exchanges(counts, place, groups, some, lose).all_of(axis)
-        for some, lose in ((runs.least, False), (runs.most, True))
-    )
-    return np.asarray((runs.total + more < k) & (more + fewer + 1 < k))
+def _small_runs(
+    counts: Int64s, k: int, groups: _Groups
+) -> Iterator[tuple[tuple[int, ...], _SmallRuns]]:
+    """Those of each cell, in the order of the cells."""
+    for place in np.ndindex(counts.shape[1:-1]):
+        yield place, _SmallRuns.of(_at(counts, place).sum(axis=0), k, groups)
 
 
 def _at(counts: Int64s, place: Sequence[int]) -> Int64s:
@@ -143,8 +180,9 @@ class _SmallRuns:
     total: Int64s
 
     @classmethod
-    def of(cls, cell: Int64s, k: int) -> _SmallRuns:
-        """Those of one cell, from its counts by part."""
+    def of(cls, parts: Int64s, k: int, groups: _Groups) -> _SmallRuns:
+        """Those of one cell, from its counts by part: runs of groups."""
+        cell = groups.summed(parts)
         there = np.flatnonzero(cell)
         before, after = np.append(-1, there[:-1]), np.append(there[1:], len(cell))
         running = np.append(0, np.cumsum(cell[there]))
@@ -153,8 +191,10 @@ class _SmallRuns:
         i, j = i[j < len(there)], j[j < len(there)]
         total = running[j + 1] - running[i]
         i, j, total = (column[total < k] for column in (i, j, total))
-        least, most = (there[i], there[j] + 1), (before[i] + 1, after[j])
-        return cls(np.stack(least), np.stack(most), total)
+        first, end = groups.starts, groups.ends
+        least = np.stack([first[there[i]], end[there[j]]])
+        most = np.stack([first[before[i] + 1], end[after[j] - 1]])
+        return cls(least, most, total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from monitor.core.counts.cells import Counter, Int64s, decode_strata, parse_atom
 from monitor.core.counts.rollup import CellIndex, slice_text
 from monitor.core.counts.strata import is_reviewed
-from monitor.core.privacy.exchange import Axes, pinned
+from monitor.core.privacy.exchange import Axes, given_away
 
 Bools = npt.NDArray[np.bool_]
 
@@ -127,14 +127,10 @@ class Crossing:
         self._parts = [columns]
         columns = columns.take((columns.at >= start) & (columns.at < end))
         together = [np.searchsorted(some, every, side="right") for some in edges]
-        found = (
-            [
-                pinned(counts, k, axis, together[axis])
-                for axis, counts in enumerate(self._tables(columns, every, mask, of_labels))
-            ]
+        return not any(
+            given_away(list(self._tables(columns, every, mask, of_labels)), k, together)
             for mask, of_labels in self._groups(columns, labels)
         )
-        return not any(np.logical_and.reduce(each).any() for each in found)
 
     def _groups(self, columns: _Columns, labels: bool) -> Iterator[tuple[Bools, bool]]:
         """Rows that are looked at together: those of the same values but of crossed attributes.

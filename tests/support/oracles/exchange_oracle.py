@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -64,22 +64,24 @@ class Solver:
             ends.append(round(sign * found.fun) if found.status == 0 else 10**9)
         return ends[0], ends[1]
 
-    def small_runs(self, rows: Sequence[int], k: int) -> Iterator[Bools]:
-        """Groups of cells in successive parts that hold 1 to k - 1."""
-        count = self.counts.shape[1]
+    def small_runs(self, rows: Sequence[int], k: int, parts: Sequence[int]) -> Iterator[Bools]:
+        """Groups of cells in successive groups of parts that hold 1 to k - 1."""
+        group = np.array(parts)
+        starts = np.flatnonzero(np.append(True, np.diff(group) != 0))
         for row in sorted({*rows} - {-1}):
             inside = np.array(rows) == row
             running = np.append(0, self.counts[inside].sum(axis=0).cumsum())
-            for first in range(count):
-                for end in range(first + 1, count + 1):
-                    if 0 < running[end] - running[first] < k:
-                        parts = (np.arange(count) >= first) & (np.arange(count) < end)
-                        yield np.outer(inside, parts)
+            every = np.arange(len(group))
+            for first, end in combinations([*starts.tolist(), len(group)], 2):
+                if 0 < running[end] - running[first] < k:
+                    yield np.outer(inside, (every >= first) & (every < end))
 
-    def given_away(self, rows: Sequence[int], k: int) -> list[tuple[int, int, int]]:
+    def given_away(
+        self, rows: Sequence[int], k: int, parts: Sequence[int]
+    ) -> list[tuple[int, int, int]]:
         """(truth, smallest, largest) of every one that is neither k nor any of k numbers."""
         found = []
-        for target in self.small_runs(rows, k):
+        for target in self.small_runs(rows, k, parts):
             low, high = self.interval(target)
             if high < k and high - low + 1 < k:
                 found.append((int(self.counts[target].sum()), low, high))

@@ -20,7 +20,7 @@ from adversary.worlds import DAY, HOUR, MINUTE, SECOND, World
 from migrated import migrated_file
 
 from monitor import composition
-from monitor.core.privacy.exchange import pinned
+from monitor.core.privacy import exchange
 from monitor.evaluate.evaluator import Evaluator
 from monitor.settings import Settings, load
 from monitor.store.upkeep import retention
@@ -340,10 +340,7 @@ class Brute:
             )
             for some in edges
         ]
-        return not any(
-            np.logical_and(*(pinned(n, self.k, axis, together[axis]) for axis in (0, 1))).any()
-            for n in tables.values()
-        )
+        return not any(exchange.given_away([n, n], self.k, together) for n in tables.values())
 
     def _may_end(self, last: int, at: int, counts: Sequence[int]) -> bool:
         if any(n < self.k for n in counts):

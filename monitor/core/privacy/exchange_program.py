@@ -1,0 +1,67 @@
+"""Exchange as an integer program: for counts of which single exchanges do not settle it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array, vstack
+
+from monitor.core.counts.cells import Int64s
+
+LARGEST = 4_000
+"""Unknowns of a program at most: larger ones would take seconds, so the block waits instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """All that is known of the counts of a block, as the equations of an integer program.
+
+    Attributes:
+        counts: the truth, as in :func:`pinned`.
+        known: coefficients of each sum that is published, over all counts.
+    """
+
+    counts: Int64s
+    known: csr_array
+
+    @classmethod
+    def of(cls, counts: Int64s, together: Sequence[Int64s]) -> Program:
+        """Sums of every cell over the block, of the total by part, and of the marginals."""
+        places = np.indices(counts.shape).reshape(counts.ndim, -1)
+        cell = np.ravel_multi_index(places[1:-1], counts.shape[1:-1])
+        sums = [cell, places[-1]]
+        for axis, groups in enumerate(together):
+            marginal = (places[0], places[axis + 1], groups[places[-1]])
+            shape = (len(counts), counts.shape[axis + 1], int(groups[-1]) + 1)
+            sums.append(np.ravel_multi_index(marginal, shape))
+        columns = np.arange(counts.size)
+        rows = [csr_array((np.ones(counts.size), (one, columns))) for one in sums]
+        return cls(counts, csr_array(vstack(rows)))
+
+    def hides(self, place: tuple[int, ...], run: tuple[int, int], k: int) -> bool:
+        """Return True when a cell's count in a run could be k, or any of k numbers."""
+        if self.counts.size > LARGEST:
+            return False
+        wanted = np.zeros(self.counts.shape)
+        wanted.reshape(len(wanted), -1, wanted.shape[-1])[:, self._flat(place), slice(*run)] = 1
+        most = self._end(wanted, -1)
+        return most >= k or most - self._end(wanted, 1) + 1 >= k
+
+    def _flat(self, place: tuple[int, ...]) -> int:
+        return int(np.ravel_multi_index(place, self.counts.shape[1:-1]))
+
+    def _end(self, wanted: npt.NDArray[np.float64], sign: int) -> int:
+        """Smallest (sign 1) or largest (-1) sum of what is wanted."""
+        truth = self.known @ self.counts.ravel()
+        found = milp(
+            sign * wanted.ravel(),
+            constraints=LinearConstraint(self.known, truth, truth),
+            integrality=np.ones(self.counts.size),
+            bounds=Bounds(0, self.counts.sum()),
+        )
+        solved = sign * found.fun if found.status == 0 else float((wanted * self.counts).sum())
+        return round(solved)
