@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import combinations, product
+from itertools import chain, combinations, product
 
 import numpy as np
 import numpy.typing as npt
@@ -96,8 +96,10 @@ def given_away(tables: Sequence[Int64s], k: int, together: Sequence[Int64s]) -> 
         together: for each crossed attribute, parts that are published as one.
     """
     for runs in together:
-        each = [pinned(counts, k, axis, together[axis], runs) for axis, counts in enumerate(tables)]
-        still = np.logical_and.reduce(each)
+        still = pinned(tables[0], k, 0, together[0], runs)
+        for axis in range(1, len(tables)):
+            if still.any():
+                still &= pinned(tables[axis], k, axis, together[axis], runs)
         if still.any():
             from monitor.core.privacy.exchange_program import Program  # noqa: PLC0415 - slow to load
 
@@ -144,13 +146,16 @@ def pinned(counts: Int64s, k: int, axis: int, together: Int64s, runs: Int64s) ->
     groups, looked_at = _Groups.of(together), _Groups.of(runs)
     found = []
     for place, small in _small_runs(counts, k, looked_at):
-        made = (
-            _Exchanges(counts, place, groups, some, lose).all_of(axis)
-            for some, lose in ((small.least, False), (small.most, True))
-        )
-        more, fewer = made if len(small.total) else (small.total, small.total)
-        found.append((small.total + more < k) & (more + fewer + 1 < k))
-    return np.concatenate(found)
+        if not len(small.total):
+            continue
+        more = _Exchanges(counts, place, groups, small.least, False).up_to(k - small.total, axis)
+        still = small.total + more < k
+        if still.any():
+            fewest = k - 1 - more
+            fewer = _Exchanges(counts, place, groups, small.most, True).up_to(fewest, axis)
+            still &= more + fewer + 1 < k
+        found.append(still)
+    return np.concatenate([np.zeros(0, bool), *found])
 
 
 def _small_runs(
@@ -248,16 +253,22 @@ class _Exchanges:
     lose: bool
     _left: dict[tuple[tuple[int, ...], str], Int64s] = field(default_factory=dict)
 
-    def all_of(self, axis: int) -> Int64s:
-        """How many can be made if one attribute is exchanged, shape (R,)."""
+    def up_to(self, wanted: Int64s, axis: int) -> Int64s:
+        """How many can be made if one attribute is exchanged, shape (R,); at least as wanted, or all."""
         sizes = zip(self.counts.shape[1:-1], self.place, strict=True)
         others = [[v for v in range(n) if v != at] for n, at in sizes]
         total = np.zeros(self.runs.shape[1], np.int64)
-        for value in others[axis]:
-            total += self._of_instants((*self.place[:axis], value, *self.place[axis + 1 :]))
-        for other in product(*others):
-            total += self._crossed(other, axis)
+        for made in chain(
+            (self._of_instants(self._with(axis, value)) for value in others[axis]),
+            (self._crossed(other, axis) for other in product(*others)),
+        ):
+            total += made
+            if (total >= wanted).all():
+                break
         return total
+
+    def _with(self, axis: int, value: int) -> tuple[int, ...]:
+        return (*self.place[:axis], value, *self.place[axis + 1 :])
 
     def _of_instants(self, flipped: tuple[int, ...]) -> Int64s:
         """Exchange within a group, one inside the run with one outside of it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -46,13 +47,11 @@ class Program:
         """Return True when a cell's count in a run could be k, or any of k numbers."""
         if self.counts.size > LARGEST:
             return False
-        wanted = np.zeros(self.counts.shape)
-        wanted.reshape(len(wanted), -1, wanted.shape[-1])[:, self._flat(place), slice(*run)] = 1
+        kinds, *sizes, parts = self.counts.shape
+        wanted = np.zeros((kinds, prod(sizes), parts))
+        wanted[:, int(np.ravel_multi_index(place, sizes)), slice(*run)] = 1
         most = self._end(wanted, -1)
         return most >= k or most - self._end(wanted, 1) + 1 >= k
-
-    def _flat(self, place: tuple[int, ...]) -> int:
-        return int(np.ravel_multi_index(place, self.counts.shape[1:-1]))
 
     def _end(self, wanted: npt.NDArray[np.float64], sign: int) -> int:
         """Smallest (sign 1) or largest (-1) sum of what is wanted."""
@@ -63,5 +62,7 @@ class Program:
             integrality=np.ones(self.counts.size),
             bounds=Bounds(0, self.counts.sum()),
         )
-        solved = sign * found.fun if found.status == 0 else float((wanted * self.counts).sum())
+        solved = (
+            sign * found.fun if found.status == 0 else float(wanted.ravel() @ self.counts.ravel())
+        )
         return round(solved)
