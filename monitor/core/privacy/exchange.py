@@ -254,7 +254,7 @@ class _Exchanges:
     _left: dict[tuple[tuple[int, ...], str], Int64s] = field(default_factory=dict)
 
     def up_to(self, wanted: Int64s, axis: int) -> Int64s:
-        """How many can be made if one attribute is exchanged, shape (R,); at least as wanted, or all."""
+        """How many can be made if one attribute is exchanged, shape (R,): enough, or all."""
         sizes = zip(self.counts.shape[1:-1], self.place, strict=True)
         others = [[v for v in range(n) if v != at] for n, at in sizes]
         total = np.zeros(self.runs.shape[1], np.int64)
