@@ -26,7 +26,7 @@ routes or values is hidden by the rounding of rates (:mod:`monitor.core.privacy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import chain, combinations, product
@@ -260,12 +260,21 @@ class _Exchanges:
         total = np.zeros(self.runs.shape[1], np.int64)
         for made in chain(
             (self._of_instants(self._with(axis, value)) for value in others[axis]),
-            (self._crossed(other, axis) for other in product(*others)),
+            (self._crossed(other, axis) for other in self._fullest_first(product(*others), axis)),
         ):
             total += made
             if (total >= wanted).all():
                 break
         return total
+
+    def _fullest_first(self, others: Iterable[tuple[int, ...]], axis: int) -> list[tuple[int, ...]]:
+        """Cells to exchange with, those with which most can be exchanged first."""
+        sizes = self.counts.sum(axis=(0, -1))
+
+        def least(other: tuple[int, ...]) -> int:
+            return -int(min(sizes[other], sizes[self._with(axis, other[axis])]))
+
+        return sorted(others, key=least)
 
     def _with(self, axis: int, value: int) -> tuple[int, ...]:
         return (*self.place[:axis], value, *self.place[axis + 1 :])
