@@ -13,12 +13,12 @@ exchange, no cell changes over the whole block either. So nobody can tell the wo
 world after, and a cell of n decisions in a part could have any number from n - down to n + up,
 where ``up`` and ``down`` count the exchanges that can be made. A block is closed only if every cell
 with 1 to k - 1 decisions in a part that a marginal publishes, or in successive ones, could have k
-or more, or any of k numbers. That a part overlaps others (of channels, of languages) does not keep
-it waiting for ever: there are k in it to exchange with, and those to exchange back with come later.
+or more, or any of k numbers.
 
-This is sufficient, and in whole numbers: no linear or integer program over the same sums finds a
-narrower interval. Where it does not hold, such a program decides. Data swapping (Dalenius and Reiss
-1982) publishes such a world in place of the true one; here it is enough that there are such worlds.
+Exchanges of one attribute are sufficient, and in whole numbers: no linear or integer program over
+the same sums finds a narrower interval. Where they are too few, such a program decides. Data
+swapping (Dalenius and Reiss 1982) publishes such a world in place of the true one; here it is
+enough that there are such worlds.
 
 Counts are decisions, or labels of one route, as in the condition on blocks: how they divide among
 routes or values is hidden by the rounding of rates (:mod:`monitor.core.privacy.bands`).
@@ -296,7 +296,7 @@ class _Exchanges:
         for flip in product((False, True), repeat=len(other)):
             if any(flip) and flip != mine:
                 cells[sum(flip) % 2].append(tuple(np.where(flip, other, self.place).tolist()))
-        flipped = tuple(np.where(mine, other, self.place).tolist())
+        flipped = self._with(axis, other[axis])
         with_us, against_us = cells
         come = reduce(np.minimum, [self._come(flipped), *(self._anywhere(c) for c in against_us)])
         go = reduce(np.minimum, [self._go(), *(self._anywhere(c) for c in with_us)])

@@ -23,11 +23,11 @@ class Program:
 
     Attributes:
         counts: the truth, as in :func:`pinned`.
-        known: coefficients of each sum that is published, over all counts.
+        known: every sum that is published, over all counts.
     """
 
     counts: Int64s
-    known: csr_array
+    known: LinearConstraint
 
     @classmethod
     def of(cls, counts: Int64s, together: Sequence[Int64s]) -> Program:
@@ -41,7 +41,9 @@ class Program:
             sums.append(np.ravel_multi_index(marginal, shape))
         columns = np.arange(counts.size)
         rows = [csr_array((np.ones(counts.size), (one, columns))) for one in sums]
-        return cls(counts, csr_array(vstack(rows)))
+        known = csr_array(vstack(rows))
+        truth = known @ counts.ravel()
+        return cls(counts, LinearConstraint(known, truth, truth))
 
     def hides(self, place: tuple[int, ...], run: tuple[int, int], k: int) -> bool:
         """Return True when a cell's count in a run could be k, or any of k numbers."""
@@ -55,10 +57,9 @@ class Program:
 
     def _end(self, wanted: npt.NDArray[np.float64], sign: int) -> int:
         """Smallest (sign 1) or largest (-1) sum of what is wanted."""
-        truth = self.known @ self.counts.ravel()
         found = milp(
             sign * wanted.ravel(),
-            constraints=LinearConstraint(self.known, truth, truth),
+            constraints=self.known,
             integrality=np.ones(self.counts.size),
             bounds=Bounds(0, self.counts.sum()),
         )

@@ -171,8 +171,8 @@ def advance(
             continue
         holds = condition.holds(tail)
         late = pane.end % HOUR == 0 or _leaves_enough(last, tail, pane.end, condition.k)
-        will_do = holds and late and condition.hides(last, pane.end)
-        if pane.end in condition.burned or will_do:
+        abandoned = pane.end in condition.burned
+        if abandoned or (holds and late and condition.hides(last, pane.end)):
             found.append(Edge(pane.end, any(last < at <= pane.end for at in condition.burned)))
             last, tail = pane.end, BlockTally.empty(len(tail.decisions))
             if until is not None and pane.end >= until:

@@ -23,7 +23,6 @@ from monitor.store.evaluator.release_blocks import StoredMap
 POOLING = 1
 """Changes when maps are made by another rule: blocks made by the old one are then made anew."""
 
-
 Where = tuple[tuple[str, str], ...]
 
 
@@ -214,15 +213,14 @@ class FamilyState:
         edges, abandoned = self.of(labels)
         if self.rows is None:  # nothing is hidden here
             made = [Edge(end) for end in run.ends if end in allowed]
-        else:
-            ended = frozenset(abandoned).union(given_up)
-            self.cross(run.starts, run.cells, run.values, run.index, labels=labels)
-            condition = Condition(self.family.k, labels, allowed, ended, self._hides(inner, labels))
-            made = self._advance(run, condition, labels)
-            if made and self.crossings:
-                self.crossings[labels].forget(made[-1].at)
+            edges.extend(edge.at for edge in made)
             return made
-        edges.extend(edge.at for edge in made)
+        ended = frozenset(abandoned).union(given_up)
+        self.cross(run.starts, run.cells, run.values, run.index, labels=labels)
+        condition = Condition(self.family.k, labels, allowed, ended, self._hides(inner, labels))
+        made = self._advance(run, condition, labels)
+        if made and self.crossings:
+            self.crossings[labels].forget(made[-1].at)
         return made
 
     def _advance(self, run: PaneRun, condition: Condition, labels: bool) -> list[Edge]:

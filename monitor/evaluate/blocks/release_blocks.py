@@ -163,7 +163,7 @@ class ReleaseBlocks:
         marks = stored.marks
         guarded = [family for family in families if family.k > 1]
         states = {
-            one.name: FamilyState(one, axes=Axes.of(one, guarded) if one in guarded else None)
+            one.name: FamilyState(one, axes=Axes.of(one, guarded) if one.k > 1 else None)
             for one in families
         }
         release = cls(states, kept)
@@ -302,23 +302,16 @@ class ReleaseBlocks:
         hidden = [state.family for state in self.families.values() if state.family.k > 1]
         now = {f.name: set(self.families[f.name].of(labels)[0]) for f in hidden}
         was = {name: edges for name, edges in now.items() if len(edges) > 1}
-        gone = {one.name: one.edges[labels] for one in self._gone if len(one.edges[labels]) > 1}
+        gone = [({*g.attributes}, g.edges[labels]) for g in self._gone if len(g.edges[labels]) > 1]
         found: dict[str, list[set[int]]] = {}
         for family in hidden:
             names = set(family.attributes)
-            found[family.name] = (
-                [was[family.name]]
-                if family.name in was
-                else [
-                    was[other.name]
-                    for other in hidden
-                    if names < {*other.attributes} and other.name in was
-                ]
-            )
-            for one in self._gone:
-                others = {*one.attributes}
-                if one.name in gone and (names <= others or others <= names):
-                    found[family.name].append(gone[one.name])
+            finer = [other.name for other in hidden if names < {*other.attributes}]
+            mine = [family.name] if family.name in was else finer
+            found[family.name] = [
+                *(was[name] for name in mine if name in was),
+                *(edges for others, edges in gone if names <= others or others <= names),
+            ]
         return found
 
     @property
@@ -393,7 +386,8 @@ class ReleaseBlocks:
         for parent in state.family.parents:
             allowed &= set(self.families[parent].of(labels)[0])
         for edges in stretch.published.get(state.family.name, ()):
-            allowed = {at for at in allowed if at in edges or at > max(edges)}
+            last = max(edges)
+            allowed = {at for at in allowed if at in edges or at > last}
         return allowed
 
     def _inner(self, state: FamilyState, stretch: Stretch) -> list[set[int]]:
