@@ -2,14 +2,16 @@
 
 The hot path decodes a whole batch in one ``try``. Only a batch that fails is read message by
 message and event by event. An unreadable event becomes a dead letter that names the field and
-never holds the payload.
+never holds the payload. Unknown fields are dropped and counted, or make the event unreadable.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -20,6 +22,13 @@ from consumers.coder import Coder, RejectedError, key_of
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from consumers.events import MAX_EVENTS_PER_MESSAGE, FastDecision, Label
 from consumers.probe_signing import NO_KEY, Doubt, ProbePolicy
+from consumers.unknown_fields import (
+    KnownFields,
+    UnknownFields,
+    add_counts,
+    of_one_event,
+    unknown_names,
+)
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.labels import KIND_RANKS, NOT_READY, READY, UNDECIDABLE, LabelColumns
@@ -31,8 +40,10 @@ Event = TypeVar("Event", FastDecision, Label)
 # Anchored at both ends: what lies between may quote the payload, of which nothing may be kept.
 _PATH = re.compile(r" - at `\$\.?([a-z_.]*)[^`]*`\Z")
 _WRONG_TYPE = re.compile(r"Expected `[^`]*`, got `")
+_NULL = re.compile(r"Expected `[^`]*`, got `null` - at `\$\.")
 _MISSING = re.compile(r"Object missing required field `([a-z_]+)`")
 
+_NESTED = ("attributes.", "versions.")  # fields of these parts are counted by the coder
 _REVIEWER_SHIFT = 32
 """Leaves 31 bits of a reviewer's hash. It is of the reviewer and the decision: it shows whether two
 labels of one decision are of one reviewer (wrongly once in 2e9), and links no two decisions."""
@@ -48,12 +59,14 @@ class Decoded(Generic[Event]):
         offsets: offset of the message of each event.
         items: index of each event within its message.
         timestamps: the broker's timestamp of its message, milliseconds, -1 when unknown.
+        unknown: fields of these events that were dropped, by name.
     """
 
     events: list[Event]
     offsets: Int64s
     items: Int64s
     timestamps: Int64s
+    unknown: Counter[str] = field(default_factory=Counter)
 
     def take(self, rows: Sequence[int]) -> Decoded[Event]:
         """The chosen events, in the order given."""
@@ -63,19 +76,43 @@ class Decoded(Generic[Event]):
             self.offsets[chosen],
             self.items[chosen],
             self.timestamps[chosen],
+            self.unknown,
         )
 
 
 class Reader(Generic[Event]):
-    """Decodes messages of one topic; a message holds one event or an array of them."""
+    """Decodes messages of one topic; a message holds one event or an array of them.
 
-    def __init__(self, event: type[Event]) -> None:
-        self._decode_any: Callable[[bytes], Any] = msgspec.json.Decoder(event | list[event]).decode  # type: ignore[valid-type]
-        self._decode_one: Callable[[bytes], Event] = msgspec.json.Decoder(event).decode
+    Args:
+        event: type of the events.
+        unknown: names of unknown fields; whoever stores what was read records them.
+        rejects: an unknown field makes an event unreadable; else it is dropped and counted.
+    """
+
+    def __init__(
+        self, event: type[Event], unknown: UnknownFields, *, rejects: bool = False
+    ) -> None:
+        self._event: type[Event] = event
+        self._rejects = rejects
+        self._unknown = unknown
+        self._decode_lenient: Callable[[bytes], Event] = msgspec.json.Decoder(event).decode
         self._decode_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
+        self._learn()
+
+    def _learn(self) -> None:
+        """Decode the unknown fields that have become frequent like known ones."""
+        self._learned = len(self._unknown.frequent)
+        names = [name for name in self._unknown.frequent if not name.startswith(_NESTED)]
+        self._fields = fields = KnownFields(self._event, names)
+        self._decode_any: Callable[[bytes], Any] = msgspec.json.Decoder(
+            fields.type | list[fields.type]  # type: ignore[name-defined]
+        ).decode
+        self._decode_one: Callable[[bytes], Event] = msgspec.json.Decoder(fields.type).decode
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
         """Decode all messages of a batch; what is unreadable goes to ``dead_letters``."""
+        if len(self._unknown.frequent) > self._learned:
+            self._learn()
         try:
             decoded = [self._decode_any(value) for value in records.values]  # type: ignore[arg-type]
         except (ValueError, TypeError, RecursionError):
@@ -83,7 +120,9 @@ class Reader(Generic[Event]):
         sizes = [len(item) if type(item) is list else 1 for item in decoded]
         if max(sizes, default=0) > MAX_EVENTS_PER_MESSAGE:
             return self._one_by_one(records, dead_letters)
-        return self._together(records, decoded, sizes)
+        together = self._together(records, decoded, sizes)
+        together.unknown.update(self._fields.counts(together.events))
+        return together
 
     def _together(
         self, records: RecordBatch, decoded: list[Any], sizes: list[int]
@@ -110,43 +149,57 @@ class Reader(Generic[Event]):
     def _one_by_one(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
         events: list[Event] = []
         places: list[tuple[int, int, int]] = []
+        unknown: Counter[str] = Counter()
         for offset, value, at in zip(
             records.offsets, records.values, records.timestamps, strict=True
         ):
-            for item, event in self._message(offset, value, dead_letters):
+            for item, event in self._message(offset, value, dead_letters, unknown):
                 events.append(event)
                 places.append((offset, item, at))
         offsets, items, timestamps = np.array(places, np.int64).reshape(-1, 3).T
-        return Decoded(events, offsets, items, timestamps)
+        return Decoded(events, offsets, items, timestamps, unknown)
 
     def _message(
-        self, offset: int, value: bytes | None, dead_letters: DeadLetterBuffer
+        self,
+        offset: int,
+        value: bytes | None,
+        dead_letters: DeadLetterBuffer,
+        unknown: Counter[str],
     ) -> list[tuple[int, Event]]:
         if value is None:
             dead_letters.refuse(offset, 0, "tombstone", "")
             return []
-        if value.lstrip()[:1] != b"[":
-            return self._parts(offset, [value], dead_letters)
+        parts: Sequence[bytes | msgspec.Raw] = [value]
         try:
-            parts = self._decode_raw(value)
+            if value.lstrip()[:1] == b"[":
+                parts = self._decode_raw(value)
         except (ValueError, RecursionError) as error:
             dead_letters.refuse(offset, 0, *_why(error))
             return []
         if len(parts) > MAX_EVENTS_PER_MESSAGE:
             dead_letters.refuse(offset, 0, "too_many_events", "")
             return []
-        return self._parts(offset, parts, dead_letters)
-
-    def _parts(
-        self, offset: int, parts: Sequence[bytes | msgspec.Raw], dead_letters: DeadLetterBuffer
-    ) -> list[tuple[int, Event]]:
         events: list[tuple[int, Event]] = []
         for item, part in enumerate(parts):
             try:
-                events.append((item, self._decode_one(bytes(part))))
+                events.append((item, self._one(bytes(part), unknown)))
             except (ValueError, RecursionError) as error:
                 dead_letters.refuse(offset, item, *_why(error))
         return events
+
+    def _one(self, part: bytes, unknown: Counter[str]) -> Event:
+        """One event, and into ``unknown`` what it has that its type has not."""
+        if self._rejects:
+            return self._decode_one(part)
+        try:
+            event = self._decode_one(part)
+        except msgspec.ValidationError:
+            event = self._decode_lenient(part)  # raises for any other reason
+            names = unknown_names(part, self._event.__struct_fields__)
+            add_counts(unknown, of_one_event(names))
+        else:
+            unknown.update(self._fields.counts([event]))
+        return event
 
 
 def _why(error: Exception) -> tuple[str, str]:
@@ -159,14 +212,31 @@ def _why(error: Exception) -> tuple[str, str]:
     if missing := _MISSING.match(text):
         return "missing_field", missing.group(1)
     path = _PATH.search(text)
+    if _NULL.match(text):
+        return "missing_field", path.group(1) if path else ""
     reason = "wrong_type" if _WRONG_TYPE.match(text) else "invalid_value"
     return reason, path.group(1) if path else ""
 
 
-def _micros(moments: Iterable[Any], length: int) -> Int64s:
-    # Whole microseconds survive a float of seconds until the year 2255.
-    seconds = np.fromiter((moment.timestamp() for moment in moments), np.float64, length)
+def _micros(moments: Sequence[datetime | int]) -> Int64s:
+    """Microseconds of each moment; a number is milliseconds."""
+    try:
+        # Whole microseconds survive a float of seconds until the year 2255.
+        instants: Iterable[float] = (moment.timestamp() for moment in moments)  # type: ignore[union-attr]
+        seconds = np.fromiter(instants, np.float64, len(moments))
+    except AttributeError:  # looked for only where there is one: most send texts
+        instants = (m / 1e3 if isinstance(m, int) else m.timestamp() for m in moments)
+        seconds = np.fromiter(instants, np.float64, len(moments))
     return np.rint(seconds * 1e6).astype(np.int64)
+
+
+def _text(value: str | int | None) -> str | None:
+    return value if value is None else str(value)
+
+
+def _texts(ids: list[str | int]) -> list[str]:
+    """Ids as texts: a whole number is its digits."""
+    return ids if set(map(type, ids)) <= {str} else list(map(str, ids))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,30 +244,45 @@ class DecodedDecisions:
     """Readable decisions as columns, before clocks and de-duplication.
 
     ``units`` is empty when none was sent. ``probes`` has the rows that call themselves probes;
-    those in doubt about their signature are coded as production.
+    those in doubt about their signature are coded as production. A missing score is NaN. ``below``
+    marks what was served automatically with a score below its own threshold. ``unknown`` counts
+    dropped fields by name.
     """
 
     texts: list[str]
     units: list[str | None]
     ts: Int64s
     codes: Int64s
+    scores: npt.NDArray[np.float64]
     bands: Int64s
     requested: npt.NDArray[np.bool_]
     offsets: Int64s
     items: Int64s
     timestamps: Int64s
     probes: Mapping[int, ProbeDecision | Doubt]
+    below: npt.NDArray[np.bool_]
+    unknown: Counter[str]
 
 
 class DecisionCodec:
-    """Decodes and codes decisions."""
+    """Decodes and codes decisions.
+
+    Args:
+        coder: of decisions into cells; it also says whether unknown fields are refused.
+        coding: the newest.
+        probes: policy for decisions that call themselves probes.
+
+    Attributes:
+        unknown: names of unknown fields; whoever stores what was read records them.
+    """
 
     def __init__(self, coder: Coder, coding: Coding, probes: ProbePolicy = NO_KEY) -> None:
         self._coder = coder
         self._policy = probes
         self._edges = np.array(coding.score_bands, np.float64)
         self._null_band = coding.bands - 1
-        self._reader = Reader(FastDecision)
+        self.unknown = UnknownFields()
+        self._reader = Reader(FastDecision, self.unknown, rejects=coder.rejects_unknown)
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
         """Columns of all readable decisions of a batch."""
@@ -207,22 +292,25 @@ class DecisionCodec:
         if -1 in known:
             decoded, known = self._code_new(decoded, known, dead_letters)
         events, n = decoded.events, len(decoded.events)
-        codes, ts = np.array(known, np.int64), _micros((e.decided_at for e in events), n)
+        codes, ts = np.array(known, np.int64), _micros([event.decided_at for event in events])
         probes = self._judged(events, codes, ts)
         scores = np.array([event.judge_score for event in events], np.float64)
         bands = np.searchsorted(self._edges, scores, side="right")
         units = [event.unit for event in events]
         return DecodedDecisions(
-            texts=[event.decision_id for event in events],
-            units=units if any(units) else [],
+            texts=_texts([event.decision_id for event in events]),
+            units=[] if set(units) <= {None} else [_text(unit) for unit in units],
             ts=ts,
             codes=self._without_unsigned(codes, probes),
+            scores=scores,
             bands=np.where(np.isnan(scores), self._null_band, bands).astype(np.int64),
             requested=np.fromiter((event.label_requested for event in events), np.bool_, n),
             offsets=decoded.offsets,
             items=decoded.items,
             timestamps=decoded.timestamps,
             probes=probes,
+            below=scores < self._coder.floors(codes),
+            unknown=decoded.unknown + Counter(self._coder.dropped(codes)),
         )
 
     def _judged(
@@ -274,6 +362,7 @@ class DecodedLabels:
     offsets: Int64s
     items: Int64s
     timestamps: Int64s
+    unknown: Counter[str]
 
     @property
     def ts(self) -> Int64s:
@@ -282,11 +371,16 @@ class DecodedLabels:
 
 
 class LabelCodec:
-    """Decodes labels."""
+    """Decodes labels.
 
-    def __init__(self, hasher: IdHasher) -> None:
+    Attributes:
+        unknown: as of :class:`DecisionCodec`.
+    """
+
+    def __init__(self, hasher: IdHasher, *, rejects_unknown: bool = False) -> None:
         self._hash = hasher
-        self._reader = Reader(Label)
+        self.unknown = UnknownFields()
+        self._reader = Reader(Label, self.unknown, rejects=rejects_unknown)
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedLabels:
         """Columns of all readable labels of a batch."""
@@ -296,23 +390,24 @@ class LabelCodec:
         def column(values: Iterable[int]) -> Int64s:
             return np.fromiter(values, np.int64, n)
 
-        texts = [event.decision_id for event in events]
+        texts = _texts([event.decision_id for event in events])
         reviewers = (f"{event.decision_id}\n{event.reviewer}" for event in events)
-        ts = _micros((event.decided_at for event in events), n)
+        ts = _micros([event.decided_at for event in events])
         labels = LabelColumns(
             ids=self._hash(texts, ts),
             ts=ts,
             complaint=column(event.reason == "complaint" for event in events).astype(np.int8),
             rank=column(KIND_RANKS[event.kind] for event in events).astype(np.int8),
             revision=column(event.version for event in events),
-            labelled_at=_micros((event.labelled_at for event in events), n),
+            labelled_at=_micros([event.labelled_at for event in events]),
             label=self._hash((_identity(event) for event in events), ts),
             ready=column(_READY[event.ready] for event in events).astype(np.int8),
             blind=column(bool(event.blind) for event in events).astype(np.bool_),
             reviewer=np.maximum(self._hash(reviewers, ts) >> _REVIEWER_SHIFT, 1),
         )
         others = self._hash.across(texts, ts, labels.ids)
-        return DecodedLabels(labels, others, decoded.offsets, decoded.items, decoded.timestamps)
+        places = decoded.offsets, decoded.items, decoded.timestamps
+        return DecodedLabels(labels, others, *places, decoded.unknown)
 
 
 def _identity(label: Label) -> str:
@@ -320,6 +415,7 @@ def _identity(label: Label) -> str:
 
     Whatever distinguishes two labels is in it, since waiting labels are kept by it.
     """
-    at = label.labelled_at.timestamp()
-    parts = (label.kind, label.version, label.ready, bool(label.blind), label.reason, at)
-    return "\n".join([label.label_id, *map(str, parts), label.reviewer])
+    at = label.labelled_at
+    seconds = at / 1e3 if isinstance(at, int) else at.timestamp()
+    parts = (label.kind, label.version, label.ready, bool(label.blind), label.reason, seconds)
+    return "\n".join(map(str, (label.label_id, *parts, label.reviewer)))

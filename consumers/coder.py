@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import TypeVar
+from unicodedata import normalize
 
 import msgspec
 import numpy as np
 
 from consumers.cardinality import UnlistedValues
-from consumers.events import AttributeName, AttributeValue, FastDecision, Versions
+from consumers.events import AttributeValue, FastDecision, Versions
+from consumers.unknown_fields import MAX_LENGTH, MAX_NAMES, unknown_names
 from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, content_id
 from monitor.core.counts.coding import Coding, CodingHistory
 from monitor.ports import Dictionary
@@ -22,16 +25,21 @@ MAX_STRAY_BYTES = 2 << 20
 """Memory for those that a producer can make up without end: some 4,000, the frequent ones."""
 MAX_SPELLINGS = 16
 """Keys that may mean the same before more count as made up: serializers, values of audit_p."""
+NUMBERS_EACH = 16
+"""Times as many where an attribute has ranges: the numbers of one range mean the same."""
 MAX_NESTED_BYTES = 4_096  # no allow-listed set of attributes is longer
 _KEY_BYTES = 400  # what a key takes besides its nested parts: measured, with its place in a dict
 
 Nested = TypeVar("Nested")
-Key = tuple[str, float, bool, str, bool, float, bytes, bytes]
+Key = tuple[str, float, bool, str | None, bool, float | None, bytes, bytes]
 Meaning = tuple[tuple[str, ...], str, Route, int, bool, bool]
 """Atom in each era, version text, route, audit rate, evidence passed, probe."""
+MAX_DROPPED = 8
+"""Unknown fields of a nested part that are counted, by name; the others of it are not."""
 _ROUTES = {route.name.lower(): route for route in Route}
-_ATTRIBUTES = msgspec.json.Decoder(dict[AttributeName, AttributeValue])
-_VERSIONS = msgspec.json.Decoder(Versions)
+_ATTRIBUTES = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_VALUE = msgspec.json.Decoder(AttributeValue)
+_VERSIONS = msgspec.json.Decoder(Versions | None)
 
 
 class RejectedError(ValueError):
@@ -53,15 +61,34 @@ def _nested(decoder: msgspec.json.Decoder[Nested], part: bytes, field: str) -> N
         raise RejectedError("malformed_json", field) from None
 
 
+Detail = tuple[float, float, tuple[str, ...]]
+"""Whatever a code stands for beside its meaning, which decides the cell: the probability with which
+a requested label is kept, the score that auto_serve needs, and the names of dropped fields."""
+
+
 class _Said:
-    """Content of keys, however they spell it: its codes by keep probability, how many keys."""
+    """Content of keys, however they spell it: its codes by detail, how many keys."""
 
     __slots__ = ("codes", "keys", "meaning")
 
     def __init__(self, meaning: Meaning) -> None:
         self.meaning = meaning
-        self.codes: dict[float, int] = {}
+        self.codes: dict[Detail, int] = {}
         self.keys = 0
+
+
+def value_text(value: str | float) -> str:
+    """Text of an attribute's value, by which it is looked up: JSON's own where it is no text.
+
+    Example:
+        >>> [value_text(value) for value in ("chat", 7, 2.0, True)]
+        ['chat', '7', '2', 'true']
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(int(value)) if value == int(value) else repr(value)
 
 
 def key_of(decision: FastDecision) -> Key:
@@ -102,16 +129,24 @@ class Coder:
         crowded: a version tuple found no room.
         turned_away: how often that was found out, never decreasing.
         unlisted: distinct values outside the allow-list, in whatever event was read.
+        rejects_unknown: undeclared attributes, like all unknown fields, make an event unreadable.
 
     Args:
         eras: allow-lists by event time; score bands and audit rates are the same in all.
         max_versions: live version tuples; later ones are counted as ``__other__``.
         versions: texts of the version tuples that are live already.
+        rejects_unknown: else what is not declared is dropped, and counted by name.
     """
 
     def __init__(
-        self, eras: CodingHistory, max_versions: int, versions: Iterable[str] = ()
+        self,
+        eras: CodingHistory,
+        max_versions: int,
+        versions: Iterable[str] = (),
+        *,
+        rejects_unknown: bool = False,
     ) -> None:
+        self.rejects_unknown = rejects_unknown
         self._eras = eras
         self._codings = [era.coding for era in eras.eras]
         self._coding = coding = eras.newest
@@ -119,8 +154,10 @@ class Coder:
         self._versions = set(versions) - {OTHER}
         self.crowded = False
         self.turned_away = 0
-        self._listed = {a.name: set(a.values) for a in coding.attributes if a.version_of is None}
-        self._names = self._listed.keys()
+        self._declared = {a.name: a for a in coding.attributes if a.version_of is None}
+        self._names = self._declared.keys()
+        has_ranges = any(a.edges for a in coding.attributes)
+        self._spellings = MAX_SPELLINGS * (NUMBERS_EACH if has_ranges else 1)
         self.unlisted = UnlistedValues(self._names)
         self._atoms: dict[int, str] = {}
         self._version_texts: dict[int, str] = {}
@@ -135,9 +172,12 @@ class Coder:
         self._key_bytes = self._stray_bytes = 0
         self._said: dict[Meaning, _Said] = {}
         self._meanings: list[Meaning] = []
+        self._newest_atoms: list[int] = []
         self._production: dict[int, int] = {}
         self._table = np.zeros((256, len(self._codings) * self._coding.bands), np.int64)
         self._keep: list[float] = []
+        self._floors: list[float] = []
+        self._dropped: dict[str, list[int]] = {}
         self._unlisted: dict[str, list[int]] = {name: [] for name in self._names}
 
     def begin_day(self) -> None:
@@ -169,10 +209,11 @@ class Coder:
         """The code of a key that is not in ``codes`` yet.
 
         Raises:
-            RejectedError: unknown attribute name, wrong type, oversized nested part.
+            RejectedError: wrong type, oversized nested part; a name that is not declared, where
+                those are rejected.
         """
         route, audit_p, _, traffic, evidence, threshold, attributes, versions = key
-        values, version = self._checked(attributes, versions)
+        values, version, dropped = self._checked(attributes, versions)
         rate = self._coding.rate_index(audit_p)
         meaning = (
             tuple(_atom(coding, values, version) for coding in self._codings),
@@ -182,32 +223,39 @@ class Coder:
             evidence,
             traffic == "probe",
         )
-        unlisted = [name for name, value in values.items() if value not in self._listed[name]]
+        unlisted = [n for n, value in values.items() if self._declared[n].code(value) == OTHER]
         for name in unlisted:
             self.unlisted.add(name, values[name])
         keep = min(1.0, self._coding.audit_rates[rate] / audit_p)
+        floor = -inf if threshold is None or meaning[2] is not Route.AUTO_SERVE else threshold
+        detail = keep, floor, dropped
         said = self._said_as(meaning)
-        code = self._code(said, keep, unlisted)
+        code = self._code(said, detail, unlisted)
         if meaning[-1]:
             production = self._said_as((*meaning[:-1], False))
-            self._production[code] = self._code(production, keep, unlisted)
+            self._production[code] = self._code(production, detail, unlisted)
         said.keys += 1
-        endless = bool(unlisted) or meaning[1] == OTHER or said.keys > MAX_SPELLINGS
+        endless = bool(unlisted) or meaning[1] == OTHER or said.keys > self._spellings
         self._remember(key, code, endless)
         return code
 
     def _said_as(self, meaning: Meaning) -> _Said:
         return self._said.setdefault(meaning, _Said(meaning))
 
-    def _code(self, said: _Said, keep: float, unlisted: Iterable[str]) -> int:
+    def _code(self, said: _Said, detail: Detail, unlisted: Iterable[str]) -> int:
         """One code for all keys that say the same."""
-        code = said.codes.get(keep)
+        code = said.codes.get(detail)
         if code is None:
-            code = said.codes[keep] = len(self._meanings)
+            code = said.codes[detail] = len(self._meanings)
+            keep, floor, dropped = detail
             self._meanings.append(said.meaning)
+            self._newest_atoms.append(content_id(said.meaning[0][-1]))
             self._keep.append(keep)
+            self._floors.append(floor)
             for name in unlisted:
                 self._unlisted[name].append(code)
+            for name in dropped:
+                self._dropped.setdefault(name, []).append(code)
         return code
 
     def _remember(self, key: Key, code: int, endless: bool) -> None:
@@ -219,24 +267,60 @@ class Coder:
         self._key_bytes, self._stray_bytes = keys, strays
         self.codes[key] = code
 
-    def _checked(self, attributes: bytes, versions: bytes) -> tuple[dict[str, str], Versions]:
+    def _checked(
+        self, attributes: bytes, versions: bytes
+    ) -> tuple[dict[str, str], Versions, tuple[str, ...]]:
+        """Values of declared attributes, versions, and names of what is dropped."""
         for part, field in ((attributes, "attributes"), (versions, "versions")):
             if len(part) > MAX_NESTED_BYTES:
                 raise RejectedError("too_large", field)
-        values = _nested(_ATTRIBUTES, attributes, "attributes")
-        if not values.keys() <= self._names:
+        parts = _nested(_ATTRIBUTES, attributes, "attributes")
+        if parts is None:
+            raise RejectedError("missing_field", "attributes")
+        undeclared = parts.keys() - self._names
+        if undeclared and self.rejects_unknown:
             raise RejectedError("unknown_attribute", "attributes")
-        version = _nested(_VERSIONS, versions, "versions")
-        if any(text.endswith("\n") for text in msgspec.structs.astuple(version)):
-            raise RejectedError("invalid_value", "versions")  # the pattern's $ lets one through
-        return values, version
+        values = self._values(parts)
+        version, unknown = self._checked_versions(versions)
+        dropped = self._named("attributes", undeclared) | self._named("versions", unknown)
+        return values, version, tuple(sorted(dropped))
 
-    def _version(self, versions: Versions, threshold: float) -> str:
-        text = ",".join(
-            f"{name}={value}" for name, value in msgspec.structs.asdict(versions).items()
+    def _named(self, part: str, names: Iterable[str]) -> set[str]:
+        """Full names of fields of a nested part, as far as there is room to tell them apart."""
+        named = sorted(f"{part}.{name[:MAX_LENGTH]}" for name in names)
+        known = self._dropped
+        return {n if n in known or len(known) < MAX_NAMES else OTHER for n in named[:MAX_DROPPED]}
+
+    def _values(self, parts: Mapping[str, msgspec.Raw]) -> dict[str, str]:
+        """Values of declared attributes as texts; null is absent."""
+        given = (
+            (name, _nested(_VALUE, bytes(parts[name]), "attributes"))
+            for name in self._names & parts.keys()
         )
-        # 0.0 and -0.0 are one key above, so they must be one text, whichever came first.
-        text = f"{text},threshold={threshold + 0.0!r}"
+        # A text may be composed otherwise than the settings have it, and still be the same text.
+        return {n: normalize("NFC", value_text(v)) for n, v in given if v is not None}
+
+    def _checked_versions(self, part: bytes) -> tuple[Versions, set[str]]:
+        version = _nested(_VERSIONS, part, "versions")
+        if version is None:
+            return Versions(), set()
+        given = [text for text in msgspec.structs.astuple(version) if text is not None]
+        if any(text.endswith("\n") for text in given):
+            raise RejectedError("invalid_value", "versions")  # the pattern's $ lets one through
+        try:
+            unknown = unknown_names(part, Versions.__struct_fields__)
+        except ValueError:  # a name that is no UTF-8
+            raise RejectedError("malformed_json", "versions") from None
+        if unknown and self.rejects_unknown:
+            raise RejectedError("unknown_field", "versions")
+        return version, unknown
+
+    def _version(self, versions: Versions, threshold: float | None) -> str:
+        parts = [f"{name}={v}" for name, v in msgspec.structs.asdict(versions).items() if v]
+        if threshold is not None:
+            # 0.0 and -0.0 are one key above, so they must be one text, whichever came first.
+            parts.append(f"threshold={threshold + 0.0!r}")
+        text = ",".join(parts)
         if text not in self._versions and len(self._versions) >= self._max_versions:
             self.crowded = True
             self.turned_away += 1
@@ -277,6 +361,10 @@ class Coder:
         table = np.array([meaning[2] for meaning in self._meanings], np.int64)
         return table[codes]
 
+    def atoms(self, codes: Int64s) -> Int64s:
+        """Atom of each decision, as the newest era codes it."""
+        return np.array(self._newest_atoms, np.int64)[codes]
+
     def probe_rows(self, codes: Int64s) -> Int64s:
         """Rows that call themselves probes; none at once where none was ever read."""
         if not self._production:
@@ -293,10 +381,18 @@ class Coder:
         """Probability with which a requested label is kept: grid rate / audit_p, at most 1."""
         return np.array(self._keep, np.float64)[codes]
 
+    def floors(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Score that each decision needed for its route: its threshold for auto_serve, or -inf."""
+        return np.array(self._floors, np.float64)[codes]
+
     def unknown_values(self, codes: Int64s) -> dict[str, int]:
         """Decisions with a value outside the allow-list, by attribute."""
-        return {
-            name: int(np.isin(codes, unlisted).sum())
-            for name, unlisted in self._unlisted.items()
-            if unlisted
-        }
+        return _with_any(codes, self._unlisted)
+
+    def dropped(self, codes: Int64s) -> dict[str, int]:
+        """Decisions with a field in a nested part that is not declared, by its full name."""
+        return _with_any(codes, self._dropped)
+
+
+def _with_any(codes: Int64s, of_name: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    return {name: int(np.isin(codes, wanted).sum()) for name, wanted in of_name.items() if wanted}

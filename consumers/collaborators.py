@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from monitor.core.time import Grain
 from monitor.ports import (
     Claim,
     Dictionary,
@@ -94,6 +95,18 @@ class Observer(Protocol):
     def add_doubtful_probes(self, unsigned: int, undeclared: int) -> None:
         """Counted decisions that called themselves probes: not signed, and of no declared set."""
 
+    def add_unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Events could not be read, by reason and field."""
+
+    def add_unknown_fields(self, event: str, counts: Mapping[str, int]) -> None:
+        """Fields of readable events were dropped, by names that may be shown.
+
+        ``event`` is decision or label.
+        """
+
+    def add_below_threshold(self, count: int) -> None:
+        """Counted decisions were served automatically with a score below their own threshold."""
+
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
         """About how many distinct ones today, by attribute; version tuples without room, ever."""
 
@@ -111,6 +124,8 @@ class IngestPolicy:
         flush_seconds: and after so many seconds.
         dead_letter_stop_share: stop when more than this share is unreadable,
         dead_letter_min_events: among at least so many events.
+        closes: the pane of a file's last event that its end completes: the day, or the hour where
+            more of that day is to come.
     """
 
     decisions_topic: str
@@ -121,6 +136,7 @@ class IngestPolicy:
     flush_seconds: float
     dead_letter_stop_share: float
     dead_letter_min_events: int
+    closes: Grain = Grain.DAY
 
     @property
     def topics(self) -> tuple[str, str]:

@@ -126,6 +126,7 @@ class DeadLetterBuffer:
     Attributes:
         found: the first ``most`` of them.
         counts: all of them, by reason.
+        by_field: all of them, by reason and field.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class DeadLetterBuffer:
     ) -> None:
         self.found: list[DeadLetter] = []
         self.counts: Counter[str] = Counter()
+        self.by_field: Counter[tuple[str, str]] = Counter()
         self._most = most
         self._records = records
         self._values: dict[int, bytes | None] = {}
@@ -142,6 +144,7 @@ class DeadLetterBuffer:
     def refuse(self, offset: int, item: int, reason: str, field: str) -> None:
         """Add the dead letter of event ``item`` in the message at ``offset``."""
         self.counts[reason] += 1
+        self.by_field[reason, field] += 1
         if len(self.found) < self._most:
             self.found.append(DeadLetter(offset, item, reason, field, self._hash(offset)))
 
@@ -159,7 +162,7 @@ class DeadLetterBuffer:
 @dataclass(slots=True)
 class _Run:
     judged: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -175,8 +178,8 @@ class DeadLetterBreaker:
     min_events: int
     _runs: dict[str, _Run] = field(default_factory=dict)
 
-    def record(self, shard: Shard, events: int, refused: Counter[str]) -> None:
-        """Judge the dead letters of one batch of a shard.
+    def record(self, shard: Shard, events: int, refused: Counter[tuple[str, str]]) -> None:
+        """Judge the dead letters of one batch of a shard, counted by reason and field.
 
         Raises:
             PoisonedStreamError: a wrong producer or wrong settings; nothing may be stored now.
@@ -188,7 +191,8 @@ class DeadLetterBreaker:
             return
         bad = run.reasons.total()
         if bad > self.share * run.judged:
-            usual = run.reasons.most_common(1)[0][0]
+            reason, field = run.reasons.most_common(1)[0][0]
+            usual = f"{reason} in {field}" if field else reason
             raise PoisonedStreamError(
                 f"{bad / run.judged:.0%} of the last {run.judged} events of topic {shard.topic} are"
                 f" unreadable, mostly {usual}; nothing since the last flush was stored. Compare the"

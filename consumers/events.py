@@ -1,7 +1,8 @@
 """The events on the wire, version 1, as msgspec types.
 
-Unknown fields are rejected, so no free text and no user id can slip in. The JSON Schemas in
-deploy/schemas are rendered from these types.
+null and absent mean the same. Fields that are not declared here are dropped unread, so no free text
+and no user id can slip in; :mod:`consumers.unknown_fields` counts them by name. The JSON Schemas
+in deploy/schemas are rendered from these types.
 """
 
 from __future__ import annotations
@@ -14,50 +15,61 @@ from msgspec import Meta, Struct
 
 MAX_EVENTS_PER_MESSAGE = 10_000
 VERSION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:+/-]{0,63}$"
-NAME_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
 
-Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339 with a zone.")]
-Identifier = Annotated[str, Meta(min_length=1, max_length=200)]
+EARLIEST_MILLIS, LATEST_MILLIS = 100_000_000_000, 253_402_300_799_999
+"""1973 to 9999: seconds or microseconds since 1970 lie outside, so they cannot be mistaken."""
+
+Millis = Annotated[
+    int,
+    Meta(ge=EARLIEST_MILLIS, le=LATEST_MILLIS, description="Milliseconds since 1970 UTC."),
+]
+Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339 with a zone.")] | Millis
+WholeNumber = Annotated[
+    int,
+    Meta(ge=-(2**63), le=2**63 - 1, description="The same id as its digits; larger ones as text."),
+]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Identifier = Name | WholeNumber
 HashedId = Annotated[str, Meta(min_length=1, max_length=128)]
+HashedIdentifier = HashedId | WholeNumber
 VersionName = Annotated[str, Meta(pattern=VERSION_PATTERN)]
 UnitInterval = Annotated[float, Meta(ge=0, le=1)]
 Probability = Annotated[float, Meta(gt=0, le=1)]
-AttributeName = Annotated[str, Meta(pattern=NAME_PATTERN)]
-AttributeValue = Annotated[str, Meta(max_length=200)]
+AttributeValue = Annotated[str, Meta(max_length=200)] | int | float | bool | None
 RouteName = Literal["auto_serve", "human_review", "blocked_by_evidence"]
 Traffic = Literal["production", "probe"]
 
 
-class Versions(Struct, forbid_unknown_fields=True, frozen=True):
-    """Versions of the parts that made the decision."""
+class Versions(Struct, frozen=True):
+    """Versions of the parts that made the decision, as far as there are such parts."""
 
-    judge: VersionName
-    rubric: VersionName
-    policy: VersionName
-    router: VersionName
+    judge: VersionName | None = None
+    rubric: VersionName | None = None
+    policy: VersionName | None = None
+    router: VersionName | None = None
 
 
-class DecisionFields(Struct, forbid_unknown_fields=True, kw_only=True):
+class DecisionFields(Struct, kw_only=True):
     """The flat fields of a decision; the two nested ones differ by how they are read."""
 
     decision_id: Identifier
     decided_at: Moment
     route: RouteName
-    judge_score: UnitInterval | None
-    threshold: UnitInterval
+    judge_score: UnitInterval | None = None
+    threshold: UnitInterval | None = None
     evidence_passed: bool
     audit_p: Probability
     label_requested: bool
-    traffic: Traffic = "production"
-    unit: HashedId | None = None
+    traffic: Traffic | None = None
+    unit: HashedIdentifier | None = None
     pair_id: Identifier | None = None
-    variant: Identifier | None = None
+    variant: Name | None = None
     probe_set: HashedId | None = None
     expected_ready: bool | None = None
     signature: HashedId | None = None
 
 
-class Decision(DecisionFields, forbid_unknown_fields=True, kw_only=True):
+class Decision(DecisionFields, kw_only=True):
     """One routing decision.
 
     Key its Kafka message by decision_id, or by anything else that all copies of it share, so that
@@ -69,14 +81,14 @@ class Decision(DecisionFields, forbid_unknown_fields=True, kw_only=True):
         decision_id: unique within the hour of decided_at; stored as a keyed hash only.
         decided_at: when the router decided; the same in every copy.
         route: where the request went.
-        judge_score: score of the judge, null when there was none.
-        threshold: at or above it the score is auto_serve.
+        judge_score: score of the judge; absent when there was none, as with a router of rules.
+        threshold: at or above it the score is auto_serve; absent where no score decides.
         evidence_passed: whether the evidence gate let the request through.
-        attributes: allow-listed attribute values.
-        versions: versions of judge, rubric, policy and router.
+        attributes: values of allow-listed attributes: text, or a number, which means its digits.
+        versions: versions of judge, rubric, policy and router, as far as there are any.
         audit_p: probability with which a label is requested for this decision.
         label_requested: whether it was.
-        traffic: production, or probe for matched-pair test traffic.
+        traffic: production (as when absent), or probe for matched-pair test traffic.
         unit: hashed conversation or customer; a slice that is mostly of one is not shown.
         pair_id: probes: the matched pair.
         variant: probes: the variant within the pair.
@@ -85,21 +97,24 @@ class Decision(DecisionFields, forbid_unknown_fields=True, kw_only=True):
         signature: probes: proof that the set's owner sent it.
     """
 
-    attributes: dict[AttributeName, AttributeValue]
-    versions: Versions
+    attributes: dict[str, AttributeValue]
+    versions: Versions | None = None
 
 
-class FastDecision(DecisionFields, forbid_unknown_fields=True, kw_only=True, gc=False):
+_NULL = msgspec.Raw(b"null")
+
+
+class FastDecision(DecisionFields, kw_only=True, gc=False):
     """The same decision as the hot path reads it: nested parts stay raw bytes.
 
     The first decision with given nested parts has them checked by :class:`Decision`'s types.
     """
 
     attributes: msgspec.Raw
-    versions: msgspec.Raw
+    versions: msgspec.Raw = _NULL
 
 
-class Label(Struct, forbid_unknown_fields=True, kw_only=True):
+class Label(Struct, kw_only=True):
     """One reviewer's judgement of one decision.
 
     Attributes:
@@ -107,7 +122,7 @@ class Label(Struct, forbid_unknown_fields=True, kw_only=True):
         decision_id: the decision that was reviewed.
         decided_at: its time, copied from the decision.
         version: 1 for the first label of a kind, higher for later ones.
-        ready: true, false, or null when the reviewer could not tell.
+        ready: true or false; absent when the reviewer could not tell.
         kind: initial, correction, adjudication or retraction.
         reason: audit (random sample), review (sent to review), complaint (never a sample).
         reviewer: hashed; the first two who label a decision are compared.
@@ -119,10 +134,10 @@ class Label(Struct, forbid_unknown_fields=True, kw_only=True):
     decision_id: Identifier
     decided_at: Moment
     version: Annotated[int, Meta(ge=1, le=1_000_000)]
-    ready: bool | None
+    ready: bool | None = None
     kind: Literal["initial", "correction", "adjudication", "retraction"]
     reason: Literal["audit", "review", "complaint"]
-    reviewer: HashedId
+    reviewer: HashedIdentifier
     labelled_at: Moment
     blind: bool | None = None
 

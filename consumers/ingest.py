@@ -309,11 +309,11 @@ class Ingest:
     @contextmanager
     def _counted(self, state: ShardState) -> Iterator[None]:
         """Take note of the events that a shard takes in meanwhile."""
-        events, dead_letters = state.tallies.events, Counter(state.tallies.dead_letters)
+        events, unreadable = state.tallies.events, Counter(state.unreadable)
         yield
         fresh = state.tallies.events - events
         self._events += fresh
-        self._poison.record(state.shard, fresh, Counter(state.tallies.dead_letters) - dead_letters)
+        self._poison.record(state.shard, fresh, state.unreadable - unreadable)
 
     def _newest_of_others(self, state: ShardState) -> int | None:
         """Newest event time of the other shards, where a first event is to be judged by it."""
@@ -346,7 +346,7 @@ class Ingest:
         self.health.store_ok = True
         self.health.stored = self._clock.monotonic()
         for state in states:
-            self._log_notices(state.flushed(result.tallies[state.shard]))
+            self._log_notices(state, state.flushed(result.tallies[state.shard]))
             self._report(state)
         self._observer.flushed(self._clock.monotonic() - began)
         self._observer.observe_label_delays(result.delays, joined_at=self._clock.now())
@@ -363,12 +363,24 @@ class Ingest:
         self._observer.store_failed()
         self._next_flush = self._clock.monotonic() + self._retry.failed()
 
-    def _log_notices(self, noticed: FlushNotices) -> None:
+    def _log_notices(self, state: ShardState, noticed: FlushNotices) -> None:
+        if noticed.unreadable:
+            self._observer.add_unreadable(noticed.unreadable)
+        if noticed.unknown:
+            self._report_unknown_fields(state.is_decisions, noticed.unknown)
+        if noticed.below:
+            self._observer.add_below_threshold(noticed.below)
         for attribute, number in noticed.unlisted.items():
             self._observer.add_unknown_values(attribute, number)
         if noticed.doubts:
             doubts = noticed.doubts
             self._observer.add_doubtful_probes(doubts[Doubt.UNSIGNED], doubts[Doubt.UNDECLARED])
+
+    def _report_unknown_fields(self, of_decisions: bool, counts: Mapping[str, int]) -> None:
+        codecs = self.codecs
+        fields = (codecs.decisions if of_decisions else codecs.labels).unknown
+        event = "decision" if of_decisions else "label"
+        self._observer.add_unknown_fields(event, fields.record(counts))
 
     def _fenced(self, error: FencedError) -> None:
         self._own.fenced(error.shard)
@@ -420,13 +432,13 @@ class Ingest:
         self._paused = wanted
 
     def _finish(self) -> None:
-        """Flush what is buffered; a source that has ended closes its last hour."""
+        """Flush what is buffered; a source that has ended closes its last day, or hour."""
         if self.source.finished:
             self._judge_aside()
         self._flush()
         if self.source.finished:
             for state in self.states.values():
-                state.end(self._clock.now())
+                state.end(self._clock.now(), self._policy.closes)
             self._write(list(self.states.values()))
 
     def _judge_aside(self) -> None:

@@ -11,6 +11,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import inf
+from typing import Any
 
 import msgspec
 
@@ -19,10 +21,10 @@ from monitor.core.counts.cells import Route
 from monitor.core.probes.decisions import ProbeDecision, signature
 from monitor.core.probes.decisions import is_signed as has_signature
 from monitor.core.probes.flips import Observed
-from monitor.core.time import to_micros
+from monitor.core.time import SECOND, to_micros
 
 _LENGTH = 2 * sha256().digest_size
-_TEXTS = msgspec.json.Decoder(dict[str, str])
+_OBJECT = msgspec.json.Decoder(dict[str, Any] | None)
 
 
 def sign(decision: Decision, key: bytes) -> str:
@@ -44,27 +46,39 @@ def is_signed(decision: Decision | FastDecision, key: bytes) -> bool:
 
 
 def _fields(decision: Decision | FastDecision) -> Mapping[str, object]:
-    """Content of the event by field, however it was written and read."""
-    score = decision.judge_score
-    return msgspec.structs.asdict(decision) | {
-        "decided_at": to_micros(decision.decided_at),
-        "judge_score": None if score is None else _number(score),
+    """Content of the event by field, however it was written and read; unknown fields are none."""
+    at = decision.decided_at
+    ids = {name: getattr(decision, name) for name in ("decision_id", "unit", "pair_id")}
+    return {
+        **{name: getattr(decision, name) for name in Decision.__struct_fields__},
+        **{name: None if value is None else str(value) for name, value in ids.items()},
+        "decided_at": at * (SECOND // 1000) if isinstance(at, int) else to_micros(at),
+        "judge_score": _number(decision.judge_score),
         "threshold": _number(decision.threshold),
         "audit_p": _number(decision.audit_p),
-        "attributes": _texts(decision.attributes),
-        "versions": _texts(decision.versions),
+        "attributes": _given(decision.attributes),
+        "versions": _given(decision.versions) or None,
     }
 
 
-def _number(value: float) -> float:
+def _number(value: float | None) -> float | None:
     """Whole numbers as floats, and no -0.0."""
-    return float(value) + 0.0
+    return None if value is None else float(value) + 0.0
 
 
-def _texts(part: Mapping[str, str] | msgspec.Struct | msgspec.Raw) -> Mapping[str, str]:
+def _given(part: Mapping[str, object] | msgspec.Struct | msgspec.Raw | None) -> dict[str, object]:
+    """What a nested part says: null is absent, and numbers are as above."""
     if isinstance(part, msgspec.Raw):
-        return _TEXTS.decode(part)
-    return msgspec.structs.asdict(part) if isinstance(part, msgspec.Struct) else part
+        read: Mapping[str, object] = _OBJECT.decode(part) or {}
+    elif isinstance(part, msgspec.Struct):
+        read = msgspec.structs.asdict(part)
+    else:
+        read = part or {}
+    numbered = {
+        name: float(v) + 0.0 if isinstance(v, int | float) and not isinstance(v, bool) else v
+        for name, v in read.items()
+    }
+    return {name: value for name, value in numbered.items() if value is not None}
 
 
 class Doubt(enum.Enum):
@@ -99,7 +113,7 @@ class ProbePolicy:
         if variant not in self.variants.get(digest, ()):
             return Doubt.UNDECLARED
         seen = _observed(decision)
-        return ProbeDecision(digest, pair, variant, at, seen, decision.expected_ready)
+        return ProbeDecision(digest, str(pair), variant, at, seen, decision.expected_ready)
 
 
 NO_KEY = ProbePolicy()
@@ -110,6 +124,6 @@ def _observed(decision: FastDecision) -> Observed:
     return Observed(
         Route[decision.route.upper()],
         decision.judge_score,
-        decision.threshold,
+        inf if decision.threshold is None else decision.threshold,
         decision.evidence_passed,
     )

@@ -10,7 +10,7 @@ from consumers.backpressure import PeerProgress
 from consumers.collaborators import IngestPolicy, Store
 from consumers.ownership import Ownership
 from consumers.shard import Codecs, ShardState
-from monitor.errors import MissingTopicError, SourceError, StoreError
+from monitor.errors import MissingTopicError, RetiredTopicError, SourceError, StoreError
 from monitor.ports import RecordSource, Shard, ShardStatus, Tallies
 
 REVIEW_SECONDS = 10.0
@@ -164,6 +164,7 @@ class Reconciler:
 
         Raises:
             StoreError: the store cannot be read.
+            RetiredTopicError: the store was started with other topics since.
         """
         if now < self._next_review:
             return None
@@ -172,6 +173,7 @@ class Reconciler:
         with suppress(StoreError):  # the flush that fails reports it
             self._store.beat(self._own.epochs, storing=storing)
         statuses = self._store.statuses()
+        self._require_in_use(statuses)
         self._own.review(statuses)
         self.unread.review(statuses, self._own.parked, self._policy.topics)
         self._reached = {s.shard: s.max_decided_at for s in statuses}
@@ -185,6 +187,12 @@ class Reconciler:
         ]
         self._judge_aside(wall)
         return self._advance(idle, [s for s in statuses if s.shard.topic == decisions], wall)
+
+    def _require_in_use(self, statuses: Iterable[ShardStatus]) -> None:
+        """No claim need ever say so: a worker that lost its shards to the others makes none."""
+        for status in statuses:
+            if status.retired_at is not None and status.shard.topic in self._policy.topics:
+                raise RetiredTopicError(status.shard.topic)
 
     def newest_of_others(self, shard: Shard) -> int | None:
         """Newest event time of all shards but one, ours and other workers' as last looked at."""

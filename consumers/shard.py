@@ -16,10 +16,13 @@ from consumers.dead_letters import MAX_DEAD_LETTERS, DeadLetterBuffer, IdHasher
 from consumers.dedupe import DuplicateFilter, duplicate_keys
 from consumers.event_time import Ahead, ClockPolicy, Leaps, Reading, ShardClock
 from consumers.probe_signing import Doubt
+from consumers.repetition import RepetitionBlock
+from consumers.unknown_fields import add_counts
 from monitor.core.counts.cells import Int64s, Route
+from monitor.core.counts.clusters import Repetition
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.probes.decisions import ProbeDecision
-from monitor.core.time import Grain, pane_of, pane_start
+from monitor.core.time import DAY, Grain, pane_of, pane_start
 from monitor.ports import (
     Claim,
     DeadLetter,
@@ -51,15 +54,21 @@ class Codecs:
 
 @dataclass(slots=True)
 class FlushNotices:
-    """Notices of counted decisions, apart from their counts.
+    """Notices of what was read, apart from its counts.
 
     Attributes:
-        unlisted: values outside the allow-list, by attribute.
+        unlisted: decisions with a value outside the allow-list, by attribute.
         doubts: those that called themselves probes and are not compared, by why.
+        below: counted decisions on auto_serve whose score is below their own threshold.
+        unreadable: dead letters, by reason and field.
+        unknown: dropped fields of readable events, by the names that producers gave them.
     """
 
     unlisted: Counter[str] = field(default_factory=Counter)
     doubts: Counter[Doubt] = field(default_factory=Counter)
+    below: int = 0
+    unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -85,6 +94,7 @@ class ShardState:
         quiet: nothing has come since it was last asked for what waits (clock ``history``).
         ahead: how far its events were ahead of the wall clock lately.
         aside_at: event time of the first event that waits; None when none does.
+        repetition: decisions of today that are compared with each other.
     """
 
     claim: Claim
@@ -108,6 +118,7 @@ class ShardState:
     buffered: int = 0
     aside_at: int | None = None
     ahead: Ahead = field(default_factory=Ahead)
+    repetition: RepetitionBlock = field(default_factory=RepetitionBlock)
     _aside: RecordBatch | None = None
     _flushes: int | None = None
     _decisions: list[DecisionColumns] = field(default_factory=list)
@@ -115,6 +126,7 @@ class ShardState:
     _other_ids: dict[tuple[int, int], int] = field(default_factory=dict)
     _dead_letters: list[DeadLetter] = field(default_factory=list)
     _probes: list[ProbeDecision] = field(default_factory=list)
+    _repeated: list[Repetition] = field(default_factory=list)
     _noticed: FlushNotices = field(default_factory=FlushNotices)
 
     @classmethod
@@ -140,6 +152,11 @@ class ShardState:
     def shard(self) -> Shard:
         """Partition that this is the state of."""
         return self.claim.shard
+
+    @property
+    def unreadable(self) -> Counter[tuple[str, str]]:
+        """Dead letters since the last flush, by reason and field."""
+        return self._noticed.unreadable
 
     @property
     def dirty(self) -> bool:
@@ -233,6 +250,7 @@ class ShardState:
                 return
             dead_letters, read = self._decoded(records)
         self._pass(records)
+        add_counts(self._noticed.unknown, read.unknown)
         before = self.tallies.events
         good, running = self._admit(read, dead_letters, now, looked)
         if isinstance(read, DecodedDecisions):
@@ -258,6 +276,7 @@ class ShardState:
     def _count_dead_letters(self, dead_letters: DeadLetterBuffer) -> None:
         kept = dead_letters.found[: MAX_DEAD_LETTERS - len(self._dead_letters)]
         self._dead_letters.extend(kept)
+        self._noticed.unreadable.update(dead_letters.by_field)
         self.tallies.events += dead_letters.counts.total()
         self.tallies.unkept += dead_letters.counts.total() - len(kept)
         counts = self.tallies.dead_letters
@@ -296,11 +315,23 @@ class ShardState:
             fresh, arrivals = self.filter.fresh(keys, running[rows])
             columns = replace(columns, keys=keys, arrivals=arrivals)
         self._count_requested(columns.routes, read.requested[rows], fresh)
+        self._noticed.below += int(read.below[rows[fresh]].sum())
         self.tallies.counted += int(fresh.sum())
         self.tallies.duplicates += int((~fresh).sum())
         self._decisions.append(columns if fresh.all() else columns.take(fresh))
+        self._compare(read, rows[fresh])
         if read.probes:
             self._add_probes(read, rows[fresh])
+
+    def _compare(self, read: DecodedDecisions, counted: Int64s) -> None:
+        """Look for repetitions among production decisions that name no unit."""
+        compared = np.ones(len(read.ts), np.bool_)
+        compared[self.codecs.coder.probe_rows(read.codes)] = False
+        if read.units:
+            compared &= np.array([not unit for unit in read.units], np.bool_)
+        rows = counted[compared[counted]]
+        atoms = self.codecs.coder.atoms(read.codes[rows])
+        self._repeated += self.repetition.add(atoms, read.scores[rows], read.ts[rows])
 
     def _add_probes(self, read: DecodedDecisions, counted: Int64s) -> None:
         """Keep those that were counted: a repeated probe is no second one."""
@@ -329,10 +360,15 @@ class ShardState:
         )
 
     def _units(self, read: DecodedDecisions, rows: Int64s) -> Int64s:
-        """Hash the units that are there, unlike the ids of decisions that read the same."""
+        """Hash the units that are there with their day, unlike ids that read the same.
+
+        Probes are of nobody.
+        """
         units = np.zeros(len(rows), np.int64)
-        given = [i for i, row in enumerate(rows.tolist()) if read.units[row]]
-        texts = (f"unit {read.units[row]}" for row in rows[given].tolist())
+        probes = set(self.codecs.coder.probe_rows(read.codes[rows]).tolist())
+        named = (i for i, row in enumerate(rows.tolist()) if read.units[row])
+        given = [i for i in named if i not in probes]
+        texts = (f"unit {read.ts[row] // DAY} {read.units[row]}" for row in rows[given].tolist())
         units[given] = self.codecs.hasher(texts, read.ts[rows[given]])
         return units
 
@@ -396,13 +432,20 @@ class ShardState:
         self._aside = self.aside_at = None
         if self.dirty:
             self.next_offset, self.position = self.committed, None
+            self.repetition = RepetitionBlock()
 
-    def end(self, now: int) -> None:
-        """Nothing will ever come again: the hour of the newest event is complete."""
+    def end(self, now: int, closes: Grain) -> None:
+        """Nothing will ever come again: the newest event's pane of this grain is complete.
+
+        Its hour alone, where that pane has not ended yet by the wall clock ``now``.
+        """
         self.ended = True
         if self.clock.newest is not None:
-            hour = pane_of(self.clock.newest, Grain.HOUR)
-            self.advance(now, pane_start(hour + 1, Grain.HOUR) + self.codecs.lateness)
+            hour, end = (
+                pane_start(pane_of(self.clock.newest, grain) + 1, grain)
+                for grain in (Grain.HOUR, closes)
+            )
+            self.advance(now, (end if end <= now else hour) + self.codecs.lateness)
 
     def flush(self) -> ShardFlush:
         """Make the flush of all that is new; the state stays as it is until :meth:`flushed`."""
@@ -421,6 +464,7 @@ class ShardState:
             other_ids=self._other_ids,
             dead_letters=self._dead_letters,
             probes=self._probes,
+            repetition=self._repeated,
             flushes=self._flushes,
         )
 
@@ -431,7 +475,7 @@ class ShardState:
         self.held_back = self.holds_back
         self.tallies, self.stored = deepcopy(tallies), tallies
         self._decisions, self._labels, self._dead_letters = [], [], []
-        self._other_ids, self._probes = {}, []
+        self._other_ids, self._probes, self._repeated = {}, [], []
         self.buffered = 0
         noticed, self._noticed = self._noticed, FlushNotices()
         return noticed

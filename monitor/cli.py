@@ -8,7 +8,7 @@ import sys
 import click
 
 from monitor.commands.starting import StopSignal
-from monitor.errors import SlicewatchError
+from monitor.errors import SettingsError, SlicewatchError
 from monitor.logs import trace_of
 
 _COMMANDS = {
@@ -77,6 +77,10 @@ def main() -> None:
         sys.exit(EXIT_ERROR)
     except click.Abort:
         sys.exit(130)
+    except SettingsError as error:  # all that is wrong with a file, a line each
+        for text in error.problems:
+            click.echo(f"slicewatch: {' '.join(text.split())}", err=True)
+        sys.exit(EXIT_ERROR)
     except SlicewatchError as error:
         click.echo(f"slicewatch: {' '.join(str(error).split())}", err=True)
         sys.exit(EXIT_ERROR)

@@ -31,7 +31,7 @@ from consumers.sources.kafka_source import KafkaSource
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.privacy.families import of_contracts
 from monitor.core.probes.rounds import DeclaredSet
-from monitor.core.time import SECOND, WINDOWS, to_micros
+from monitor.core.time import SECOND, WINDOWS, Grain, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
 from monitor.ports import BEGINNING, Clock, IdKey, RecordSource, Shard, Start
@@ -244,12 +244,24 @@ def build_codecs(
     settings: Settings, engine: sa.Engine, eras: CodingHistory, keys: Sequence[IdKey]
 ) -> Codecs:
     """Codecs and clocks that all shards of this process share."""
+    return _codecs(settings, eras, IdHasher(keys), live_versions(engine))
+
+
+def checking_codecs(settings: Settings) -> Codecs:
+    """Codecs that need no store, since nothing is kept: ids are hashed with a key of the moment."""
+    eras = CodingHistory.always(settings.coding)
+    return _codecs(settings, eras, IdHasher.of(secrets.token_bytes(32)), ())
+
+
+def _codecs(
+    settings: Settings, eras: CodingHistory, hasher: IdHasher, versions: Collection[str]
+) -> Codecs:
     stream = settings.stream
-    hasher = IdHasher(keys)
-    coder = Coder(eras, settings.ingest.max_versions, live_versions(engine))
+    rejects = stream.unknown_fields == "reject"
+    coder = Coder(eras, settings.ingest.max_versions, versions, rejects_unknown=rejects)
     return Codecs(
         decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes)),
-        labels=LabelCodec(hasher),
+        labels=LabelCodec(hasher, rejects_unknown=rejects),
         coder=coder,
         hasher=hasher,
         clock=ClockPolicy(
@@ -270,8 +282,12 @@ def build_ingest(
     *,
     store: Store | None = None,
     progress: Callable[[int], None] | None = None,
+    closes: Grain = Grain.DAY,
 ) -> Ingest:
-    """The ingest worker; with ``store`` it writes to that one instead of the database's own."""
+    """The ingest worker; with ``store`` it writes to that one instead of the database's own.
+
+    ``closes`` is what the end of a file completes: the day of its last event, or the hour.
+    """
     stream = settings.stream
     eras = Codings(engine).eras(settings.coding)
     keys = IdKeys(engine).in_force(id_keys(settings))
@@ -288,6 +304,7 @@ def build_ingest(
             flush_seconds=settings.ingest.flush_interval / SECOND,
             dead_letter_stop_share=float(settings.ingest.dead_letter_stop_share),
             dead_letter_min_events=settings.ingest.dead_letter_min_events,
+            closes=closes,
         ),
         clock=clock,
         observer=metrics,

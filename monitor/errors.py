@@ -6,7 +6,16 @@ class SlicewatchError(Exception):
 
 
 class SettingsError(SlicewatchError):
-    """The settings are impossible; the message names the key and the fix."""
+    """The settings are impossible; the message names the key and the fix.
+
+    Attributes:
+        problems: one text for each thing that is wrong, each with its key and its fix.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        count = f"{len(problems)} errors: " if len(problems) > 1 else ""
+        super().__init__(count + "; ".join(problems))
+        self.problems = problems
 
 
 class StoreError(SlicewatchError):
@@ -27,6 +36,16 @@ class RetentionRefusedError(StoreError):
 
 class OutdatedError(SlicewatchError):
     """The store was started with newer settings than this process has: only a restart helps."""
+
+
+class RetiredTopicError(OutdatedError):
+    """A topic of this worker is not in the settings with which the store was started last."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"topic {topic} is retired: slicewatch was started on this store with other topics"
+            " since; restart this worker with the new settings"
+        )
 
 
 class SourceError(SlicewatchError):

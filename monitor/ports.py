@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Counts, Int64s
+from monitor.core.counts.clusters import Repetition, UnitSizes
 from monitor.core.counts.labels import Bools, LabelColumns
 from monitor.core.privacy.dominance import UnitCounts
 from monitor.core.probes.decisions import ProbeDecision
@@ -344,8 +345,9 @@ class ShardFlush:
     watermark need not wait for the shard: it never held an event, or it has ended. ``other_ids``
     has, by id and ts of labels within a minute of a change of the id key, the decision's hash by
     the key of the other side: there their decision may lie. ``probes`` are the decisions of
-    declared probe sets among ``decisions``, one by one: they are few. ``flushes`` is how many
-    flushes came before, by which one that moves no offset is not stored twice; None: not known.
+    declared probe sets among ``decisions``, one by one: they are few. ``repetition`` is what was
+    found of days that have ended with ``decisions``. ``flushes`` is how many flushes came before,
+    by which one that moves no offset is not stored twice; None: not known.
     """
 
     shard: Shard
@@ -361,6 +363,7 @@ class ShardFlush:
     other_ids: OtherIds = field(default_factory=dict)
     dead_letters: Sequence[DeadLetter] = ()
     probes: Sequence[ProbeDecision] = ()
+    repetition: Sequence[Repetition] = ()
     flushes: int | None = None
 
 
@@ -468,8 +471,9 @@ class Loss:
 class StoredDelta:
     """Delta of one flush of one shard: counts by (5-minute pane, cell).
 
-    ``units`` are those of the same rows; None where no decision named its unit. ``probes`` are the
-    decisions of declared probe sets.
+    ``units`` are those of the same rows, ``sizes`` those of all of them; None where no decision
+    named its unit. ``probes`` are the decisions of declared probe sets, ``repetition`` is what was
+    found of days that have ended.
     """
 
     shard: Shard
@@ -479,6 +483,8 @@ class StoredDelta:
     values: Int64s
     units: UnitCounts | None = None
     probes: Sequence[ProbeDecision] = ()
+    sizes: UnitSizes | None = None
+    repetition: Sequence[Repetition] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,6 +282,10 @@ class Service:
         totals = [w.total for t in tables for w in t.windows if w.window == t.window]
         complete = [row.completeness for row in totals if row.completeness is not None]
         self.metrics.set_label_health(self.evaluator.coverage, min(complete, default=None))
+        evaluator = self.evaluator
+        self.metrics.set_clusters(
+            evaluator.policy.cluster_size, evaluator.cluster_size, repeats=evaluator.repeats
+        )
         topic, watermark = self.settings.stream.decisions_topic, self._snapshot.watermark
         statuses = [s for s in read_statuses(self.engine) if s.shard.topic == topic]
         # To five minutes, as the watermark: the very instant is that of one decision.

@@ -112,6 +112,7 @@ WINDOW = ("contract", "window")
 WINDOW_KIND = ("contract", "group_by", "window", "kind")
 LIMIT = ("contract", "metric")
 REQUESTS = ("contract", "route", "audit_rate", "fault")
+LABELS = ("contract", "group_by", "slice", "route", "fault")
 INCIDENT = ("contract", "metric", "incident")
 PROBE_SET = ("probe_set",)
 DIRECTION = (*PROBE_SET, "direction")
@@ -120,13 +121,16 @@ SHARD = ("topic", "partition")
 
 # The slice page, from the Snapshot. The total has group_by="" and slice="".
 CONTRACT_INFO = _family(
-    "contract_info", Rule.DECLARED, ("contract", "version", "owner", "synthetic", "k")
+    "contract_info",
+    Rule.DECLARED,
+    ("contract", "version", "owner", "synthetic", "k", "primary"),
 )
 MAX_GAP = _family("contract_max_gap_ratio", Rule.DECLARED, LIMIT)
 MIN_LEVEL = _family("contract_min_level_ratio", Rule.DECLARED, LIMIT)
 MAX_LEVEL = _family("contract_max_level_ratio", Rule.DECLARED, LIMIT)
 MIN_SUPPORT = _family("contract_min_support", Rule.DECLARED, LIMIT)
 REVIEW_DUE = _family("contract_review_due_timestamp_seconds", Rule.DECLARED, ("contract",))
+MAX_AGE = _family("contract_max_age_seconds", Rule.DECLARED, ("contract",))
 WATERMARK = _family("watermark_timestamp_seconds", Rule.PERIOD)
 FRONTIER = _family("label_frontier_timestamp_seconds", Rule.PERIOD)
 WINDOW_START = _family("window_start_timestamp_seconds", Rule.PERIOD, WINDOW_KIND)
@@ -147,13 +151,18 @@ VERSIONS_DIFFER = _family("slice_versions_differ", Rule.STATE, CELL, tier=3)
 AGREEMENT = _interval("slice_reviewer_agreement", CELL, tier=3)
 AGREEMENT_AT_LEAST = _family("slice_reviewer_agreement_at_least_ratio", Rule.CODED, CELL, tier=3)
 REQUEST_FAULTS = _family("label_request_faults", Rule.COUNTED, REQUESTS)
+LABELS_SINCE = _family("labels_at_fault_since_timestamp_seconds", Rule.PERIOD, LABELS)
+LABELS_SHARE = _family("labels_at_fault_ratio", Rule.CLASS, LABELS)
 REQUEST_FAULT_AT = _family("label_request_fault_timestamp_seconds", Rule.PERIOD, REQUESTS)
-PAGING = _family("page", Rule.PAGE, INCIDENT)
+PAGING = _family("page", Rule.PAGE, (*INCIDENT, "role"))
 TICKET = _family("ticket", Rule.PAGE, INCIDENT)
 INCIDENT_INFO = _family(
     "incident_info",
     Rule.PAGE,
-    (*INCIDENT, "kind", "state", "group_by", "slice", "share", "stage", "sampling", "snapshot"),
+    (
+        *(*INCIDENT, "kind", "state", "group_by", "slice", "share"),
+        *("stage", "sampling", "snapshot", "behind"),
+    ),
 )
 INHERITED = _family("incident_inherited_info", Rule.PAGE, (*INCIDENT, "slice"))
 INCIDENT_SINCE = _family("incident_since_timestamp_seconds", Rule.PAGE, INCIDENT)
@@ -187,13 +196,14 @@ PROBE_INCOMPLETE = _family("probe_pairs_incomplete_total", Rule.PROBE, PROBE_SET
 PROBE_FLIPS = _family("probe_pair_flips_total", Rule.PROBE, FLIP)
 
 PAGE: tuple[Family, ...] = (
-    *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT, REVIEW_DUE),
+    *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT, REVIEW_DUE, MAX_AGE),
     *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, DATA_LOST, EXCLUDED),
     *(LEFT_OUT, STATE, VERDICT, BREACH_SINCE, EVIDENCE),
     *(*RATE.families, AT_LEAST, AT_MOST, SUPPORT, COMPLETENESS),
     *(*GAP.families, *RELATIVE.families, AS_LABELLED, SPREAD, DETECTABLE, LABEL_NEED),
     *(FINDINGS, FOUND_AT, STAGE, VERSIONS_DIFFER),
     *(*AGREEMENT.families, AGREEMENT_AT_LEAST, REQUEST_FAULTS, REQUEST_FAULT_AT),
+    *(LABELS_SINCE, LABELS_SHARE),
     *(PAGING, TICKET, INCIDENT_INFO, INHERITED, INCIDENT_SINCE, *INCIDENT_FIRST.families),
     *(*INCIDENT_LATEST.families, RESOLVABLE, ACCEPTED_UNTIL, INCIDENT_CHANGE),
     *(*CALIBRATION.families, CALIBRATION_SUPPORT),
@@ -209,9 +219,12 @@ MESSAGES = _family("messages_consumed_total", Rule.STEPS, SHARD)
 EVENTS = _family("events_total", Rule.STEPS, (*SHARD, "outcome"))
 DEAD_LETTERS = _family("dead_letters_total", Rule.WHOLE_STREAM, (*SHARD, "reason"))
 UNKEPT = _family("dead_letters_unkept_total", Rule.WHOLE_STREAM, SHARD)
+UNREADABLE = _family("unreadable_events_total", Rule.WHOLE_STREAM, ("reason", "field"))
 UNMATCHED = _family("labels_unmatched_total", Rule.STEPS, (*SHARD, "reason"))
 UNKNOWN_VALUES = _family("attribute_values_unknown_total", Rule.STEPS, ("attribute",))
 UNKNOWN_DISTINCT = _family("attribute_values_unknown_distinct", Rule.BAND, ("attribute",))
+UNKNOWN_FIELDS = _family("unknown_fields_total", Rule.STEPS, ("event", "field"))
+BELOW_THRESHOLD = _family("auto_serve_below_threshold_total", Rule.STEPS)
 PROBES_UNSIGNED = _family("probes_unsigned_total", Rule.STEPS)
 PROBES_UNDECLARED = _family("probes_undeclared_total", Rule.PROBE)
 LIMITED = _family("cardinality_limited", Rule.BAND, ("limit",))
@@ -226,6 +239,8 @@ LABEL_DELAY = _family("label_delay_seconds", Rule.STEPS, kind=Kind.HISTOGRAM)
 LABEL_JOINED = _family("label_last_joined_timestamp_seconds", Rule.PERIOD)
 LABEL_COVERAGE = _family("label_coverage_ratio", Rule.ROUNDED_SHARE)
 LABEL_COMPLETENESS = _family("label_completeness_ratio", Rule.ROUNDED_SHARE)
+CLUSTER_SIZE = _family("detection_cluster_size", Rule.WHOLE_STREAM, ("size",))
+REPEATED = _family("decisions_repeated", Rule.WHOLE_STREAM)
 PENDING = _family("pending_decisions", Rule.STEPS)
 WAITING = _family("waiting_labels", Rule.STEPS)
 DUPLICATES = _family("duplicate_ratio", Rule.BAND, ("route",))
@@ -248,7 +263,7 @@ CERTIFICATE_EXPIRES = _family(
 BUILD_INFO = _family("build_info", Rule.PROCESS, ("version",))
 
 OPERATIONS: tuple[Family, ...] = (
-    *(MESSAGES, EVENTS, DEAD_LETTERS, UNKEPT, UNMATCHED, IMBALANCE),
+    *(MESSAGES, EVENTS, DEAD_LETTERS, UNKEPT, UNREADABLE, UNMATCHED, IMBALANCE),
     *(LAG_MESSAGES, LAG_SECONDS, EVENTS_AHEAD, PARKED, CONSUMER_STATE, WATERMARK_LAG),
     *(LABEL_DELAY, LABEL_JOINED, PENDING, WAITING, COUNTED_AGAIN),
     *(PROBES_UNSIGNED, PROBES_UNDECLARED),
@@ -264,10 +279,13 @@ or a route, or a value that depends on how decisions spread over them.
 
 OF_DECISIONS: tuple[Family, ...] = (
     UNKNOWN_VALUES,  # names an attribute, and bounds the size of its slice __other__
+    UNKNOWN_FIELDS,  # names what a producer sends, attributes too, and may depend on their values
+    BELOW_THRESHOLD,  # of one route
     *(UNKNOWN_DISTINCT, LIMITED),  # name an attribute, or change with the values it had
     # The total of the slice page in other words: labelled and requested over all decisions.
     *(LABEL_COVERAGE, LABEL_COMPLETENESS),
     DUPLICATES,  # names routes, and changes with the decisions each of them had
+    *(CLUSTER_SIZE, REPEATED),  # facts on senders: of one, as a power of two, or of many
     *(SERIES, DROPPED),  # change when a slice appears or is hidden
 )
 """Families on the decisions that the service counts, which are not of the slice page: served with

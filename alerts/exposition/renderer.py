@@ -16,7 +16,7 @@ from itertools import product
 
 from alerts.exposition import catalogue
 from alerts.exposition.catalogue import Family, Interval, Kind
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Metric, State, Verdict, role_of
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.snapshot import (
@@ -156,7 +156,7 @@ class _Collected:
     def add_contract(self, table: ContractTable) -> None:
         name = table.contract
         identity = (table.version, table.owner, str(table.synthetic).lower(), str(table.k))
-        self.put(catalogue.CONTRACT_INFO, 1, name, *identity)
+        self.put(catalogue.CONTRACT_INFO, 1, name, *identity, table.primary.value)
         for family, limits in (
             (catalogue.MAX_GAP, table.max_gaps),
             (catalogue.MIN_LEVEL, table.min_levels),
@@ -165,12 +165,17 @@ class _Collected:
         ):
             self._add_by_metric(family, limits, name)
         self.put(catalogue.REVIEW_DUE, _seconds(table.review_due), name)
+        self.put(catalogue.MAX_AGE, _seconds(table.max_age), name)
         for one in table.requests_at_fault:
             stratum = (name, one.route.name.lower(), f"{one.audit_rate:g}", one.fault.value)
             self.put(catalogue.REQUEST_FAULTS, one.count, *stratum)
             self.put(catalogue.REQUEST_FAULT_AT, _seconds(one.latest), *stratum)
+        for fault in table.labels_at_fault:
+            where = (fault.group_by, fault.slice, fault.route.name.lower(), fault.fault.value)
+            self.put(catalogue.LABELS_SINCE, _seconds(fault.since), name, *where)
+            self.put(catalogue.LABELS_SHARE, fault.share, name, *where)
         for incident in table.incidents:
-            self._add_incident(name, incident)
+            self._add_incident(table, incident)
         for window in table.windows:
             self._add_window(name, window, decides=window.window == table.window)
 
@@ -250,11 +255,13 @@ class _Collected:
             self.put(catalogue.AGREEMENT.upper, agreement.upper, *cell)
             self.put(catalogue.AGREEMENT_AT_LEAST, agreement.at_least, *cell)
 
-    def _add_incident(self, contract: str, one: ShownIncident) -> None:
-        which = (contract, one.metric.value, str(one.id))
+    def _add_incident(self, table: ContractTable, one: ShownIncident) -> None:
+        which = (table.contract, one.metric.value, str(one.id))
         accepted = one.accepted_until is not None
-        latch = catalogue.PAGING if one.kind is IncidentKind.PAGE else catalogue.TICKET
-        self.put(latch, not accepted, *which)
+        if one.kind is IncidentKind.PAGE:
+            self.put(catalogue.PAGING, not accepted, *which, role_of(one.metric, table.primary))
+        else:
+            self.put(catalogue.TICKET, not accepted, *which)
         about = (
             one.kind.value,
             "accepted" if accepted else "acknowledged" if one.acknowledged else "open",
@@ -264,6 +271,7 @@ class _Collected:
             one.stage.stage.value if one.stage else "",
             one.sampling,
             str(one.snapshot),
+            one.behind.value if one.behind else "",
         )
         self.put(catalogue.INCIDENT_INFO, 1, *which, *about)
         for inherited in one.inherited:

@@ -154,10 +154,11 @@ class ServiceMetrics:
         self._flushes = 0
         self._limits = ReachedLimits(monotonic)
         self._turned_away = 0
-        self._unsigned = 0
+        self._unsigned = self._below = 0
+        self._fields: Counter[Labels] = Counter()
         for counter in (
             *(catalogue.STORE_FAILURES, catalogue.FLUSHES),
-            *(catalogue.PROBES_UNSIGNED, catalogue.PROBES_UNDECLARED),
+            *(catalogue.PROBES_UNSIGNED, catalogue.PROBES_UNDECLARED, catalogue.BELOW_THRESHOLD),
         ):
             self._set(counter, 0.0)
         self._set(catalogue.INSECURE, 0.0)
@@ -299,6 +300,32 @@ class ServiceMetrics:
             self._set(catalogue.PROBES_UNSIGNED, self._steps.up(self._unsigned))
             self._add(catalogue.PROBES_UNDECLARED, undeclared)
 
+    def add_unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Count dead letters by reason and field: exact, since nobody is counted by them."""
+        with self._lock:
+            for where, number in counts.items():
+                self._add(catalogue.UNREADABLE, number, *where)
+
+    def add_unknown_fields(self, event: str, counts: Mapping[str, int]) -> None:
+        """Count dropped fields of decisions or labels by name; shown in whole hundreds.
+
+        The exact number may be that of a small slice, whose producer alone sends the field.
+        """
+        with self._lock:
+            for name, number in counts.items():
+                self._fields[event, name] += number
+                shown = self._steps.down(self._fields[event, name])
+                self._set(catalogue.UNKNOWN_FIELDS, shown, event, name)
+
+    def add_below_threshold(self, count: int) -> None:
+        """Count decisions served below their own threshold; shown in whole hundreds.
+
+        The exact number would reveal the route of the decision just read.
+        """
+        with self._lock:
+            self._below += count
+            self._set(catalogue.BELOW_THRESHOLD, self._steps.down(self._below))
+
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
         """Record how many distinct values and versions did not fit; shown in bands.
 
@@ -358,6 +385,21 @@ class ServiceMetrics:
                 (catalogue.LABEL_COMPLETENESS, completeness),
             ):
                 self._set(family, None if ratio is None else round(ratio, 2))
+
+    def set_clusters(self, setting: int, measured: int | None, *, repeats: bool | None) -> None:
+        """How many decisions depend on each other.
+
+        Args:
+            setting: as the settings say.
+            measured: size that bets are divided by, rounded up to a power of two; None: not known
+                to this process.
+            repeats: whether decisions without a unit are repeated; None: likewise.
+        """
+        known = measured is not None
+        with self._lock:
+            self._set(catalogue.CLUSTER_SIZE, setting if known else None, "setting")
+            self._set(catalogue.CLUSTER_SIZE, measured, "used")
+            self._set(catalogue.REPEATED, None if repeats is None else float(repeats))
 
     # What the exposition reports.
 

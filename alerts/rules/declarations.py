@@ -65,6 +65,8 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         name: CamelCase, with the common prefix.
         with_: values for the placeholders of this alert alone.
         severity: how urgent.
+        guardrail: how urgent where its expression has the label role="guardrail"; by default the
+            same. It is the same alert then, in a rule of its own.
         about: subject.
         expr: PromQL. Its labels identify the alert: never a slice, a number or a version.
         for_: how long it must be true before the alert fires.
@@ -84,6 +86,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: AlertName
     with_: dict[Name, Text] = field(default_factory=dict, name="with")
     severity: Severity
+    guardrail: Severity | None = None
     about: About
     expr: Text
     for_: Duration | None = field(default=None, name="for")

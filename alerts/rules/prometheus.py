@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from alerts.rules.declarations import Alert, Dashboard, alerts, declarations, filled, groups, values
+from alerts.rules.declarations import (
+    Alert,
+    Dashboard,
+    Severity,
+    alerts,
+    declarations,
+    filled,
+    groups,
+    values,
+)
 from alerts.rules.promql import Shown, held, held_name
 from monitor.settings import Settings
 
@@ -23,7 +32,7 @@ def rules(settings: Settings) -> Document:
     records = [{"record": shown.record, "expr": shown.record_expr} for shown in Shown]
     records += [record for alert in alerts(settings) for record in _held_record(alert)]
     named = {"slicewatch-held": records} | {
-        name: [_rule(alert, settings) for alert in group]
+        name: [rule for alert in group for rule in _rules(alert, settings)]
         for name, group in groups(settings).items()
     }
     return {
@@ -39,13 +48,22 @@ def _held_record(alert: Alert) -> Iterator[dict[str, str]]:
         yield {"record": held_name(alert.name), "expr": expr}
 
 
-def _rule(alert: Alert, settings: Settings) -> Document:
-    rule: Document = {"alert": alert.name, "expr": alert.rule_expr}
+def _rules(alert: Alert, settings: Settings) -> Iterator[Document]:
+    """One rule or, where a guardrail is less urgent, one for each severity."""
+    if alert.guardrail is None:
+        yield _rule(alert, alert.rule_expr, alert.severity, settings)
+        return
+    yield _rule(alert, f'{alert.rule_expr}{{role!="guardrail"}}', alert.severity, settings)
+    yield _rule(alert, f'{alert.rule_expr}{{role="guardrail"}}', alert.guardrail, settings)
+
+
+def _rule(alert: Alert, expr: str, severity: Severity, settings: Settings) -> Document:
+    rule: Document = {"alert": alert.name, "expr": expr}
     if alert.for_:
         rule["for"] = alert.for_
     if alert.keep_firing_for:
         rule["keep_firing_for"] = alert.keep_firing_for
-    rule["labels"] = {"severity": alert.severity.value, "about": alert.about.value}
+    rule["labels"] = {"severity": severity.value, "about": alert.about.value}
     rule["annotations"] = dict(_annotations(alert, settings))
     return rule
 

@@ -28,7 +28,11 @@ REACTIONS = {
 def runbook(alert: Alert) -> str:
     """The page of one alert."""
     template = _environment().get_template(f"{alert.runbook or alert.name}.md.j2")
-    return template.render(alert=alert, reaction=REACTIONS[alert.severity])
+    return template.render(
+        alert=alert,
+        reaction=REACTIONS[alert.severity],
+        guardrail_reaction=REACTIONS[alert.guardrail or alert.severity],
+    )
 
 
 @functools.cache

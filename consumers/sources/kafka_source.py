@@ -201,6 +201,7 @@ class KafkaSource(GroupSource):
         Raises DataLossError for a lost position and SourceError when it cannot be read on.
         """
         self._require_more()
+        self._finish_join()
         batches = self._fetch(self._patience(timeout))
         revoked, assigned = self._rebalance()
         records = [self._columns(where, batch) for where, batch in batches.items()]
@@ -291,14 +292,25 @@ class KafkaSource(GroupSource):
     def _leave(self) -> None:
         self._consumer.close(autocommit=False, timeout_ms=int(CLOSE_SECONDS * 1000))
 
+    def _finish_join(self) -> None:
+        """Remind the client of a join that it began and does not wait for any more.
+
+        A leader joins again when partitions were added. If a short poll ends meanwhile, the client
+        takes the new partitions for assigned: it never applies the answer, and sends no heartbeats.
+        """
+        coordinator = self._consumer._coordinator  # nothing public tells or mends it
+        if coordinator.rejoining and not coordinator.need_rejoin():
+            coordinator.request_rejoin()
+
     def _patience(self, timeout: float) -> float:
-        """Wait longer while the group joins, when there are no messages anyway.
+        """Wait longer while the group joins or is about to, when there are no messages anyway.
 
         The client forgets an answer to its join that comes between two polls; where it leads the
         group, everybody has to join again then.
         """
+        coordinator = self._consumer._coordinator
         stable = self._consumer.group_metadata().state == MemberState.STABLE
-        return timeout if stable else max(timeout, JOIN_SECONDS)
+        return timeout if stable and not coordinator.need_rejoin() else max(timeout, JOIN_SECONDS)
 
     def _fetch(self, timeout: float) -> dict[TopicPartition, list[Any]]:
         try:

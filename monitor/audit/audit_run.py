@@ -10,7 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import date, timedelta
 
-from monitor.audit.contract_checks import baseline_checks, contract_checks, support_checks
+from monitor.audit.contract_checks import (
+    baseline_checks,
+    contract_checks,
+    led_by_primary,
+    support_checks,
+)
 from monitor.audit.decision import Signed, advice, decide, first_day, lost_or_spoilt, unexplained
 from monitor.audit.flip_counts import RunSide, broken, compare_runs, flip_counts, shown_flips
 from monitor.audit.matching import comparisons, matched
@@ -38,7 +43,7 @@ from monitor.audit.slices import (
 )
 from monitor.audit.what_if import what_if
 from monitor.core.contract import COMPLEMENT, Contract
-from monitor.core.counts.cells import parse_atom
+from monitor.core.counts.cells import OTHER, parse_atom
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.privacy.bands import Precision
 from monitor.core.time import SECOND
@@ -164,9 +169,11 @@ class _AuditRun:
         groups = self._slices(rows)
         declared = {name for group in self.contract.group_bys for name in group.attributes}
         counts = flip_counts(compared, k=self.contract.k, exact=synthetic, declared=declared)
-        checks = contract_checks(groups, self.contract, rows, self.coding)
+        found = contract_checks(groups, self.contract, rows, self.coding)
+        checks = led_by_primary(found, self.contract)
         if title == _CANDIDATE:
-            checks += self._guardrails(rows, _rows(parts[_BASELINE]))
+            other = self._against_baseline(rows, _rows(parts[_BASELINE]))
+            checks += led_by_primary(other, self.contract)
         return Part(
             name=HELD_OUT if held_out else REGRESSION,
             pairs=int(Precision(self.contract.k, synthetic).support(len(own))),
@@ -196,7 +203,7 @@ class _AuditRun:
     def _slices(self, rows: Sequence[Row]) -> tuple[GroupSlices, ...]:
         return slices_of(rows, self.contract, self.coding)
 
-    def _guardrails(self, rows: Sequence[Row], before: Sequence[Row]) -> tuple[Check, ...]:
+    def _against_baseline(self, rows: Sequence[Row], before: Sequence[Row]) -> tuple[Check, ...]:
         """Against the baseline: of a synthetic set over all items, else by what is shown."""
         synthetic = self.contract.synthetic
         if synthetic:
@@ -347,7 +354,7 @@ def _unlisted(row: Row, attribute: Attribute | None, name: str, echo: str | None
         return "is not allow-listed; add an [[attribute]] to the settings or remove it from the set"
     if attribute.version_of is not None:
         return f"it is taken from versions.{attribute.version_of}; remove it from the set"
-    if row.item.attributes[name] not in attribute.values:
+    if attribute.code(row.item.attributes[name]) == OTHER:
         what = "its value" if echo is None else shown(echo)
         return f"{what} is not allow-listed; use one of {', '.join(attribute.values)}"
     return ""

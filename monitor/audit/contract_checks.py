@@ -19,12 +19,13 @@ from monitor.audit.matching import by_pair
 from monitor.audit.model import Row
 from monitor.audit.report import Check, Point, SupportCheck
 from monitor.audit.slices import SUPPORTED, GroupSlices, declared, slice_of, slices_within
-from monitor.core.contract import COMPLEMENT, Contract, Limits, Metric, Verdict, exceeds
+from monitor.core.contract import COMPLEMENT, Contract, Limits, Metric, Role, Verdict, exceeds
 from monitor.core.counts.coding import Coding
 from monitor.core.privacy.bands import Precision
 from monitor.core.probes.flips import in_rates
-from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
+from monitor.core.publish.snapshot import ShownRate, SliceRow
 from monitor.core.rates.estimates import RateColumns
+from monitor.core.rates.gap_words import worse_off
 from monitor.core.rates.gaps import HARMED_BY_LESS, level_verdict
 
 _GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED)
@@ -38,7 +39,8 @@ def contract_checks(
 ) -> tuple[Check, ...]:
     """Gaps of every slice to its reference, then its levels, group-by after group-by.
 
-    ``slice`` is the one that is compared and ``against`` its reference, whichever is worse off.
+    ``slice`` is the one that is compared and ``against`` its reference. As in production, a gap is
+    positive where the slice is worse off and negative where its reference is; both are limited.
     Slices that a synthetic set has no item of are in no check. Which requests such a set holds of
     which slice is its author's choice: a gap is over the pairs that hold both sides, and without
     any it is not decided. Levels are over all items.
@@ -64,7 +66,7 @@ def contract_checks(
 def baseline_checks(
     candidate: Sequence[GroupSlices], baseline: Sequence[GroupSlices], *, exact: bool
 ) -> tuple[Check, ...]:
-    """Guardrails of a candidate: neither the whole nor a slice is served worse than it was.
+    """Checks that neither the whole nor a slice is served worse by a candidate than it was.
 
     Closing a gap by helping everybody less, or by serving more unclear replies to everybody, is
     no repair.
@@ -79,8 +81,15 @@ def baseline_checks(
         old = {row.slice: row for row in before.rows}
         for row in declared(table):
             if row.slice in old and row.rates:
-                checks += _guardrails(row, old[row.slice], exact=exact)
+                checks += _against_baseline(row, old[row.slice], exact=exact)
     return tuple(checks)
+
+
+def led_by_primary(checks: Iterable[Check], contract: Contract) -> tuple[Check, ...]:
+    """The checks with their roles; of each slice those of the contract's primary metric first."""
+    told = [replace(check, role=contract.role(check.metric)) for check in checks]
+    order = {text: i for i, text in enumerate(dict.fromkeys(check.slice for check in told))}
+    return tuple(sorted(told, key=lambda one: (order[one.slice], one.role is not Role.PRIMARY)))
 
 
 def support_checks(
@@ -157,7 +166,7 @@ def _gaps(
         limit = contract.limits.max_gap(metric)
         if limit is not None:
             shown = compared.row.gaps.get(metric) if compared else None
-            value, lower, upper = _not_negative(shown)
+            value = shown.value if shown else None
             point = _rounded(value)
             if contract.synthetic and compared:
                 point = _difference(compared.row, compared.table, metric)
@@ -168,11 +177,12 @@ def _gaps(
                 against=reference,
                 limit=float(limit),
                 value=value,
-                lower=lower,
-                upper=upper,
-                point=Point.NONE if point is None else _point(not exceeds(point, limit)),
+                lower=shown.lower if shown else None,
+                upper=shown.upper if shown else None,
+                point=Point.NONE if point is None else _point(not exceeds(abs(point), limit)),
                 verdict=(shown and shown.verdict) or Verdict.INSUFFICIENT_SUPPORT,
                 matched=compared is not None and compared.matched,
+                worse_off=worse_off(text, reference, value),
             )
 
 
@@ -186,7 +196,7 @@ def _levels(row: SliceRow, limits: Limits, *, exact: bool) -> Iterator[Check]:
             yield replace(_level(name, metric, row, limit, exact=exact), verdict=verdict)
 
 
-def _guardrails(row: SliceRow, before: SliceRow, *, exact: bool) -> Iterator[Check]:
+def _against_baseline(row: SliceRow, before: SliceRow, *, exact: bool) -> Iterator[Check]:
     for name, metric in (
         ("tpr_not_below_baseline", Metric.TPR),
         ("fpr_not_above_baseline", Metric.FPR),
@@ -260,18 +270,8 @@ def _by_interval(
     return level_verdict(columns, limit, support >= limits.min_support(metric))[0]
 
 
-def _not_negative(gap: ShownGap | None) -> tuple[float | None, float | None, float | None]:
-    """Value and bounds, seen from the larger rate; where the value is coded, from the worse one."""
-    if gap is None:
-        return None, None, None
-    if gap.value is None or gap.value >= 0:
-        return gap.value, gap.lower, gap.upper
-    lower, upper = (None if x is None else 0.0 - x for x in (gap.upper, gap.lower))
-    return -gap.value, lower, upper
-
-
 def _difference(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction | None:
-    """The gap of a synthetic set, from counts."""
+    """The gap of a synthetic set, from counts; positive where the slice is worse off."""
     reference = table.group.reference
     others = [
         other
@@ -282,7 +282,8 @@ def _difference(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction |
     here, n = _counted([row], metric)
     if not (n and trials):
         return None
-    return abs(Fraction(here, n) - Fraction(hits, trials))
+    more = Fraction(here, n) - Fraction(hits, trials)
+    return -more if metric in HARMED_BY_LESS else more
 
 
 def _counted(rows: Sequence[SliceRow], metric: Metric) -> tuple[int, int]:

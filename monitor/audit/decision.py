@@ -37,6 +37,7 @@ from monitor.audit.model import Row
 from monitor.audit.report import (
     HELD_OUT,
     Check,
+    LimitsLine,
     Part,
     Point,
     Recommendation,
@@ -47,7 +48,7 @@ from monitor.audit.report import (
 )
 from monitor.audit.sign_off import SignOff
 from monitor.audit.slices import slice_of
-from monitor.core.contract import Contract, Metric, Verdict
+from monitor.core.contract import Contract, Metric, Role, Verdict
 from monitor.core.counts.coding import Coding
 from monitor.core.probes.flips import FlipCause, FlipStage, explained
 
@@ -114,7 +115,39 @@ def decide(
         _line(one, run, measured.get(one), signed, faults if one is theirs else ())
         for one in Requirement
     )
-    return ReleaseDecision(all(line.met for line in lines), lines)
+    limits = tuple(_limits(role, run, synthetic=synthetic) for role in Role)
+    return ReleaseDecision(all(line.met for line in lines), lines, limits)
+
+
+_WORST_FIRST = (
+    Verdict.FAIL,
+    Verdict.INSUFFICIENT_SUPPORT,
+    Verdict.INCONCLUSIVE,
+    Verdict.PASS,
+)
+
+
+def _limits(role: Role, run: Run, *, synthetic: bool) -> LimitsLine:
+    """The verdict on all limits of one role, in all parts."""
+    checks = [check for part in run.parts for check in part.checks if check.role is role]
+    found = {_by_point(check) if synthetic else _by_both(check) for check in checks}
+    worst = next((verdict for verdict in _WORST_FIRST if verdict in found), None)
+    return LimitsLine(role, tuple(dict.fromkeys(check.metric for check in checks)), worst)
+
+
+def _by_point(check: Check) -> Verdict:
+    if check.point is Point.NONE:
+        return Verdict.INSUFFICIENT_SUPPORT
+    return Verdict.FAIL if check.point is Point.FAIL else Verdict.PASS
+
+
+def _by_both(check: Check) -> Verdict | None:
+    """By point and interval; None where nothing can decide (a baseline check without a point)."""
+    if _fails(check):
+        return Verdict.FAIL
+    if check.verdict is None and check.point is Point.PASS:
+        return Verdict.PASS
+    return check.verdict
 
 
 def _line(
@@ -203,7 +236,8 @@ def _kept(requirement: Requirement, run: Run) -> str:
 
 def _named(part: Part, check: Check) -> str:
     where = f" of {check.slice}" if check.slice else ""
-    return f"{check.name}{where}{' (held out)' if part.name == HELD_OUT else ''}"
+    who = f" ({check.against} is worse off)" if check.worse_off == check.against != "" else ""
+    return f"{check.name}{where}{who}{' (held out)' if part.name == HELD_OUT else ''}"
 
 
 Measured = Callable[[Run], Iterator[str]]

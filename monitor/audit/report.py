@@ -13,7 +13,7 @@ from datetime import date
 
 from monitor.audit.dataset import DatasetReport
 from monitor.audit.model import Excluded, RunVersions
-from monitor.core.contract import Metric, Verdict
+from monitor.core.contract import Metric, Role, Verdict
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownRate
 
@@ -120,13 +120,14 @@ class Check:
             synthetic set, over all items, what the evidence gate stopped too: else a candidate
             would pass by stopping what it gets wrong.
         metric: what is limited.
-        slice: the slice that is compared, whichever is worse off; ``""`` is all.
-        against: its reference (the one with the smaller rate is subtracted, so that the value is
-            not negative); empty for levels and the baseline.
+        slice: the slice that is compared; ``""`` is all.
+        against: its reference; empty for levels and the baseline.
         limit: inclusive: the contract's number, or the baseline's own rate. Where that is coded (at
             least, at most) it is the code's edge if the check fails by it, and None otherwise, as
             where the baseline has no rate.
-        value: the point; None without one.
+        value: the point; None without one. A gap is positive where the slice is worse off (fewer of
+            its ready replies served, more of those that are not, more blocked), and negative where
+            its reference is: as everywhere else.
         lower: lower bound of the value's 95 % interval.
         upper: upper bound.
         point: by the point.
@@ -134,6 +135,9 @@ class Check:
         matched: of a synthetic set: there are pairs that hold variants of both sides, and a gap is
             over those alone; without any it has no number. Of real people: slice and reference
             hold the very same pairs; where not, the gap is also one between different requests.
+        role: of the metric in the contract: its primary one, or a guardrail.
+        worse_off: of a gap: ``slice`` or ``against``, whichever its value says; empty where they
+            are equal, and where there is no value.
     """
 
     name: str
@@ -147,6 +151,8 @@ class Check:
     point: Point
     verdict: Verdict | None
     matched: bool = True
+    worse_off: str = ""
+    role: Role = Role.PRIMARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +199,8 @@ class WhatIfLine:
         flips: comparisons behind the evidence gate with different routes.
         tpr: by slice text, of one attribute; None without ready variants behind the gate.
         fpr: the same of those that are not ready.
-        tpr_gap: largest gap to the reference slice; without one between any two.
+        tpr_gap: largest gap to the reference slice, positive where the other slice is worse off;
+            without a reference between any two, worst to best.
         fpr_gap: the same.
     """
 
@@ -310,11 +317,34 @@ class RequirementLine:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsLine:
+    """The contract's limits on the metrics of one role, all parts and slices together.
+
+    Attributes:
+        role: primary or guardrail.
+        metrics: which metrics those are.
+        verdict: the worst of their checks: of a synthetic set by the points, where no point is
+            insufficient_support; of real people by the intervals too. None without any check.
+    """
+
+    role: Role
+    metrics: tuple[Metric, ...]
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseDecision:
-    """Whether the router may be released."""
+    """Whether the router may be released, and which of the contract's limits speak against it."""
 
     approved: bool
     requirements: tuple[RequirementLine, ...]
+    limits: tuple[LimitsLine, ...] = ()
+
+    @property
+    def guardrail_alone(self) -> bool:
+        """True when a limit of a guardrail fails, and none of the primary metric does."""
+        failed = {line.role for line in self.limits if line.verdict is Verdict.FAIL}
+        return failed == {Role.GUARDRAIL}
 
     @property
     def word(self) -> str:
@@ -372,7 +402,9 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        """0 approved, 1 blocked, 2 could not evaluate."""
+        """0 approved, 1 blocked, 2 could not evaluate, 3 blocked and only guardrails fail."""
         if self.decision is None:
             return 2
-        return 0 if self.decision.approved else 1
+        if self.decision.approved:
+            return 0
+        return 3 if self.decision.guardrail_alone else 1

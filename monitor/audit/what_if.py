@@ -16,9 +16,11 @@ import numpy.typing as npt
 from monitor.audit.flip_counts import behind_gate
 from monitor.audit.model import Compared, Pair, Row
 from monitor.audit.report import WhatIfLine
+from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route, atom_text
 from monitor.core.intervals import Floats
 from monitor.core.probes.flips import explained, in_rates
+from monitor.core.rates.gaps import HARMED_BY_LESS
 
 MAX_THRESHOLDS = 25
 """Most thresholds in the default grid: nobody reads more lines."""
@@ -86,15 +88,16 @@ class _Slices:
         shares = [hit / n if n else None for hit, n in zip(hits, trials, strict=True)]
         return dict(zip(self.names, shares, strict=True))
 
-    def largest_gap(self, rates: Mapping[str, float | None]) -> float | None:
-        """To the reference; without one between any two."""
-        known = [rate for rate in rates.values() if rate is not None]
-        if self.reference is None:
-            return max(known) - min(known) if len(known) > 1 else None
-        base = rates[self.names[self.reference]]
-        if base is None or len(known) < 2:  # noqa: PLR2004 - a gap is between two
+    def largest_gap(self, metric: Metric, rates: Mapping[str, float | None]) -> float | None:
+        """To the reference, positive where the slice is worse off; without one, worst to best."""
+        harm = -1 if metric in HARMED_BY_LESS else 1
+        known = [harm * rate for rate in rates.values() if rate is not None]
+        if len(known) < 2:  # noqa: PLR2004 - a gap is between two
             return None
-        return max(abs(rate - base) for rate in known)
+        if self.reference is None:
+            return max(known) - min(known)
+        base = rates[self.names[self.reference]]
+        return None if base is None else max((rate - harm * base for rate in known), key=abs)
 
 
 def what_if(
@@ -140,8 +143,8 @@ def _line(
         flips=int(np.count_nonzero(sides[0].at(threshold) != sides[1].at(threshold))),
         tpr=tpr,
         fpr=fpr,
-        tpr_gap=slices.largest_gap(tpr),
-        fpr_gap=slices.largest_gap(fpr),
+        tpr_gap=slices.largest_gap(Metric.TPR, tpr),
+        fpr_gap=slices.largest_gap(Metric.FPR, fpr),
     )
 
 

@@ -106,7 +106,8 @@ def command(
     different routes, then rates by slice, the contract's checks and the release decision. A flip
     is a case to investigate, not a population disparity. FILE may be - for standard output.
 
-    Exit code 0: approved. 1: blocked. 2: pairs are excluded, or a file cannot be used.
+    Exit code 0: approved. 1: blocked. 3: blocked, and of the contract's limits only guardrails
+    fail, not the primary metric. 2: pairs are excluded, or a file cannot be used.
 
     Example: slicewatch audit baseline.jsonl --candidate other.jsonl --html audit.html
     """

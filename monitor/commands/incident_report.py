@@ -11,9 +11,10 @@ from rich.text import Text
 
 from monitor.commands.console import NONE, moment, plain_table
 from monitor.core.contract import Metric
-from monitor.core.publish.annotations import IncidentKind, Outcome, Share
+from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
 from monitor.core.publish.snapshot import WITHHELD, PublishedValue, ShownIncident, ShownStage
+from monitor.core.rates.gap_words import said_of_slice
 from monitor.core.time import to_datetime
 
 
@@ -85,6 +86,7 @@ class IncidentReport:
         sampling: how its labels were sampled, in words.
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now.
         snapshot: number of the stored Snapshot that first showed it.
+        behind: who is worse off; None where that is withheld, or not known.
         acts: all that people said, in their order.
     """
 
@@ -111,6 +113,7 @@ class IncidentReport:
     sampling: str
     resolvable_at: datetime | None
     snapshot: int | None
+    behind: Behind | None
     acts: tuple[ActReport, ...]
 
 
@@ -150,6 +153,7 @@ def report(
         sampling=page.sampling,
         resolvable_at=_time(page.resolvable_at),
         snapshot=incident.snapshot,
+        behind=page.behind,
         acts=tuple(map(_act, acts)),
     )
 
@@ -202,13 +206,14 @@ def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "by", one.by or ""
     yield "contract", f"{one.contract}, {one.metric.value}"
     yield "slice", one.slice
+    yield "worse off", _behind(one)
     yield "share of the excess", one.share or ""
     yield "inherited by", ", ".join(one.inherited)
     yield "since", moment(one.since)
     yield "noticed", moment(one.noticed_at)
     yield "resolved", _optional(one.resolved_at)
-    yield "shown first", _value_text(one.first)
-    yield "shown last", _value_text(one.latest)
+    yield "shown first", _value_text(one.first, one.behind)
+    yield "shown last", _value_text(one.latest, one.behind)
     yield "stage", _stage(one.stage)
     yield "versions changed", _optional(one.versions_changed_at)
     yield "settings changed", _optional(one.settings_changed_at)
@@ -236,16 +241,27 @@ def _state(one: IncidentReport) -> str:
     return f"{one.state.value}: {one.outcome.value}" if one.outcome else one.state.value
 
 
-def _value_text(shown: ValueReport | None) -> str:
+def _behind(one: IncidentReport) -> str:
+    """Who is, and in what, in words."""
+    if one.behind is Behind.SLICE:
+        return f"the slice: {said_of_slice(one.metric, 1)} than its reference's"
+    if one.behind is Behind.REFERENCE:
+        return f"its reference: of the slice, {said_of_slice(one.metric, -1)}"
+    return "the slice, which does not keep its level" if one.behind else ""
+
+
+def _value_text(shown: ValueReport | None, behind: Behind | None) -> str:
+    """A gap with its sign, above 0 where the slice is worse off; a rate without."""
     if shown is None:
         return ""
-    bounds = f"[{_number(shown.lower)}, {_number(shown.upper)}]"
-    value = "" if shown.value is None else f"{shown.value:.2f} "
+    sign = "" if behind is Behind.LEVEL else "+"
+    bounds = f"[{_number(shown.lower, sign)}, {_number(shown.upper, sign)}]"
+    value = "" if shown.value is None else f"{_number(shown.value, sign)} "
     return f"{value}{bounds}, of {moment(shown.at)}"
 
 
-def _number(bound: float | None) -> str:
-    return NONE if bound is None else f"{bound:.2f}"
+def _number(bound: float | None, sign: str) -> str:
+    return NONE if bound is None else f"{bound:{sign}.2f}"
 
 
 def _stage(stage: ShownStage | None) -> str:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 
 import click
 import msgspec
@@ -13,13 +14,16 @@ import sqlalchemy as sa
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from alerts.exposition.service_metrics import ServiceMetrics
+from consumers.ingest import Ingest
 from consumers.sources.file_source import STDIN, FileSource, LineFile
 from monitor import composition, logs
 from monitor.clock import SystemClock
-from monitor.commands.console import summary_table
 from monitor.commands.options import load_settings, on_stop, settings_option
+from monitor.commands.replay_report import RunNotes
+from monitor.commands.summary import summary
+from monitor.commands.working import REMIND_SECONDS, working
 from monitor.core.publish.snapshot import Snapshot, decode
+from monitor.core.time import Grain
 from monitor.errors import RetentionRefusedError, SourceError
 from monitor.ports import Clock, Tallies
 from monitor.settings import Settings
@@ -27,16 +31,24 @@ from monitor.store.evaluator.records import RecordStore
 from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
 
-WIDTH = 110  # of a table that is piped or redirected
+EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 130
+PIPED_WIDTH = 10_000  # nothing is folded or cut where lines may be of any length
 _PREFIXES = ("decisions=", "labels=")
 
 
 @click.command("replay")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @settings_option
-@click.option("--summary", is_flag=True, help="Print the guarded table at the end.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON (with --summary).")
-def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) -> None:
+@click.option(
+    "--more-to-come",
+    is_flag=True,
+    help="More files of the last day will follow: leave it open (hourly files).",
+)
+@click.option("--summary", "tables", is_flag=True, help="Print the guarded tables at the end.")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON (with --summary).")
+def command(
+    files: tuple[str, ...], path: Path, more_to_come: bool, tables: bool, as_json: bool
+) -> None:
     """Count decisions and labels from JSON-lines files (.gz too), without Kafka.
 
     The topic of a file is detected from its first event; write decisions=FILE or labels=FILE to
@@ -44,22 +56,33 @@ def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) ->
     interrupted replay continues where it stopped. Events are read as history: none is refused for
     being ahead of the present.
 
+    Exit code 1 when some events could not be read, 130 when it was interrupted, 2 when it failed.
+
+    The end of the files closes the UTC day of their last event, so that all of it can be shown.
+    Events of that day that come in a later file are late: they are held back until enough of them
+    have come. With --more-to-come only the last hour is closed; so it is while that day lasts.
+
     Example: slicewatch replay decisions.jsonl labels.jsonl.gz --summary
     """
     logs.configure("WARNING")
     settings = composition.as_history(load_settings(path))
     clock = SystemClock()
-    engine = composition.open_store(settings, clock)
-    source = FileSource([_topic_and_path(name, settings) for name in files], by_content=True)
+    with working("opening the store"):
+        engine = composition.open_store(settings, clock)
+    notes, interrupt = RunNotes(), Interrupt()
+    source = FileSource([topic_and_path(name, settings) for name in files], by_content=True)
     began = clock.monotonic()
     with ProgressBar(source) as progress:
         ingest = composition.build_ingest(
-            settings, engine, source, ServiceMetrics(), clock, progress=progress.update
+            *(settings, engine, source, notes, clock),
+            progress=progress.update,
+            closes=Grain.HOUR if more_to_come else Grain.DAY,
         )
-        on_stop(lambda *_: ingest.stop())
+        on_stop(lambda *_: interrupt.stop(ingest))
         ingest.run()
     seconds = clock.monotonic() - began
-    _evaluate(settings, engine, clock)
+    with working("evaluating"):
+        _evaluate(settings, engine, clock)
     tallies = [status.tallies for status in read_statuses(engine)]
     click.echo(_sentence(sum(t.events for t in tallies), progress.events, seconds), err=True)
     if waiting := sum(t.waiting for t in tallies):
@@ -70,10 +93,33 @@ def command(files: tuple[str, ...], path: Path, summary: bool, as_json: bool) ->
         )
     if again := _counted_again(tallies):
         click.echo(again, err=True)
-    if summary:
+    for line in notes.lines(progress.events):
+        click.echo(line, err=True)
+    if tables:
         newest = RecordStore(engine).newest_snapshot()
         _print_summary(decode(newest[1]) if newest else None, as_json)
     engine.dispose()
+    if interrupt.came:
+        click.echo(
+            "interrupted: what was read is counted; the same command again reads the rest", err=True
+        )
+        sys.exit(EXIT_INTERRUPTED)
+    if notes.unreadable:
+        sys.exit(EXIT_UNREADABLE)
+
+
+class Interrupt:
+    """SIGTERM or Ctrl-C: the first ends the reading, another one the command."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def stop(self, ingest: Ingest) -> None:
+        """Called by the signal; whatever is being written then is rolled back."""
+        if self.came:
+            raise click.Abort
+        self.came = True
+        ingest.stop()
 
 
 def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
@@ -111,14 +157,18 @@ def _print_summary(snapshot: Snapshot | None, as_json: bool) -> None:
     if as_json:
         body = msgspec.to_builtins(snapshot) if snapshot else None
         click.echo(json.dumps(body, indent=2))
-    elif snapshot is None:
-        click.echo("nothing can be shown yet: no hour is complete")
-    else:
-        terminal = sys.stdout.isatty()
-        Console(width=None if terminal else WIDTH).print(*summary_table(snapshot))
+        return
+    terminal = sys.stdout.isatty()
+    screen = Console(width=None if terminal else PIPED_WIDTH, highlight=False)
+    screen.print(*summary(snapshot, screen.width if terminal else None), sep="\n")
 
 
-def _topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
+def topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
+    """Topic that a file is of, and its path, as it was typed: with or without decisions=.
+
+    Raises:
+        SourceError: it cannot be read, or what it has cannot be known.
+    """
     topics = (settings.stream.decisions_topic, settings.stream.labels_topic)
     for prefix, topic in zip(_PREFIXES, topics, strict=True):
         if name.startswith(prefix):
@@ -145,10 +195,14 @@ def _holds_labels(name: str) -> bool:
 
 
 class ProgressBar:
-    """A progress bar over the bytes of all files; counts events as it goes."""
+    """A progress bar over the bytes of all files; counts events as it goes.
+
+    Without a terminal it is a line every ten seconds.
+    """
 
     def __init__(self, source: FileSource) -> None:
         self.events = 0
+        self._next_line = monotonic() + REMIND_SECONDS
         self._source = source
         self._bar = Progress(
             TextColumn("replay"),
@@ -170,4 +224,9 @@ class ProgressBar:
     def update(self, events: int) -> None:
         """Called by the loop with the events of each turn."""
         self.events += events
-        self._bar.update(self._task, completed=self._source.progress[0])
+        read, size = self._source.progress
+        self._bar.update(self._task, completed=read)
+        if self._bar.disable and monotonic() >= self._next_line:
+            self._next_line = monotonic() + REMIND_SECONDS
+            share = f", {read / size:.0%} of the files" if size else ""
+            click.echo(f"reading: {self.events:,} events{share}", err=True)

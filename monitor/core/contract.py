@@ -30,10 +30,15 @@ _LABELLED = frozenset({Metric.TPR, Metric.FPR, Metric.READY})
 
 
 class Verdict(enum.StrEnum):
-    """Verdict on a gap, from its interval and its limit; never decided by the point."""
+    """Verdict on a gap or level, from its shown bounds and its limit; never decided by the point.
+
+    Without support there is none to tell, whatever the bounds are. With it, PASS is within the
+    limit for certain, FAIL beyond it for certain, and INCONCLUSIVE is neither.
+    """
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
     FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"  # support, but the interval straddles the limit
     INSUFFICIENT_SUPPORT = "insufficient_support"
 
 
@@ -43,17 +48,35 @@ class State(enum.StrEnum):
     SUPPRESSED = "suppressed"  # fewer than k, whatever the reason
     INSUFFICIENT_SUPPORT = "insufficient_support"  # below the contract's minimum
     MATURING = "maturing"  # labels requested have not arrived yet
+    NO_LIMIT = "no_limit"  # the contract sets none that applies
     INCONCLUSIVE = "inconclusive"  # support, but the interval straddles the limit
     WITHIN_CONTRACT = "within_contract"  # upper bound at or below the limit
+    STALE = "stale"  # it was within the contract, but that is longer ago than max_age
     SUSPECTED = "suspected"  # lower bound above the limit
     BREACH = "breach"  # the sequential test has crossed
 
 
 class PrimaryMetric(enum.StrEnum):
-    """Primary metric of a contract: TPR, or TPR and FPR together."""
+    """What a contract can be about first of all; every other limited metric is a guardrail.
 
-    EQUAL_OPPORTUNITY = "equal_opportunity"
-    EQUALIZED_ODDS = "equalized_odds"
+    TPR (equal opportunity): delayed help is the harm. FPR: a wrong answer is. Both gaps are always
+    limited, so every contract bounds equalized odds.
+    """
+
+    TPR = "tpr"
+    FPR = "fpr"
+
+
+class Role(enum.StrEnum):
+    """Part that a metric plays in a contract."""
+
+    PRIMARY = "primary"  # leads every text, and pages at the higher severity
+    GUARDRAIL = "guardrail"  # limited as well, so that the primary is not kept at its cost
+
+
+def role_of(metric: Metric, primary: Metric) -> Role:
+    """The role of a metric in a contract with this primary metric."""
+    return Role.PRIMARY if metric is primary else Role.GUARDRAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +89,9 @@ class Limits:
         max_blocked_gap: the same for P(blocked_by_evidence).
         min_tpr: smallest allowed TPR of any slice.
         max_fpr: largest allowed FPR of any slice.
-        min_positives: support (n_eff) a TPR needs.
-        min_negatives: support (n_eff) an FPR needs.
+        min_positives: support a TPR needs, in effective positives (judged at the rate that slice
+            and reference have together).
+        min_negatives: support an FPR needs, in effective negatives.
     """
 
     max_tpr_gap: Fraction
@@ -87,7 +111,7 @@ class Limits:
         }.get(metric)
 
     def min_support(self, metric: Metric) -> int:
-        """Support (n_eff) a metric needs: positives for TPR, negatives for FPR, else both."""
+        """Support a metric needs: positives for TPR, negatives for FPR, else both."""
         return {Metric.TPR: self.min_positives, Metric.FPR: self.min_negatives}.get(
             metric, self.min_positives + self.min_negatives
         )
@@ -123,7 +147,7 @@ class Contract:
         name: unique; the ``contract`` label of every metric.
         version: changes whenever a number changes.
         owner: who answers for it.
-        primary: equal opportunity or equalized odds.
+        primary: the metric that pages at the higher severity and leads every text.
         limits: the numbers.
         window: name of the window that verdicts and states are decided on.
         group_bys: what is compared.
@@ -132,6 +156,8 @@ class Contract:
         where: attribute values that decide which atoms belong to the use case.
         effective: since when it holds (microseconds); None is not said.
         review_due: when people are to look at it again (microseconds); None is not said.
+        max_age: how far the end of a window may be behind the watermark (microseconds) and still
+            show that the contract is kept; None is not limited.
     """
 
     name: str
@@ -146,6 +172,16 @@ class Contract:
     where: tuple[tuple[str, str], ...] = ()
     effective: int | None = None
     review_due: int | None = None
+    max_age: int | None = None
+
+    @property
+    def primary_metric(self) -> Metric:
+        """The primary one among all metrics."""
+        return Metric(self.primary)
+
+    def role(self, metric: Metric) -> Role:
+        """The role of a metric: primary, or guardrail."""
+        return role_of(metric, self.primary_metric)
 
 
 def exceeds(worse: Fraction, limit: Fraction) -> bool:

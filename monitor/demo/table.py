@@ -18,8 +18,9 @@ from rich.text import Text
 
 from monitor.core.contract import State
 from monitor.core.counts.cells import OTHER
+from monitor.core.publish.annotations import Behind
 from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
-from monitor.core.time import DAY, SECOND, to_datetime
+from monitor.core.time import DAY, HOUR, SECOND, to_datetime
 from monitor.demo.view import SYNTHETIC, SliceView, View, contract_window
 from monitor.demo.world import REGRESSED
 
@@ -31,16 +32,26 @@ SVG_WIDTH = 112
 _REMOTE_FONT = re.compile(r",\s*url\([^)]*\) format\([^)]*\)")
 
 _NOTES = """
-truth: what the generator knows; labelled: labelled rows only; kiosk is below k."""
+TPR: P(auto_serve | ready); truth: simulated; labelled: those rows; kiosk: < k."""
 
 _COLOURS = {
     State.SUPPRESSED: "dim",
     State.INSUFFICIENT_SUPPORT: "dim",
     State.MATURING: "dim",
+    State.NO_LIMIT: "dim",
     State.INCONCLUSIVE: "yellow",
     State.WITHIN_CONTRACT: "green",
+    State.STALE: "dim",
     State.SUSPECTED: "bold red",
     State.BREACH: "bold white on red",
+}
+
+
+_WHAT = {
+    Behind.SLICE: "worse off,",
+    Behind.REFERENCE: "better off,",
+    Behind.LEVEL: "rate",
+    None: "gap",
 }
 
 
@@ -141,11 +152,12 @@ def _progress(view: View) -> str:
     if snapshot is None or snapshot.watermark is None or snapshot.frontier is None:
         return "joining the consumer group, filling the windows ..."
     window = contract_window(snapshot)
-    rates = ""
-    if window and window.labelled is not None:
-        until = _moment(window.labelled.end)
-        rates = f"; TPR = P(auto_serve | ready), {window.window} to {until}"
-    return f"watermark {_moment(snapshot.watermark)}{rates}"
+    if window is None or window.labelled is None:
+        return f"watermark {_moment(snapshot.watermark)}"
+    shown = window.labelled
+    hours = max(0, snapshot.watermark - shown.end) / HOUR
+    span = f"{_moment(shown.start)} to {_moment(shown.end)}"
+    return f"TPR, {window.window}: {span}, {hours:.0f} h behind the watermark"
 
 
 def _table(slices: Sequence[SliceView], wide: bool) -> Table:
@@ -218,7 +230,8 @@ def _incident(view: View, one: ShownIncident) -> Text:
     text.append(f"{one.kind.value.upper()} {one.id}", style="bold white on red")
     text.append(f" {one.metric.value} of {one.slice}", style="bold red")
     if one.latest is not None:
-        text.append(f": gap {_number(one.latest.value)} {_interval(one.latest)}")
+        gap = f"{_number(one.latest.value, sign='+')} {_interval(one.latest, sign='+')}"
+        text.append(f": {_WHAT[one.behind]} {gap}")
     text.append("\n  " + "; ".join(_about(view, one)))
     return text
 
@@ -229,14 +242,14 @@ def _about(view: View, one: ShownIncident) -> Iterator[str]:
     if one.stage is not None and one.stage.share is not None:
         yield f"stage: {one.stage.stage.value}"
     shown_at = view.watch.incidents.get(one.id)
-    when = "" if shown_at is None else f", told {shown_at:.0f} s after the start"
+    when = "" if shown_at is None else f", told after {shown_at:.0f} s"
     yield f"since {_moment(one.since)}{when}"
 
 
 def _foot(view: View) -> Text:
     text = Text(_regression(view))
     if view.watch.regressed is not None:
-        text.append(f", suspected {view.watch.regressed:.0f} s after the start", style="bold red")
+        text.append(f", suspected after {view.watch.regressed:.0f} s", style="bold red")
     for other in view.watch.others:
         text.append(f"\n{other} suspected although nothing happened to it", style="bold red")
     text.append(_NOTES, style="dim")
@@ -253,4 +266,4 @@ def _regression(view: View) -> str:
 
 
 def _moment(micros: int) -> str:
-    return to_datetime(micros).strftime("%m-%d %H:%M")
+    return to_datetime(micros).strftime("%Y-%m-%dT%H:%MZ")

@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 
 import msgspec
@@ -216,7 +216,7 @@ def decision_events(decisions: Decisions) -> list[Decision]:
             judge_score=score,
             threshold=THRESHOLD,
             evidence_passed=route != Route.BLOCKED_BY_EVIDENCE,
-            attributes=_ATOMS[tuple(values)],
+            attributes={**_ATOMS[tuple(values)]},
             versions=VERSIONS,
             audit_p=audit_p,
             label_requested=requested,
@@ -268,9 +268,13 @@ def _changed(decision: Decision, **fields: object) -> bytes:
     return _encode(msgspec.to_builtins(decision) | fields)
 
 
+def _moment(decision: Decision) -> datetime:
+    return msgspec.convert(decision.decided_at, datetime)
+
+
 def _incomplete(decision: Decision) -> bytes:
     event = msgspec.to_builtins(decision)
-    del event["threshold"]
+    del event["route"]
     return _encode(event)
 
 
@@ -280,6 +284,6 @@ _SPOILS: tuple[Callable[[Decision], bytes], ...] = (
     lambda decision: _changed(decision, judge_score=1.7),
     lambda decision: _changed(decision, route="somewhere"),
     lambda decision: _changed(decision, decided_at="2026-01-05T00:00:00"),
-    lambda decision: _changed(decision, user_id="a field that nobody declared"),
-    lambda decision: _changed(decision, decided_at=decision.decided_at + timedelta(1)),
+    lambda decision: _changed(decision, judge_score="high"),
+    lambda decision: _changed(decision, decided_at=_moment(decision) + timedelta(1)),
 )

@@ -8,12 +8,22 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import MAX_RATES, Int64s, decode_strata
-from monitor.core.counts.completeness import MAX_JOINED_HOURS, CohortState, mature
-from monitor.core.counts.strata import is_reviewed
+from monitor.core.counts.cells import MAX_RATES, Counter, Int64s, decode_strata
+from monitor.core.counts.completeness import (
+    MAX_JOINED_HOURS,
+    MOST_IN,
+    PATIENCE,
+    CohortState,
+    mature,
+    usual_delay,
+)
+from monitor.core.counts.strata import REVIEWED_ROUTES, is_reviewed
 from monitor.core.time import HOUR, Grain, pane_of, pane_start
 
 _FIRST = -(1 << 62)
+_DELAYS_FROM, _DELAYS_TO = 21 * 24, 7 * 24
+"""Hours before the one judged whose label delays say how long labels take: those of a fortnight,
+old enough that the last closed bucket of delays is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +35,43 @@ class _Judged:
     by: tuple[int, int, Fraction]
 
 
+@dataclass(frozen=True, slots=True)
+class CohortColumns:
+    """What the rows of an hour say of labels.
+
+    Attributes:
+        requested: labels, shape (n,).
+        received: of these, shape (n,).
+        delays: labels by delay bucket, shape (n, buckets).
+    """
+
+    requested: Int64s
+    received: Int64s
+    delays: Int64s
+
+    @classmethod
+    def of(cls, values: Int64s) -> CohortColumns:
+        """Of rows of counters, shape (n, COUNTERS)."""
+        return cls(
+            values[:, Counter.Q],
+            values[:, Counter.LABELLED] + values[:, Counter.UNDECIDABLE],
+            values[:, Counter.DELAY_0 : Counter.DELAY_7 + 1],
+        )
+
+
 class Cohorts:
-    """Labels requested and received by hour and by route x audit rate."""
+    """Labels requested and received by hour and by route x audit rate, and how late they came."""
 
     def __init__(self) -> None:
         self._hours: dict[int, Int64s] = {}
+        self._delays: dict[int, Int64s] = {}
         self._begin: int | None = None
         self._kept = _FIRST
         self._judged: _Judged | None = None
 
-    def add(self, hours: Int64s, strata: Int64s, requested: Int64s, received: Int64s) -> None:
+    def add(self, hours: Int64s, strata: Int64s, counted: CohortColumns) -> None:
         """Add rows; strata outside the labelled metrics do not count."""
+        requested, received = counted.requested, counted.received
         if len(hours):
             first = int(hours.min())
             self._begin = first if self._begin is None else min(self._begin, first)
@@ -47,6 +83,10 @@ class Cohorts:
             table[0, column[row]] += requested[row]
             table[1, column[row]] += received[row]
             self._judged = None
+        for row in np.flatnonzero(inside & counted.delays.any(axis=1)).tolist():
+            shape = (len(REVIEWED_ROUTES), counted.delays.shape[1])
+            came = self._delays.setdefault(int(hours[row]), np.zeros(shape, np.int64))
+            came[parts.route[row]] += counted.delays[row]
 
     def forget(self, before: int) -> None:
         """Drop hours before a pane index."""
@@ -54,18 +94,23 @@ class Cohorts:
         for hour in [hour for hour in self._hours if hour < before]:
             del self._hours[hour]
             self._judged = None
+        for hour in [hour for hour in self._delays if hour < before]:
+            del self._delays[hour]
 
     def frontier(self, watermark: int, horizon: int, threshold: Fraction) -> int:
         """The instant that labelled windows may run to.
 
-        It is the end of the newest complete hour whose cohort is mature, or whose horizon has
-        passed; the watermark's hour when nothing was ever requested.
+        It is the end of the newest complete hour whose cohort is mature, or overdue; the
+        watermark's hour when nothing was ever requested.
         """
         end = pane_of(watermark, Grain.HOUR)
         first = min((hour for hour in self._hours if hour < end), default=end)
         if first == end:
             return pane_start(end, Grain.HOUR)
-        ready = mature(*self._labels(first, end), threshold)
+        labels = self._labels(first, end)
+        ready, most = mature(*labels, threshold), mature(*labels, min(MOST_IN, threshold))
+        overdue = pane_of(watermark - self._patience(end, horizon), Grain.HOUR) - first
+        ready[: max(overdue, 0)] |= most[: max(overdue, 0)]
         ready[: max(pane_of(watermark - horizon, Grain.HOUR) - first, 0)] = True
         found = np.flatnonzero(ready)
         newest = first + int(found[-1]) + 1 if len(found) else first
@@ -77,7 +122,10 @@ class Cohorts:
         """The hour whose cohort comes next, and what is to become of it.
 
         Every hour has its turn, also one in which nothing was requested (it is mature as soon
-        as it is complete); none is passed over for a later one.
+        as it is complete); none is passed over for a later one. An hour that stays incomplete is
+        consumed as it is once its labels are overdue: most have come, and the rest take twice as
+        long as labels do; or its horizon has passed. One slice that nobody labels any more, or a
+        share of audits that never come back, would else hold back the tests of all others.
 
         Args:
             after: the hour before; None at the very beginning, which is the first hour known.
@@ -86,7 +134,8 @@ class Cohorts:
             threshold: smallest completeness of a mature cohort.
 
         Returns:
-            Hour and CONSUMED or INCOMPLETE; None while the hour must be waited for.
+            Hour and CONSUMED, or INCOMPLETE where nobody knows any more what was requested; None
+            while the hour must be waited for.
         """
         end = pane_of(watermark, Grain.HOUR)
         hour = self._beginning if after is None else after + 1
@@ -96,8 +145,38 @@ class Cohorts:
             return hour, CohortState.INCOMPLETE
         if self._is_mature(hour, end, horizon, threshold):
             return hour, CohortState.CONSUMED
-        passed = hour < pane_of(watermark - horizon, Grain.HOUR)
-        return (hour, CohortState.INCOMPLETE) if passed else None
+        passed = self._is_overdue(hour, watermark, horizon, threshold)
+        return (hour, CohortState.CONSUMED) if passed else None
+
+    def _is_overdue(self, hour: int, watermark: int, horizon: int, threshold: Fraction) -> bool:
+        """Return True when an hour's labels need not be waited for any longer."""
+        if hour < pane_of(watermark - horizon, Grain.HOUR):
+            return True
+        if hour >= pane_of(watermark - self._patience(hour, horizon), Grain.HOUR):
+            return False
+        labels = self._labels(hour + 1 - MAX_JOINED_HOURS, hour + 1)
+        return bool(mature(*labels, min(MOST_IN, threshold))[-1])
+
+    def labels_due(self, watermark: int, horizon: int) -> int | None:
+        """End of the hours (pane index) whose labels had as much time as labels usually take.
+
+        None while too few have come to tell, or where they take longer than their horizon.
+        """
+        usual = self._usual_delay(pane_of(watermark, Grain.HOUR))
+        if usual is None or usual > horizon:
+            return None
+        return pane_of(watermark - usual, Grain.HOUR)
+
+    def _patience(self, hour: int, horizon: int) -> int:
+        """Microseconds that labels of an hour are waited for while most of them are in."""
+        usual = self._usual_delay(hour)
+        return horizon if usual is None else min(PATIENCE * usual, horizon)
+
+    def _usual_delay(self, hour: int) -> int | None:
+        """Microseconds that labels took in the weeks before an hour; None if nobody knows."""
+        before = range(hour - _DELAYS_FROM, hour - _DELAYS_TO)
+        known = [self._delays[one] for one in before if one in self._delays]
+        return usual_delay(np.sum(known, axis=0)) if known else None
 
     @property
     def _beginning(self) -> int | None:

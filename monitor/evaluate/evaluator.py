@@ -16,6 +16,7 @@ import numpy as np
 
 from monitor.core.contract import Contract
 from monitor.core.counts.cells import COUNTERS, Counter, Int64s
+from monitor.core.counts.clusters import rounded_up
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.families import of_contracts
@@ -24,24 +25,33 @@ from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.snapshot import ShownProbeSet, decode, encode
 from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
-from monitor.evaluate.blocks.closing import begin_release, close_panes, load_release, sift
+from monitor.evaluate.blocks.closing import (
+    begin_release,
+    close_panes,
+    load_release,
+    sift,
+    sift_first_day,
+)
 from monitor.evaluate.blocks.late_counts import LateCounts, release_late_counts
 from monitor.evaluate.blocks.losses import LostSpans
 from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.units import Gate, UnitRows
 from monitor.evaluate.blocks.windows import split_panes
-from monitor.evaluate.cohorts import Cohorts
+from monitor.evaluate.clusters import ClusterDays
+from monitor.evaluate.cohorts import CohortColumns, Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState, log_detection
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.incidents.book import IncidentBook, log_incidents
 from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.probes import ProbeSets
+from monitor.evaluate.publish.label_faults import LabelFaults
 from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.publisher import Publisher
 from monitor.evaluate.publish.request_faults import RequestFaults
 from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store.codings import require_eras
+from monitor.store.evaluator.cluster_days import read_cluster_days
 from monitor.store.evaluator.probe_sets import read_probe_sets
 from monitor.store.evaluator.release_blocks import ReleaseChange, read_release
 from monitor.store.evaluator.store import Cycle, EvaluatorStore, newest_snapshot
@@ -116,6 +126,7 @@ class _Memory:
     detection: DetectionState
     incidents: Incidents
     probes: ProbeSets
+    clusters: ClusterDays
     snapshot: bytes | None = None
     shown: _Beside | None = None
     moved: bool = False
@@ -188,6 +199,21 @@ class Evaluator:
         bands = Precision(k, exact=k == 1).support(total[[Counter.LABELLED, Counter.N]])
         labelled, decisions = bands.tolist()
         return labelled / decisions if decisions else None
+
+    @property
+    def cluster_size(self) -> int | None:
+        """Size that the bets on the newest cohort are divided by, rounded up to a power of two.
+
+        None while none is known since this process evaluates.
+        """
+        size = self._memory.detection.cluster_size if self._memory else None
+        return None if size is None else rounded_up(size)
+
+    @property
+    def repeats(self) -> bool | None:
+        """Whether decisions without a unit are repeated; None while this process knows nothing."""
+        size = self._policy.cluster_size
+        return self._memory.clusters.repeats(size) if self._memory else None
 
     def release_lease(self) -> None:
         """Let another evaluator work at once."""
@@ -276,7 +302,12 @@ class Evaluator:
         """Consume hours whose turn has come; returns whether more may wait."""
         if watermark is None:
             return False
-        inputs = Inputs(self._store.cohorts, memory.dictionary.index, memory.publisher.excluded)
+        inputs = Inputs(
+            self._store.cohorts,
+            memory.dictionary.index,
+            memory.publisher.excluded,
+            memory.clusters,
+        )
         before = memory.detection.consumed
         change = memory.detection.step(inputs, memory.cohorts, watermark, memory.horizon)
         if change is None:
@@ -302,6 +333,7 @@ class Evaluator:
             cells=dict(memory.dictionary.fresh),
             release=release,
             probes=memory.probes.take(deltas),
+            clusters=memory.clusters.take(deltas),
         )
         self._store.commit(epoch, cycle, self._clock.now())
         memory.cursors.update(cursors)
@@ -342,19 +374,33 @@ class Evaluator:
         if not begin_release(release, self._store.closed):
             return False
         while (stop := release.next_stop(watermark)) is not None:
+            if release.waits_for_first_day:
+                self._sift_first_day(epoch, memory, stop)
             self._close_to(memory, stop, stop=True)
             self._sift(epoch, memory, stop)
             self._release_late(epoch, memory)
             closed = True
-        closed |= self._close_to(memory, watermark, stop=False)
+        if not release.waits_for_first_day:
+            closed |= self._close_to(memory, watermark, stop=False)
         lag = memory.horizon - self._policy.horizon
-        memory.cohorts.forget(self._oldest_cohort(watermark - lag))
+        oldest = self._oldest_cohort(watermark - lag)
+        memory.cohorts.forget(oldest)
+        memory.clusters.forget(oldest)
         return closed
 
     def _close_to(self, memory: _Memory, until: int, *, stop: bool) -> bool:
-        index, completeness = memory.dictionary.index, self._policy.completeness
-        frontier = memory.cohorts.frontier(until, memory.horizon, completeness)
+        frontier, index = self._frontier(memory, until), memory.dictionary.index
         return close_panes(memory.release, self._store.closed, index, until, frontier, stop=stop)
+
+    def _frontier(self, memory: _Memory, until: int) -> int:
+        return memory.cohorts.frontier(until, memory.horizon, self._policy.completeness)
+
+    def _sift_first_day(self, epoch: int, memory: _Memory, stop: int) -> None:
+        """Commit what is left out of the first day, before anything of it is published."""
+        release, closed, index = memory.release, self._store.closed, memory.dictionary.index
+        found = sift_first_day(release, closed, index, stop, self._frontier(memory, stop))
+        cycle = Cycle(folded=memory.cursors, release=found.added_to(ReleaseChange()))
+        self._store.commit(epoch, cycle, self._clock.now())
 
     def _sift(self, epoch: int, memory: _Memory, stop: int) -> None:
         """Commit a stop, and what it leaves out of the hours before the next one."""
@@ -390,6 +436,7 @@ class Evaluator:
         shown = decode(snapshot) if snapshot else None
         found = PublishedFindings.start(detection, shown)
         requests = RequestFaults.start(detection, shown)
+        labels_of_slices = LabelFaults.start(detection, shown)
         open_incidents, acts = read(read_standing), read(read_acts)
         book = IncidentBook.load(open_incidents, acts, detection.standing.values())
         incidents = Incidents(detection, policy.eras, book)
@@ -398,18 +445,23 @@ class Evaluator:
             cursors=self._store.deltas.cursors(),
             dictionary=dictionary,
             cohorts=Cohorts(),
-            release=load_release(read(read_release), closed, families, index, kept),
-            publisher=Publisher(policy.contracts, policy.eras, found, requests, incidents),
+            release=load_release(
+                read(read_release), closed, families, index, kept, live=policy.live
+            ),
+            publisher=Publisher(
+                policy.contracts, policy.eras, found, requests, labels_of_slices, incidents
+            ),
             detection=detection,
             incidents=incidents,
             probes=ProbeSets.load(read(read_probe_sets), policy.probes, live=policy.live),
+            clusters=ClusterDays(read(read_cluster_days)),
             snapshot=snapshot,
         )
         watermark = self._store.deltas.watermark()
         first = _FIRST if watermark is None else self._oldest_cohort(watermark)
-        hours, cells, requested, received = self._store.cohorts.labels(first)
+        hours, cells, *labels = self._store.cohorts.labels(first)
         dictionary.learn(cells)
-        memory.cohorts.add(hours, dictionary.strata(cells), requested, received)
+        memory.cohorts.add(hours, dictionary.strata(cells), CohortColumns(*labels))
         memory.cohorts.forget(first)
         return memory
 
@@ -430,8 +482,7 @@ class Evaluator:
         memory.cohorts.add(
             pane_of(at, Grain.HOUR),
             memory.dictionary.strata(cells),
-            values[:, Counter.Q],
-            values[:, Counter.LABELLED] + values[:, Counter.UNDECIDABLE],
+            CohortColumns.of(values),
         )
         increments: list[PaneCounts] = []
         for grain in _LABEL_GRAINS:

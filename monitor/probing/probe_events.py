@@ -15,7 +15,7 @@ import msgspec
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from consumers.events import Decision
+from consumers.events import Decision, Versions
 from consumers.probe_signing import sign
 from consumers.sources.kafka_admin import KafkaConnection, KafkaTopics
 from monitor.audit.model import Item, ProbeSet
@@ -68,7 +68,7 @@ class ProbeEvents:
         decision.judge_score = answer.judge_score
         decision.threshold = answer.threshold
         decision.evidence_passed = answer.evidence_passed
-        decision.versions = answer.versions
+        decision.versions = Versions(**msgspec.structs.asdict(answer.versions))
         decision.signature = sign(decision, self._key)
         return _encode(decision)
 

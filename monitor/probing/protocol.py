@@ -22,7 +22,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from consumers.events import RouteName, UnitInterval, Versions
+from consumers.events import RouteName, UnitInterval, VersionName
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
 
@@ -51,6 +51,15 @@ class Probe:
     request: object
 
 
+class AnswerVersions(Struct, frozen=True, forbid_unknown_fields=True):
+    """Versions of the parts that decided: all four, since runs of one set are compared by them."""
+
+    judge: VersionName
+    rubric: VersionName
+    policy: VersionName
+    router: VersionName
+
+
 class Answer(Struct, frozen=True, kw_only=True):
     """Decision of the router; fields of an answer that are not listed here are ignored.
 
@@ -66,7 +75,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     judge_score: UnitInterval | None
     threshold: UnitInterval
     evidence_passed: bool
-    versions: Versions
+    versions: AnswerVersions
 
     @property
     def observed(self) -> Observed:

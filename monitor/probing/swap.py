@@ -26,7 +26,6 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from consumers.events import AttributeName, AttributeValue
 from monitor.audit.model import Item, ProbeSet
 from monitor.core.intervals import wilson
 from monitor.core.probes.flips import FlipDirection, Observed, direction, is_flip
@@ -38,6 +37,8 @@ NAME = "swap"
 ORIGINAL, SWAPPED = "original", "swapped"
 SCORE_DIGITS = 9  # 0.8 - 0.7 is not more than 0.1
 _SWAP = re.compile(r"([a-z][a-z0-9_]{0,63})=([^:]+):([^:]+)\Z")
+_AttributeName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+_AttributeValue = Annotated[str, Meta(max_length=200)]
 LARGEST_FILE = 256 << 20
 """All of it is held in memory; a sample of traffic is far smaller."""
 
@@ -52,7 +53,7 @@ class Trace(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     id: Annotated[str, Meta(min_length=1, max_length=200)]
-    attributes: dict[AttributeName, AttributeValue]
+    attributes: dict[_AttributeName, _AttributeValue]
     request: Any
 
 

@@ -27,15 +27,18 @@ def resolved(settings: Settings) -> str:
 
 
 def contract_numbers(use_case: UseCase) -> str:
-    """Canonical JSON of all a verdict depends on: limits, support, window, comparisons, k.
+    """Canonical JSON of all a state depends on: limits, support, window, age, comparisons, k.
 
     Two contracts of one version must have equal numbers. Texts, people and dates are left out,
     and so is the order of group-bys; 0.1 and 0.10 are equal.
     """
     contract = use_case.to_core()
     limits = {name: getattr(contract.limits, name) for name in contract.limits.__slots__}
+    set_age = use_case.contract.max_age
+    age = {} if set_age is None else {"max_age": duration_text(set_age)}
     return _canonical(
         {
+            **age,
             "group_bys": sorted([list(g.attributes), g.reference] for g in contract.group_bys),
             "k": contract.k,
             "limits": {name: _plain_leaf(type(v), v) for name, v in limits.items()},
@@ -109,7 +112,7 @@ def _table(table: dict[str, Any], name: str, path: tuple[str, ...]) -> Iterator[
 
 def _is_nested(key: str, part: Any) -> bool:
     if isinstance(part, dict):
-        return key != "where"
+        return key not in ("where", "aliases")
     return isinstance(part, list) and bool(part) and isinstance(part[0], dict)
 
 

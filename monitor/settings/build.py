@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import enum
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from unicodedata import normalize
 
 import msgspec
 from msgspec import Meta, Struct
 
 from monitor.errors import SettingsError
 from monitor.settings.environment import EnvText, origin
-from monitor.settings.kinds import Duration, Secret, Url, duration_micros
-from monitor.settings.problems import found, join, problem, shown, unknown
+from monitor.settings.kinds import (
+    Duration,
+    ListedValue,
+    Secret,
+    Url,
+    duration_micros,
+    listed_value,
+)
+from monitor.settings.problems import Problems, found, join, problem, shown, unknown
 
 # An exact limit is a person's decision: more digits are a mistake, and huge exponents would
 # fill the memory.
@@ -41,7 +49,8 @@ def build(kind: Any, value: object, key: str) -> Any:
     try:
         return _build(kind, _from_environment(kind, value), key)
     except SettingsError as error:
-        raise SettingsError(f"{error}{origin(value)}") from None
+        texts = (f"{text}{origin(value)}" for text in error.problems)
+        raise SettingsError(*texts) from None
 
 
 def required(kind: Any) -> Any:
@@ -80,11 +89,23 @@ def _build(kind: Any, value: object, key: str) -> Any:
         item = get_args(kind)[0]
         if not isinstance(value, list):
             raise problem(key, f"{found(value)}, expected a list; put it in [ ]")
-        return tuple(build(item, part, join(key, i)) for i, part in enumerate(value))
+        return tuple(_all(item, {join(key, i): part for i, part in enumerate(value)}))
     if get_origin(kind) is dict:
         table = _table(value, key)
-        return {name: build(str, part, join(key, name)) for name, part in table.items()}
+        texts = _all(str, {join(key, name): part for name, part in table.items()})
+        names = (normalize("NFC", name) for name in table)
+        return {n: normalize("NFC", text) for n, text in zip(names, texts, strict=True)}
     return _leaf(kind, value, key)
+
+
+def _all(kind: Any, parts: Mapping[str, object]) -> list[Any]:
+    """Values of one kind by full key, or one error with whatever is wrong with any of them."""
+    problems, built = Problems(), []
+    for key, part in parts.items():
+        with problems.collected():
+            built.append(build(kind, part, key))
+    problems.raise_any()
+    return built
 
 
 def _table(value: object, key: str) -> dict[str, object]:
@@ -96,13 +117,17 @@ def _table(value: object, key: str) -> dict[str, object]:
 def _section(kind: type[Struct], value: object, key: str) -> Struct:
     table = _table(value, key)
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    problems, built = Problems(), {}
     for name, part in table.items():
-        if name not in fields:
-            raise SettingsError(f"{unknown(key, name, fields)}{origin(part)}")
+        with problems.collected():
+            if name not in fields:
+                raise SettingsError(f"{unknown(key, name, fields)}{origin(part)}")
+            built[name] = build(fields[name].type, part, join(key, name))
     for name, field in fields.items():
-        if field.required and name not in table:
-            raise problem(join(key, name), f"is missing; set it to {expected(field.type)}")
-    built = {name: build(fields[name].type, part, join(key, name)) for name, part in table.items()}
+        with problems.collected():
+            if field.required and name not in table:
+                raise problem(join(key, name), f"is missing; set it to {expected(field.type)}")
+    problems.raise_any()
     return kind(**built)
 
 
@@ -119,8 +144,8 @@ def _leaf(kind: Any, value: object, key: str) -> Any:
 
 
 def _found(base: Any, value: object) -> str:
-    if isinstance(value, str) and _choices(base):
-        return f"found {shown(value)}"
+    if isinstance(value, str) and base not in (Secret, Url):
+        return f"found {'' if _choices(base) else 'text '}{shown(value)}"
     return found(value, numbers=base not in (Secret, Url))
 
 
@@ -214,6 +239,7 @@ def _url(value: object) -> Url:
 _PARSERS: dict[Any, Callable[[object], Any]] = {
     Duration: lambda value: duration_micros(_as_text(value)),
     Fraction: _fraction,
+    ListedValue: lambda value: listed_value(_as_text(value)),
     Secret: _secret,
     Url: _url,
     date: _date,

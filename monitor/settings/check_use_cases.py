@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
+from unicodedata import normalize
 
 from monitor.core.contract import COMPLEMENT
-from monitor.core.counts.cells import parse_atom
+from monitor.core.counts.cells import atom_text, parse_atom
 from monitor.core.time import WINDOWS
-from monitor.settings.problems import join, problem, shown, unknown
+from monitor.settings.problems import Problems, join, problem, shown, unknown
 from monitor.settings.sections import AttributeSettings, GroupBySettings, Settings, UseCase
 
 MAX_VALUES = 50
@@ -20,37 +22,51 @@ AllowLists = dict[str, tuple[str, ...]]
 
 
 def check_use_cases(settings: Settings) -> None:
-    """Raise SettingsError for the first contradiction."""
-    _check_attributes(settings)
+    """Raise SettingsError with the first contradiction of every attribute and use case."""
+    _check_unique([a.name for a in settings.attribute], "attribute", ".name")
+    problems = Problems()
+    with problems.collected():
+        _check_attributes(settings)
     if not settings.use_case:
-        raise problem("use_case", "is missing; add a [[use_case]] table with its contract")
-    _check_k(settings)
-    allowed: AllowLists = {a.name: a.values for a in settings.attribute}
+        with problems.collected():
+            raise problem("use_case", "is missing; add a [[use_case]] table with its contract")
+    with problems.collected():
+        _check_k(settings)
+    allowed: AllowLists = {a.name: a.listed for a in settings.attribute}
     most = settings.evaluate.max_group_by_attributes
     for i, use_case in enumerate(settings.use_case):
-        _check_use_case(use_case, join("use_case", i), allowed, most)
-    _check_unique([u.name for u in settings.use_case], "use_case", ".name")
-    _check_disjoint(settings.use_case)
+        with problems.collected():
+            _check_use_case(use_case, join("use_case", i), allowed, most)
+    with problems.collected():
+        _check_unique([u.name for u in settings.use_case], "use_case", ".name")
+    problems.raise_any()
+    _check_disjoint(settings.use_case)  # wrong names in where would be reported once more
 
 
 def _check_attributes(settings: Settings) -> None:
+    problems = Problems()
     for i, attribute in enumerate(settings.attribute):
-        _check_attribute(attribute, join("attribute", i))
-    _check_unique([a.name for a in settings.attribute], "attribute", ".name")
+        with problems.collected():
+            _check_attribute(attribute, join("attribute", i))
+    problems.raise_any()
     versions = [a.version_of or f"none {i}" for i, a in enumerate(settings.attribute)]
     _check_unique(versions, "attribute", ".version_of")
     atoms, most = settings.coding.max_atoms, settings.ingest.max_atoms
     if atoms > most:
-        largest = max(settings.attribute, key=lambda a: len(a.values))
-        fix = f"shorten {shown(largest.name)} ({len(largest.values)} values) or raise it"
+        largest = max(settings.attribute, key=lambda a: len(a.listed))
+        fix = f"shorten {shown(largest.name)} ({len(largest.listed)} values) or raise it"
         total = f"{atoms} combinations" if atoms < 10**12 else "a trillion combinations or more"
         raise problem("ingest.max_atoms", f"the attributes have {total}, {most} are allowed; {fix}")
 
 
 def _check_attribute(attribute: AttributeSettings, key: str) -> None:
-    count = len(attribute.values)
-    if not count:
-        raise problem(f"{key}.values", "is empty; list at least one allowed value")
+    if attribute.ranges:
+        _check_ranges(attribute, key)
+    elif not attribute.values:
+        fix = "list at least one allowed value, or set ranges"
+        raise problem(f"{key}.values", f"is empty; {fix}")
+    _check_aliases(attribute, key)
+    count = len(attribute.listed)
     if count > MAX_VALUES:
         fix = "list the frequent ones, the others become __other__"
         raise problem(f"{key}.values", f"has {count} values, at most {MAX_VALUES}; {fix}")
@@ -58,6 +74,29 @@ def _check_attribute(attribute: AttributeSettings, key: str) -> None:
     if (attribute.source == "version") != (attribute.version_of is not None):
         fix = 'source = "version" and version_of belong together; set both or neither'
         raise problem(f"{key}.version_of", fix)
+
+
+def _check_ranges(attribute: AttributeSettings, key: str) -> None:
+    beside = {"values": attribute.values, "aliases": attribute.aliases}
+    for name, given in beside.items():
+        if given:
+            raise problem(f"{key}.{name}", "is set beside ranges; keep one of the two")
+    for i, (low, high) in enumerate(pairwise(attribute.ranges), start=1):
+        if low >= high:
+            text = f"found {high:g} after {low:g}; edges must increase, without repeats"
+            raise problem(join(f"{key}.ranges", i), text)
+    if attribute.version_of is not None:
+        raise problem(f"{key}.ranges", "does not go with version_of: a version is no number")
+
+
+def _check_aliases(attribute: AttributeSettings, key: str) -> None:
+    for alias, value in attribute.aliases.items():
+        where = join(f"{key}.aliases", alias)
+        if alias in attribute.values:
+            raise problem(where, f"{shown(alias)} is a listed value itself; remove the alias")
+        if value not in attribute.values:
+            listed = ", ".join(attribute.values)
+            raise problem(where, f"{shown(value)} is not one of values; use one of {listed}")
 
 
 def _check_unique(names: Sequence[str], key: str, part: str = "") -> None:
@@ -136,20 +175,22 @@ def _check_group_by(
 
 
 def _check_reference(group_by: GroupBySettings, key: str, allowed: AllowLists) -> None:
-    text = group_by.reference
+    text = normalize("NFC", group_by.reference)
     if text == COMPLEMENT:
         return
-    example = ",".join(f"{name}={allowed[name][0]}" for name in sorted(group_by.attributes))
-    fix = f'use "{COMPLEMENT}" or a slice such as "{example}"'
+    example = atom_text({name: allowed[name][0] for name in group_by.attributes})
+    written = json.dumps(example, ensure_ascii=False)  # TOML escapes alike
+    fix = f'use "{COMPLEMENT}" or a slice such as {written}'
     if "best" in text.lower() and "=" not in text:
         why = "the best slice of the day changes by chance and makes every other look worse"
         raise problem(key, f"a best slice is not offered: {why}; {fix}")
-    pairs = [part.split("=", 1) for part in text.split(",")]
-    if any(len(pair) == 1 for pair in pairs):
-        raise problem(key, f"{shown(text)} is not a slice; {fix}")
-    if sorted(pair[0] for pair in pairs) != sorted(group_by.attributes):
+    try:
+        values = parse_atom(text)
+    except ValueError:
+        raise problem(key, f"{shown(text)} is not a slice; {fix}") from None
+    if sorted(values) != sorted(group_by.attributes) or len(atom_text(values)) != len(text):
         raise problem(key, f"{shown(text)} is not a slice of this group-by; {fix}")
-    for name, value in parse_atom(text).items():
+    for name, value in values.items():
         if value not in allowed[name]:
             listed = ", ".join(allowed[name])
             raise problem(key, f"{shown(value)} is not allow-listed; use one of {listed}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from ipaddress import ip_address
 from itertools import pairwise
@@ -17,7 +17,7 @@ from itertools import pairwise
 from monitor.core.counts.cells import MAX_BANDS, MAX_RATES
 from monitor.core.time import DAY, WINDOWS
 from monitor.settings.kinds import Duration, Secret, Url, duration_text
-from monitor.settings.problems import join, problem, shown
+from monitor.settings.problems import Problems, join, problem, shown
 from monitor.settings.sections import (
     DEFAULT_READER,
     STORE_KEY,
@@ -27,7 +27,6 @@ from monitor.settings.sections import (
     Operations,
     Privacy,
     ProbeSetSettings,
-    ProbesSettings,
     Security,
     Server,
     Settings,
@@ -62,16 +61,23 @@ _TAKEN = (DEFAULT_READER, "anonymous", "unknown", "others")
 
 
 def check_sections(settings: Settings) -> None:
-    """Raise SettingsError for the first contradiction."""
-    _check_topics(settings.stream)
-    _check_database(settings.store.url)
-    _check_start(settings.stream)
-    _check_bands(settings.stream.score_bands)
-    _check_rates(settings.stream.audit_rates)
-    _check_durations(settings)
-    _check_security(settings.stream.security)
-    _check_server(settings.server)
-    _check_alerting(settings.alerting)
+    """Raise SettingsError with the first contradiction of every part."""
+    stream, problems = settings.stream, Problems()
+    checks: tuple[Callable[[], None], ...] = (
+        lambda: _check_topics(stream),
+        lambda: _check_database(settings.store.url),
+        lambda: _check_start(stream),
+        lambda: _check_bands(stream.score_bands),
+        lambda: _check_rates(stream.audit_rates),
+        lambda: _check_durations(settings),
+        lambda: _check_security(stream.security),
+        lambda: _check_server(settings.server),
+        lambda: _check_alerting(settings.alerting),
+    )
+    for check in checks:
+        with problems.collected():
+            check()
+    problems.raise_any()
 
 
 def _check_alerting(alerting: Alerting) -> None:
@@ -197,8 +203,9 @@ def _check_scram_name(key: str, name: str) -> None:
         raise problem(key, 'cannot log in by SCRAM; use ASCII characters other than "," and "="')
 
 
-def check_probes(probes: ProbesSettings) -> None:
+def check_probes(settings: Settings) -> None:
     """Raise SettingsError for the first contradiction."""
+    probes = settings.probes
     if probes.key is not None and len(probes.key.reveal().encode()) < MIN_SECRET:
         raise problem("probes.key", f"must have at least {MIN_SECRET} bytes; make a longer one")
     if probes.sets and probes.key is None:
@@ -234,14 +241,19 @@ def _check_repeats(sets: Sequence[ProbeSetSettings]) -> None:
 
 
 def check_special(settings: Settings) -> None:
-    """Raise SettingsError for the first attribute that lacks something; synthetic ones as well."""
+    """Raise SettingsError with every attribute that lacks something; synthetic ones as well."""
+    problems = Problems()
     for i, attribute in enumerate(settings.attribute):
         key = join("attribute", i)
-        if attribute.special_category:
-            _check_documented(attribute, key)
-        if attribute.retention is not None:
-            _check_retention(attribute.name, attribute.retention, f"{key}.retention", settings)
-    _check_readers(settings)
+        with problems.collected():
+            if attribute.special_category:
+                _check_documented(attribute, key)
+        with problems.collected():
+            if attribute.retention is not None:
+                _check_retention(attribute.name, attribute.retention, f"{key}.retention", settings)
+    with problems.collected():
+        _check_readers(settings)
+    problems.raise_any()
 
 
 def _check_documented(attribute: AttributeSettings, key: str) -> None:

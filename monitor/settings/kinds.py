@@ -17,6 +17,7 @@ import re
 from fractions import Fraction
 from hmac import compare_digest
 from typing import Annotated, NewType
+from unicodedata import combining, normalize
 
 from msgspec import Meta
 
@@ -54,6 +55,40 @@ def duration_text(duration: Duration) -> str:
     if duration == DAY:
         return "24h"
     return f"{duration // _UNITS[fitting[0]]}{fitting[0]}"
+
+
+ListedValue = NewType("ListedValue", str)
+"""An allow-listed attribute value: printable text, composed as Unicode's form C has it."""
+
+LONGEST_VALUE = 64
+# Blank or without a mark of their own, though Unicode counts them as printable.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]"
+    "|[\U000e0100-\U000e01ef]"
+)
+
+
+def listed_value(text: str) -> ListedValue:
+    """The text as it is listed: NFC, so that equal texts are equal however they were typed.
+
+    Refused are control characters, characters of direction and of no width (Python prints none of
+    them), blanks at either end, what begins with a mark that would join the character before it,
+    and what slicewatch itself means something by.
+
+    Raises:
+        ValueError: it cannot be listed.
+
+    Example:
+        >>> listed_value("Sa\u0303o Paulo") == "S\u00e3o Paulo"
+        True
+    """
+    value = normalize("NFC", text)
+    is_plain = value.isprintable() and not _INVISIBLE.search(value) and value == value.strip()
+    if not is_plain or not 1 <= len(value) <= LONGEST_VALUE:
+        raise ValueError(text)
+    if combining(value[0]) or value.startswith("__"):
+        raise ValueError(text)
+    return ListedValue(value)
 
 
 class Secret:
@@ -128,6 +163,16 @@ AttributeName = Annotated[
         pattern=r"^[a-z][a-z0-9_]{0,63}\Z",  # as in events: any other name would never come in
         description="an attribute name: a small letter, then small letters, digits, _, at most 64",
     ),
+]
+Value = Annotated[
+    ListedValue,
+    Meta(
+        description=f"printable text of 1 to {LONGEST_VALUE} characters, without blanks at its ends"
+        " and not beginning with __",
+    ),
+]
+Edge = Annotated[
+    float, Meta(ge=-1e9, le=1e9, description="a number from -1000000000 to 1000000000, such as 18")
 ]
 Topic = Annotated[
     str,

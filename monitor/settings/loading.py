@@ -14,7 +14,7 @@ from monitor.settings.check_use_cases import check_use_cases
 from monitor.settings.checks import check_id_keys, check_probes, check_sections, check_special
 from monitor.settings.environment import exact, override
 from monitor.settings.kinds import Secret
-from monitor.settings.problems import problem
+from monitor.settings.problems import Problems, problem
 from monitor.settings.sections import Server, Settings
 
 # Far above any key or token: a larger file is the wrong file.
@@ -29,17 +29,18 @@ def load(path: str | Path, env: Mapping[str, str]) -> Settings:
         env: the environment, usually ``os.environ``; only names with the prefix are read.
 
     Raises:
-        SettingsError: one line that names the key, the kind of value found and the fix.
+        SettingsError: whatever is wrong, each on one line with the key, what was found and the fix.
+            What contradicts something else is looked for once every value is possible by itself.
     """
     tree = _read(path)
     override(tree, env)
     settings: Settings = build(Settings, tree, "")
     settings = _read_secrets(settings)
-    check_sections(settings)
-    check_use_cases(settings)
-    check_special(settings)
-    check_id_keys(settings)
-    check_probes(settings.probes)
+    problems = Problems()
+    for check in (check_sections, check_use_cases, check_special, check_id_keys, check_probes):
+        with problems.collected():
+            check(settings)
+    problems.raise_any()
     filled = (u if u.k is not None else replace(u, k=settings.privacy.k) for u in settings.use_case)
     return replace(settings, use_case=tuple(filled))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
 from difflib import get_close_matches
@@ -17,6 +18,35 @@ _LONGEST_SHOWN = 40
 def problem(key: str, text: str) -> SettingsError:
     """The error for one key."""
     return SettingsError(f"{key}: {text}")
+
+
+class Problems:
+    """Collects errors, so that all of a settings file are reported at once.
+
+    Example:
+        >>> problems = Problems()
+        >>> with problems.collected():
+        ...     raise problem("a", "is missing")
+        >>> problems.raise_any()
+        Traceback (most recent call last):
+        monitor.errors.SettingsError: a: is missing
+    """
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keep the error that ends the block, if one does."""
+        try:
+            yield
+        except SettingsError as error:
+            self._found += [text for text in error.problems if text not in self._found]
+
+    def raise_any(self) -> None:
+        """Raise one error with all that were collected; nothing without any."""
+        if self._found:
+            raise SettingsError(*self._found)
 
 
 def shown(text: str) -> str:

@@ -9,12 +9,14 @@ import enum
 from datetime import UTC, date, datetime, time
 from fractions import Fraction
 from typing import Literal
+from unicodedata import normalize
 
 from msgspec import Struct, field
 
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, PrimaryMetric
+from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.cells import atom_text, parse_atom
-from monitor.core.counts.coding import DEFAULT_AUDIT_RATES, DEFAULT_SCORE_BANDS, Attribute, Coding
+from monitor.core.counts.coding import DEFAULT_SCORE_BANDS, Attribute, Coding, range_names
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, WINDOWS, to_micros
 from monitor.settings.kinds import (
     Address,
@@ -27,6 +29,7 @@ from monitor.settings.kinds import (
     DatabaseUrl,
     Digest,
     Duration,
+    Edge,
     Interval,
     Limit,
     Name,
@@ -43,6 +46,7 @@ from monitor.settings.kinds import (
     TimeZone,
     Topic,
     Url,
+    Value,
     WebUrl,
 )
 
@@ -100,6 +104,7 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     session_timeout: SessionTimeout = Duration(45 * SECOND)
     score_bands: tuple[Score, ...] = DEFAULT_SCORE_BANDS
     audit_rates: tuple[AuditRate, ...] = DEFAULT_AUDIT_RATES
+    unknown_fields: Literal["ignore", "reject"] = "ignore"
     security: Security = field(default_factory=Security)
 
     @property
@@ -305,10 +310,15 @@ class Harm(enum.StrEnum):
 
 
 class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
-    """An allow-listed attribute, where its value comes from and who approved its use."""
+    """An allow-listed attribute, where its value comes from and who approved its use.
+
+    It has either ``values`` or ``ranges``, with whose names decisions are then coded.
+    """
 
     name: AttributeName
-    values: tuple[Name, ...]
+    values: tuple[Value, ...] = ()
+    aliases: dict[str, str] = field(default_factory=dict)
+    ranges: tuple[Edge, ...] = ()
     definition: str = ""
     source: Literal["declared", "inferred", "device", "version"] = "declared"
     version_of: Literal["judge", "rubric", "policy", "router"] | None = None
@@ -323,7 +333,13 @@ class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
 
     def to_core(self) -> Attribute:
         """The attribute as decisions are coded with it."""
-        return Attribute(self.name, self.values, self.version_of)
+        aliases = tuple(sorted(self.aliases.items()))
+        return Attribute(self.name, self.listed, self.version_of, aliases, self.ranges)
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Values that decisions are coded with: the listed ones, or the names of the ranges."""
+        return range_names(self.ranges) if self.ranges else self.values
 
 
 class GroupBySettings(SettingsSection, frozen=True, kw_only=True):
@@ -336,7 +352,7 @@ class GroupBySettings(SettingsSection, frozen=True, kw_only=True):
         """The group-by with its names sorted, in the attributes and in the reference."""
         reference = self.reference
         if reference != COMPLEMENT:
-            reference = atom_text(parse_atom(reference))
+            reference = atom_text(parse_atom(normalize("NFC", reference)))
         return GroupBy(tuple(sorted(self.attributes)), reference)
 
 
@@ -350,7 +366,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     version: Name
     effective: date
     reason: Text
-    primary: PrimaryMetric = PrimaryMetric.EQUAL_OPPORTUNITY
+    primary: PrimaryMetric = PrimaryMetric.TPR
     max_tpr_gap: Limit = Fraction("0.10")
     max_fpr_gap: Limit = Fraction("0.10")
     max_blocked_gap: Limit | None = None
@@ -359,6 +375,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     min_positives: Count = 50
     min_negatives: Count = 30
     window: str = "7d"
+    max_age: Term | None = None
     accepted_trade_off: str = ""
     rationale: str = ""
 
@@ -414,6 +431,7 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
             where=tuple(sorted(self.where.items())),
             effective=to_micros(effective),
             review_due=to_micros(effective) + self.review_cadence,
+            max_age=self.contract.max_age or 2 * WINDOWS[self.contract.window].length,
         )
 
 

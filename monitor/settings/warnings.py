@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from monitor.core.counts.audit_grid import ROUND_RATES, thinned
 from monitor.detection.flip_test import fewest_flips
 from monitor.settings.checks import MIN_SECRET, is_loopback, tokens_by_key
 from monitor.settings.sections import (
@@ -41,10 +42,23 @@ def _stream(stream: StreamSettings) -> Iterator[str]:
         yield "stream.clock: is history, so what is consumed never pages"
     if stream.security.protocol == "SASL_PLAINTEXT":
         yield "stream.security.protocol: sends the password over an unencrypted connection"
-    if stream.audit_rates[0] < 1:
-        yield "stream.audit_rates: has no 1.0, so labels requested for every decision are thinned"
+    yield from _audit_rates(stream.audit_rates)
     if any(round(edge, 2) != edge for edge in stream.score_bands):
         yield "stream.score_bands: is shown with two decimals, an edge has more"
+
+
+def _audit_rates(grid: Sequence[float]) -> Iterator[str]:
+    key = "stream.audit_rates"
+    if grid[0] < 1:
+        yield f"{key}: has no 1.0, so labels requested for every decision are thinned"
+    found = [thinned(grid, rate) for rate in ROUND_RATES]
+    if few := [f"{one.sent:g} ({one.lost:.0%})" for one in found if one.lost and one.sent < 1]:
+        yield f"{key}: labels requested at these rates would be discarded: {', '.join(few)}"
+    if wrong := [f"{one.sent:g}" for one in found if one.counted > one.sent]:
+        yield (
+            f"{key}: audit_p below {grid[-1]:g}, such as {wrong[0]}, would be counted as"
+            f" {grid[-1]:g}, and rates would be wrong"
+        )
 
 
 def _probe_set(one: ProbeSetSettings, key: str) -> Iterator[str]:

@@ -6,14 +6,20 @@ less is refused, also by a process that is started again with its older settings
 listed no more is removed by :mod:`monitor.store.upkeep.recode` alone. An era that no decision was
 counted in is no history: a start that lists more replaces it.
 
+Score bands and audit rates are those that a store was first counted with. The default grid of audit
+rates means a store's own, so that a store of a release with another default goes on.
+
 Whoever changes the eras locks the table, and fences all shards and the evaluator; whoever claims a
 shard looks at the eras under that lock. So nothing is counted by eras that the store does not have.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import sqlalchemy as sa
 
+from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.coding import Coding, CodingHistory, CodingVersion
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.errors import OutdatedError, StoreError
@@ -42,7 +48,7 @@ class Codings:
         """
         with reading(self._engine) as connection:
             eras = read_eras(connection)
-        if eras is None or eras.newest.hash != coding.hash:
+        if eras is None or eras.newest.hash != own_grid(coding, eras.newest).hash:
             raise OutdatedError(_OUTDATED)
         return eras
 
@@ -60,6 +66,18 @@ class Codings:
         gained = stored.newest.lacks(coding)
         return [f"{name} is new and is counted apart from now on" for name in gained]
 
+    def kept_grid(self, coding: Coding) -> tuple[float, ...] | None:
+        """Audit rates that a start keeps because its settings have the default; None if the same.
+
+        They are those that the store was counted with.
+        """
+        with reading(self._engine) as connection:
+            stored, counted_to = read_eras(connection), _counted_to(connection)
+        if stored is None or counted_to is None:
+            return None
+        kept = own_grid(coding, stored.newest).audit_rates
+        return None if kept == coding.audit_rates else kept
+
     def keep(self, coding: Coding, not_before: int | None = None) -> CodingHistory:
         """Let decisions be coded by this from now on; returns all eras.
 
@@ -74,6 +92,8 @@ class Codings:
         with writing(self._engine) as connection:
             lock_eras(connection)
             stored = read_eras(connection)
+            if stored is not None and _counted_to(connection) is not None:
+                coding = own_grid(coding, stored.newest)
             if stored is not None and stored.newest.hash == coding.hash:
                 return stored
             counted_to = fence_all(connection)
@@ -83,6 +103,13 @@ class Codings:
                 eras = _continued(stored, coding, counted_to, not_before or counted_to)
             write_eras(connection, eras)
         return eras
+
+
+def own_grid(coding: Coding, stored: Coding) -> Coding:
+    """The coding of settings with the grid of the store, where they have the default one."""
+    if coding.audit_rates != DEFAULT_AUDIT_RATES:
+        return coding
+    return replace(coding, audit_rates=stored.audit_rates)
 
 
 def read_eras(connection: sa.Connection) -> CodingHistory | None:
@@ -166,7 +193,7 @@ def _refuse(stored: Coding, coding: Coding) -> None:
 
 def refuse_fixed(stored: Coding, coding: Coding) -> None:
     """Raise StoreError where they differ in what is fixed for the life of a store."""
-    if stored.strata != coding.strata:
+    if stored.strata != own_grid(coding, stored).strata:
         raise StoreError(
             "stream.score_bands or stream.audit_rates differ from those this store was counted"
             " with; keep them, or begin a new store (store.url)"

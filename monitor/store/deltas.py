@@ -15,6 +15,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s
+from monitor.core.counts.clusters import Repetition, UnitSizes
 from monitor.core.privacy.dominance import UnitCounts
 from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.time import Grain, pane_of
@@ -34,6 +35,8 @@ class Payload:
         arrivals: minute of event time at which each key arrived.
         units: decisions by row and unit; None where no decision named its unit.
         probes: decisions of declared probe sets; they are counted in the rows too.
+        sizes: decisions by day and unit, without their cells; None likewise.
+        repetition: what was found of days that have ended.
     """
 
     panes: Int64s
@@ -43,6 +46,8 @@ class Payload:
     arrivals: Int64s
     units: UnitCounts | None = None
     probes: Sequence[ProbeDecision] = ()
+    sizes: UnitSizes | None = None
+    repetition: Sequence[Repetition] = ()
 
 
 class _Encoded(msgspec.Struct, array_like=True):
@@ -53,6 +58,8 @@ class _Encoded(msgspec.Struct, array_like=True):
     arrivals: bytes
     units: tuple[bytes, bytes] | None  # places and numbers
     probes: Sequence[ProbeDecision]
+    sizes: tuple[bytes, bytes] | None  # keys and numbers
+    repetition: Sequence[Repetition]
 
 
 class _Packed(msgspec.Struct, array_like=True):
@@ -63,6 +70,7 @@ class _Packed(msgspec.Struct, array_like=True):
 def encode(payload: Payload) -> bytes:
     """Pack a payload."""
     used, units = np.flatnonzero(payload.values.any(axis=0)), payload.units
+    sizes = payload.sizes
     encoded = _Encoded(
         payload.panes.tobytes(),
         payload.cells.tobytes(),
@@ -71,6 +79,8 @@ def encode(payload: Payload) -> bytes:
         payload.arrivals.tobytes(),
         None if units is None else (units.places.tobytes(), units.n.tobytes()),
         payload.probes,
+        None if sizes is None else (sizes.keys.tobytes(), sizes.n.tobytes()),
+        payload.repetition,
     )
     compressed = zlib.compress(msgspec.msgpack.encode(encoded), 1)
     return msgspec.msgpack.encode(_Packed(compressed, payload.keys.tobytes()))
@@ -92,6 +102,8 @@ def decode(data: bytes) -> Payload:
         _integers(encoded.arrivals),
         None if encoded.units is None else UnitCounts(*map(_integers, encoded.units)),
         tuple(encoded.probes),
+        None if encoded.sizes is None else UnitSizes(*map(_integers, encoded.sizes)),
+        tuple(encoded.repetition),
     )
 
 
@@ -99,7 +111,11 @@ def _integers(data: bytes) -> Int64s:
     return np.frombuffer(data, np.int64)
 
 
-def decision_payload(decisions: DecisionColumns, probes: Sequence[ProbeDecision] = ()) -> Payload:
+def decision_payload(
+    decisions: DecisionColumns,
+    probes: Sequence[ProbeDecision] = (),
+    repetition: Sequence[Repetition] = (),
+) -> Payload:
     """The cell increments of counted decisions, summed by (pane, cell), and those of probe sets."""
     cells, cell_of = np.unique(decisions.cells, return_inverse=True)
     key = pane_of(decisions.ts, Grain.MINUTES5) * max(len(cells), 1) + cell_of
@@ -109,11 +125,13 @@ def decision_payload(decisions: DecisionColumns, probes: Sequence[ProbeDecision]
     asked = decisions.request == LabelRequest.KEPT
     values[:, Counter.Q] = np.bincount(row_of[asked], minlength=len(rows))
     panes, positions = np.divmod(rows, max(len(cells), 1))
-    units = None
+    units = sizes = None
     if len(decisions.units):
         units = UnitCounts.of(row_of, decisions.units, decisions.ts)
+        sizes = UnitSizes.of(decisions.units, decisions.ts)
     keys, arrivals = decisions.keys, decisions.arrivals
-    return Payload(panes, cells[positions], values, keys, arrivals, units, probes)
+    cell = cells[positions]
+    return Payload(panes, cell, values, keys, arrivals, units, probes, sizes, repetition)
 
 
 def summed(body: Payload) -> Payload:

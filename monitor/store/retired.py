@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from monitor.errors import OutdatedError, StoreError
+from monitor.errors import RetiredTopicError, StoreError
 from monitor.ports import Shard, Tallies
 from monitor.store.database import reading, writing
 from monitor.store.schema import ownership
@@ -74,17 +74,14 @@ class RetiredTopics:
 
 
 def require_in_use(connection: sa.Connection, shards: Collection[Shard]) -> None:
-    """Raise OutdatedError if a topic of these shards is retired: a start has other topics since."""
+    """Raise RetiredTopicError if one of these shards' topics is retired."""
     topics = {shard.topic for shard in shards}
     retired = sa.select(ownership.c.topic).where(
         ownership.c.topic.in_(topics), ownership.c.retired_at.is_not(None)
     )
     found = connection.execute(retired.limit(1)).scalar()
     if found is not None:
-        raise OutdatedError(
-            f"topic {found} is retired: slicewatch was started on this store with other topics"
-            " since; restart this worker with the new settings"
-        )
+        raise RetiredTopicError(found)
 
 
 def _retire(connection: sa.Connection, topics: Collection[str], at: int | None) -> None:

@@ -253,6 +253,14 @@ unit_share = Table(
     comment="Decisions by atom and hash bucket of their unit, where sent: released, or held back.",
 )
 
+cluster_day = Table(
+    "cluster_day",
+    metadata,
+    *_ids("day"),
+    *_columns(BigInteger, "named", "largest", "tested", "alike", "by_chance"),
+    comment="By UTC day: decisions that named a unit, the largest unit, repeated decisions.",
+)
+
 release_mark = Table(
     "release_mark",
     metadata,

@@ -343,7 +343,7 @@ def letters(site: Site, shard: Shard, offsets: Sequence[int], reason: str) -> No
 @pytest.mark.usefixtures("present")
 def test_the_command_lists_and_mends(site: Site) -> None:
     assert said(invoke(site, "repair-clock")) == (
-        "nothing lies beyond the present (2026-06-10 15:20Z)\n"
+        "nothing lies beyond the present (2026-06-10T15:20Z)\n"
     )
     site.stop()
     site.poison(D0, L0)
@@ -360,8 +360,8 @@ def test_the_command_lists_and_mends(site: Site) -> None:
         ' --clock 2026-06-10T15:20:00Z --force --reason "refused after a wrong clock"'
     )
     found = [
-        "decisions/0: event time is at 2099-01-01 00:00Z",
-        "labels/0: event time is at 2099-01-01 00:00Z",
+        "decisions/0: event time is at 2099-01-01T00:00Z",
+        "labels/0: event time is at 2099-01-01T00:00Z",
         "the evaluator has closed panes of the future (decisions, labels)",
         "3 hours of the future were consumed by the sequential tests",
         "1 published Snapshots are dated in the future",
@@ -369,11 +369,11 @@ def test_the_command_lists_and_mends(site: Site) -> None:
     ]
     assert listed.splitlines() == [
         *found,
-        "By this machine's clock it is 2026-06-10 15:20Z. If that is right, correct the database:"
+        "By this machine's clock it is 2026-06-10T15:20Z. If that is right, correct the database:"
         " slicewatch db repair-clock --confirm",
     ]
     mended = said(invoke(site, "repair-clock", "--confirm"))
-    assert mended.splitlines() == [*found, "corrected: event time continues from 2026-06-10 15:20Z"]
+    assert mended.splitlines() == [*found, "corrected: event time continues from 2026-06-10T15:20Z"]
     for more in ((), ("--confirm",)):
         assert "nothing lies beyond the present" in said(invoke(site, "repair-clock", *more))
 

@@ -73,6 +73,7 @@ CLOCKS = {
     "label_arrival": Clock("hour", 35 * DAY + HOUR, hours),
     "held_back": Clock("pane", BLOCKS + HOUR, hours),
     "cohort": Clock("hour", HORIZON + 8 * DAY + HOUR, hours),
+    "cluster_day": Clock("day", HORIZON + 9 * DAY, lambda day: int(day) * DAY),
     "crossing": Clock("resolved_at", 395 * DAY),
     "incident": Clock("resolved_at", 395 * DAY),
     "incident_act": Clock("at", 395 * DAY),
@@ -162,6 +163,7 @@ def fill(engine: sa.Engine) -> None:
                     insert(connection, table, grain=int(grain), pane=pane_of(moment, grain))
             insert(connection, "held_back", pane=hour)
             insert(connection, "cohort", hour=hour)
+            insert(connection, "cluster_day", day=moment // DAY)
             insert(connection, "crossing", id=number + 1, stream=str(number), resolved_at=moment)
             link = {"incident": number + 1}
             insert(connection, "incident", id=number + 1, resolved_at=moment)

@@ -17,7 +17,7 @@ from notified import Chain, chain, untold
 from alerts.rules import alerts, runbook
 from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import FlipCause, FlipDirection
-from monitor.core.publish.annotations import IncidentKind, Share, Stage
+from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -48,6 +48,7 @@ NAMED = ShownIncident(
     sampling="audited at 0.05",
     resolvable_at=AT + 12 * DAY,
     snapshot=12,
+    behind=Behind.SLICE,
 )
 HIDDEN = ShownIncident(8, IncidentKind.PAGE, Metric.TPR, AT + HOUR, "", "withheld")
 SEEN = replace(
@@ -120,12 +121,16 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     named, hidden = sorted(body["alerts"], key=lambda one: one["labels"]["incident"])
     assert named["labels"] == {
         **{"alertname": BREACH, "job": "slicewatch", "contract": "replies", "metric": "tpr"},
-        **{"incident": "7", "severity": "page", "about": "fairness"},
+        **{"incident": "7", "role": "primary", "severity": "page", "about": "fairness"},
     }
     assert named["annotations"] == {
-        "summary": "Disparity in routing: TPR in contract replies, slice channel=chat",
+        "summary": (
+            "Disparity in routing: TPR (primary metric) in contract replies, slice channel=chat"
+        ),
         "description": (
             "The TPR is outside the limits of contract replies (incident 7): slice channel=chat.\n"
+            "The slice is worse off: its ready replies are served less often than its"
+            " reference's.\n"
             "Outside the limit since the cohort of 2026-06-01 10:00 UTC.\n"
             "This slice accounts for most of the excess.\n"
             "Worse only because of this slice: channel=chat,variety=a.\n"
@@ -147,7 +152,9 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     graph = "/graph?g0.expr=slicewatch_slice_gap_ratio%7Bjob%3D%22slicewatch%22%2C"
     assert graph in named["annotations"]["dashboard_url"]
     assert named["annotations"]["dashboard_url"].startswith("http")
-    assert hidden["annotations"]["summary"].endswith("TPR in contract replies, details withheld")
+    assert hidden["annotations"]["summary"].endswith(
+        "TPR (primary metric) in contract replies, details withheld"
+    )
     assert "channel" not in str({**hidden["annotations"], "dashboard_url": ""})
     assert hidden["annotations"]["snapshot_url"] == "https://monitor.example"
     chat = delivered.told.chats()[-1]["attachments"][0]

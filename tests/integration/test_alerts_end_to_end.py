@@ -233,12 +233,15 @@ def page_of(pages: list[Body], fingerprint: str) -> Body:
 def assert_says(alert: Body, text: str) -> None:
     """What people read of a breach that is shown."""
     said = alert["annotations"]
-    assert said["summary"] == f"Disparity in routing: TPR in contract replies, slice {text}"
+    metric = "TPR (primary metric)"
+    assert said["summary"] == f"Disparity in routing: {metric} in contract replies, slice {text}"
     interval = r"\d+%, 95 % interval \d+% to \d+%\."
     since = re.escape(day(3, 1).strftime("%Y-%m-%d %H:%M UTC"))
     expected = [
         r"The TPR is outside the limits of contract replies \(incident \d+\): slice "
         + text
+        + r"\.",
+        "The slice is worse off: its ready replies are served less often than its reference's"
         + r"\.",
         rf"Outside the limit since the cohort of {since}\.",
         r"This slice accounts for (most|about half) of the excess\.",

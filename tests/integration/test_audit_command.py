@@ -110,8 +110,8 @@ def test_the_baseline_is_blocked_and_the_table_has_the_lessons_numbers(run: Run)
         "30.0 % 50.0 %",
         "(43.6-97.0 %)",
         "(18.8-81.2 %)",
-        "33.3 FAIL -17.2 to 67.4",
-        "25.0 FAIL -28.1 to 69.9",
+        "+33.3 FAIL -17.2 to 67.4",
+        "-25.0 FAIL -69.9 to 28.1",
         "conversational below 0.70 7 42.9 %",
         "conversational 0.70 to 0.90 3 100.0 %",
         "conversational 0.90 and above 0 absent",
@@ -411,7 +411,7 @@ def test_a_candidate_that_serves_more_unclear_replies_fails(run: Run, tmp_path: 
     done = run(PAIRS, *SETTINGS, "--candidate", served, "--sign-off", SIGN_OFF)
     said = " ".join(done.out.split())
 
-    assert done.code == 1
+    assert done.code == 3
     assert "No pair flipped, of 10 compared." in said
     assert "The candidate is blocked: 1 of 5 requirements is missing." in said
     assert "not ready, and newly served 7 n1/conversational" in said

@@ -21,7 +21,9 @@ import psutil
 import pytest
 from histories import Histories
 from pipeline import DECISIONS, LABELS, Pipeline, dead_letters, messages, total
+from prometheus_client import generate_latest
 
+from alerts.exposition.service_metrics import ServiceMetrics
 from monitor.errors import PoisonedStreamError
 from monitor.ports import Shard
 
@@ -66,6 +68,13 @@ def fine(name: str, make: Callable[[], bytes], counted: int = 1) -> Bad:
     return Bad(name, make, (), counted)
 
 
+_REQUIRED = (
+    "decision_id", "decided_at", "route", "attributes", "audit_p", "label_requested",
+    "evidence_passed",
+)  # fmt: skip
+_OPTIONAL = ("judge_score", "threshold", "versions", "traffic", "unit", "pair_id", "expected_ready")
+
+
 def nested(depth: int) -> bytes:
     return b"[" * depth + b"]" * depth
 
@@ -89,18 +98,29 @@ RECORDS = [
     bad("a string", lambda: json.dumps(SECRET).encode(), "wrong_type"),
     bad("empty object", lambda: b"{}", "missing_field", "decision_id"),
     bad("deep arrays", lambda: nested(100_000), "malformed_json"),
-    bad("deep objects", lambda: b'{"a":' * 100_000, "unknown_field"),
+    bad("deep objects", lambda: b'{"a":' * 100_000, "malformed_json"),
     bad("ten megabytes", lambda: raw(unit="u" * 10_000_000), "invalid_value", "unit"),
     bad("ten megabytes of blanks", lambda: b" " * 10_000_000, "malformed_json"),
     # Fields
-    bad("unknown field", lambda: raw(free_text=SECRET), "unknown_field"),
-    bad("unknown field named like a message",
-        lambda: raw(**{f"`$.{SECRET}`": 1}), "unknown_field"),
+    fine("unknown field", lambda: raw(free_text=SECRET)),
+    fine("unknown field named like a message", lambda: raw(**{f"`$.{SECRET}`": 1})),
+    fine("unknown field of many parts", lambda: raw(context={SECRET: [{"said": SECRET}] * 99})),
+    fine("10,000 unknown fields",
+         lambda: raw(**{f"{SECRET}_{i}": SECRET for i in range(10_000)})),
+    bad("unknown field and a bad one", lambda: raw(free_text=SECRET, route=SECRET),
+        "invalid_value", "route"),
+    bad("unknown field with an invalid name",
+        lambda: swapped(b'"unit"', b'"\xff"', unit=SECRET), "malformed_json"),
     *(bad(f"missing {name}", lambda name=name: without(name), "missing_field", name)  # type: ignore[misc]
-      for name in ("decided_at", "route", "judge_score", "attributes", "versions", "audit_p",
-                   "label_requested", "evidence_passed", "threshold")),
-    bad("id is a number", lambda: raw(decision_id=7), "wrong_type", "decision_id"),
-    bad("id is null", lambda: raw(decision_id=None), "wrong_type", "decision_id"),
+      for name in _REQUIRED),
+    *(bad(f"null for {name}", lambda name=name: raw(**{name: None}), "missing_field", name)  # type: ignore[misc]
+      for name in _REQUIRED),
+    *(fine(f"without {name}", lambda name=name: without(name)) for name in _OPTIONAL),  # type: ignore[misc]
+    *(fine(f"null for {name}", lambda name=name: raw(**{name: None})) for name in _OPTIONAL),  # type: ignore[misc]
+    fine("id is a whole number", lambda: raw(decision_id=-7)),
+    bad("id is a larger number", lambda: raw(decision_id=2**63), "invalid_value", "decision_id"),
+    bad("id is a fraction", lambda: raw(decision_id=7.5), "wrong_type", "decision_id"),
+    bad("id is true", lambda: raw(decision_id=True), "wrong_type", "decision_id"),
     bad("id is empty", lambda: raw(decision_id=""), "invalid_value", "decision_id"),
     bad("id too long", lambda: raw(decision_id="x" * 201), "invalid_value", "decision_id"),
     bad("id with invalid utf-8", lambda: swapped(SECRET.encode(), b"\xff\xfe"), "malformed_json"),
@@ -128,7 +148,6 @@ RECORDS = [
     fine("score negative zero", lambda: swapped(b"0.8", b"-0.0")),
     fine("score absent for no judge", lambda: raw(judge_score=None)),
     bad("audit_p zero", lambda: raw(audit_p=0), "invalid_value", "audit_p"),
-    bad("audit_p null", lambda: raw(audit_p=None), "wrong_type", "audit_p"),
     fine("audit_p below the grid", lambda: raw(audit_p=1e-300)),
     bad("flag as number", lambda: raw(evidence_passed=1), "wrong_type", "evidence_passed"),
     bad("flag as text", lambda: raw(label_requested="true"), "wrong_type", "label_requested"),
@@ -136,7 +155,11 @@ RECORDS = [
     bad("no zone", lambda: raw(decided_at="2026-06-01T10:05:00"), "invalid_value", "decided_at"),
     bad("a date", lambda: raw(decided_at="2026-06-01"), "invalid_value", "decided_at"),
     bad("no seconds", lambda: raw(decided_at="2026-06-01T10:05Z"), "invalid_value", "decided_at"),
-    bad("epoch seconds", lambda: raw(decided_at=1780308300), "wrong_type", "decided_at"),
+    fine("epoch milliseconds", lambda: raw(decided_at=1780308300_000)),
+    bad("epoch seconds", lambda: raw(decided_at=1780308300), "invalid_value", "decided_at"),
+    bad("epoch microseconds", lambda: raw(decided_at=1780308300_000_000), "invalid_value",
+        "decided_at"),
+    bad("fraction of a second", lambda: raw(decided_at=1780308300.25), "wrong_type", "decided_at"),
     bad("leap second", lambda: raw(decided_at="2026-06-30T23:59:60Z"), "invalid_value",
         "decided_at"),
     bad("hour 24", lambda: raw(decided_at="2026-06-01T24:00:00Z"), "invalid_value", "decided_at"),
@@ -153,10 +176,12 @@ RECORDS = [
     fine("other zone", lambda: raw(decided_at="2026-06-01T15:05:00+05:00")),
     fine("nanoseconds", lambda: raw(decided_at="2026-06-01T10:05:00.123456789Z")),
     # Attributes and versions
-    bad("attributes null", lambda: raw(attributes=None), "wrong_type", "attributes"),
     bad("attributes a list", lambda: raw(attributes=[SECRET]), "wrong_type", "attributes"),
-    bad("attribute a number", lambda: raw(attributes={"channel": 1}), "wrong_type", "attributes"),
-    bad("attribute null", lambda: raw(attributes={"channel": None}), "wrong_type", "attributes"),
+    fine("attribute a number", lambda: raw(attributes={"channel": 1})),
+    fine("attribute a long number", lambda: raw(attributes={"channel": 10**4000})),
+    fine("attribute true", lambda: raw(attributes={"channel": True})),
+    fine("attribute null", lambda: raw(attributes={"channel": None})),
+    bad("attribute NaN", lambda: raw(attributes={"channel": float("nan")}), "malformed_json"),
     bad("attribute nested", lambda: raw(attributes={"channel": {"a": SECRET}}), "wrong_type",
         "attributes"),
     bad("attribute deep", lambda: swapped(b'"chat"', nested(100_000)), "malformed_json"),
@@ -165,10 +190,8 @@ RECORDS = [
     bad("attribute name with invalid utf-8", lambda: swapped(b"channel", b"\xc3\x28"),
         "malformed_json", "attributes"),
     bad("attribute with lone surrogate", lambda: swapped(b"chat", b"\\udc00"), "malformed_json"),
-    bad("unlisted attribute name", lambda: raw(attributes={SECRET: "x"}), "unknown_attribute",
-        "attributes"),
-    bad("attribute name of no form", lambda: raw(attributes={"A b": "x"}), "wrong_type",
-        "attributes"),
+    fine("undeclared attribute", lambda: raw(attributes={SECRET: SECRET})),
+    fine("undeclared attribute of many parts", lambda: raw(attributes={"A b": [{"x": SECRET}]})),
     bad("attribute value too long", lambda: raw(attributes={"channel": "x" * 201}), "wrong_type",
         "attributes"),
     bad("attributes too large",
@@ -180,15 +203,16 @@ RECORDS = [
     fine("value with null byte", lambda: raw(attributes={"channel": "chat\x00"})),
     fine("key twice", lambda: swapped(b'"channel": "chat"',
                                       b'"channel": "email", "channel": "chat"')),
-    bad("versions empty", lambda: raw(versions={}), "wrong_type", "versions"),
+    fine("versions empty", lambda: raw(versions={})),
+    fine("version null", lambda: raw(versions={"judge": None})),
     bad("version of no form", lambda: raw(versions=lesson.VERSIONS | {"judge": f"{SECRET} a"}),
         "wrong_type", "versions"),
     bad("version with newline", lambda: raw(versions=lesson.VERSIONS | {"judge": "j1\n"}),
         "invalid_value", "versions"),
     bad("version with invalid utf-8", lambda: swapped(b'"j1"', b'"\xff"'), "malformed_json",
         "versions"),
-    bad("unknown version", lambda: raw(versions=lesson.VERSIONS | {"extra": SECRET}),
-        "wrong_type", "versions"),
+    fine("unknown version", lambda: raw(versions=lesson.VERSIONS | {SECRET: SECRET})),
+    bad("versions a list", lambda: raw(versions=[SECRET]), "wrong_type", "versions"),
     # Arrays
     fine("empty array", lambda: b"[]", counted=0),
     fine("blanks before an array", lambda: b" \n[" + raw() + b"]"),
@@ -203,9 +227,24 @@ RECORDS = [
                                   raw(decision_id="g2"), raw(extra=1),
                                   raw(attributes={SECRET: "x"}), raw(decision_id="g1"),
                                   raw(decided_at="9000-01-01T00:00:00Z")]) + b"]",
-        ((1, "invalid_value", "route"), (2, "wrong_type", ""), (4, "unknown_field", ""),
-         (5, "unknown_attribute", "attributes"), (7, "jump", "decided_at")), counted=2),
+        ((1, "invalid_value", "route"), (2, "wrong_type", ""), (7, "jump", "decided_at")),
+        counted=3),
 ]  # fmt: skip
+
+
+REJECTED = [
+    bad("unknown field", lambda: raw(free_text=SECRET), "unknown_field"),
+    bad("unknown field named like a message",
+        lambda: raw(**{f"`$.{SECRET}`": 1}), "unknown_field"),
+    bad("undeclared attribute", lambda: raw(attributes={SECRET: "x"}), "unknown_attribute",
+        "attributes"),
+    bad("attribute name of no form", lambda: raw(attributes={"A b": "x"}), "unknown_attribute",
+        "attributes"),
+    bad("unknown version", lambda: raw(versions=lesson.VERSIONS | {"extra": SECRET}),
+        "unknown_field", "versions"),
+    fine("null for a known one", lambda: raw(unit=None, versions=None)),
+]  # fmt: skip
+"""With ``stream.unknown_fields = "reject"``."""
 
 
 @pytest.fixture(autouse=True)
@@ -228,6 +267,56 @@ def test_each_record_ends_in_its_named_place(
         assert found == [(1, *letter) for letter in record.letters]
         assert total(pipeline.statuses(), DECISIONS, "counted") == record.counted + 2
         pipeline.check_conservation()
+    assert_nothing_kept(tmp_path, log)
+
+
+@pytest.mark.parametrize("record", REJECTED, ids=lambda record: record.name)
+def test_unknown_fields_make_dead_letters_where_that_is_asked_for(
+    record: Bad, tmp_path: Path, log: pytest.LogCaptureFixture
+) -> None:
+    with Pipeline(tmp_path, stream__unknown_fields="reject") as pipeline:
+        around = [json.dumps(good(name)).encode() for name in ("before", "after")]
+        pipeline.broker.produce(DECISIONS, [around[0], record.make(), around[1]])
+        pipeline.worker()
+        pipeline.drain()
+        found = [tuple(letter[1:]) for letter in dead_letters(pipeline.engine)]
+        assert found == [(1, *letter) for letter in record.letters]
+        assert total(pipeline.statuses(), DECISIONS, "counted") == record.counted + 2
+    assert_nothing_kept(tmp_path, log)
+
+
+def test_dropped_fields_are_nowhere_but_in_counts(
+    tmp_path: Path, log: pytest.LogCaptureFixture
+) -> None:
+    """Free text in values, and data in names: in no row, line, dead letter or metric."""
+    metrics = ServiceMetrics()
+    with Pipeline(tmp_path, max_records=50) as pipeline:
+        for i in range(400):
+            event = good(f"d{i}", comment=SECRET, **{f"{SECRET}{i}": SECRET, "note": [SECRET]})
+            event["attributes"] |= {"region": SECRET, f"{SECRET}_{i}": SECRET}
+            event["versions"] = {**lesson.VERSIONS, "prompt": SECRET}
+            event |= {} if i % 5 else {"route": SECRET}
+            pipeline.broker.produce(DECISIONS, messages([event]))
+            pipeline.broker.produce(
+                LABELS, messages([lesson.label(f"d{i}", NOW, True) | {"remark": SECRET}])
+            )
+        pipeline.worker()
+        pipeline.drain()
+        pipeline.fold()
+        pipeline.check_conservation()
+        seen = pipeline.seen
+        assert {letter[3:] for letter in dead_letters(pipeline.engine)} == {
+            ("invalid_value", "route")
+        }
+    assert {name for kind, name in seen.fields if kind == "decision"} == {
+        "__other__", "comment", "note", "attributes.region", "versions.prompt",
+    }  # fmt: skip
+    of_labels = {name for kind, name in seen.fields if kind == "label"}
+    assert of_labels - {"__other__"} == {"remark"}, "named from its hundredth event on"
+    for (kind, name), number in seen.fields.items():
+        metrics.add_unknown_fields(kind, {name: number})
+    metrics.add_unreadable(seen.unreadable)
+    assert SECRET.encode() not in generate_latest(metrics.registry)
     assert_nothing_kept(tmp_path, log)
 
 
@@ -257,7 +346,7 @@ def test_all_at_once_and_from_any_offset(tmp_path: Path) -> None:
 
 LABEL = lesson.label("before", NOW, True)
 LABELS_TABLE = [
-    ("ready missing", {k: v for k, v in LABEL.items() if k != "ready"}, "missing_field", "ready"),
+    ("kind null", LABEL | {"kind": None}, "missing_field", "kind"),
     ("ready as text", LABEL | {"ready": "true"}, "wrong_type", "ready"),
     ("ready as number", LABEL | {"ready": 1}, "wrong_type", "ready"),
     ("kind unknown", LABEL | {"kind": SECRET}, "invalid_value", "kind"),
@@ -265,10 +354,9 @@ LABELS_TABLE = [
     ("version zero", LABEL | {"version": 0}, "invalid_value", "version"),
     ("version huge", LABEL | {"version": 10**30}, "invalid_value", "version"),
     ("version a float", LABEL | {"version": 1.5}, "wrong_type", "version"),
-    ("free text", LABEL | {"comment": SECRET}, "unknown_field", ""),
     ("no zone", LABEL | {"labelled_at": "2026-06-01T10:05:00"}, "invalid_value", "labelled_at"),
     ("decided far ahead", LABEL | {"decided_at": "2126-01-01T00:00:00Z"}, "jump", "decided_at"),
-    ("a decision", good(SECRET), "unknown_field", ""),
+    ("a decision", good(SECRET), "missing_field", "label_id"),
 ]  # fmt: skip
 
 
@@ -388,7 +476,7 @@ def test_a_poisoned_stream_stops_and_a_restart_reads_everything(tmp_path: Path) 
     history = Histories(3, 1500, hours=20)
     decisions = sorted(history.decisions, key=lambda event: event["decided_at"])
     renamed = [d | {"attributes": {"colour": "red"}} for d in decisions]
-    with Pipeline(tmp_path, max_records=5000) as pipeline:
+    with Pipeline(tmp_path, max_records=5000, stream__unknown_fields="reject") as pipeline:
         pipeline.broker.produce(DECISIONS, messages(renamed))
         worker = pipeline.worker()
         with pytest.raises(PoisonedStreamError, match="unreadable"):

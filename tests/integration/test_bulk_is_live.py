@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,14 +29,30 @@ USUAL: dict[tuple[str, ...], float] = {
 STRAYS: dict[tuple[str, ...], float] = {(OTHER, "north"): 0.8, ("rare", "south"): 0.8}
 
 
+SHARES = {
+    "a": {"chat": 0.6, "email": 0.3, "voice": 0.1},
+    "b": {"north": 0.7, "south": 0.3},
+    "c": {"new": 0.8, "known": 0.2},
+}
+CROSSED = {
+    values: 1_500 * prod(share for _, share in cell)
+    for cell in product(*(shares.items() for shares in SHARES.values()))
+    for values in [tuple(value for value, _ in cell)]
+}
+"""All pairs of three attributes: their blocks are asked about together."""
+
+FLOWS = {"strays": USUAL | STRAYS, "crossed": CROSSED}
+GROUP_BYS = {"strays": ("a", "b", "a+b"), "crossed": ("a", "b", "c", "a+b", "a+c", "b+c")}
+
+
 @cache
-def world() -> World:
-    """Two attributes, a few strays a day; labels come at once.
+def world(which: str) -> World:
+    """Few strays a day, or many slices; labels come at once.
 
     A label that comes later than its hour is closed is late live, and not in one file: how far
     labels run behind is no part of what is compared here.
     """
-    made = slices_world(USUAL | STRAYS, DAYS, seed=11)
+    made = slices_world(FLOWS[which], DAYS, seed=11)
     order = np.argsort(made.at[made.says], kind="stable")
     says, labelled, ready = (c[order] for c in (made.says, made.labelled, made.ready))
     said_at = made.at[says]
@@ -42,13 +60,13 @@ def world() -> World:
 
 
 @cache
-def published(*looks: int) -> dict[int, Snapshot]:
+def published(which: str, *looks: int) -> dict[int, Snapshot]:
     """What is published at these watermarks, if the evaluator works at them and at no other."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        listed = world().attributes
-        settings = settings_for(new_store(folder), folder, listed, "a", "b", "a+b")
-        site = Guarded(world(), settings)
+        listed = world(which).attributes
+        settings = settings_for(new_store(folder), folder, listed, *GROUP_BYS[which])
+        site = Guarded(world(which), settings)
         found = {}
         for now in looks:
             site.feed(now)
@@ -57,8 +75,8 @@ def published(*looks: int) -> dict[int, Snapshot]:
     return found
 
 
-def at_once() -> Snapshot:
-    return published(END)[END]
+def at_once(which: str) -> Snapshot:
+    return published(which, END)[END]
 
 
 def random_looks(seed: int) -> list[int]:
@@ -77,13 +95,16 @@ CUTS = {
 }
 
 
-@pytest.mark.parametrize("cut", CUTS)
-def test_whatever_was_read_at_once_the_same_bytes_are_published(cut: str) -> None:
-    assert encode(published(*CUTS[cut])[END]) == encode(at_once())
+@pytest.mark.parametrize(
+    ("which", "cut"),
+    [*(("strays", cut) for cut in CUTS), ("crossed", "daily"), ("crossed", "live")],
+)
+def test_whatever_was_read_at_once_the_same_bytes_are_published(which: str, cut: str) -> None:
+    assert encode(published(which, *CUTS[cut])[END]) == encode(at_once(which))
 
 
 def test_on_every_day_the_same_is_shown_as_with_hourly_files() -> None:
-    hourly, daily = published(*CUTS["hourly"]), published(*CUTS["daily"])
+    hourly, daily = (published("strays", *CUTS[cut]) for cut in ("hourly", "daily"))
 
     assert [encode(daily[day]) for day in CUTS["daily"]] == [
         encode(hourly[day]) for day in CUTS["daily"]
@@ -92,7 +113,7 @@ def test_on_every_day_the_same_is_shown_as_with_hourly_files() -> None:
 
 def test_numbers_are_shown_at_all() -> None:
     """Else the tests above could not fail: slices have numbers, labelled ones too, up to date."""
-    windows = {window.window: window for window in at_once().contracts[0].windows}
+    windows = {window.window: window for window in at_once("strays").contracts[0].windows}
     groups = {group.group_by: group for group in windows["7d"].groups}
 
     assert {row.slice for row in groups["a"].rows if row.rates} == {"a=chat", "a=voice"}
@@ -100,3 +121,15 @@ def test_numbers_are_shown_at_all() -> None:
         assert group.decisions is not None
         assert group.decisions.end >= END - 2 * DAY
     assert any(row.rates.keys() & {Metric.TPR, Metric.FPR} for row in groups["b"].rows)
+
+
+def rates(which: str) -> dict[str, set[Metric]]:
+    """Of each slice, the rates that are shown in the longest window."""
+    (window,) = (w for w in at_once(which).contracts[0].windows if w.window == "28d")
+    return {row.slice: {*row.rates} for group in window.groups for row in group.rows}
+
+
+def test_all_pairs_of_three_attributes_show_labelled_rates() -> None:
+    crossed = rates("crossed")
+    for pair in (("a=chat", "b=north"), ("a=chat", "c=new"), ("b=north", "c=new")):
+        assert {Metric.TPR, Metric.FPR} <= crossed[",".join(pair)]

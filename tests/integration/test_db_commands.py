@@ -24,7 +24,7 @@ from rich.console import Console
 from alerts.exposition.renderer import Renderer
 from monitor import composition
 from monitor.cli import cli
-from monitor.commands.console import DATA_LOST, summary_table
+from monitor.commands.summary import DATA_LOST, summary
 from monitor.core.publish.snapshot import Snapshot, decode, encode
 from monitor.core.time import to_micros
 from monitor.errors import FencedError, SlicewatchError, StoreError
@@ -156,7 +156,7 @@ def test_people_read_the_same_in_tables_without_slices_or_secrets(pipeline: Pipe
     assert evaluator.cycle()
     result = invoke(pipeline, "status")
     assert result.exit_code == 0
-    for shown in (f"{DECISIONS}/0", "2026-06-01 09:55:00Z", "lease until", "synthetic", "pending"):
+    for shown in (f"{DECISIONS}/0", "2026-06-01T09:55:00Z", "lease until", "synthetic", "pending"):
         assert shown in result.output
     both = result.output + invoke(pipeline, "status", "--json").output
     hidden = ["formal", "chat", "language_variety", "auto_serve", ID_KEY]
@@ -393,7 +393,7 @@ def lost_windows(pipeline: Pipeline) -> set[str]:
     (table,) = snapshot.contracts
     lost = {window.window for window in table.windows if window.data_lost}
     console = Console(file=io.StringIO(), record=True, width=200)
-    console.print(*summary_table(snapshot))
+    console.print(*summary(snapshot, 200))
     assert (DATA_LOST in console.export_text()) == (table.window in lost)
     page = Renderer(100_000).render(snapshot).plain.decode()
     for window in table.windows:
@@ -498,7 +498,7 @@ def test_dead_letters_of_one_reason(pipeline: Pipeline) -> None:
     consume(pipeline, [decision("a"), {"bad": 1}, {**decision("b"), "route": "x"}])
     everything = printed(invoke(pipeline, "dead-letters", "--json")).splitlines()
     reasons = [json.loads(line)["reason"] for line in everything]
-    assert sorted(reasons) == ["invalid_value", "unknown_field"]
+    assert sorted(reasons) == ["invalid_value", "missing_field"]
     one = printed(invoke(pipeline, "dead-letters", "--json", "--reason", "invalid_value"))
     assert json.loads(one)["offset"] == 2
 

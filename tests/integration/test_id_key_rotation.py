@@ -248,7 +248,8 @@ def test_the_store_never_holds_an_id_or_a_key(tmp_path: Path) -> None:
            "label_id": f"raw-label-{i}", "reviewer": f"raw-reviewer-{i}"}
         for i, event in enumerate(history.labels)
     ]  # fmt: skip
-    unreadable = [event | {"note": f"raw-note-{i}"} for i, event in enumerate(decisions[:5])]
+    unreadable = [event | {"route": f"raw-route-{i}"} for i, event in enumerate(decisions[:5])]
+    decisions = [event | {"note": f"raw-note-{i}"} for i, event in enumerate(decisions)]
     hidden = [b"raw-"]
     for key in (KEY, NEW_KEY):
         hidden += [key.encode(), key.encode().hex().encode()]

@@ -19,7 +19,7 @@ from pipeline import SETTINGS, Pipeline
 
 from monitor.cli import cli
 from monitor.core.contract import Metric
-from monitor.core.publish.annotations import IncidentKind, Outcome, Share, Stage
+from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share, Stage
 from monitor.core.publish.incidents import Act, Incident
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -51,6 +51,7 @@ VISIBLE = ShownIncident(
     ("channel=chat,language_variety=formal",), first=PublishedValue(0.22, 0.15, 0.29, T0),
     latest=PublishedValue(None, None, 0.31, T0 + DAY), stage=ShownStage(Stage.SCORE, Share.MOST),
     versions_changed_at=T0 - 5 * HOUR, sampling="5 % of what is served", resolvable_at=T0 + 9 * DAY,
+    behind=Behind.SLICE,
 )  # fmt: skip
 HIDDEN = ShownIncident(1, IncidentKind.PAGE, Metric.TPR, T0, "", WITHHELD)
 BY = ("--by", "triage team")
@@ -128,8 +129,7 @@ def test_what_stands_is_listed(pipeline: Pipeline) -> None:
         "tpr",
         WITHHELD,
         "-",
-        "2026-06-01",
-        "10:00Z",
+        "2026-06-01T10:00Z",
         "-",
     ]
     assert second[5:8] == [SHOWN, "about", "half"]
@@ -197,11 +197,12 @@ def test_everything_that_is_known_is_shown(pipeline: Pipeline) -> None:
     said(pipeline, "close", "2", *accepted, "--by", "the officer")
     text = said(pipeline, "show", "2")
     for part in (
-        "2 (page)", f"accepted until {until} 00:00Z", "synthetic, tpr", SHOWN, "about half",
-        "channel=chat,language_variety=formal", "0.22 [0.15, 0.29], of 2026-06-01 10:00Z",
-        "[-, 0.31], of 2026-06-02 10:00Z", "score, most", "2026-06-01 05:00Z",
-        "5 % of what is served", "2026-06-10 10:00Z", "/snapshot/1", "[red]looking[/red]",
+        "2 (page)", f"accepted until {until}T00:00Z", "synthetic, tpr", SHOWN, "about half",
+        "channel=chat,language_variety=formal", "+0.22 [+0.15, +0.29], of 2026-06-01T10:00Z",
+        "[-, +0.31], of 2026-06-02T10:00Z", "score, most", "2026-06-01T05:00Z",
+        "5 % of what is served", "2026-06-10T10:00Z", "/snapshot/1", "[red]looking[/red]",
         "triage team", "the officer",
+        "the slice: its ready replies are served less often than its reference's",
     ):  # fmt: skip
         assert part in text, part
     found = json.loads(said(pipeline, "show", "2", "--json"))

@@ -65,6 +65,34 @@ def values_of(found: list[RecordBatch]) -> list[bytes | None]:
     return list(chain.from_iterable(one.values for one in found))
 
 
+def test_a_join_that_outlasts_a_short_poll_is_finished(
+    kafka: KafkaBroker, opened: Opener, topic_name: str
+) -> None:
+    """As happens when partitions are added to a topic whose reader is busy."""
+    kafka.create_topic(topic_name)
+    source = opened(kafka, topic_name)
+    begin(source, 0)
+    coordinator = source._consumer._coordinator
+    kafka.add_partitions(topic_name, 2)
+    deadline = time.monotonic() + SECONDS
+    while not coordinator.need_rejoin():
+        assert time.monotonic() < deadline, "the new partition is not noticed"
+        time.sleep(0.01)
+    assert coordinator.poll(timeout_ms=0) is False, "the client begins to join, and does not wait"
+    while coordinator.need_rejoin():
+        assert time.monotonic() < deadline, "no answer"
+        time.sleep(0.01)
+    time.sleep(0.5)  # the rest of the answer
+    assert coordinator.rejoining, "it has dropped the answer"
+
+    assigned: list[Shard] = []
+    while not assigned:
+        assert time.monotonic() < deadline, "the new partition is not assigned"
+        assigned.extend(source.poll(0).assigned)
+    assert assigned == [Shard(topic_name, 1)]
+    assert not coordinator.rejoining
+
+
 def test_a_killed_broker_gives_empty_polls_and_then_goes_on(
     own_kafka: KafkaBroker, opened: Opener, topic_name: str
 ) -> None:

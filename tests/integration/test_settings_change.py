@@ -38,12 +38,13 @@ from monitor import composition
 from monitor.cli import cli
 from monitor.commands import check
 from monitor.core.contract import Metric, State
+from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.publish.snapshot import GroupTable, Period, Snapshot, WindowTable, decode
 from monitor.core.time import HOUR, to_micros
 from monitor.errors import OutdatedError, SlicewatchError, StoreError
 from monitor.service import Parts, Service
 from monitor.store import deltas
-from monitor.store.codings import lock_eras
+from monitor.store.codings import Codings, lock_eras
 from monitor.store.schema import metadata
 
 OLD = SETTINGS
@@ -384,6 +385,31 @@ class TestStarts:
             count(site, Histories(1, 10).decisions)
             with pytest.raises(StoreError, match="score_bands or stream"):
                 site.change(changed)
+
+    def test_a_store_counted_by_another_default_grid_keeps_it(self, tmp_path: Path) -> None:
+        """A release with another default goes on: new stores alone have the new one."""
+        former = "audit_rates = [1.0, 0.5, 0.25]\n"
+        assert former in NEW
+        histories = Histories(1, 10)
+        with Site(tmp_path) as site:
+            count(site, histories.decisions)
+            site.change(OLD.replace(former, ""))
+            eras = Codings(site.engine).eras(site.settings.coding)
+            assert eras.newest.audit_rates == (1.0, 0.5, 0.25)
+            assert site.settings.coding.audit_rates == DEFAULT_AUDIT_RATES
+            assert Codings(site.engine).kept_grid(site.settings.coding) == (1.0, 0.5, 0.25)
+            site.change(NEW.replace(former, ""))
+            eras = Codings(site.engine).eras(site.settings.coding)
+            assert len(eras.eras) == 2
+            assert eras.newest.audit_rates == (1.0, 0.5, 0.25)
+            count(site, histories.decisions)
+
+    def test_a_store_that_counted_nothing_takes_the_new_grid(self, tmp_path: Path) -> None:
+        with Site(tmp_path) as site:
+            site.change(OLD.replace("audit_rates = [1.0, 0.5, 0.25]\n", ""))
+            eras = Codings(site.engine).eras(site.settings.coding)
+            assert eras.newest.audit_rates == DEFAULT_AUDIT_RATES
+            assert Codings(site.engine).kept_grid(site.settings.coding) is None
 
     def test_another_source_under_an_old_name_is_refused(self, tmp_path: Path) -> None:
         version = 'source = "version"\nversion_of = "judge"\n'

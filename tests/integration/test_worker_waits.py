@@ -15,8 +15,9 @@ from consumers.health import SILENT_SECONDS, STUCK_SECONDS
 from consumers.ingest import Ingest
 from consumers.reconcile import REVIEW_SECONDS
 from monitor.core.time import HOUR
-from monitor.errors import SourceError, StoreError
+from monitor.errors import RetiredTopicError, SourceError, StoreError
 from monitor.ports import Shard, Start
+from monitor.store.retired import RetiredTopics, Topics
 from monitor.store.shard_rows import park
 
 D0, D1, L0 = Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)
@@ -78,6 +79,22 @@ def test_a_worker_without_a_shard_to_read_outlives_a_store_that_was_away(
     run(pipeline, worker, REVIEW_SECONDS + 1)
     why = "ok" if spare else "a shard is parked after data loss"
     assert ready(pipeline, worker) == (spare, why)
+
+
+def test_a_worker_that_lost_its_shards_to_workers_with_other_topics_ends(
+    pipeline: Pipeline,
+) -> None:
+    """It has nothing to claim or to store, so that neither can tell it."""
+    worker = pipeline.worker()
+    run(pipeline, worker, 2)
+    other = pipeline.worker()
+    for shard in (D0, D1, L0):
+        pipeline.broker.move("slicewatch", shard, other.source)  # type: ignore[arg-type]
+    run(pipeline, worker, 2)
+    assert not worker.states
+    RetiredTopics(pipeline.engine).keep(Topics(DECISIONS, "labels-2"), 5)
+    with pytest.raises(RetiredTopicError, match=f"topic {LABELS} is retired"):
+        run(pipeline, worker, REVIEW_SECONDS + 1)
 
 
 def test_a_claim_that_only_finds_parked_shards_has_reached_the_store(

@@ -16,6 +16,7 @@ from fractions import Fraction
 import detection_oracle as oracle
 import numpy as np
 import pytest
+from answered import answered
 
 from monitor.core.contract import Contract, GroupBy, Limits, Metric, PrimaryMetric
 from monitor.core.counts.coding import Attribute, Coding
@@ -37,9 +38,7 @@ LIMITS = Limits(
     min_positives=50,
     min_negatives=50,
 )
-CONTRACT = Contract(
-    "replies", "1", "owner", PrimaryMetric.EQUAL_OPPORTUNITY, LIMITS, "7d", (GROUP,), False, 11
-)
+CONTRACT = Contract("replies", "1", "owner", PrimaryMetric.TPR, LIMITS, "7d", (GROUP,), False, 11)
 ROWS = {"channel=chat": 2, "channel=email": 3}
 MONDAY = 480_000 - (480_000 - 96) % 168
 """First hour of an ISO week."""
@@ -61,11 +60,10 @@ class Decision:
 
     auto: bool | None
     ready: bool | None = None
-    kept: bool = False
 
 
 def outcomes(truth: Slice) -> Iterator[tuple[float, Decision]]:
-    """Reviewed decisions are all labelled, of the others one in four; as many are kept."""
+    """Reviewed decisions are all labelled, of the others one in four."""
     yield truth.blocked, Decision(None)
     shares = oracle.cell_shares(truth.tpr, truth.ready, truth.fpr)
     for auto, (share, rate) in shares.items():
@@ -74,14 +72,11 @@ def outcomes(truth: Slice) -> Iterator[tuple[float, Decision]]:
         if auto:
             yield reviewed * (1 - audit), Decision(auto)
         for ready, chance in ((True, rate), (False, 1 - rate)):
-            yield reviewed * chance * 0.25, Decision(auto, ready, True)
-            if not auto:
-                yield reviewed * chance * 0.75, Decision(auto, ready, False)
+            yield reviewed * chance * audit, Decision(auto, ready)
 
 
-def cohort_of(decisions: dict[int, Decision]) -> tuple[SliceCohort, SliceCohort]:
-    """All labels, and the kept ones."""
-    cells = np.zeros((2, 3, 4, *LAYOUT.shape), np.int64)
+def cohort_of(decisions: dict[int, Decision]) -> SliceCohort:
+    cells = np.zeros((3, 4, *LAYOUT.shape), np.int64)
     routed = np.zeros((4, 3), np.int64)
     for row, decision in decisions.items():
         if decision.auto is None:
@@ -89,10 +84,9 @@ def cohort_of(decisions: dict[int, Decision]) -> tuple[SliceCohort, SliceCohort]
             continue
         route, rate = (0, 1) if decision.auto else (1, 0)
         routed[row, route] += 1
-        for version, label in enumerate((decision.ready is not None, decision.kept)):
-            cells[version, :, row, route, rate, 0] += [1, label, label and bool(decision.ready)]
-    full, thin = (SliceCohort(n, m, ready, routed) for n, m, ready in cells)
-    return full, thin
+        labelled = decision.ready is not None
+        cells[:, row, route, rate, 0] += [1, labelled, bool(decision.ready)]
+    return answered(cells[0], cells[1], cells[2], routed)
 
 
 def known_day() -> SliceCohort:
@@ -102,13 +96,13 @@ def known_day() -> SliceCohort:
         cells[:, row, 0, 1, 0] = 400, 100, int(100 * auto)
         cells[:, row, 1, 0, 0] = 300, 300, int(300 * review)
     decisions, labelled, ready = cells
-    return SliceCohort(decisions, labelled, ready, np.zeros((4, 3), np.int64))
+    return answered(decisions, labelled, ready, np.zeros((4, 3), np.int64))
 
 
 def begun(cluster_size: int = 1) -> GroupTests:
     budget = Budget().declare(all_streams([CONTRACT], CODING))
     tests = GroupTests.start(CONTRACT, GROUP, CODING, budget, cluster_size)
-    tests.advance(MONDAY, known_day(), None, LAYOUT)
+    tests.advance(MONDAY, known_day(), LAYOUT)
     return tests
 
 
@@ -130,7 +124,7 @@ def futures(
 def advanced(tests: GroupTests, hour: int, decisions: dict[int, Decision]) -> GroupTests:
     """A copy that has consumed one more cohort."""
     later = copy.deepcopy(tests)
-    later.advance(hour, *cohort_of(decisions), LAYOUT)
+    later.advance(hour, cohort_of(decisions), LAYOUT)
     return later
 
 
@@ -231,3 +225,67 @@ def test_a_breach_expects_more() -> None:
     }
     assert len(worse) == 3
     assert min(worse.values()) > 4 / 24 * (1 + 1e-9)
+
+
+Unit = dict[tuple[int, int], int]
+"""How many decisions one sender makes, by hour of the day and row: all with one outcome."""
+
+UNITS: dict[str, list[Unit]] = {
+    "of several sizes": [{(0, 2): 3}, {(0, 2): 1, (0, 3): 1}],
+    "in slice and reference": [{(0, 2): 2, (0, 3): 2}, {(0, 3): 1}],
+    "that come back within the day": [{(0, 2): 1, (1, 2): 2, (2, 3): 1}, {(1, 3): 1}],
+}
+
+
+def alike(day: dict[str, Slice]) -> Iterator[tuple[float, dict[int, Decision]]]:
+    """One outcome for every slice, as dependent as can be: all by one quantile."""
+    drawn = {ROWS[name]: list(outcomes(truth)) for name, truth in day.items()}
+    ends = {row: np.cumsum([p for p, _ in found]) for row, found in drawn.items()}
+    edges = np.unique(np.round(np.concatenate([[0.0], *ends.values()]), 12))
+    for low, high in itertools.pairwise(edges.tolist()):
+        at = {row: int(np.searchsorted(end, (low + high) / 2)) for row, end in ends.items()}
+        yield high - low, {row: drawn[row][place][1] for row, place in at.items()}
+
+
+_BEGUN = begun()
+
+
+def played(units: list[Unit], drawn: list[dict[int, Decision]], size: int) -> GroupTests:
+    """A day of these units by the real tests, and the hour after it."""
+    tests = copy.deepcopy(_BEGUN)
+    for hour in range(max(hour for unit in units for hour, _ in unit) + 1):
+        cohort = cohort_of({})
+        for unit, outcome in zip(units, drawn, strict=True):
+            for row in (row for at, row in unit if at == hour):
+                for _ in range(unit[hour, row]):
+                    cohort = cohort + cohort_of({row: outcome[row]})
+        tests.advance(MONDAY + 24 + hour, cohort, LAYOUT, size)
+    tests.advance(MONDAY + 48, cohort_of({}), LAYOUT)
+    return tests
+
+
+def expected_of_units(units: list[Unit], size: int) -> tuple[dict[Stream, float], int]:
+    """E[R + pending clock] of every stream (in days), and the cohorts that there were."""
+    total: dict[Stream, float] = {}
+    for drawn in itertools.product(list(alike(AT_ALL_LIMITS)), repeat=len(units)):
+        chance = math.prod(p for p, _ in drawn)
+        tests = played(units, [outcome for _, outcome in drawn], size)
+        for watch in tests.watches.values():
+            found = np.exp(watch.mixture.statistic()) + watch.mixture.pending
+            for stream, value in zip(watch.streams, found.tolist(), strict=True):
+                total[stream] = total.get(stream, 0) + chance * value
+    return total, 2 + 1 + max(hour for unit in units for hour, _ in unit)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNITS)
+def test_bets_divided_by_the_largest_unit_expect_at_most_the_clock(name: str) -> None:
+    """Conditional on who sends what; divided by 1 instead, some streams expect more."""
+    units = UNITS[name]
+    largest = max(sum(unit.values()) for unit in units)
+    found, cohorts = expected_of_units(units, largest)
+    checked = [stream for stream in found if innocent([AT_ALL_LIMITS], stream)]
+    assert len(checked) > 8
+    assert all(found[stream] <= cohorts / 24 * (1 + 1e-9) for stream in checked)
+    undivided, _ = expected_of_units(units, 1)
+    assert any(undivided[stream] > cohorts / 24 * (1 + 1e-6) for stream in checked)

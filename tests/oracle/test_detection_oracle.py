@@ -316,30 +316,28 @@ def test_the_budget_of_the_first_streams() -> None:
         stream("a", group_by="channel+language+tier"),
         stream("b", group_by="channel+language+region+tier"),
     ]
-    weights = list(budget(first, []).values())
-    expected = [0.07, 0.07, 0.07, 0.07, 0.07, 0.05, 0.005, 0.005]
-    assert weights == pytest.approx(expected)
+    weights = budget([first])
+    # Classes: .28 of two streams, .14 three times, .10 and .02 of two: .82 of all that there are.
+    parts = [14, 14, 14, 14, 14, 10, 1, 1]
+    assert [weights[one] for one in first] == [Fraction(4 * part, 5 * 82) for part in parts]
+    assert sum(weights.values()) == Fraction(4, 5)
 
 
-def test_later_streams_spend_the_half_that_was_kept() -> None:
-    first = [stream("a"), stream("b"), stream("a", Metric.FPR)]
-    later = [stream(f"later {i}") for i in range(5_000)] + [stream("y", Metric.FPR), stream("a")]
-    before, after = budget(first, []), budget(first, later)
+def test_later_streams_spend_what_was_kept() -> None:
+    first = [stream(f"first {i}") for i in range(4)]
+    added = [[stream(f"later {i}"), stream(f"also {i}")] for i in range(3)]
+    before, after = budget([first]), budget([first, added[0], first, added[1], added[2]])
     assert before.items() <= after.items()
-    assert after[stream("later 0")] == pytest.approx(0.14 * 6 / math.pi**2)
-    assert after[stream("later 1")] == pytest.approx(0.14 * 6 / math.pi**2 / 4)
-    assert after[stream("y", Metric.FPR)] == pytest.approx(0.07 * 6 / math.pi**2)
-    assert sum(w for s, w in after.items() if s.metric == Metric.TPR) < 0.28
+    # A half, a sixth and a twelfth of the fifth that was kept, for two streams each.
+    assert [after[one] for one, _ in added] == [Fraction(1, n) for n in (20, 60, 120)]
+    assert [after[one] for _, one in added] == [after[one] for one, _ in added]
 
 
-def test_weights_of_all_classes_sum_to_at_most_one() -> None:
-    depths = ("x", "x+y", "x+y+z")
-    kinds = [(m, StreamKind.GAP) for m in (Metric.TPR, Metric.FPR, Metric.BLOCKED)]
-    kinds.append((Metric.TPR, StreamKind.LEVEL))
-    first = [stream("a", m, k, d) for (m, k), d in itertools.product(kinds, depths)]
-    later = [stream(f"b{i}", s.metric, s.kind, s.group_by) for s in first for i in range(2_000)]
-    assert sum(budget(first, []).values()) == pytest.approx(0.5)
-    assert 0.9998 < sum(budget(first, later).values()) < 1
+def test_no_later_stream_is_heavier_than_all_before_and_the_rest_is_kept() -> None:
+    first = [stream(f"first {i}") for i in range(100)]
+    after = budget([first, [stream("one")], [stream(f"many {i}") for i in range(100)]])
+    assert after[stream("one")] == Fraction(4, 500)
+    assert after[stream("many 0")] == (Fraction(1, 5) - Fraction(4, 500)) / 300
 
 
 def test_a_page_is_at_the_budget_and_not_below() -> None:

@@ -31,6 +31,7 @@ AUDIT: tuple[Row, ...] = (
     *rows_for(
         _AUDIT, Rule.AUDITED, "of shown rates; by fractions in a synthetic set",
         "Part.checks Check.value Check.lower Check.upper Check.point Check.verdict Check.matched",
+        "Check.worse_off",
     ),
     *rows_for(
         _AUDIT, Rule.AUDITED, "of a synthetic set alone",
@@ -57,6 +58,7 @@ AUDIT: tuple[Row, ...] = (
         _AUDIT, Rule.AUDITED, "follows from the other rows, and from what people signed",
         "AuditReport.decision ReleaseDecision.approved ReleaseDecision.requirements",
         "RequirementLine.met RequirementLine.why Part.advice Recommendation.stage",
+        "ReleaseDecision.limits LimitsLine.verdict",
         "Recommendation.helps Recommendation.does_not_help",
     ),
     *rows_for(
@@ -72,6 +74,7 @@ AUDIT: tuple[Row, ...] = (
         "AuditReport.baseline AuditReport.candidate Run.title Run.parts Part.name FlipCounts.by",
         "SliceLine.group_by SliceLine.slice Check.name Check.metric Check.slice Check.against",
         "SupportCheck.metric SupportCheck.slice CalibrationLine.slice CalibrationLine.band",
+        "LimitsLine.role LimitsLine.metrics Check.role",
         "RequirementLine.requirement Representation.group_by SliceShare.slice Weight.slice",
     ),
 )  # fmt: skip

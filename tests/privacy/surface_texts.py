@@ -63,6 +63,9 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.WORD: ("CREATED_AGAIN",),
     },
+    "consumers.reconcile": {
+        Argument.PLACE: ("status.shard.topic",),
+    },
     "consumers.sources.base": {
         Argument.PLACE: (
             "held",
@@ -268,6 +271,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.cli": {
         Argument.TRACE: ("trace_of(error)",),
+        Argument.SETTING: ("' '.join(text.split())",),
         Argument.WORD: ("' '.join(str(error).split())",),
     },
     "monitor.commands.audit": {
@@ -306,6 +310,12 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "warning",
         ),
         Argument.TOTAL: ("len(problems)",),
+    },
+    "monitor.commands.working": {
+        Argument.WORD: (
+            "seconds",
+            "text",
+        ),
     },
     "monitor.commands.open_store": {
         Argument.PLACE: ("settings.store.url.masked",),
@@ -418,13 +428,19 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.commands.replay": {
         Argument.CAUSE: ("str(error)",),
+        Argument.FILE: ("line",),
         Argument.ROWS: ("json.dumps(body, indent=2)",),
         Argument.TOTAL: (
+            "self.events",
+            "share",
             "_sentence(sum((t.events for t in tallies)), progress.events, seconds)",
             "again",
             "waiting",
         ),
         Argument.TYPED: ("message",),
+    },
+    "monitor.core.publish.decidable": {
+        Argument.WORD: ("metric",),
     },
     "monitor.core.rates.gaps": {
         Argument.WORD: (

@@ -24,7 +24,7 @@ _METRICS = (
     *_metrics(
         Rule.DECLARED, "the contract's own numbers and names",
         "contract_info contract_max_gap_ratio contract_min_level_ratio contract_max_level_ratio",
-        "contract_min_support contract_review_due_timestamp_seconds",
+        "contract_min_support contract_review_due_timestamp_seconds contract_max_age_seconds",
     ),
     *_metrics(
         Rule.PERIOD, "taken down to five minutes, and told when a block closes",
@@ -67,6 +67,11 @@ _METRICS = (
     *_metrics(
         Rule.PERIOD, "the end of the block that first showed it",
         "slice_finding_timestamp_seconds label_request_fault_timestamp_seconds",
+        "labels_at_fault_since_timestamp_seconds",
+    ),
+    *_metrics(
+        Rule.CLASS, "in tenths, as last found, of slices whose decisions are shown",
+        "labels_at_fault_ratio",
     ),
     *_metrics(
         Rule.STATE, "a stage and a third of the difference, where both rates are shown",
@@ -150,6 +155,17 @@ _METRICS = (
         "slice_completeness_ratio label_completeness_ratio label_coverage_ratio",
     ),
     *_metrics(
+        Rule.WHOLE_STREAM,
+        "the largest unit of a day over all use cases, as a power of two; whose it is, and of what"
+        " slice, is known to nobody",
+        "detection_cluster_size",
+    ),
+    *_metrics(
+        Rule.WHOLE_STREAM,
+        "yes or no, of at least two hundred decisions and two days",
+        "decisions_repeated",
+    ),
+    *_metrics(
         Rule.STEPS,
         "an exact total gives the counts of a small window away, beside its rounded rates",
         "messages_consumed_total",
@@ -174,6 +190,20 @@ _METRICS = (
         Rule.STEPS,
         "names an attribute; one more would say what value the decision just read had not",
         "attribute_values_unknown_total",
+    ),
+    *_metrics(
+        Rule.STEPS,
+        "a name that at least a hundred events had and that looks like one; the field may be sent"
+        " with a small slice alone",
+        "unknown_fields_total",
+    ),
+    *_metrics(
+        Rule.STEPS, "one more would reveal the route of the decision just read",
+        "auto_serve_below_threshold_total",
+    ),
+    *_metrics(
+        Rule.WHOLE_STREAM, "dead letters, of which nobody is counted, by fields of the schema",
+        "unreadable_events_total",
     ),
     *_metrics(
         Rule.STEPS, "a hundred labels at a time; a bucket with fewer than k new ones waits",
@@ -323,6 +353,7 @@ _SNAPSHOT = (
         Surface.SNAPSHOT, Rule.STATE, "of a slice that is shown; else withheld",
         "ShownIncident.group_by ShownIncident.slice ShownIncident.share ShownIncident.inherited",
         "ShownIncident.first ShownIncident.latest ShownIncident.stage ShownIncident.sampling",
+        "ShownIncident.behind",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.DECLARED, "said by people, or by the settings",
@@ -343,6 +374,19 @@ _SNAPSHOT = (
         "ShownStage.stage ShownStage.share SliceRow.versions_differ",
     ),
     *rows_for(Surface.SNAPSHOT, Rule.DECLARED, "by the settings", "RequestsAtFault.audit_rate"),
+    *rows_for(
+        Surface.SNAPSHOT, Rule.STATE,
+        "of slices whose decisions are shown; others are withheld, all in one",
+        "LabelsAtFault.slice LabelsAtFault.group_by LabelsAtFault.route LabelsAtFault.fault",
+    ),
+    *rows_for(
+        Surface.SNAPSHOT, Rule.PERIOD, "the end of the block of the total that first showed it",
+        "LabelsAtFault.since",
+    ),
+    *rows_for(
+        Surface.SNAPSHOT, Rule.CLASS, "in tenths, as last found, of slices that are named",
+        "LabelsAtFault.share",
+    ),
     *rows_for(
         Surface.SNAPSHOT, Rule.RELEASED_RATE, "of the bands of pairs", "ShownAgreement.kappa",
     ),
@@ -371,6 +415,7 @@ _SNAPSHOT = (
         "ContractTable.contract ContractTable.version ContractTable.owner ContractTable.synthetic",
         "ContractTable.k ContractTable.window ContractTable.max_gaps ContractTable.min_levels",
         "ContractTable.max_levels ContractTable.min_supports ContractTable.review_due",
+        "ContractTable.primary ContractTable.max_age",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.LISTED, "from the allow-lists and the contract",
@@ -381,6 +426,7 @@ _SNAPSHOT = (
         Surface.SNAPSHOT, Rule.STATE, _TABLE,
         "SliceRow.rates SliceRow.gaps SliceRow.calibration CalibrationCell.rate GroupTable.rows",
         "SliceRow.noted SliceRow.stages SliceRow.agreement ContractTable.requests_at_fault",
+        "ContractTable.labels_at_fault",
         "ContractTable.incidents",
         "GroupTable.spreads GroupTable.decisions GroupTable.labelled WindowTable.total",
         "WindowTable.groups WindowTable.decisions WindowTable.labelled ContractTable.windows",
@@ -546,7 +592,7 @@ _INCIDENTS = (
         Surface.INCIDENT, Rule.STATE, _AS_SHOWN,
         "IncidentReport.group_by IncidentReport.slice IncidentReport.share",
         "IncidentReport.inherited IncidentReport.first IncidentReport.latest IncidentReport.stage",
-        "IncidentReport.sampling ShownStage.stage ShownStage.share",
+        "IncidentReport.sampling IncidentReport.behind ShownStage.stage ShownStage.share",
     ),
     *rows_for(Surface.INCIDENT, Rule.RELEASED_RATE, _AS_SHOWN, "ValueReport.value"),
     *rows_for(Surface.INCIDENT, Rule.BOUND, _AS_SHOWN, "ValueReport.lower ValueReport.upper"),

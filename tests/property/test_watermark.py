@@ -43,7 +43,7 @@ from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of, pane_start, to_micros
 from monitor.errors import PoisonedStreamError, StoreError
 from monitor.evaluate import evaluator as evaluator_module
-from monitor.evaluate.cohorts import Cohorts
+from monitor.evaluate.cohorts import CohortColumns, Cohorts
 from monitor.ports import Shard, Tallies
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
@@ -268,14 +268,14 @@ def test_a_small_topic_that_is_all_unreadable_is_noticed(tmp_path: Path, clock: 
     options: dict[str, Any] = {"stream__clock": clock, "ingest__dead_letter_min_events": 50}
     with Pipeline(tmp_path, max_records=60, **options) as pipeline:
         pipeline.worker()
-        noise = _label_noise(80, text="free") + _label_noise(20, ready="yes")
+        noise = _label_noise(80, version=0) + _label_noise(20, ready="yes")
         for turn in range(20):
             good = [decision(f"{turn}-{i}", turn / 10) for i in range(100)]
             pipeline.broker.produce(DECISIONS, messages(good, [10] * 10))
         pipeline.broker.produce(LABELS, messages(noise))
         with pytest.raises(PoisonedStreamError, match="topic labels") as raised:
             pipeline.drain()
-        assert "mostly unknown_field" in str(raised.value)
+        assert "mostly invalid_value in version" in str(raised.value)
         assert "\n" not in str(raised.value)
 
 
@@ -287,7 +287,7 @@ def test_a_healthy_mixed_stream_is_never_stopped(seed: int) -> None:
     with folder() as path, Pipeline(path, (2, 2), pick.choice((7, 300)), **options) as pipeline:
         pipeline.worker()
         events = [decision(f"d{i}", i / 60) for i in range(300)]
-        labels = [label(e) | ({"x": 1} if pick.random() < 0.5 else {}) for e in events]
+        labels = [label(e) | ({"kind": "x"} if pick.random() < 0.5 else {}) for e in events]
         events = [e | ({"route": "x"} if pick.random() < 0.3 else {}) for e in events]
         pipeline.broker.produce(DECISIONS, messages(events, [pick.randint(1, 40) for _ in "abcde"]))
         pipeline.broker.produce(LABELS, messages(labels, [pick.randint(1, 40) for _ in "abcde"]))
@@ -297,12 +297,12 @@ def test_a_healthy_mixed_stream_is_never_stopped(seed: int) -> None:
 
 def test_the_usual_reason_is_the_present_one() -> None:
     watch = DeadLetterBreaker(0.9, 100)
-    watch.record(L0, 100, Counter(malformed_json=80))
+    watch.record(L0, 100, Counter({("malformed_json", ""): 80}))
     watch.record(D0, 5000, Counter())
-    watch.record(L0, 60, Counter(unknown_field=60))
+    watch.record(L0, 60, Counter({("unknown_field", "x"): 60}))
     watch.record(D0, 5000, Counter())
-    with pytest.raises(PoisonedStreamError, match=r"98% of the last 100 .* mostly unknown_field"):
-        watch.record(L1, 40, Counter(malformed_json=38))
+    with pytest.raises(PoisonedStreamError, match=r"98% of the last 100 .* unknown_field in x"):
+        watch.record(L1, 40, Counter({("malformed_json", ""): 38}))
 
 
 @given(st.lists(st.tuples(st.sampled_from([D0, L0]), st.integers(1, 50), st.floats(0, 0.9))))
@@ -311,7 +311,7 @@ def test_no_batch_of_which_a_tenth_is_good_is_poison(
 ) -> None:
     watch = DeadLetterBreaker(0.9, 20)
     for shard, events, share in batches:
-        watch.record(shard, events, Counter(x=int(events * share)))
+        watch.record(shard, events, Counter({("x", ""): int(events * share)}))
 
 
 # The evaluator, with and without a watermark
@@ -476,9 +476,10 @@ def test_audits_of_any_hours_of_the_day_are_waited_for(
 
 def _columns(
     rows: Sequence[tuple[int, int, int]], *, returned: bool = False, received: int = 0
-) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+) -> tuple[Int64s, Int64s, CohortColumns]:
     hours, strata, asked = np.array(rows, np.int64).reshape(-1, 3).T
-    return hours, strata, asked, asked * returned + received
+    delays = np.zeros((len(rows), 8), np.int64)
+    return hours, strata, CohortColumns(asked, asked * returned + received, delays)
 
 
 # Who is told

@@ -31,13 +31,13 @@ def content(report: AuditReport) -> dict[str, object]:
 
 def schema() -> dict[str, Any]:
     """JSON Schema of the document, for deploy/schemas."""
-    found = msgspec.json.schema(AuditReport)
+    found = json.loads(json.dumps(msgspec.json.schema(AuditReport)))  # a default may be a tuple
     body = found["$defs"].pop(AuditReport.__name__)
     properties = {
         "format": {"const": FORMAT},
         "notes": {"type": "array", "items": {"type": "string"}},
         "judged": {"enum": ["baseline", "candidate"]},
-        "exit_code": {"enum": [0, 1, 2]},
+        "exit_code": {"enum": [0, 1, 2, 3]},
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

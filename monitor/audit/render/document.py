@@ -28,7 +28,7 @@ from monitor.audit.report import (
     ReleaseDecision,
     Run,
 )
-from monitor.core.contract import Metric
+from monitor.core.contract import Metric, Role
 
 
 def document(report: AuditReport) -> Document:
@@ -62,10 +62,26 @@ def verdict(report: AuditReport) -> str:
             " repair the set first."
         )
     if decision.approved:
-        return f"The {report.judged.title} is approved: all requirements are met."
+        return (
+            f"The {report.judged.title} is approved: all requirements are met.{_limits(decision)}"
+        )
     missing, of = len(decision.missing), len(decision.requirements)
     are = "is" if missing == 1 else "are"
-    return f"The {report.judged.title} is blocked: {missing} of {of} requirements {are} missing."
+    said = f"The {report.judged.title} is blocked: {missing} of {of} requirements {are} missing."
+    return said + _limits(decision)
+
+
+_ROLES = {Role.PRIMARY: "Primary metric", Role.GUARDRAIL: "Guardrail"}
+
+
+def _limits(decision: ReleaseDecision) -> str:
+    """Sentences on the contract's limits: which metric leads, and what fails."""
+    return "".join(
+        f" {_ROLES[line.role]} {', '.join(METRICS[metric] for metric in line.metrics)}:"
+        f" {line.verdict.value.replace('_', ' ')}."
+        for line in decision.limits
+        if line.verdict is not None
+    )
 
 
 def _flips(part: Part, numbers: Numbers) -> str:

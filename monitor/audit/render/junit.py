@@ -131,7 +131,8 @@ def _explained(check: Check, numbers: Numbers) -> str:
     bounds = numbers.points_interval if gap else numbers.interval
     unit = " points" if gap else ""
     limit = "which is not known" if check.limit is None else f"{write(check.limit)}{unit}"
-    said = [f"{CHECKS[check.name]} {limit}", _by_point(check, f"{write(check.value)}{unit}")]
+    value = (numbers.gap if gap else numbers.rate)(check.value)
+    said = [f"{CHECKS[check.name]} {limit}", _by_point(check, f"{value}{unit}")]
     if check.lower is not None and check.upper is not None:
         said.append(f"the interval is {bounds(check.lower, check.upper)}{unit}")
     if check.verdict is not None:
@@ -142,6 +143,8 @@ def _explained(check: Check, numbers: Numbers) -> str:
 def _by_point(check: Check, value: str) -> str:
     if check.value is None:
         return "the point is withheld, or there is none"
+    if check.worse_off:
+        value += f" ({_slice(check.worse_off)} is worse off)"
     if check.point is Point.NONE:
         return f"the point is {value}, which decides nothing"
     return f"the point is {value}: {check.point.value}"
@@ -179,6 +182,8 @@ def _properties(report: AuditReport) -> Iterator[tuple[str, str]]:
     yield "judged", report.judged.title
     yield "versions", "; ".join(map(words.versions, report.judged.versions))
     yield "thresholds", ", ".join(map(words.number, report.judged.thresholds))
+    for line in report.decision.limits if report.decision else ():
+        yield line.role.value, line.verdict.value if line.verdict else "no limit"
     yield "synthetic", "true" if report.synthetic else "false"
 
 

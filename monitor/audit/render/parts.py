@@ -30,7 +30,7 @@ from monitor.audit.report import (
     VariantOutcome,
     WhatIfLine,
 )
-from monitor.core.contract import Metric, Verdict
+from monitor.core.contract import Metric, Role, Verdict
 from monitor.core.probes.flips import FlipDirection
 
 _TONES = {
@@ -39,9 +39,11 @@ _TONES = {
     Point.NONE: Tone.UNSURE,
     Verdict.PASS: Tone.GOOD,
     Verdict.FAIL: Tone.BAD,
+    Verdict.INCONCLUSIVE: Tone.UNSURE,
     Verdict.INSUFFICIENT_SUPPORT: Tone.UNSURE,
     None: Tone.PLAIN,
 }
+_UNDECIDED = (Verdict.INCONCLUSIVE, Verdict.INSUFFICIENT_SUPPORT)
 FLIPS = "Flips"
 _THRESHOLDS = 11
 """Number of other thresholds shown, those nearest to the ones that decided; JSON has all."""
@@ -205,7 +207,8 @@ def _supported(line: SliceLine, metric: Metric, numbers: Numbers) -> str | Table
 def _checks(lines: tuple[Check, ...], numbers: Numbers) -> Section:
     notes = [
         "What the point says and what its 95 % interval says, side by side. In production intervals"
-        " alone decide. Gaps are in points."
+        " alone decide. Gaps are in points: above 0 the slice is worse off than what it is compared"
+        " with, below 0 better off, and the other is behind. Both are limited."
     ]
     if numbers.exact:
         notes.append("A gap is over the pairs that hold both sides.")
@@ -234,12 +237,22 @@ def _check(line: Check, numbers: Numbers) -> Row:
     return (
         words.attributes(line.slice),
         words.slice_name(line.slice) + _against(line, numbers),
-        f"{CHECKS[line.name]}\n{write(line.limit)}{' points' if gap else ''}",
-        write(line.value),
+        f"{CHECKS[line.name]}\n{write(line.limit)}{' points' if gap else ''}{_role(line)}",
+        (numbers.gap if gap else numbers.rate)(line.value) + _worse_off(line),
         TableCell(line.point.value.upper(), _TONES[line.point]),
         bounds(line.lower, line.upper),
         TableCell(_verdict(line.verdict), _tone(line.verdict, numbers)),
     )
+
+
+def _role(line: Check) -> str:
+    return "\n(guardrail)" if line.role is Role.GUARDRAIL else ""
+
+
+def _worse_off(line: Check) -> str:
+    if not line.worse_off:
+        return ""
+    return "\nworse off" if line.worse_off == line.slice else "\nbetter off"
 
 
 def _against(line: Check, numbers: Numbers) -> str:
@@ -250,8 +263,8 @@ def _against(line: Check, numbers: Numbers) -> str:
 
 
 def _tone(verdict: Verdict | None, numbers: Numbers) -> Tone:
-    """Emphasis of a verdict; on reviewed data too little support blocks, as a failed check does."""
-    if verdict is Verdict.INSUFFICIENT_SUPPORT and not numbers.exact:
+    """Emphasis of a verdict; on reviewed data an undecided one blocks, as a failed one does."""
+    if verdict in _UNDECIDED and not numbers.exact:
         return Tone.BAD
     return _TONES[verdict]
 
@@ -320,7 +333,7 @@ def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> Section:
     shown = _nearest(lines)
     notes = [
         "What one threshold for all variants would have made of these very replies: a look back,"
-        " not a forecast. Gaps are in points."
+        " not a forecast. Gaps are in points; positive: worse off than the reference slice."
     ]
     if len(shown) < len(lines):
         notes.append(
@@ -345,8 +358,8 @@ def _if(line: WhatIfLine, numbers: Numbers) -> tuple[str, ...]:
         f"{line.flips:,}",
         _by_slice(line.tpr, numbers),
         _by_slice(line.fpr, numbers),
-        numbers.points(line.tpr_gap),
-        numbers.points(line.fpr_gap),
+        numbers.gap(line.tpr_gap),
+        numbers.gap(line.fpr_gap),
     )
 
 

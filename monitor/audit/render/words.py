@@ -64,6 +64,11 @@ class Numbers:
         """A difference of rates in points."""
         return NOTHING if value is None else self._hundredths(value)
 
+    def gap(self, value: float | None) -> str:
+        """A gap in points with its sign: positive where the slice is worse off."""
+        text = self.points(value)
+        return text if value is None or text.startswith("-") or not float(text) else f"+{text}"
+
     def interval(self, lower: float | None, upper: float | None) -> str:
         """The bounds of a rate."""
         if lower is None or upper is None:

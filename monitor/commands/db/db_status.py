@@ -165,4 +165,4 @@ def _day(at: datetime | None) -> str:
 
 
 def _moment(at: datetime | None) -> str:
-    return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"
+    return "-" if at is None else f"{at:%Y-%m-%dT%H:%M:%S}Z"

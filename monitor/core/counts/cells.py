@@ -7,6 +7,7 @@ windows and weeks merge by addition and no order of events matters.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -47,6 +48,8 @@ class Counter(enum.IntEnum):
 
 
 COUNTERS = len(Counter)
+LABEL_COUNTERS = np.flatnonzero(np.arange(COUNTERS) != Counter.N)
+"""What labels and their requests add to, decisions by themselves do not."""
 
 
 class Route(enum.IntEnum):
@@ -190,11 +193,41 @@ def content_id(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
+_PAIR = re.compile(r"([^=,\\]*)=((?:[^,\\]|\\.)*)(?:,(?=.)|\Z)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
 def atom_text(values: Mapping[str, str]) -> str:
-    """The canonical text of an atom: ``name=value`` pairs, names sorted."""
-    return ",".join(f"{name}={values[name]}" for name in sorted(values))
+    r"""The canonical text of an atom: ``name=value`` pairs, names sorted.
+
+    A comma and a backslash of a value have a backslash before them, so that the text can be taken
+    apart again; everything else is as it is, since a name has no ``=``.
+
+    Example:
+        >>> print(atom_text({"tier": "a=b", "city": "Washington, DC"}))
+        city=Washington\, DC,tier=a=b
+    """
+    return ",".join(f"{name}={_escaped(values[name])}" for name in sorted(values))
 
 
 def parse_atom(text: str) -> dict[str, str]:
-    """The attribute values of an atom; the empty text is the atom without attributes."""
-    return dict(pair.split("=", 1) for pair in text.split(",")) if text else {}
+    """The attribute values of an atom; the empty text is the atom without attributes.
+
+    Raises:
+        ValueError: it is no such text.
+    """
+    if "\\" not in text:
+        return dict(pair.split("=", 1) for pair in text.split(",")) if text else {}
+    values, end = {}, 0
+    while end < len(text):
+        pair = _PAIR.match(text, end)
+        if pair is None:
+            raise ValueError("not the text of an atom")
+        values[pair[1]], end = _ESCAPED.sub(r"\1", pair[2]), pair.end()
+    return values
+
+
+def _escaped(value: str) -> str:
+    if "," not in value and "\\" not in value:
+        return value
+    return value.replace("\\", "\\\\").replace(",", "\\,")

@@ -13,17 +13,24 @@ Example:
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
 
+from monitor.core.counts import audit_grid
+from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.cells import MISSING, OTHER, Int64s
 
 DEFAULT_SCORE_BANDS = (0.70, 0.90)
-DEFAULT_AUDIT_RATES = tuple(2.0 ** (-j / 2) for j in range(16))
+
+_NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?\Z")
+"""A number as JSON writes it: no spaces, no underscores, no digits of other scripts."""
 
 Listed = tuple[str, str | None]
 """The name of an attribute with one of its values, or with None: the name itself."""
@@ -38,17 +45,54 @@ class Attribute:
         values: the allow-list; anything else becomes ``__other__``.
         version_of: judge, rubric, policy or router when the value is taken from the
             decision's ``versions``; None for an ordinary attribute.
+        aliases: other texts that mean a listed value, with that value.
+        edges: of the ranges that a number falls in, increasing; empty where values are texts.
+
+    Example:
+        >>> age = Attribute("age", range_names((18, 65)), edges=(18, 65))
+        >>> [age.code(value) for value in ("17.9", "18", "65+", "old", None)]
+        ['under 18', '18-64', '65+', '__other__', '__missing__']
     """
 
     name: str
     values: tuple[str, ...]
     version_of: str | None = None
+    aliases: tuple[tuple[str, str], ...] = ()
+    edges: tuple[float, ...] = ()
 
     def code(self, value: str | None) -> str:
         """The listed value, ``__other__`` or ``__missing__``."""
         if value is None:
             return MISSING
-        return value if value in self.values else OTHER
+        if value in self.values:
+            return value
+        meant = dict(self.aliases).get(value) if self.aliases else self._range(value)
+        return meant if meant in self.values else OTHER
+
+    def _range(self, value: str) -> str | None:
+        if not self.edges or not _NUMBER.match(value):
+            return None
+        return range_names(self.edges)[bisect_right(self.edges, float(value))]
+
+
+@cache
+def range_names(edges: tuple[float, ...]) -> tuple[str, ...]:
+    """Names of the ranges between increasing edges; an edge belongs to the range above it.
+
+    Example:
+        >>> range_names((18, 26, 27, 65))
+        ('under 18', '18-25', '26', '27-64', '65+')
+        >>> range_names((-0.5, 2.0))
+        ('under -0.5', '-0.5 to under 2', '2+')
+    """
+    inner = (_between(low, high, edges) for low, high in pairwise(edges))
+    return (f"under {edges[0]:.12g}", *inner, f"{edges[-1]:.12g}+")
+
+
+def _between(low: float, high: float, edges: tuple[float, ...]) -> str:
+    if edges[0] < 0 or any(edge != int(edge) for edge in edges):
+        return f"{low:.12g} to under {high:.12g}"
+    return f"{low:.12g}" if high == low + 1 else f"{low:.12g}-{high - 1:.12g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +128,8 @@ class Coding:
         return (f"below {edges[0]}", *inner, f"{edges[-1]} and above", "no score")
 
     def rate_index(self, audit_p: float) -> int:
-        """Index of the largest grid rate that is not above ``audit_p``; the last one at most.
-
-        A probability below the whole grid is taken at the smallest rate, which its keep
-        probability (grid / audit_p, capped at 1) then overstates: start-up warns of it.
-        """
-        for index, rate in enumerate(self.audit_rates):
-            # A hair of slack, so that 0.7071 sent with four digits means 2 ** -0.5.
-            if rate <= audit_p * (1 + 1e-4):
-                return index
-        return len(self.audit_rates) - 1
+        """Index of the largest grid rate that is not above ``audit_p``; the last one at most."""
+        return audit_grid.rate_index(self.audit_rates, audit_p)
 
     @property
     def max_atoms(self) -> int:
@@ -107,7 +143,7 @@ class Coding:
         """Canonical JSON text: equal codings have equal texts."""
         return json.dumps(
             {
-                "attributes": [[a.name, sorted(a.values), a.version_of] for a in self.attributes],
+                "attributes": [_plain(attribute) for attribute in self.attributes],
                 "audit_rates": list(self.audit_rates),
                 "score_bands": list(self.score_bands),
             },
@@ -123,7 +159,7 @@ class Coding:
     def parse(cls, text: str) -> Coding:
         """The coding that :meth:`canonical` wrote."""
         body = json.loads(text)
-        attributes = tuple(Attribute(n, tuple(v), of) for n, v, of in body["attributes"])
+        attributes = tuple(_attribute(*parts) for parts in body["attributes"])
         return cls(attributes, tuple(body["score_bands"]), tuple(body["audit_rates"]))
 
     @property
@@ -158,6 +194,24 @@ class Coding:
             if a.name in listed
         )
         return replace(self, attributes=tuple(kept))
+
+
+def _plain(attribute: Attribute) -> list[object]:
+    """What tells attributes apart, for JSON; aliases and edges where there are some."""
+    parts: list[object] = [attribute.name, sorted(attribute.values), attribute.version_of]
+    more = [sorted(attribute.aliases), list(attribute.edges)]
+    return parts + more if any(more) else parts
+
+
+def _attribute(
+    name: str,
+    values: list[str],
+    version_of: str | None,
+    aliases: Iterable[tuple[str, str]] = (),
+    edges: Iterable[float] = (),
+) -> Attribute:
+    pairs = tuple((alias, value) for alias, value in aliases)
+    return Attribute(name, tuple(values), version_of, pairs, tuple(edges))
 
 
 @dataclass(frozen=True, slots=True)

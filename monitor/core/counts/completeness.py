@@ -14,9 +14,10 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import MAX_RATES, Counter, Int64s
+from monitor.core.counts.cells import DELAY_EDGES_HOURS, MAX_RATES, Counter, Int64s
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.counts.strata import REVIEWED_ROUTES, reviewed_columns
+from monitor.core.time import HOUR
 
 MATURE = Fraction(19, 20)
 """Completeness at which a cohort's rates may be read: the augmented bet of the sequential test
@@ -35,11 +36,28 @@ MAX_JOINED_HOURS = 24
 would hold every window back until its horizon has passed."""
 
 
+MOST_IN = Fraction(1, 4)
+"""Completeness from which labels that do not come may be overdue. Below it labelling as a whole
+stands still, and will go on: to decide without labels what they will show helps nobody."""
+
+PATIENCE = 2
+"""Labels that have not come after so many times their usual delay are overdue."""
+
+_SHORTEST_HOURS = 24.0
+"""Delays are what labels say of themselves, and many are delivered once a day."""
+
+_KNOWN_DELAYS = 50
+"""Fewer labels of a route say too little of how long labels take."""
+
+_COME = Fraction(49, 50)
+"""Share of a route's labels that come within the delay that is typical of it."""
+
+
 class CohortState(enum.StrEnum):
     """Outcome of the cohort of an hour when its turn came."""
 
-    CONSUMED = "consumed"  # its labels are in: the detectors were moved by it
-    INCOMPLETE = "incomplete"  # its horizon passed before: skipped
+    CONSUMED = "consumed"  # its labels are in, or overdue: the detectors were moved by it
+    INCOMPLETE = "incomplete"  # nobody knows any more what was requested: skipped
     EXCLUDED = "excluded"  # its data are known to be bad: skipped
 
 
@@ -119,6 +137,33 @@ def mature(
         total = np.concatenate([[0], np.cumsum(spare)])
         flags &= _largest_ahead(total[1:], ahead) >= total[_joined_from(asked)]
     return flags
+
+
+def usual_delay(delays: Int64s) -> int | None:
+    """Time that labels usually take, from the decision on (microseconds).
+
+    Args:
+        delays: labels of successive hours by route and delay bucket, shape (routes, buckets).
+
+    Returns:
+        The time within which 98 % of the labels had come, on the slowest route (linear inside a
+        bucket), and a day at least; None where a route has too few labels to tell, or takes longer
+        than all closed buckets.
+
+    Example:
+        >>> usual_delay(np.array([[0, 0, 0, 0, 0, 98, 2, 0]])) == 72 * HOUR
+        True
+        >>> usual_delay(np.array([[100, 0, 0, 0, 0, 0, 0, 0]])) == 24 * HOUR
+        True
+    """
+    longest = _SHORTEST_HOURS if delays.any() else 0.0
+    edges = np.array((0, *DELAY_EDGES_HOURS))
+    for came in delays[delays.any(axis=1)]:
+        wanted, total = float(_COME * int(came.sum())), np.concatenate([[0], np.cumsum(came)])
+        if total[-1] < _KNOWN_DELAYS or total[-2] < wanted:
+            return None
+        longest = max(longest, float(np.interp(wanted, total[:-1], edges)))
+    return round(longest * HOUR) or None
 
 
 def _joined_from(requested: Int64s) -> Int64s:

@@ -10,9 +10,9 @@ trials, whose 95 % interval is 0.13 wide).
 
 Example:
     >>> edges(11)[:7]
-    (11, 14, 17, 21, 26, 32, 40)
+    (11, 21, 32, 43, 54, 68, 85)
     >>> Precision(11).support([10.9, 11.0, 31.9]).tolist()
-    [0, 11, 26]
+    [0, 11, 21]
     >>> Precision(1, exact=True).support([6.0]).tolist()
     [6]
 """
@@ -40,10 +40,13 @@ _SLACK = 1e-9
 
 @cache
 def edges(k: int) -> tuple[int, ...]:
-    """Lower edges of the support bands: k, then e' = ceil(1.25 e - 0.5), growing by at least 1."""
-    found = [k]
+    """Lower edges of the support bands: k, 2 k - 1, then a quarter more each, and at least k more.
+
+    So wherever a rate is shown, its support could be any of k numbers.
+    """
+    found = [k, max(2 * k - 1, k + 1)]
     while found[-1] < _LARGEST:
-        found.append(max(found[-1] + 1, ceil(1.25 * found[-1] - 0.5)))
+        found.append(max(found[-1] + k, ceil(1.25 * found[-1])))
     return tuple(found)
 
 
@@ -76,6 +79,19 @@ class Precision:
         band: Int64s = table[lower_edges.searchsorted(np.where(np.isnan(n), 0, n), side="right")]
         return band
 
+    def most(self, support: npt.ArrayLike) -> Int64s:
+        """Largest number that a shown support stands for.
+
+        Example:
+            >>> Precision(11).most([11, 21, 32]).tolist()
+            [20, 31, 42]
+        """
+        n = np.asarray(support, np.int64)
+        if self.exact:
+            return n
+        lower_edges, _ = _bands(self.k)
+        return np.asarray(lower_edges[lower_edges.searchsorted(n, side="right")] - 1)
+
     @property
     def smallest(self) -> int:
         """Smallest support a rate is shown at: 2 k - 1, or 1 where numbers are exact.
@@ -97,7 +113,7 @@ class Precision:
 
         Example:
             >>> Precision(11).step([21, 300, 600, 1200]).tolist()
-            [0.1, 0.05, 0.02, 0.01]
+            [0.1, 0.05, 0.05, 0.02]
         """
         n = np.asarray(support, np.float64)
         return np.zeros(n.shape) if self.exact else self._step_of(self.support(n))

@@ -26,16 +26,20 @@ routes or values is hidden by the rounding of rates (:mod:`monitor.core.privacy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import chain, combinations, product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.privacy.families import SliceFamily
+
+if TYPE_CHECKING:
+    from monitor.core.privacy.exchange_program import Program
 
 Bools = npt.NDArray[np.bool_]
 
@@ -48,7 +52,8 @@ class Axes:
         crossed: attributes of which pairs of values are crossed: two, or more where the family
             refines other intersections. No other family has all of them.
         alike: for each of them, if its values are exchanged, the attributes besides the family's in
-            which the decisions must agree.
+            which the decisions must agree: or those that exchange back, in the same block of
+            whatever publishes the two together.
     """
 
     crossed: tuple[str, ...]
@@ -84,53 +89,31 @@ class Axes:
         return None
 
 
-def given_away(tables: Sequence[Int64s], k: int, together: Sequence[Int64s]) -> bool:
-    """Return True when any small count could be neither k nor any of k numbers.
+def given_away(
+    tables: Sequence[Int64s],
+    k: int,
+    together: Sequence[Int64s],
+    beside: Sequence[Int64s] | None = None,
+    *,
+    first: tuple[int, ...] | None = None,
+    numbers: int | None = None,
+) -> tuple[int, ...] | None:
+    """A cell with a small count that could be neither k nor any of k numbers; None without.
 
     Looked at is every cell in every run of parts that one of the marginals publishes by itself.
     Where exchanges of one attribute do not settle it, an integer program does.
 
     Args:
-        tables: for each crossed attribute, counts as :func:`pinned` takes them.
+        tables: for each crossed attribute, counts of one block, shape (Z, ..., T): T successive
+            parts, in between one dimension for each crossed attribute, and Z kinds of decisions.
         k: smallest cell that may be shown.
-        together: for each crossed attribute, parts that are published as one.
-    """
-    for runs in together:
-        still = pinned(tables[0], k, 0, together[0], runs)
-        for axis in range(1, len(tables)):
-            if still.any():
-                still &= pinned(tables[axis], k, axis, together[axis], runs)
-        if still.any():
-            from monitor.core.privacy.exchange_program import Program  # noqa: PLC0415 - slow to load
-
-            program = Program.of(min(tables, key=len), together)
-            small = (
-                (place, first, end)
-                for place, some in _small_runs(program.counts, k, _Groups.of(runs))
-                for first, end in some.least.T.tolist()
-            )
-            doubtful = (
-                target for target, doubt in zip(small, still.tolist(), strict=True) if doubt
-            )
-            if not all(program.hides(place, (first, end), k) for place, first, end in doubtful):
-                return True
-    return False
-
-
-def pinned(counts: Int64s, k: int, axis: int, together: Int64s, runs: Int64s) -> Bools:
-    """The small counts that could be neither k nor any of k numbers, if one attribute is exchanged.
-
-    One flag a cell and run of parts that holds 1 to k - 1; their order depends on nothing but the
-    counts of the cells, whatever the kinds.
-
-    Args:
-        counts: of one block, shape (Z, ..., T): T successive parts, in between one dimension for
-            each crossed attribute, and Z kinds of decisions that exchange among themselves only.
-        k: smallest cell that may be shown.
-        axis: the attribute that is exchanged: the first crossed one is 0.
-        together: for each part a number, not decreasing; parts of one number are published as one
-            by everything that has this attribute.
-        runs: the same for the parts of which runs are looked at.
+        together: for each crossed attribute a number for each part, not decreasing: parts of one
+            number are published as one by everything that has it.
+        beside: the same of what publishes it together with whatever makes kinds differ. Decisions
+            of two kinds exchange only if those that exchange back are of the same two, in a part
+            of the same number. None where only one kind exchanges.
+        first: the cell to be looked at first, since it was the one that was found before.
+        numbers: if fewer than k will do.
 
     Example:
         In the first part nobody can exchange with the one of (0, 0), since (1, 1) is empty in the
@@ -138,32 +121,89 @@ def pinned(counts: Int64s, k: int, axis: int, together: Int64s, runs: Int64s) ->
 
         >>> known = np.array([[[[1, 10], [30, 20]], [[30, 30], [24, 0]]]])
         >>> hours = np.arange(2)
-        >>> bool(pinned(known, 11, 0, hours, hours).any())
+        >>> given_away([known, known], 11, [hours, hours])
+        (0, 0)
+        >>> given_away([known + 20, known + 20], 11, [hours, hours]) is None
         True
-        >>> bool(pinned(known + 20, 11, 0, hours, hours).any())
-        False
     """
-    groups, looked_at = _Groups.of(together), _Groups.of(runs)
-    found = []
-    for place, small in _small_runs(counts, k, looked_at):
-        if not len(small.total):
-            continue
-        more = _Exchanges(counts, place, groups, small.least, False).up_to(k - small.total, axis)
-        still = small.total + more < k
+    beside = together if beside is None else beside
+    question = _Question(
+        [_Table.of(*one) for one in zip(tables, together, beside, strict=True)],
+        together,
+        k,
+        numbers or k,
+    )
+    places = sorted(np.ndindex(tables[0].shape[1:-1]), key=lambda place: place != first)
+    return next((place for place in places if question.gives_away(place)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Counts for the exchange of one attribute.
+
+    Attributes:
+        counts: as :func:`given_away` takes them.
+        groups: parts that are published as one by whatever has the attribute.
+        blocks: of groups, in which two kinds may exchange and exchange back.
+        whole: all groups as one: for a kind by itself.
+    """
+
+    counts: Int64s
+    groups: _Groups
+    blocks: _Blocks
+    whole: _Blocks
+
+    @classmethod
+    def of(cls, counts: Int64s, together: Int64s, beside: Int64s) -> _Table:
+        groups = _Groups.of(together)
+        blocks, whole = beside[groups.starts], np.zeros_like(groups.starts)
+        return cls(counts, groups, _Blocks.of(blocks), _Blocks.of(whole))
+
+
+@dataclass(slots=True)
+class _Question:
+    """Whether any cell of a block is given away."""
+
+    tables: Sequence[_Table]
+    together: Sequence[Int64s]
+    k: int
+    numbers: int
+    _program: Program | None = None
+
+    def gives_away(self, place: tuple[int, ...]) -> bool:
+        """Return True when a small count of this cell could be neither k nor any of k numbers."""
+        parts = _at(self.tables[0].counts, place).sum(axis=0)
+        return any(
+            self._pinned(place, _SmallRuns.of(parts, self.k, table.groups)) for table in self.tables
+        )
+
+    def _pinned(self, place: tuple[int, ...], small: _SmallRuns) -> bool:
+        for axis, table in enumerate(self.tables):
+            if not len(small.total):
+                return False
+            small = small.take(self._doubtful(place, small, axis, table))
+        return not all(self._by_program(place, run) for run in small.least.T.tolist())
+
+    def _doubtful(
+        self, place: tuple[int, ...], small: _SmallRuns, axis: int, table: _Table
+    ) -> Bools:
+        """The runs for which exchanges of one attribute are too few."""
+        wanted = np.minimum(self.k - small.total, self.numbers - 1)
+        more = _Exchanges(table, place, small.least, False).up_to(wanted, axis)
+        still = more < wanted
         if still.any():
-            fewest = k - 1 - more
-            fewer = _Exchanges(counts, place, groups, small.most, True).up_to(fewest, axis)
-            still &= more + fewer + 1 < k
-        found.append(still)
-    return np.concatenate([np.zeros(0, bool), *found])
+            fewest = self.numbers - 1 - more[still]
+            few = _Exchanges(table, place, small.most[:, still], True).up_to(fewest, axis)
+            still[still] = few < fewest
+        return np.asarray(still, bool)
 
+    def _by_program(self, place: tuple[int, ...], run: tuple[int, int]) -> bool:
+        from monitor.core.privacy.exchange_program import Program  # noqa: PLC0415 - slow to load
 
-def _small_runs(
-    counts: Int64s, k: int, groups: _Groups
-) -> Iterator[tuple[tuple[int, ...], _SmallRuns]]:
-    """Those of each cell, in the order of the cells."""
-    for place in np.ndindex(counts.shape[1:-1]):
-        yield place, _SmallRuns.of(_at(counts, place).sum(axis=0), k, groups)
+        if self._program is None:
+            counts = min((table.counts for table in self.tables), key=len)
+            self._program = Program.of(counts, self.together)
+        return self._program.hides(place, run, self.k, self.numbers)
 
 
 def _at(counts: Int64s, place: Sequence[int]) -> Int64s:
@@ -201,6 +241,10 @@ class _SmallRuns:
         most = np.stack([first[before[i] + 1], end[after[j] - 1]])
         return cls(least, most, total)
 
+    def take(self, runs: Bools) -> _SmallRuns:
+        """Some of them."""
+        return _SmallRuns(self.least[:, runs], self.most[:, runs], self.total[runs])
+
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
@@ -220,7 +264,8 @@ class _Groups:
 
     def inside(self, counts: Int64s, runs: Int64s) -> Int64s:
         """Counts of parts (Z, T) that are in runs (2, R), by group: (Z, R, B)."""
-        running = np.pad(counts.cumsum(axis=1), ((0, 0), (1, 0)))
+        running = np.zeros((len(counts), counts.shape[1] + 1), np.int64)
+        counts.cumsum(axis=1, out=running[:, 1:])
         first = np.maximum(runs[0][:, None], self.starts)
         end = np.maximum(np.minimum(runs[1][:, None], self.ends), first)
         return np.asarray(running[:, end] - running[:, first])
@@ -231,6 +276,41 @@ class _Groups:
         return inside, self.summed(counts)[:, None] - inside
 
 
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Successive groups in which two kinds may exchange and exchange back.
+
+    Attributes:
+        starts: first group of each block.
+        block: of each group.
+    """
+
+    starts: Int64s
+    block: Int64s
+
+    @classmethod
+    def of(cls, numbers: Int64s) -> _Blocks:
+        """From a number for each group, not decreasing."""
+        new = np.append(True, np.diff(numbers) > 0)
+        return cls(np.flatnonzero(new), np.cumsum(new) - 1)
+
+    def summed(self, counts: Int64s) -> Int64s:
+        """Counts of groups (Z, R, B) by block."""
+        return np.asarray(np.add.reduceat(counts, self.starts, axis=2))
+
+    def first(self, counts: Int64s, most: Int64s) -> Int64s:
+        """The first ``most`` (Z, R, blocks) of the counts (Z, R, B) in each block."""
+        running = counts.cumsum(axis=2)
+        if len(self.starts) > 1:
+            running -= (running[:, :, self.starts] - counts[:, :, self.starts])[:, :, self.block]
+            most = most[:, :, self.block]
+        taken = np.minimum(running, most)
+        found = taken.copy()
+        found[:, :, 1:] -= taken[:, :, :-1]
+        found[:, :, self.starts] = taken[:, :, self.starts]
+        return np.asarray(found)
+
+
 @dataclass(slots=True)
 class _Exchanges:
     """Exchanges of one cell that are still possible, for each run.
@@ -239,37 +319,49 @@ class _Exchanges:
     (or come). Each takes part in one exchange.
 
     Attributes:
-        counts: of all cells, as in :func:`pinned`.
+        table: counts of all cells.
         place: the cell.
-        groups: of parts.
-        runs: first part and end (exclusive), shape (2, R).
+        runs: first part and end (exclusive), shape (2, R): those that still want exchanges.
         lose: whether the cell is to have fewer in the run.
     """
 
-    counts: Int64s
+    table: _Table
     place: tuple[int, ...]
-    groups: _Groups
     runs: Int64s
     lose: bool
     _left: dict[tuple[tuple[int, ...], str], Int64s] = field(default_factory=dict)
 
     def up_to(self, wanted: Int64s, axis: int) -> Int64s:
         """How many can be made if one attribute is exchanged, shape (R,): enough, or all."""
-        sizes = zip(self.counts.shape[1:-1], self.place, strict=True)
+        sizes = zip(self.table.counts.shape[1:-1], self.place, strict=True)
         others = [[v for v in range(n) if v != at] for n, at in sizes]
         total = np.zeros(self.runs.shape[1], np.int64)
+        wanting = np.arange(len(total))
+        cells = self._fullest_first(product(*others), axis)
+        kinds = len(self.table.counts) if len(others) == 2 else 1  # noqa: PLR2004 - of two attributes
         for made in chain(
             (self._of_instants(self._with(axis, value)) for value in others[axis]),
-            (self._crossed(other, axis) for other in self._fullest_first(product(*others), axis)),
+            (self._crossed(cell, axis, shift) for shift in range(kinds) for cell in cells),
         ):
-            total += made
-            if (total >= wanted).all():
+            total[wanting] += made
+            still = total[wanting] < wanted[wanting]
+            if not still.any():
                 break
+            if 2 * still.sum() < len(still):
+                self._only(still)
+                wanting = wanting[still]
         return total
+
+    def _only(self, runs: Bools) -> None:
+        """Forget the runs that want no more."""
+        self.runs = self.runs[:, runs]
+        for key, counts in self._left.items():
+            if counts.shape[1] > 1:
+                self._left[key] = counts[:, runs]
 
     def _fullest_first(self, others: Iterable[tuple[int, ...]], axis: int) -> list[tuple[int, ...]]:
         """Cells to exchange with, those with which most can be exchanged first."""
-        sizes = self.counts.sum(axis=(0, -1))
+        sizes = self.table.counts.sum(axis=(0, -1))
 
         def least(other: tuple[int, ...]) -> int:
             return -int(min(sizes[other], sizes[self._with(axis, other[axis])]))
@@ -289,8 +381,12 @@ class _Exchanges:
         self._used((self.place, self._back), made)
         return np.asarray(made.sum(axis=(0, 2)))
 
-    def _crossed(self, other: tuple[int, ...], axis: int) -> Int64s:
-        """Exchange with other cells, and back: all places where values are one or the other's."""
+    def _crossed(self, other: tuple[int, ...], axis: int, shift: int) -> Int64s:
+        """Exchange with other cells, and back: all places where values are one or the other's.
+
+        Those of ``place`` and with its values but one are of one kind, the others of the kind that
+        comes ``shift`` later.
+        """
         mine = tuple(i == axis for i in range(len(other)))
         cells: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = ([], [])
         for flip in product((False, True), repeat=len(other)):
@@ -298,17 +394,20 @@ class _Exchanges:
                 cells[sum(flip) % 2].append(tuple(np.where(flip, other, self.place).tolist()))
         flipped = self._with(axis, other[axis])
         with_us, against_us = cells
-        come = reduce(np.minimum, [self._come(flipped), *(self._anywhere(c) for c in against_us)])
-        go = reduce(np.minimum, [self._go(), *(self._anywhere(c) for c in with_us)])
-        made = np.minimum(come.sum(axis=2), go.sum(axis=2))
-        come, go = _first(come, made), _first(go, made)
+        there = (_later(self._anywhere(c), shift) for c in against_us)
+        back = (_later(self._anywhere(c), shift) for c in with_us)
+        come = reduce(np.minimum, [self._come(flipped), *there])
+        go = reduce(np.minimum, [self._go(), *back])
+        blocks = self.table.blocks if shift else self.table.whole
+        made = np.minimum(blocks.summed(come), blocks.summed(go))
+        come, go = blocks.first(come, made), blocks.first(go, made)
         self._used((flipped, self._there), come)
         self._used((self.place, self._back), go)
         for cell in against_us:
-            self._used((cell, "all"), come)
+            self._used((cell, "all"), _later(come, -shift))
         for cell in with_us:
-            self._used((cell, "all"), go)
-        return np.asarray(made.sum(axis=0))
+            self._used((cell, "all"), _later(go, -shift))
+        return np.asarray(made.sum(axis=(0, 2)))
 
     @property
     def _there(self) -> str:
@@ -332,18 +431,17 @@ class _Exchanges:
     def _of(self, key: tuple[tuple[int, ...], str]) -> Int64s:
         if key not in self._left:
             cell, where = key
-            counts = _at(self.counts, cell)
+            counts = _at(self.table.counts, cell)
             if where == "all":
-                self._left[key] = self.groups.summed(counts)[:, None]
+                self._left[key] = self.table.groups.summed(counts)[:, None]
             else:
-                self._left[key] = self.groups.split(counts, self.runs)[where == "outside"]
+                self._left[key] = self.table.groups.split(counts, self.runs)[where == "outside"]
         return self._left[key]
 
     def _used(self, key: tuple[tuple[int, ...], str], made: Int64s) -> None:
         self._left[key] = self._of(key) - made
 
 
-def _first(counts: Int64s, most: Int64s) -> Int64s:
-    """The first ``most`` (Z, R) of the counts (Z, R, B)."""
-    running = np.minimum(counts.cumsum(axis=2), most[:, :, None])
-    return np.asarray(np.diff(running, axis=2, prepend=0))
+def _later(counts: Int64s, shift: int) -> Int64s:
+    """The counts of each kind's partner: the kind that comes so much later, around the end."""
+    return np.roll(counts, -shift, axis=0) if shift else counts

@@ -45,15 +45,15 @@ class Program:
         truth = known @ counts.ravel()
         return cls(counts, LinearConstraint(known, truth, truth))
 
-    def hides(self, place: tuple[int, ...], run: tuple[int, int], k: int) -> bool:
-        """Return True when a cell's count in a run could be k, or any of k numbers."""
+    def hides(self, place: tuple[int, ...], run: tuple[int, int], k: int, numbers: int) -> bool:
+        """Return True when a cell's count in a run could be k, or any of so many numbers."""
         if self.counts.size > LARGEST:
             return False
         kinds, *sizes, parts = self.counts.shape
         wanted = np.zeros((kinds, prod(sizes), parts))
         wanted[:, int(np.ravel_multi_index(place, sizes)), slice(*run)] = 1
         most = self._end(wanted, -1)
-        return most >= k or most - self._end(wanted, 1) + 1 >= k
+        return most >= k or most - self._end(wanted, 1) + 1 >= numbers
 
     def _end(self, wanted: npt.NDArray[np.float64], sign: int) -> int:
         """Smallest (sign 1) or largest (-1) sum of what is wanted."""

@@ -45,6 +45,12 @@ class RouteLabels:
     decisions: Int64s
     labels: Int64s
 
+    def pooled(self, joined: Int64s) -> RouteLabels:
+        """Added up by the number of each row."""
+        sums = np.zeros((int(joined.max(initial=-1)) + 1, 2, len(self.decisions)), np.int64)
+        np.add.at(sums, joined, np.stack([self.decisions.T, self.labels.T], axis=1))
+        return RouteLabels(sums[:, 0].T, sums[:, 1].T)
+
     @property
     def weights(self) -> npt.NDArray[np.float64]:
         """Decisions that a label speaks for, at least; 1 where all are labelled.
@@ -88,15 +94,23 @@ def route_labels(counts: SliceCounts) -> RouteLabels:
     return RouteLabels(totals[:, :, Counter.N], totals[:, :, Counter.LABELLED])
 
 
-def opened(decisions: SliceCounts, labelled: SliceCounts | None, k: int) -> Opened:
+def opened(
+    decisions: SliceCounts, labelled: SliceCounts | None, k: int, joined: Int64s | None = None
+) -> Opened:
     """Rows of a group-by that may be shown, by its own counts.
 
     Args:
         decisions: counts up to the watermark.
         labelled: counts up to the label frontier; None in windows without labels.
         k: smallest cell that may be shown.
+        joined: rows of one number have their labels pooled: none of them shows labelled rates.
+            None where nothing is pooled.
     """
     cells = open_cells(decisions_of(decisions), k)
     if labelled is None:
         return Opened(cells, np.zeros(cells.shape, bool))
-    return Opened(cells, cells & open_labels(route_labels(labelled), k))
+    routes = route_labels(labelled)
+    if joined is None:
+        return Opened(cells, cells & open_labels(routes, k))
+    alone = np.bincount(joined)[joined] == 1
+    return Opened(cells, cells & alone & open_labels(routes.pooled(joined), k)[joined])

@@ -4,6 +4,9 @@ The merge map is made per group-by, once a week from the last four, and used in 
 windows with different maps could be subtracted from each other. An intersection keeps no value
 that its marginals pool, so its rows add up to (sums of) theirs.
 
+Labels come more slowly than decisions, and have a map of their own: it keeps fewer values. A value
+that it pools has a selection rate, but no labelled rates.
+
 Example:
     >>> keep({"chat": 100, "email": 30, "fax": 4}, 11)
     ('__other__', 'chat')
@@ -14,7 +17,7 @@ Example:
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -43,6 +46,10 @@ class MergeMap:
         """The slice that a slice is shown in."""
         pairs = parse_atom(text).items()
         return atom_text({name: v if v in self.kept[name] else OTHER for name, v in pairs})
+
+    def joined(self, rows: Sequence[str]) -> Int64s:
+        """For each row of a finer map the number of the row that it is pooled into, from 0."""
+        return np.unique([self.name(text) for text in rows], return_inverse=True)[1]
 
     def without(self, late: Collection[Listed]) -> MergeMap:
         """The map that pools these values too."""
@@ -98,8 +105,8 @@ def merge_map(
 ) -> MergeMap:
     """The merge map of one group-by.
 
-    An intersection begins with what its marginals keep; then, as long as one of its cells has
-    1 to ``need`` - 1 decisions, the smallest value of those cells is pooled.
+    An intersection keeps of what its marginals do as much as leaves none of its cells with 1 to
+    ``need`` - 1 decisions.
 
     Args:
         counts: decisions of the weeks that decide, before pooling.
@@ -121,8 +128,57 @@ def merge_map(
         stays = before.kept.get(name, ()) if before else ()
         kept[name] = keep(tally, k) if need is None else _enough(tally, need, stays)
     if len(attributes) > 1:
-        kept = _coarsened(counts, kept, need or k)
-    return MergeMap({name: tuple(sorted({*kept[name], OTHER})) for name in attributes})
+        kept = _named(counts.slices, decisions_of(counts)[:, None], kept, need or k)
+    return _with_other(kept)
+
+
+def label_map(
+    counts: SliceCounts,
+    pooling: MergeMap,
+    need: int,
+    *,
+    within: Sequence[MergeMap] = (),
+    before: MergeMap | None = None,
+) -> MergeMap:
+    """The merge map of the labels of one group-by.
+
+    A value of a single attribute keeps its name if it has what it needs in each route that it
+    takes. An intersection keeps of what its marginals do as much as leaves none of its cells with
+    labels of a route, and fewer than it needs.
+
+    Args:
+        counts: decisions and labels of the weeks that decide, before pooling.
+        pooling: the map of its decisions, which keeps no less.
+        need: labels of each route.
+        within: maps of the labels of the group-bys that this one refines.
+        before: the map that this one replaces: what it keeps needs half as much to stay.
+    """
+    kept = {
+        name: tuple(v for v in values if all(v in one.kept.get(name, (v,)) for one in within))
+        for name, values in pooling.kept.items()
+    }
+    flow = Flow.of(counts)
+    if len(kept) > 1:
+        return _with_other(_named(counts.slices, flow.labels, kept, need))
+    ((name, values),) = kept.items()
+    stays = before.kept.get(name, ()) if before else ()
+    fewest = _fewest_labels(counts.slices, flow, name)
+    tally = Tally({value: fewest[value] for value in values if value in fewest})
+    return _with_other({name: _enough(tally, need, stays)})
+
+
+def _fewest_labels(slices: Sequence[str], flow: Flow, name: str) -> dict[str, int]:
+    """Labels of each value in the route, of those that it takes, that has fewest of them."""
+    fewest: dict[str, int] = {}
+    rows = zip(slices, flow.labels.tolist(), flow.routes.tolist(), strict=True)
+    for text, labels, routes in rows:
+        taken = [n for n, decisions in zip(labels, routes, strict=True) if decisions]
+        fewest[parse_atom(text)[name]] = min(taken, default=0)
+    return fewest
+
+
+def _with_other(kept: Mapping[str, Collection[str]]) -> MergeMap:
+    return MergeMap({name: tuple(sorted({*values, OTHER})) for name, values in kept.items()})
 
 
 def _tally_of(counts: SliceCounts, name: str, within: Sequence[MergeMap]) -> Tally[str]:
@@ -140,44 +196,78 @@ def _enough(tally: Tally[str], need: int, stays: Collection[str]) -> tuple[str, 
     return tuple(sorted(value for value in enough if value != OTHER))
 
 
-def _coarsened(
-    counts: SliceCounts, kept: dict[str, tuple[str, ...]], need: int
+def _named(
+    slices: Sequence[str], counts: Int64s, kept: Mapping[str, Collection[str]], need: int
 ) -> dict[str, tuple[str, ...]]:
-    """Fewer values, until every cell has no decisions or what it needs."""
-    rows = [parse_atom(text) for text in counts.slices]
-    decisions = decisions_of(counts).tolist()
-    while True:
-        cells: Tally[tuple[str, ...]] = Tally()
-        for values, n in zip(rows, decisions, strict=True):
-            cells[tuple(v if (v := values[name]) in kept[name] else OTHER for name in kept)] += n
-        small = [cell for cell, n in cells.items() if 0 < n < need]
-        found = _smallest(kept, cells, small) or _smallest(kept, cells, list(cells))
-        if not small or found is None:
-            return kept
-        name, value = found
-        kept = kept | {name: tuple(v for v in kept[name] if v != value)}
+    """The values of several attributes that keep their name.
 
-
-def _smallest(
-    names: Collection[str], cells: Mapping[tuple[str, ...], int], among: Collection[tuple[str, ...]]
-) -> tuple[str, str] | None:
-    """The value with a name, of those that occur ``among`` cells, that has fewest decisions."""
-    sizes: Tally[tuple[str, str]] = Tally()
-    for cell, n in cells.items():
-        for pair in zip(names, cell, strict=True):
-            sizes[pair] += n
-    named = {p for cell in among for p in zip(names, cell, strict=True) if p[1] != OTHER}
-    return min(named, key=lambda pair: (sizes[pair], pair), default=None)
-
-
-def unlabelled_rows(flow: Flow, need: Int64s) -> Bools:
-    """Rows whose labels of a route are too few to be published, shape (S, 2 routes).
-
-    Nothing could be published of the whole group-by until such a row has k labels. Its labels of
-    that route are taken as not given instead, by every reader alike; the row's labelled rates are
-    then not identified, and the others' advance.
+    They are named one after the other, each time the one that leaves the largest smallest cell, as
+    long as every cell has none or what it needs: in each column of its counts, and also those of
+    values without a name. By powers of two and then in their order, so that what is named does not
+    tell which of two has more.
     """
-    return np.asarray((flow.routes > 0) & (flow.labels < need), bool)
+    crossed = _Crossed.of(slices, counts, kept)
+    while True:
+        enough = [(least, at) for least, at in crossed.candidates() if least >= need]
+        if not enough:
+            return crossed.names
+        axis, value = min(enough, key=lambda one: (-one[0].bit_length(), one[1]))[1]
+        crossed.named[axis][value] = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Crossed:
+    """Counts by the values of several attributes.
+
+    Attributes:
+        values: of each attribute; the first one is ``__other__``.
+        counts: shape (values of each attribute, columns).
+        named: whether each value has a name, by attribute.
+    """
+
+    values: Mapping[str, Sequence[str]]
+    counts: Int64s
+    named: Sequence[Bools]
+
+    @classmethod
+    def of(
+        cls, slices: Sequence[str], counts: Int64s, kept: Mapping[str, Collection[str]]
+    ) -> _Crossed:
+        """Nothing has a name yet."""
+        values = {name: [OTHER, *sorted({*some} - {OTHER})] for name, some in kept.items()}
+        place = {name: {v: i for i, v in enumerate(some)} for name, some in values.items()}
+        rows = [parse_atom(text) for text in slices]
+        at = tuple(np.array([p.get(row[n], 0) for row in rows], np.int64) for n, p in place.items())
+        table = np.zeros((*map(len, values.values()), counts.shape[1]), np.int64)
+        np.add.at(table, at, counts)
+        return cls(values, table, [np.zeros(len(some), bool) for some in values.values()])
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The values that have a name."""
+        return {
+            name: tuple(v for v, is_named in zip(values, named.tolist(), strict=True) if is_named)
+            for (name, values), named in zip(self.values.items(), self.named, strict=True)
+        }
+
+    def candidates(self) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Attribute and value of what could be named next, after the smallest cell this leaves."""
+        for axis, named in enumerate(self.named):
+            table = self._pooled_but(axis)
+            rest = table[~named].sum(axis=0)
+            for value in np.flatnonzero(~named[1:]) + 1:
+                cells = np.stack([table[value], rest - table[value]])
+                if table[value].any():
+                    yield int(cells[cells > 0].min()), (axis, int(value))
+
+    def _pooled_but(self, axis: int) -> Int64s:
+        """The counts with the attribute first and all others pooled, shape (values, ...)."""
+        table = self.counts
+        for other, named in enumerate(self.named):
+            if other != axis:
+                rest = table.compress(~named, axis=other).sum(axis=other, keepdims=True)
+                table = np.concatenate([rest, table.compress(named, axis=other)], axis=other)
+        return np.moveaxis(table, axis, 0)
 
 
 def keep(decisions: Mapping[str, int], k: int) -> tuple[str, ...]:

@@ -130,6 +130,8 @@ class Condition:
         burned: ends of abandoned blocks, which are never published; a block that comes to hold
             such an instant is not either, since what was published alongside could be subtracted.
             Where one is allowed, it ends a block whatever that holds.
+        stride: instants that others need are multiples of this (microseconds): of an hour, because
+            longer windows are made of hours.
         hides: whether what a block from one instant to another tells of its parts, which others
             publish by themselves, is never fewer than k (:mod:`monitor.core.privacy.exchange`).
     """
@@ -138,6 +140,7 @@ class Condition:
     labels: bool
     allowed: Collection[int]
     burned: Collection[int] = ()
+    stride: int = HOUR
     hides: Callable[[int, int], bool] = lambda start, end: True
 
     def holds(self, tail: BlockTally) -> bool:
@@ -154,8 +157,8 @@ def advance(
 ) -> tuple[list[Edge], BlockTally]:
     """The edges that a family makes over successive panes, and what its open block then holds.
 
-    Between hours an edge is made only where what is left of the hour will do by itself: else the
-    hour's own edge, which all longer windows need, would be missed.
+    Between the multiples of a stride an edge is made only where what is left until the next of them
+    will do by itself: else that one, which others need, would be missed.
 
     Args:
         last: where the open block begins.
@@ -170,7 +173,7 @@ def advance(
         if pane.end not in condition.allowed:
             continue
         holds = condition.holds(tail)
-        late = pane.end % HOUR == 0 or _leaves_enough(last, tail, pane.end, condition.k)
+        late = pane.end % condition.stride == 0 or _leaves_enough(last, tail, pane.end, condition)
         abandoned = pane.end in condition.burned
         if abandoned or (holds and late and condition.hides(last, pane.end)):
             found.append(Edge(pane.end, any(last < at <= pane.end for at in condition.burned)))
@@ -180,12 +183,13 @@ def advance(
     return found, tail
 
 
-def _leaves_enough(last: int, tail: BlockTally, end: int, k: int) -> bool:
-    """Return True when the rest of the hour, at this pace, brings every row twice its need."""
-    hour = end - end % HOUR
-    rows = tail.decisions.sum(axis=1)
-    fewest = int(rows[rows > 0].min(initial=2 * k * HOUR))
-    return last >= hour and fewest * (hour + HOUR - end) >= 2 * k * (end - last)
+def _leaves_enough(last: int, tail: BlockTally, end: int, condition: Condition) -> bool:
+    """Return True when the rest of the stride, at this pace, brings every row twice its need."""
+    k, stride = condition.k, condition.stride
+    begun = end - end % stride
+    counts = tail.labels.sum(axis=2) if condition.labels else tail.decisions.sum(axis=1)
+    fewest = int(counts[counts > 0].min(initial=2 * k * stride))
+    return last >= begun and fewest * (begun + stride - end) >= 2 * k * (end - last)
 
 
 def blocks_kept(horizon: int) -> int:

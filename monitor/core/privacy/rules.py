@@ -21,8 +21,11 @@ class PrivacyRule(enum.Enum):
         " outward: exact bounds give the counts away."
     )
     CODED = "A bound that stands for 0 to k - 1 decisions alike, in place of the number."
-    BAND = "The lower edge of a band; bands begin at k, and each is a quarter wider than the last."
-    ROUNDED_SHARE = "A share to two decimals, of counts that are taken down to their bands first."
+    BAND = "The lower edge of a band; bands begin at k, and hold k numbers or more."
+    ROUNDED_SHARE = (
+        "A share to two decimals: rounded like a rate where neither part is below k, else of counts"
+        " that are taken down to their bands first."
+    )
     STATE = (
         "A function of released blocks: it moves when a block closes, and there is one hidden state"
         " whatever the reason."

@@ -51,7 +51,7 @@ class Observed:
     Attributes:
         route: where it went.
         score: of the judge; None when there was none.
-        threshold: at or above it the score is auto_serve.
+        threshold: at or above it the score is auto_serve; infinite where no score decides.
         evidence_passed: whether the evidence gate let it through.
     """
 

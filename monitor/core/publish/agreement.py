@@ -11,7 +11,7 @@ rates that rest on these reviews.
 Example:
     >>> found = shown_agreement(Pairs(both=120, neither=60, apart=20), Precision(11))
     >>> found.at_least, found.kappa, found.lower, found.upper
-    (None, 0.79, 0.69, 0.89)
+    (None, 0.83, 0.65, 0.96)
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Pairs:
     Attributes:
         both: both say ready.
         neither: both say not ready.
-        apart: they disagree.
+        apart: they disagree. Whole numbers, or the middles of bands.
     """
 
-    both: int
-    neither: int
-    apart: int
+    both: float
+    neither: float
+    apart: float
 
     @property
     def table(self) -> Floats:
@@ -92,23 +92,29 @@ def shown_agreement(pairs: Pairs, precision: Precision) -> ShownAgreement | None
     """Kappa with its 95 % interval as it may be shown; None where it is hidden.
 
     Hidden where fewer than k pairs have a reviewer who said ready, or one who said not ready (0 is
-    treated like 1 to k - 1). Everything is computed from counts taken down to their bands; with
-    x = apart / 2, kappa = 1 - x / (both + x) - x / (neither + x) rises with the pairs that agree
-    and falls with the others, so ``at_least`` is true.
+    treated like 1 to k - 1). Everything is computed from the bands of the counts: kappa from their
+    middles, and each bound from the ends that move it outward. With x = apart / 2, kappa =
+    1 - x / (both + x) - x / (neither + x) rises with the pairs that agree and falls with the
+    others, so the bounds hold for any counts of these bands, and ``at_least`` is true.
     """
     k = precision.k
     if min(pairs.both, pairs.neither) + pairs.apart < k:
         return None
-    both, neither, apart = precision.support([pairs.both, pairs.neither, pairs.apart]).tolist()
+    counts = np.array([pairs.both, pairs.neither, pairs.apart])
     coded = pairs.apart < k and not precision.exact
-    kappa, lower, upper = _interval(Pairs(both, neither, k - 1 if coded else apart))
-    if np.isnan(kappa):
+    least = precision.support(counts)
+    most = precision.most(least)
+    kappa, worst, best = (
+        _interval(Pairs(*table))
+        for table in ((least + most) / 2, (*least[:2], most[2]), (*most[:2], least[2]))
+    )
+    if np.isnan(worst[0]):
         return None
-    lower = max(float(precision.down(lower)), -1.0)
+    lower = max(float(precision.down(worst[1])), -1.0)
     if coded:
-        return ShownAgreement(None, float(precision.down(kappa)), lower, 1.0)
+        return ShownAgreement(None, float(precision.down(worst[0])), lower, 1.0)
     return ShownAgreement(
-        float(precision.nearest(kappa)), None, lower, min(float(precision.up(upper)), 1.0)
+        float(precision.nearest(kappa[0])), None, lower, min(float(precision.up(best[2])), 1.0)
     )
 
 

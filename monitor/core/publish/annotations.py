@@ -39,10 +39,11 @@ class Share(enum.StrEnum):
 
 
 class Fault(enum.StrEnum):
-    """Fault in the label requests of a stratum."""
+    """Fault in the labels of a stratum or slice."""
 
-    TOO_FEW = "too_few"
+    TOO_FEW = "too_few"  # labels are requested less often than the decisions say
     TOO_MANY = "too_many"
+    MISSING = "missing"  # requested labels do not come, though those of other slices do
 
 
 class IncidentKind(enum.StrEnum):
@@ -50,6 +51,14 @@ class IncidentKind(enum.StrEnum):
 
     PAGE = "page"  # a contract stream has crossed: somebody is woken
     TICKET = "ticket"  # on the weekly list: somebody looks at it in office hours
+
+
+class Behind(enum.StrEnum):
+    """Who is worse off in an incident, by the sign that every gap has."""
+
+    SLICE = "slice"  # the slice, compared with its reference
+    REFERENCE = "reference"  # the reference: the slice is better off
+    LEVEL = "level"  # no comparison: the slice does not keep a level of the contract
 
 
 class Outcome(enum.StrEnum):

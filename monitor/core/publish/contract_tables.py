@@ -83,12 +83,14 @@ class Pooled:
         group: which.
         counts: of the use case alone.
         pooling: which values keep their name; late ones keep none.
+        label_pooling: which of them do for labels.
         rolled: the counts by row.
     """
 
     group: GroupBy
     counts: BlockCounts
     pooling: MergeMap
+    label_pooling: MergeMap
     rolled: Rolled
 
     def by_version(self) -> Int64s:
@@ -131,6 +133,8 @@ class Builder:
             min_supports={metric: limits.min_support(metric) for metric in Metric},
             windows=tuple(windows),
             review_due=contract.review_due,
+            primary=contract.primary_metric,
+            max_age=contract.max_age,
         )
 
     def window(self, name: str, total: BlockCounts, groups: Sequence[GroupTable]) -> WindowTable:
@@ -154,11 +158,26 @@ class Builder:
             labelled=total.labelled_in,
         )
 
-    def pooled(self, group: GroupBy, counts: BlockCounts, pooling: MergeMap | None) -> Pooled:
-        """One group-by in one window; without a merge map nothing above k = 1 keeps its name."""
-        scoped = self.scoped(counts)
-        pooling = (pooling or self._no_map(group, scoped)).without(self._late(counts))
-        return Pooled(group, scoped, pooling, _rolled(scoped, group.attributes, pooling))
+    def pooled(
+        self,
+        group: GroupBy,
+        counts: BlockCounts,
+        pooling: MergeMap | None,
+        label_pooling: MergeMap | None = None,
+    ) -> Pooled:
+        """One group-by in one window.
+
+        Args:
+            group: which.
+            counts: of all its cells.
+            pooling: its merge map; without one nothing above k = 1 keeps its name.
+            label_pooling: that of its labels, where it is another one.
+        """
+        scoped, late = self.scoped(counts), self._late(counts)
+        pooling = pooling or self._no_map(group, scoped)
+        labels = (label_pooling or pooling).without(late)
+        pooling = pooling.without(late)
+        return Pooled(group, scoped, pooling, labels, _rolled(scoped, group.attributes, pooling))
 
     def group(
         self,
@@ -182,7 +201,12 @@ class Builder:
         """
         group, counts, rolled = pooled.group, pooled.counts, pooled.rolled
         late = self._late(counts)
-        guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
+        guard = opened(
+            rolled.decisions,
+            rolled.labelled,
+            self.contract.k,
+            pooled.label_pooling.joined(rolled.decisions.slices),
+        )
         names = ((name, None) in late for name in group.attributes)
         closed = any(names) or _no_data_before(late, self.contract.where) is not None
         guard, decides = guard.unless(closed), findings is not None
@@ -201,6 +225,18 @@ class Builder:
             counts.decided,
             counts.labelled_in,
             left_out,
+        )
+
+    def old(self, table: WindowTable | GroupTable, now: int) -> frozenset[Metric]:
+        """The metrics of a table whose period ended longer than ``max_age`` before ``now``."""
+        max_age = self.contract.max_age
+        ends = {True: table.labelled, False: table.decisions}
+        return frozenset(
+            metric
+            for metric in Metric
+            if max_age is not None
+            and (period := ends[metric.labelled]) is not None
+            and now - period.end > max_age
         )
 
     def _no_map(self, group: GroupBy, counts: BlockCounts) -> MergeMap:

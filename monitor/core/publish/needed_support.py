@@ -1,7 +1,7 @@
-"""From which support on what is shown can bear out a contract's limit.
+"""From which support on a contract's limit can be seen to be kept.
 
-Verdicts are decided on exact counts; a reader has rounded rates, bands and codes. Below a certain
-support these cannot show a gap to be within its limit, even if both rates are the same.
+Verdicts are decided on exact counts, and shown intervals agree with them. Below a certain support a
+gap cannot pass, even if both rates are the same.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 from monitor.core.contract import Contract, Metric
-from monitor.core.counts.cells import Int64s
+from monitor.core.intervals import mover, wilson
 from monitor.core.privacy.bands import Precision, edges
-from monitor.core.publish.suppression import ShownColumns, show_gaps
 from monitor.core.rates.gaps import comparisons, simultaneous_z
 
 RATES = (0.9, 0.5)
@@ -25,7 +24,7 @@ _LARGEST = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Displayable:
-    """Support that slice and reference each need for a gap of 0 to be seen within its limit.
+    """Support that slice and reference each need for a gap of 0 to be within its limit.
 
     Attributes:
         metric: of the gap.
@@ -60,26 +59,12 @@ def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ..
 
 
 def _smallest(precision: Precision, limit: float, z: float, rate: float | None) -> int | None:
-    """The smallest band from which on two equal rates show a gap within the limit."""
+    """The smallest band from which on a gap of two equal rates passes; None: k - 1 were missed."""
     bands = np.array([edge for edge in edges(precision.k) if edge < _LARGEST], np.int64)
     bands = bands[bands >= precision.smallest]
-    shown = _shown(precision, bands, rate)
-    gaps = show_gaps(shown, shown, z, precision)
-    beyond = np.flatnonzero(gaps.upper > limit + 1e-12)  # bounds shrink, but step by step
+    points = 1 - (precision.k - 1) / bands if rate is None else np.full(len(bands), rate)
+    one = (points, *wilson(points, bands, z))
+    _, upper = mover(*one, *one)
+    beyond = np.flatnonzero(upper > limit + 1e-12)
     first = int(beyond[-1]) + 1 if len(beyond) else 0
     return int(bands[first]) if first < len(bands) else None
-
-
-def _shown(precision: Precision, bands: Int64s, rate: float | None) -> ShownColumns:
-    none = np.full(len(bands), np.nan)
-    at_least = precision.down(1 - (precision.k - 1) / bands)
-    return ShownColumns(
-        metric=Metric.TPR,
-        shown=np.ones(len(bands), bool),
-        value=none if rate is None else precision.rate(np.full(len(bands), rate), bands),
-        at_least=at_least if rate is None else none,
-        at_most=none,
-        support=bands,
-        trials=bands.astype(np.float64),
-        step=precision.step(bands),
-    )

@@ -1,7 +1,7 @@
 """All rows of one group-by in one window, as they may be published.
 
-Every metric is estimated once for all slices. Verdicts and states are decided on the exact
-columns; every number that is published comes from the shown ones.
+Every metric is estimated once for all slices. What is published comes from the shown columns, not
+from the exact ones: numbers, verdicts and states. Only whether labels are in is told from counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.completeness import SHOWN_MATURE, by_stratum, is_mature
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.counts.strata import post_strata
-from monitor.core.intervals import Z95, Floats, divide, wilson
+from monitor.core.intervals import Z95, Floats, divide
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.guards import Bools, Opened, each_labelled, route_labels
 from monitor.core.privacy.pooling import decisions_of
@@ -33,6 +33,7 @@ from monitor.core.publish.snapshot import (
 from monitor.core.publish.states import hidden, states
 from monitor.core.publish.suppression import (
     ShownColumns,
+    as_decided,
     code_third_route,
     known,
     show,
@@ -40,8 +41,25 @@ from monitor.core.publish.suppression import (
     shown_gaps,
     shown_rates,
 )
-from monitor.core.rates.estimates import RateColumns, estimate, in_band, one_row
-from monitor.core.rates.gaps import comparisons, gap, level_verdict, simultaneous_z, spread, verdict
+from monitor.core.rates.estimates import (
+    Measured,
+    RateColumns,
+    estimate,
+    in_band,
+    measure,
+    one_row,
+)
+from monitor.core.rates.gaps import (
+    GapColumns,
+    comparisons,
+    gap,
+    level_verdict,
+    simultaneous_z,
+    spread,
+    support_together,
+    verdict,
+    verdicts_together,
+)
 
 _T = TypeVar("_T")
 
@@ -88,8 +106,9 @@ class Rolled:
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """One metric of all rows twice: exact for verdicts, and as it may be shown."""
+    """One metric of all rows twice: measured, for verdicts, and as it may be shown."""
 
+    measured: Measured
     exact: RateColumns
     shown: ShownColumns
     mature: Bools
@@ -97,7 +116,8 @@ class _Rate:
     def row(self, index: int) -> _Rate:
         """One row alone."""
         mature = self.mature[index : index + 1]
-        return _Rate(one_row(self.exact, index), one_row(self.shown, index), mature)
+        exact, shown = one_row(self.exact, index), one_row(self.shown, index)
+        return _Rate(self.measured.row(index), exact, shown, mature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +130,20 @@ class _MetricRows:
     as_labelled: list[float | None]
 
 
-def _rates_of(policy: Policy, rolled: Rolled, opened: Opened, z: float) -> dict[Metric, _Rate]:
-    """Every metric of all rows, exact (bounds at ``z``) and as shown."""
+def _rates_of(policy: Policy, rolled: Rolled, opened: Opened) -> dict[Metric, _Rate]:
+    """Every metric of all rows, exact (with plain 95 % bounds) and as shown."""
     routes = route_labels(rolled.labelled) if rolled.labelled else None
     strata = post_strata(rolled.labelled, policy.coding) if rolled.labelled else None
     mature = _mature(rolled.labelled) if rolled.labelled else None
     always = np.ones(len(rolled.decisions.slices), bool)
     rates = {}
     for metric in rolled.metrics:
-        exact = estimate(rolled.counts(metric), policy.coding, metric, z, strata)
+        measured = measure(rolled.counts(metric), policy.coding, metric, strata)
+        exact = measured.columns(Z95)
         may = opened.labels if metric.labelled else opened.cells
         shown = show(exact, may, policy.precision, routes if metric.labelled else None)
         whole = mature if metric.labelled and mature is not None else always
-        rates[metric] = _Rate(exact, shown, whole)
+        rates[metric] = _Rate(measured, exact, shown, whole)
     selection, blocked = rates[Metric.SELECTION], rates[Metric.BLOCKED]
     third = selection.exact.misses - blocked.exact.hits
     coded = code_third_route(selection.shown, blocked.shown, third, policy.precision)
@@ -131,7 +152,7 @@ def _rates_of(policy: Policy, rolled: Rolled, opened: Opened, z: float) -> dict[
 
 
 def _references_of(
-    policy: Policy, rolled: Rolled, reference: str | None, rates: dict[Metric, _Rate], z: float
+    policy: Policy, rolled: Rolled, reference: str | None, rates: dict[Metric, _Rate]
 ) -> dict[Metric, _Rate]:
     """Reference rates of the rows; empty where there is no such slice (any more)."""
     if reference == COMPLEMENT:
@@ -140,7 +161,7 @@ def _references_of(
         labels = cells
         if rest.labelled:
             labels = cells & each_labelled(route_labels(rest.labelled), policy.precision.k)
-        return _rates_of(policy, rest, Opened(cells, labels), z)
+        return _rates_of(policy, rest, Opened(cells, labels))
     if reference not in rolled.decisions.slices:
         return {}
     index = rolled.decisions.slices.index(reference)
@@ -154,26 +175,23 @@ def _metric_rows(
     other: _Rate | None,
     *,
     reference: str | None,
-    z: float,
+    compared: int,
 ) -> _MetricRows:
-    """One metric: states and verdicts from the exact columns, numbers from the shown ones."""
-    metric, limits, slices = rate.exact.metric, policy.limits, rolled.decisions.slices
-    enough, mature = _enough(limits, rate), rate.mature
+    """One metric: numbers and intervals as shown, states and verdicts by these intervals."""
+    limits, slices = policy.limits, rolled.decisions.slices
+    others = np.array([reference is not None and text != reference for text in slices], bool)
+    enough, mature = _enough(policy, rate, other, others), rate.mature
     gaps: list[ShownGap | None] = [None] * len(slices)
     gap_verdicts: list[Verdict | None] = [None] * len(slices)
-    compared = np.array([reference is not None and text != reference for text in slices], bool)
-    if other is None:
-        enough = enough & ~compared
-    else:
-        enough = enough & (_enough(limits, other) | ~compared)
-        mature = mature & (other.mature | ~compared)
-        decided = verdict(gap(rate.exact, other.exact), limits.max_gap(metric), enough)
-        gap_verdicts = _only(decided, compared)
-        columns = show_gaps(rate.shown, other.shown, z, policy.precision)
-        gaps = _only(shown_gaps(columns, reference or COMPLEMENT, gap_verdicts), compared)
+    if other is not None:
+        mature = mature & (other.mature | ~others)
+        shown = _gaps(policy, rate, other, enough & mature & others, compared)
+        limit = limits.max_gap(rate.exact.metric)
+        gap_verdicts = _only(verdict(shown, limit, enough & mature), others)
+        gaps = _only(shown_gaps(shown, reference or COMPLEMENT, gap_verdicts), others)
     levels: list[Verdict | None] = [None] * len(slices)
     if reference is not None:  # the total is no slice: it has no level of its own to keep
-        levels = _levels(limits, rate, enough)
+        levels = _levels(policy, rate, enough & mature)
     return _MetricRows(
         states=states(rate.shown.shown, enough, mature, gap_verdicts, levels),
         rates=shown_rates(rate.shown, policy.precision),
@@ -182,21 +200,44 @@ def _metric_rows(
     )
 
 
-def _enough(limits: Limits, rate: _Rate) -> Bools:
-    """Shown, with the contract's minimum support.
+def _gaps(policy: Policy, rate: _Rate, other: _Rate, enough: Bools, compared: int) -> GapColumns:
+    """The gaps of one metric as they may be shown; they agree with what exact counts decide."""
+    limit = policy.limits.max_gap(rate.exact.metric)
 
-    By the band's lower edge: the exact support would cut the band in two for every reader.
+    def gaps_at(z: float) -> GapColumns:
+        return gap(rate.measured.columns(z), other.measured.columns(z))
+
+    shown = show_gaps(rate.shown, other.shown, simultaneous_z(compared), policy.precision)
+    if limit is None:
+        return shown
+    verdicts = verdicts_together(gaps_at, limit, enough, compared)
+    return as_decided(shown, verdicts, enough, float(limit))
+
+
+def _enough(policy: Policy, rate: _Rate, other: _Rate | None, compared: Bools) -> Bools:
+    """Shown, with the contract's minimum support; what is compared, with its reference.
+
+    By the lower edges of bands: exact supports would cut a band in two for every reader.
     """
-    return rate.shown.shown & (rate.shown.support >= limits.min_support(rate.exact.metric))
+    least = policy.limits.min_support(rate.exact.metric)
+    alone = rate.shown.shown & (rate.shown.support >= least)
+    if other is None:
+        return alone & ~compared
+    pair = rate.shown.shown & other.shown.shown
+    for support in support_together(rate.measured, other.measured):
+        pair = pair & (policy.precision.support(support) >= least)
+    return np.where(compared, pair, alone)
 
 
-def _levels(limits: Limits, rate: _Rate, enough: Bools) -> list[Verdict | None]:
-    """Each rate against its own level, at plain 95 % bounds: no comparison is made."""
-    level = {Metric.TPR: limits.min_tpr, Metric.FPR: limits.max_fpr}.get(rate.exact.metric)
+def _levels(policy: Policy, rate: _Rate, enough: Bools) -> list[Verdict | None]:
+    """Each rate against its own level, by the 95 % bounds that are shown: no comparison is made."""
+    limits, precision = policy.limits, policy.precision
+    level = {Metric.TPR: limits.min_tpr, Metric.FPR: limits.max_fpr}.get(rate.shown.metric)
     if level is None:
-        return [None] * len(rate.exact.value)
-    lower, upper = wilson(rate.exact.value, rate.exact.support, Z95)
-    return level_verdict(replace(rate.exact, lower=lower, upper=upper), level, enough)
+        return [None] * len(rate.shown.shown)
+    rates = rate.shown.rates()
+    bounds = replace(rates, lower=precision.down(rates.lower), upper=precision.up(rates.upper))
+    return level_verdict(bounds, level, enough)
 
 
 def _mature(counts: SliceCounts) -> Bools:
@@ -240,11 +281,13 @@ def build_rows(
     if not opened.cells.any():
         return tuple(SliceRow(text, hidden(metrics)) for text in slices), ()
     own = comparisons(int(opened.cells.sum()), reference or COMPLEMENT)
-    z = simultaneous_z(own if compared is None else compared)
-    rates = _rates_of(policy, rolled, opened, z)
-    others = _references_of(policy, rolled, reference, rates, z)
+    together = own if compared is None else compared
+    rates = _rates_of(policy, rolled, opened)
+    others = _references_of(policy, rolled, reference, rates)
     tables = {
-        m: _metric_rows(policy, rolled, rates[m], others.get(m), reference=reference, z=z)
+        m: _metric_rows(
+            policy, rolled, rates[m], others.get(m), reference=reference, compared=together
+        )
         for m in metrics
     }
     beside = _beside(policy, rolled, opened, decides=decides)
@@ -296,11 +339,20 @@ def _calibration(
 def _completeness(precision: Precision, labelled: SliceCounts) -> Floats:
     """Received / requested, the minimum over route x audit rate; NaN if nothing was requested.
 
-    Both are floored to bands first (below k: received counts as 0, requested is left out).
+    Of each stratum it is rounded like a rate, and complete if less than k of at least 10 (k - 1)
+    are missing. Where fewer were requested, or less than k came, both numbers are floored to bands
+    first (below k: received counts as 0, requested is left out).
     """
-    received, requested = (precision.support(x) for x in by_stratum(labelled))
-    share = divide(received, requested, empty=np.inf).min(axis=1, initial=np.inf)
-    return np.where(np.isinf(share), np.nan, np.minimum(precision.nearest(share), 1))
+    k, (received, requested) = precision.k, by_stratum(labelled)
+    bands, missing = precision.support(requested), requested - received
+    banded = precision.nearest(divide(precision.support(received), bands))
+    share = np.select(
+        [bands == 0, (received >= k) & (missing >= k), (missing < k) & (bands >= 10 * (k - 1))],
+        [np.inf, precision.rate(divide(received, requested), requested), 1.0],
+        np.minimum(banded, 1),
+    )
+    least = share.min(axis=1, initial=np.inf)
+    return np.where(np.isinf(least), np.nan, least)
 
 
 def _row(

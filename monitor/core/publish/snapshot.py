@@ -15,7 +15,7 @@ import msgspec
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import FlipDirection
-from monitor.core.publish.annotations import Annotation, Fault, IncidentKind, Share, Stage
+from monitor.core.publish.annotations import Annotation, Behind, Fault, IncidentKind, Share, Stage
 
 WITHHELD = "withheld"
 """In place of the slice of an incident that the guards hide."""
@@ -135,7 +135,7 @@ class SliceRow:
             where labels are a biased sample.
         calibration: by score band.
         completeness: labels received / labels requested, the minimum over route x audit rate,
-            two decimals; None when withheld or when nothing was requested.
+            rounded like a rate; None when withheld or when nothing was requested.
         evidence: progress of the sequential tests towards a page, in five steps: below 25, 50, 75
             and 100 % of what a crossing needs (0 to 3), and 4 while a crossing is unresolved. Of
             the contract's window alone, and only of what is shown.
@@ -291,11 +291,33 @@ class RequestsAtFault:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelsAtFault:
+    """A fault in the labels of one slice and route that lasts.
+
+    Attributes:
+        group_by: of the slice.
+        slice: slice text; ``withheld`` where the guards hide the slice.
+        route: of the decisions.
+        fault: missing, or requested too seldom or too often.
+        since: the end of the release block of the total that first showed it (microseconds).
+        share: of the labels due that are missing, or that are requested, in whole tenths; None
+            where the slice is withheld.
+    """
+
+    group_by: str
+    slice: str
+    route: Route
+    fault: Fault
+    since: int
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PublishedValue:
     """A gap, or a rate that has a level to keep, as a page of some time showed it.
 
     Attributes:
-        value: as shown; None where it is coded.
+        value: as shown; None where it is coded. A gap is positive where the slice is worse off.
         lower: lower bound.
         upper: upper bound.
         at: end of the release block that it is of (microseconds).
@@ -337,6 +359,7 @@ class ShownIncident:
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now, at
             the present rate of labels; None where that is not known.
         snapshot: number of the stored Snapshot that first reported it, for links; 0 in that one.
+        behind: who is worse off; None where the slice is withheld, or what is shown does not say.
     """
 
     id: int
@@ -357,15 +380,19 @@ class ShownIncident:
     sampling: str = ""
     resolvable_at: int | None = None
     snapshot: int = 0
+    behind: Behind | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ContractTable:
     """One contract: its identity, its limits as exported, and its windows.
 
-    ``requests_at_fault`` is sorted by route, audit rate and fault; empty while all is well.
-    ``incidents`` are those not over, by id. ``review_due`` is the instant (microseconds) at which
-    people are to look at the contract again; None where nobody has said so.
+    ``requests_at_fault`` is sorted by route, audit rate and fault, ``labels_at_fault`` by
+    group-by, slice, route and fault; both are empty while all is well.
+    ``incidents`` are those not over, by id. ``primary`` is the metric that leads, the other limited
+    ones are guardrails. ``review_due`` is the instant (microseconds) at which
+    people are to look at the contract again; None where nobody has said so. What ended longer than
+    ``max_age`` (microseconds) before the watermark is never ``within_contract``; None: no limit.
     """
 
     contract: str
@@ -380,8 +407,11 @@ class ContractTable:
     min_supports: Mapping[Metric, int]
     windows: tuple[WindowTable, ...]
     requests_at_fault: tuple[RequestsAtFault, ...] = ()
+    labels_at_fault: tuple[LabelsAtFault, ...] = ()
     incidents: tuple[ShownIncident, ...] = ()
     review_due: int | None = None
+    primary: Metric = Metric.TPR
+    max_age: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

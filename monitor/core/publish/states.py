@@ -1,23 +1,31 @@
-"""The one state of every slice x metric, decided inside on exact numbers, and what tests find.
+"""The one state of every slice x metric, decided on shown numbers, and what tests find.
 
 =====================  =============================================================
 state                  when (the first that holds)
 =====================  =============================================================
 suppressed             the rate is hidden, whatever the reason
-insufficient_support   n_eff below the contract's minimum, of the slice or its
-                       reference; or the reference is hidden
+insufficient_support   support below the contract's minimum, of the slice or its
+                       reference, at the rate of both together; or the reference
+                       is hidden
 maturing               a labelled metric with completeness below 0.90
+no_limit               the contract sets no limit that applies
 suspected              the bounds of the gap, or of the rate against its level, are
                        beyond the limit
 within_contract        the bounds of the gap and the level are all within the limits
-inconclusive           support, but the bounds straddle a limit; or there is no limit
-                       to conclude about
+inconclusive           support, but the bounds straddle a limit
 =====================  =============================================================
 
-What has no limit is never green: selection and ready rates, the total, and the named reference
-(whose gaps are the other rows' gaps) unless it has a level to keep.
+``stale`` takes the place of ``within_contract`` where the window ends more than the contract's
+``max_age`` before the watermark: what was kept then says nothing of now. It takes the place of no
+other: what was wrong, or not known, is not better for being old.
 
-``breach`` takes the place of the last three while the sequential test has crossed and the crossing
+No limit applies to selection and ready rates, to the total, and to the named reference (whose gaps
+are the other rows' gaps) unless it has a level to keep.
+
+Bounds are those of the published gap and rate: whoever has the row and the contract comes to the
+same state. What rounding and codes leave open is inconclusive.
+
+``breach`` takes the place of the last four while the sequential test has crossed and the crossing
 is not resolved: what this window's bounds say ends no breach. It takes the place of no other: that
 support is lost, or labels are out, is not a recovery, and must be seen.
 
@@ -26,31 +34,41 @@ Findings of the sequential tests and the advisory detectors are put on the rows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import OTHER, parse_atom
 from monitor.core.privacy.guards import Bools
 from monitor.core.privacy.pooling import MergeMap
-from monitor.core.publish.snapshot import Noted, SliceRow
+from monitor.core.publish.annotations import Fault
+from monitor.core.publish.snapshot import ContractTable, Noted, SliceRow, WindowTable
 
-VERDICT_OF: Mapping[State, Verdict] = {
+VERDICT_OF: Mapping[State, Verdict | None] = {
     State.SUPPRESSED: Verdict.INSUFFICIENT_SUPPORT,
     State.INSUFFICIENT_SUPPORT: Verdict.INSUFFICIENT_SUPPORT,
     State.MATURING: Verdict.INSUFFICIENT_SUPPORT,
-    State.INCONCLUSIVE: Verdict.INSUFFICIENT_SUPPORT,
+    State.NO_LIMIT: None,
+    State.INCONCLUSIVE: Verdict.INCONCLUSIVE,
     State.WITHIN_CONTRACT: Verdict.PASS,
+    State.STALE: Verdict.INSUFFICIENT_SUPPORT,
     State.SUSPECTED: Verdict.FAIL,
     State.BREACH: Verdict.FAIL,
 }
-"""What a state says of the contract: the one table."""
+"""Verdict that a state says of the contract, None where it sets no limit: the one table."""
 
 CROSSED = 4
 """The step of evidence while a crossing is unresolved."""
 
-_BY_BOUNDS = (State.INCONCLUSIVE, State.WITHIN_CONTRACT, State.SUSPECTED)
-_JUDGED = {VERDICT_OF[state]: state for state in _BY_BOUNDS}
+_BY_BOUNDS = (State.NO_LIMIT, State.INCONCLUSIVE, State.WITHIN_CONTRACT, State.SUSPECTED)
+
+_JUDGED = {
+    Verdict.FAIL: State.SUSPECTED,
+    Verdict.INSUFFICIENT_SUPPORT: State.INSUFFICIENT_SUPPORT,
+    Verdict.INCONCLUSIVE: State.INCONCLUSIVE,
+    Verdict.PASS: State.WITHIN_CONTRACT,
+}
+"""The state by the verdicts of a gap and of a level: the first of these that one of them is."""
 
 
 def state(
@@ -62,7 +80,7 @@ def state(
         >>> state(True, True, True, [Verdict.PASS, None]).value
         'within_contract'
         >>> state(True, True, True, [None]).value
-        'inconclusive'
+        'no_limit'
     """
     if not shown:
         return State.SUPPRESSED
@@ -95,7 +113,21 @@ def with_crossing(state: State) -> State:
         >>> with_crossing(State.WITHIN_CONTRACT).value, with_crossing(State.MATURING).value
         ('breach', 'maturing')
     """
-    return State.BREACH if state in _BY_BOUNDS else state
+    return State.BREACH if state in (*_BY_BOUNDS, State.STALE) else state
+
+
+def with_age(row: SliceRow, old: Collection[Metric]) -> SliceRow:
+    """The row where these metrics are older than the contract allows: none of them is green.
+
+    Example:
+        >>> row = SliceRow("a=x", {Metric.TPR: State.WITHIN_CONTRACT, Metric.FPR: State.SUSPECTED})
+        >>> [state.value for state in with_age(row, Metric).states.values()]
+        ['stale', 'suspected']
+    """
+    green = {m for m in old if row.states.get(m) is State.WITHIN_CONTRACT}
+    if not green:
+        return row
+    return replace(row, states={**row.states} | dict.fromkeys(green, State.STALE))
 
 
 def hidden(metrics: Iterable[Metric]) -> dict[Metric, State]:
@@ -104,10 +136,7 @@ def hidden(metrics: Iterable[Metric]) -> dict[Metric, State]:
 
 
 def _judged(verdicts: list[Verdict]) -> State:
-    if Verdict.FAIL in verdicts:
-        return _JUDGED[Verdict.FAIL]
-    kept = bool(verdicts) and all(verdict is Verdict.PASS for verdict in verdicts)
-    return _JUDGED[Verdict.PASS if kept else Verdict.INSUFFICIENT_SUPPORT]
+    return next((state for one, state in _JUDGED.items() if one in verdicts), State.NO_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +188,37 @@ def with_findings(row: SliceRow, findings: GroupFindings, pooling: MergeMap) -> 
         breach_since={m: at for m, at in since.items() if states[m] is State.BREACH},
         noted=_noted(row, findings),
     )
+
+
+def with_missing_labels(table: ContractTable) -> ContractTable:
+    """The table with the labelled rates of slices that lack labels as maturing.
+
+    Whatever their bounds say: they are of the labels that came, and others are missing.
+    """
+    missing = {
+        (one.group_by, one.slice) for one in table.labels_at_fault if one.fault is Fault.MISSING
+    }
+    if not missing:
+        return table
+    return replace(table, windows=tuple(_unripe(window, missing) for window in table.windows))
+
+
+def _unripe(window: WindowTable, missing: Collection[tuple[str, str]]) -> WindowTable:
+    groups = []
+    for group in window.groups:
+        rows = [
+            replace(row, states={m: _maturing(m, s) for m, s in row.states.items()})
+            if (group.group_by, row.slice) in missing
+            else row
+            for row in group.rows
+        ]
+        groups.append(replace(group, rows=tuple(rows)))
+    return replace(window, groups=tuple(groups))
+
+
+def _maturing(metric: Metric, state: State) -> State:
+    hidden_or_few = (State.SUPPRESSED, State.INSUFFICIENT_SUPPORT)
+    return State.MATURING if metric.labelled and state not in hidden_or_few else state
 
 
 def _noted(row: SliceRow, findings: GroupFindings) -> tuple[Noted, ...]:

@@ -19,12 +19,15 @@ import numpy as np
 
 from monitor.core.contract import Metric, Verdict
 from monitor.core.counts.cells import Int64s
-from monitor.core.intervals import Z95, Floats, divide, wilson
+from monitor.core.intervals import Z95, Floats, divide, mover, wilson
 from monitor.core.privacy.bands import STEPS, Precision
 from monitor.core.privacy.guards import Bools, RouteLabels
 from monitor.core.publish.snapshot import ShownGap, ShownRate
 from monitor.core.rates.estimates import RateColumns
-from monitor.core.rates.gaps import GapColumns, gap
+from monitor.core.rates.gaps import HARMED_BY_LESS, GapColumns, gap
+
+_STEP = 0.01
+"""Resolution of shown bounds: nothing within the limit is left of one that is a step beyond it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +54,30 @@ class ShownColumns:
     trials: Floats
     step: Floats
 
+    @property
+    def points(self) -> tuple[Floats, Floats]:
+        """Lowest and highest point that is shown: the same, or the two ends of a code."""
+        low = np.where(np.isnan(self.at_least), 0, self.at_least)
+        high = np.where(np.isnan(self.at_most), 1, self.at_most)
+        plain = ~np.isnan(self.value)
+        low, high = np.where(plain, self.value, [low, high])
+        return low, high
+
     def rates(self, z: float = Z95) -> RateColumns:
-        """As a reader can compute them: points and intervals from what is shown."""
+        """As a reader can compute them: points and intervals from what is shown.
+
+        What rounding may have taken away, half a step, is an error of its own beside that of
+        sampling, so their squares are added. (Added up themselves, 95 % intervals covered 99 to
+        100 %.)
+        """
+        low, high = self.points
         # Two decimals are finer than the bounds' own rounding; coarser steps widen them.
-        half = np.where(self.step > STEPS[0], self.step / 2, 0)
-        low, high = np.maximum(self.value - half, 0), np.minimum(self.value + half, 1)
-        coded = np.isnan(self.value)
-        ends = np.where(coded, [self.at_least, self.at_most], [low, high])
-        (lower, _), (_, upper) = wilson(ends, self.trials, z)
-        # A code says nothing of the other side.
-        lower, upper = np.where(np.isnan(lower), 0, lower), np.where(np.isnan(upper), 1, upper)
-        value, lower, upper = np.where(self.shown, [self.value, lower, upper], np.nan)
+        half = np.where(np.isnan(self.value) | (self.step <= STEPS[0]), 0, self.step / 2)
+        (lower, _), (_, upper) = wilson([low, high], self.trials, z)
+        lower, upper = low - np.hypot(low - lower, half), high + np.hypot(upper - high, half)
+        value, lower, upper = np.where(
+            self.shown, [self.value, np.maximum(lower, 0), np.minimum(upper, 1)], np.nan
+        )
         return RateColumns(
             self.metric, value, lower, upper, self.trials, self.support, self.support, self.support
         )
@@ -111,18 +127,71 @@ def show_gaps(
     """Gaps and ratios of shown rates at the simultaneous z, rounded outward; NaN is not shown."""
     rates, others = slices.rates(z), reference.rates(z)
     raw = gap(rates, others)
+    lower, upper = _gap_bounds(slices, reference, z)
     coded = np.isnan(raw.value)
     low = np.where(coded, divide(rates.lower, others.upper), raw.ratio_lower)
     high = np.where(coded, divide(rates.upper, others.lower), raw.ratio_upper)
     return GapColumns(
         raw.metric,
         precision.nearest(raw.value),
-        precision.down(raw.lower),
-        precision.up(raw.upper),
+        precision.down(lower),
+        precision.up(upper),
         precision.nearest(raw.ratio),
         precision.down(np.minimum(low, np.where(np.isnan(raw.ratio), np.inf, raw.ratio))),
         precision.up(high),
     )
+
+
+def _gap_bounds(slices: ShownColumns, reference: ShownColumns, z: float) -> tuple[Floats, Floats]:
+    """MOVER's bounds of a gap; of a coded rate, from the end of the code that is worse for each.
+
+    Between the lower and the upper end nothing is known, beyond them what Wilson's bounds say.
+    """
+    sides = [(*side.points, side.rates(z)) for side in (slices, reference)]
+    if slices.metric in HARMED_BY_LESS:
+        sides.reverse()
+    (low, high, worse), (least, most, better) = sides
+    bounds = worse.lower, worse.upper, better.lower, better.upper
+    lower, _ = mover(low, *bounds[:2], most, *bounds[2:])
+    _, upper = mover(high, *bounds[:2], least, *bounds[2:])
+    return lower, upper
+
+
+def as_decided(
+    gaps: GapColumns, verdicts: list[Verdict | None], enough: Bools, limit: float
+) -> GapColumns:
+    """The gaps with intervals that agree with the verdicts of exact counts.
+
+    Of a gap that fails nothing within the limit is left, of one that passes nothing beyond it; one
+    that is undecided in spite of its support straddles the limit. So the verdict can be read from
+    the interval, and the interval tells no more than the verdict does. The shown value stays
+    inside: a gap that fails, and whose value is rounded down to its limit, is inconclusive.
+
+    Args:
+        gaps: as shown.
+        verdicts: of the same rows.
+        enough: rows with the contract's minimum support.
+        limit: the contract's.
+    """
+    fails, passes = (
+        np.array([x is y for x in verdicts], bool) for y in (Verdict.FAIL, Verdict.PASS)
+    )
+    open_ones = enough & ~fails & ~passes
+    lower, upper, value = gaps.lower, gaps.upper, gaps.value
+    beyond = round(limit + _STEP, 6)
+    above = fails & ((value > 0) | (lower > -limit))  # else it may be either direction
+    below = fails & ~above & ((value < 0) | (upper < limit))
+    lower = np.where(above, np.fmin(np.maximum(lower, beyond), value), lower)
+    upper = np.where(below, np.fmax(np.minimum(upper, -beyond), value), upper)
+    lower = np.where(passes, np.fmin(np.maximum(lower, -limit), value), lower)
+    upper = np.where(passes, np.fmax(np.minimum(upper, limit), value), upper)
+    lower = np.where(open_ones, np.minimum(lower, limit), lower)
+    upper = np.where(open_ones, np.maximum(upper, -limit), upper)
+    within = open_ones & (upper <= limit) & (-lower <= limit)
+    nearer = upper >= -lower
+    upper = np.where(within & nearer, beyond, upper)
+    lower = np.where(within & ~nearer, -beyond, lower)
+    return replace(gaps, lower=lower, upper=upper)
 
 
 def shown_rates(columns: ShownColumns, precision: Precision) -> list[ShownRate | None]:

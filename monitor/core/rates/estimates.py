@@ -9,9 +9,11 @@ rate p_k = m_k / n_k is weighted by **all** its decisions N_k; with A the strata
     READY = P(ready) = sum N_k p_k / sum N_k
 
 The interval is Wilson's at the effective number of trials n_eff = 1 / (T (1 - T) V), V the
-linearised variance. It speaks of the router's rate, not of this window's: complete labels give
-plain Wilson on the counts. ``blocked_by_evidence``, decisions without evidence and probes are
-outside; P(auto_serve) and P(blocked_by_evidence) are over all production decisions.
+linearised variance, or a wider one where few labels carry the weight
+(:mod:`monitor.core.rates.effective`). It speaks of the router's rate, not of this window's:
+complete labels give plain Wilson on the counts. ``blocked_by_evidence``, decisions without
+evidence and probes are outside; P(auto_serve) and P(blocked_by_evidence) are over all production
+decisions.
 
 Labels must be missing at random inside a stratum. Nothing here can check that.
 
@@ -22,7 +24,6 @@ Wilson (1927), JASA 22; Kish (1965), Survey Sampling (effective size of weighted
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -33,98 +34,11 @@ from monitor.core.counts.cells import Counter, Int64s, Route, decode_strata
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.counts.strata import PostStrata, post_strata, production
-from monitor.core.intervals import Z95, Floats, divide, wilson
+from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.rates.effective import Evidence, Trials, ready_share, served_share
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-
-@dataclass(frozen=True)
-class Trials:
-    """Post-strata seen through one metric, (route, slot, S): a hit is ready (FPR: not ready)."""
-
-    decisions: Floats
-    labelled: Floats
-    hits: Floats
-
-    @classmethod
-    def of(cls, strata: PostStrata, metric: Metric) -> Trials:
-        """The trials of TPR and READY (hits: ready) or FPR (hits: not ready)."""
-        hits = strata.labelled - strata.ready if metric is Metric.FPR else strata.ready
-        return cls(strata.decisions, strata.labelled, hits)
-
-    @cached_property
-    def complete(self) -> npt.NDArray[np.bool_]:
-        """Strata where every decision is labelled: exact."""
-        return np.greater_equal(self.labelled, self.decisions)
-
-    @cached_property
-    def unlabelled(self) -> npt.NDArray[np.bool_]:
-        """Strata with decisions whose rate nothing speaks for."""
-        return np.equal(self.labelled, 0) & np.greater(self.decisions, 0)
-
-    @property
-    def expected(self) -> Floats:
-        """N_k p_k; exactly the counted hits where the stratum is complete."""
-        return divide(self.decisions * self.hits, self.labelled, empty=0)
-
-    @cached_property
-    def rate(self) -> Floats:
-        """p_k for variances: (m + 1/2) / (n + 1) where a sample shows only hits or only misses.
-
-        With p_k = 0 or 1 the variance would be 0 and the interval blind to what was not sampled.
-        """
-        one_sided = ~self.complete & ((self.hits == 0) | (self.hits == self.labelled))
-        plain = divide(self.hits, self.labelled, empty=0)
-        return np.where(one_sided, (self.hits + 0.5) / (self.labelled + 1), plain)
-
-    @property
-    def sampling(self) -> Floats:
-        """Variance of N_k p_k from looking at n_k labels only: N_k^2 p_k (1 - p_k) / n_k."""
-        return divide(self.decisions**2 * self.rate * (1 - self.rate), self.labelled, empty=0)
-
-    def filled(self, shares: tuple[int, int]) -> Trials:
-        """As if all unlabelled decisions of each route were hits (1) or misses (0)."""
-        guess = self.decisions * np.array(shares, np.float64)[:, None, None]
-        return Trials(
-            self.decisions,
-            np.where(self.unlabelled, self.decisions, self.labelled),
-            np.where(self.unlabelled, guess, self.hits),
-        )
-
-
-def served_share(trials: Trials) -> tuple[Floats, Floats]:
-    """P(auto_serve | hit) = a / (a + b) over the routes' expected hits, and its n_eff.
-
-    V = spread_a / a^2 + spread_b / b^2, where spread = sampling + sum N_k p_k^2; with complete
-    labels spread_a = a, so n_eff = a + b. Written without dividing by a + b's parts, because a
-    complete route may hold no hit at all.
-    """
-    hits = trials.expected.sum(axis=1)
-    smooth = (trials.decisions * trials.rate).sum(axis=1)
-    spread = (trials.sampling + trials.decisions * trials.rate**2).sum(axis=1)
-    auto, review = divide(spread, smooth, empty=1)
-    total = smooth.sum(axis=0)
-    support = divide(total**2, smooth[1] * auto + smooth[0] * review, empty=0)
-    one_route = (trials.decisions.sum(axis=1) == 0).any(axis=0)
-    counted = one_route | trials.complete.all(axis=(0, 1))
-    support = np.where(counted, trials.hits.sum(axis=(0, 1)), support)
-    return divide(hits[0], hits.sum(axis=0)), support
-
-
-def ready_share(trials: Trials) -> tuple[Floats, Floats]:
-    """P(hit) over both routes, and its n_eff.
-
-    V N^2 = sampling + sum N_k (p_k - T)^2: what the strata's sizes add, so that complete labels
-    give V = T (1 - T) / N and n_eff = N.
-    """
-    total = trials.decisions.sum(axis=(0, 1))
-    smooth = divide((trials.decisions * trials.rate).sum(axis=(0, 1)), total, empty=0)
-    between = trials.decisions * (trials.rate - smooth) ** 2
-    variance = (trials.sampling + between).sum(axis=(0, 1))
-    support = divide(smooth * (1 - smooth) * total**2, variance, empty=0)
-    support = np.where(trials.complete.all(axis=(0, 1)), total, support)
-    return np.minimum(divide(trials.expected.sum(axis=(0, 1)), total), 1), support
 
 
 _Columns = TypeVar("_Columns", bound="DataclassInstance")
@@ -207,16 +121,73 @@ def estimate(
     Raises:
         ValueError: if a stratum has an audit rate that the coding does not know.
     """
+    return measure(counts, coding, metric, strata).columns(z)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One metric of every slice, before it is said at which z its bounds are to hold.
+
+    Attributes:
+        metric: which rate.
+        evidence: the points and what they rest on; NaN and 0 where something is not identified.
+        extremes: the evidence that the lower and the upper bounds are computed from: the same
+            where all is identified, else as if what is unlabelled were as bad, or as good, as
+            can be.
+        trialless: slices without trials, shape (S,): they have no bounds.
+        hits: as in :class:`RateColumns`.
+        misses: likewise.
+        route_labels: likewise.
+    """
+
+    metric: Metric
+    evidence: Evidence
+    extremes: tuple[Evidence, Evidence]
+    trialless: npt.NDArray[np.bool_]
+    hits: Int64s
+    misses: Int64s
+    route_labels: Int64s
+
+    def columns(self, z: float) -> RateColumns:
+        """The rates with their bounds at a normal quantile."""
+        worst, best = self.extremes
+        lower, upper = worst.bounds(z)
+        if best is not worst:
+            _, upper = best.bounds(z)
+        return RateColumns(
+            self.metric,
+            self.evidence.value,
+            np.where(self.trialless, np.nan, lower),
+            np.where(self.trialless, np.nan, upper),
+            self.evidence.support,
+            self.hits,
+            self.misses,
+            self.route_labels,
+        )
+
+    def row(self, index: int) -> Measured:
+        """One row alone, to be compared with all of another table."""
+        at = slice(index, index + 1)
+        worst, best = self.extremes
+        one = worst.row(index)
+        ends = (one, one if best is worst else best.row(index))
+        columns = (self.trialless[at], self.hits[at], self.misses[at], self.route_labels[at])
+        return Measured(self.metric, self.evidence.row(index), ends, *columns)
+
+
+def measure(
+    counts: SliceCounts, coding: Coding, metric: Metric, strata: PostStrata | None = None
+) -> Measured:
+    """What :func:`estimate` computes its bounds from, for several z; the same arguments."""
     if not metric.labelled:
-        return _plain(counts, metric, z)
+        return _plain(counts, metric)
     strata = post_strata(counts, coding) if strata is None else strata
     trials = Trials.of(strata, metric)
-    value, support = _point(trials, metric)
-    lower, upper = _bounds(trials, metric, value, support, z)
-    hits, misses = _labels(strata.totals, metric)
-    return RateColumns(
-        metric, value, lower, upper, support, hits, misses, _route_labels(strata.totals)
-    )
+    evidence = _evidence(trials, metric)
+    extremes = _extremes(trials, metric) if trials.unlabelled.any() else (evidence, evidence)
+    trialless = np.isnan(evidence.value) & trials.complete.all(axis=(0, 1))
+    labels = (*_labels(strata.totals, metric), _route_labels(strata.totals))
+    return Measured(metric, evidence, extremes, trialless, *labels)
 
 
 def calibration(counts: SliceCounts, coding: Coding, z: float = Z95) -> dict[int, RateColumns]:
@@ -234,14 +205,12 @@ def in_band(counts: SliceCounts, band: int) -> SliceCounts:
     return SliceCounts(counts.slices, counts.strata[columns], counts.values[:, columns])
 
 
-def _plain(counts: SliceCounts, metric: Metric, z: float) -> RateColumns:
+def _plain(counts: SliceCounts, metric: Metric) -> Measured:
     """Rates over all production decisions: nothing is sampled, plain Wilson."""
     hits, misses = _decisions(counts, metric)
     total = hits + misses
-    value = divide(hits, total)
-    bounds = wilson(value, total, z)
-    lower, upper = (np.where(total == 0, np.nan, bound) for bound in bounds)
-    return RateColumns(metric, value, lower, upper, total.astype(np.float64), hits, misses, total)
+    evidence = Evidence.plain(divide(hits, total), total.astype(np.float64))
+    return Measured(metric, evidence, (evidence, evidence), total == 0, hits, misses, total)
 
 
 def _decisions(counts: SliceCounts, metric: Metric) -> tuple[Int64s, Int64s]:
@@ -252,25 +221,17 @@ def _decisions(counts: SliceCounts, metric: Metric) -> tuple[Int64s, Int64s]:
     return hits, decisions.sum(axis=1) - hits
 
 
-def _point(trials: Trials, metric: Metric) -> tuple[Floats, Floats]:
-    """Point and n_eff; NaN and 0 where there is no trial or something is not identified."""
-    value, support = (ready_share if metric is Metric.READY else served_share)(trials)
-    undefined = np.isnan(value) | trials.unlabelled.any(axis=(0, 1))
-    return np.where(undefined, np.nan, value), np.where(undefined, 0, support)
+def _extremes(trials: Trials, metric: Metric) -> tuple[Evidence, Evidence]:
+    """What lower and upper bounds rest on where something is not identified: the extreme cases."""
+    cases = ((0, 0), (1, 1)) if metric is Metric.READY else ((0, 1), (1, 0))
+    worst, best = (_evidence(trials.filled(case), metric) for case in cases)
+    return worst, best
 
 
-def _bounds(
-    trials: Trials, metric: Metric, value: Floats, support: Floats, z: float
-) -> tuple[Floats, Floats]:
-    """Wilson's bounds; without a point, of the two extreme cases; without trials NaN."""
-    lower, upper = wilson(value, support, z)
-    unknown = trials.unlabelled.any(axis=(0, 1))
-    if unknown.any():
-        worst, best = ((0, 0), (1, 1)) if metric is Metric.READY else ((0, 1), (1, 0))
-        lower = np.where(unknown, wilson(*_point(trials.filled(worst), metric), z)[0], lower)
-        upper = np.where(unknown, wilson(*_point(trials.filled(best), metric), z)[1], upper)
-    trialless = np.isnan(value) & trials.complete.all(axis=(0, 1))
-    return np.where(trialless, np.nan, lower), np.where(trialless, np.nan, upper)
+def _evidence(trials: Trials, metric: Metric) -> Evidence:
+    """What a point rests on; none where there is no trial or something is not identified."""
+    found = (ready_share if metric is Metric.READY else served_share)(trials)
+    return found.unless(np.isnan(found.value) | trials.unlabelled.any(axis=(0, 1)))
 
 
 def _labels(totals: Int64s, metric: Metric) -> tuple[Int64s, Int64s]:

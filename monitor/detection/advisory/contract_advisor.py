@@ -15,13 +15,16 @@ from monitor.detection.advisory.label_delays import WeeklyDelays
 from monitor.detection.advisory.label_requests import RequestTest, RequestWatch
 from monitor.detection.advisory.mix_labels import RATES, CellLabels
 from monitor.detection.advisory.river_advisory import Advisory
+from monitor.detection.advisory.slice_labels import SliceLabels
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import WatchedUseCase
 
 # No contract's name has a tilde, so no part is named like one of the fleet's.
 _DRIFT, _DELAYS, _RIVER, _REQUESTS = "~drift", "~delays", "~river", "~requests"
+_LABELS = "~labels"
 
 Part = TypeVar("Part")
+_Body = GroupDrift | WeeklyDelays | SliceLabels | RequestWatch | Advisory
 
 
 @dataclass(slots=True)
@@ -71,6 +74,7 @@ class ContractWatch:
         drifts: by group-by.
         delays: by group-by.
         requests: of everything together.
+        labels: of slices, by group-by.
         river: of all slices of all group-bys.
     """
 
@@ -78,6 +82,7 @@ class ContractWatch:
     drifts: dict[str, GroupDrift]
     delays: dict[str, WeeklyDelays]
     requests: RequestWatch
+    labels: dict[str, SliceLabels]
     river: Advisory
 
     @classmethod
@@ -93,6 +98,7 @@ class ContractWatch:
             {group.name: _drift(name, group, settings, kept) for group in groups},
             {group.name: _delays(name, group, settings, kept) for group in groups},
             kept.read(f"{_REQUESTS}/{name}", requests, requests.restored),
+            {group.name: _labels(name, group, settings, kept) for group in groups},
             river,
         )
         river.forget(river.slices - watch.slices)
@@ -148,6 +154,10 @@ class ContractWatch:
         """The part of the state that label requests move, which have their turn before cohorts."""
         return {f"{_REQUESTS}/{self.name}": self.requests.to_bytes()}
 
+    def label_part(self, group: str) -> dict[str, bytes]:
+        """The part of the state that the labels of a group-by move, which have turns too."""
+        return {f"{_LABELS}/{self.name}/{group}": self.labels[group].to_bytes()}
+
     @property
     def names(self) -> set[str]:
         """Names of all parts of the state."""
@@ -157,11 +167,12 @@ class ContractWatch:
         """The whole state."""
         return {name: one.to_bytes() for name, one in self._bodies().items()}
 
-    def _bodies(self) -> Mapping[str, GroupDrift | WeeklyDelays | RequestWatch | Advisory]:
+    def _bodies(self) -> Mapping[str, _Body]:
         drifts = {f"{_DRIFT}/{self.name}/{group}": one for group, one in self.drifts.items()}
         delays = {f"{_DELAYS}/{self.name}/{group}": one for group, one in self.delays.items()}
+        labels = {f"{_LABELS}/{self.name}/{group}": one for group, one in self.labels.items()}
         requests, river = f"{_REQUESTS}/{self.name}", f"{_RIVER}/{self.name}"
-        return {**drifts, **delays, requests: self.requests, river: self.river}
+        return {**drifts, **delays, **labels, requests: self.requests, river: self.river}
 
 
 def _drift(name: str, group: GroupBy, settings: DetectorSettings, kept: Kept) -> GroupDrift:
@@ -176,3 +187,9 @@ def _drift(name: str, group: GroupBy, settings: DetectorSettings, kept: Kept) ->
 def _delays(name: str, group: GroupBy, settings: DetectorSettings, kept: Kept) -> WeeklyDelays:
     fresh = WeeklyDelays.start(group, settings.coding, settings.cluster_size)
     return kept.read(f"{_DELAYS}/{name}/{group.name}", fresh, fresh.restored)
+
+
+def _labels(name: str, group: GroupBy, settings: DetectorSettings, kept: Kept) -> SliceLabels:
+    groups = sum(len(contract.group_bys) for contract in settings.contracts)
+    fresh = SliceLabels.start(group, settings.coding, 1 / groups, settings.cluster_size)
+    return kept.read(f"{_LABELS}/{name}/{group.name}", fresh, fresh.restored)

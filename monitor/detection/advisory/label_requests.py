@@ -91,7 +91,7 @@ class RequestTest:
             requests: shape (J,): q, from 0 to N.
         """
         n, q = (np.asarray(x, np.float64)[:, None] for x in (decisions, requests))
-        asked, spared = self._log_ratios()
+        asked, spared = self.log_ratios()
         return np.asarray(q * asked + (n - q) * spared, np.float64)
 
     def faults(self, log_r: Floats) -> list[Fault | None]:
@@ -110,8 +110,11 @@ class RequestTest:
             for alarm, side in zip(crossed.tolist(), sides, strict=True)
         ]
 
-    def _log_ratios(self) -> tuple[Floats, Floats]:
-        """Log likelihood ratios of a decision with a request, and of one without."""
+    def log_ratios(self) -> tuple[Floats, Floats]:
+        """Log likelihood ratios of a decision with a request, and of one without.
+
+        Each of shape (J, ALTERNATIVES); 0 where requests cannot be more often than always.
+        """
         low = (self.rates * (1 - TOLERANCE))[:, None]
         high = np.minimum(self.rates * (1 + TOLERANCE), 1)[:, None]
         edge = np.concatenate([low, high], axis=1).repeat(len(_ODDS), axis=1)

@@ -8,7 +8,7 @@ hold production decisions with evidence only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -61,12 +61,16 @@ class SliceCohort:
         labelled: the same shape: n_k, at most N_k.
         ready: the same shape: m_k, at most n_k.
         routed: all production decisions by route, evidence or not, shape (S, 3): for P(blocked).
+        requested: labels requested by route, shape (S, 2).
+        received: of these the ones that have come, also undecidable ones; the same shape.
     """
 
     decisions: Int64s
     labelled: Int64s
     ready: Int64s
     routed: Int64s
+    requested: Int64s
+    received: Int64s
 
     @classmethod
     def of(cls, counts: SliceCounts, slices: Sequence[str], layout: Layout) -> SliceCohort:
@@ -94,7 +98,9 @@ class SliceCohort:
         cells = np.moveaxis(cells, -1, 1)
         labelled = np.clip(cells[1], 0, None)
         decisions = np.maximum(cells[0], labelled)
-        return cls(decisions, labelled, np.clip(cells[2], 0, labelled), _routed(counts, rows))
+        ready = np.clip(cells[2], 0, labelled)
+        asked, came = _by_route(counts, columns, rows)
+        return cls(decisions, labelled, ready, _routed(counts, rows), asked, came)
 
     @property
     def complements(self) -> SliceCohort:
@@ -106,14 +112,28 @@ class SliceCohort:
         return SliceCohort(*(mine + theirs for mine, theirs in pairs))
 
     @property
-    def _arrays(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        return self.decisions, self.labelled, self.ready, self.routed
+    def _arrays(self) -> tuple[Int64s, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
 
 
 def rates_of(counts: SliceCounts) -> tuple[int, ...]:
     """Indices of the audit rates of the reviewed decisions, increasing."""
     columns = reviewed(counts) & (counts.values[:, :, Counter.N] != 0).any(axis=0)
     return tuple(np.unique(decode_strata(counts.strata[columns]).rate).tolist())
+
+
+def _by_route(counts: SliceCounts, columns: Int64s, rows: Int64s) -> tuple[Int64s, Int64s]:
+    """Labels requested and received in each slice by route, each of shape (S, 2)."""
+    route = decode_strata(counts.strata[columns]).route
+    values = counts.values[:, columns]
+    received = values[:, :, Counter.LABELLED] + values[:, :, Counter.UNDECIDABLE]
+    asked, came = (
+        np.stack([labels[:, route == one].sum(axis=1) for one in REVIEWED_ROUTES], axis=1)
+        for labels in (values[:, :, Counter.Q], received)
+    )
+    # A label that nobody requested does not make up for a missing one.
+    asked = np.clip(asked, 0, None)
+    return _take(asked, rows), _take(np.clip(came, 0, asked), rows)
 
 
 def _routed(counts: SliceCounts, rows: Int64s) -> Int64s:

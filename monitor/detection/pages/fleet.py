@@ -39,7 +39,8 @@ class WatchedUseCase:
 
     Attributes:
         counts: of its cells.
-        thinned: the same with labels thinned to one probability; None where that cannot be done.
+        thinned: the same with labels thinned to one probability, for the advisory detectors; None
+            where that cannot be done.
         total: ``counts`` rolled up to the one slice of everything.
         rolled: ``counts`` rolled up to each group-by, by name.
     """
@@ -98,11 +99,11 @@ class PageTests:
             ValueError: if the parts are damaged, or of another version.
         """
         kept = parts or {}
-        known: dict[str, Any] = {"weights": {}, "later": {}, "rates": {}}
+        known: dict[str, Any] = {"weights": {}, "additions": 0, "rates": {}}
         if _BUDGET in kept:
             known = arrays.decode(kept[_BUDGET])[1]
         past = arrays.decode(kept[_HISTORY]) if _HISTORY in kept else None
-        budget = Budget(known["weights"], known["later"])
+        budget = Budget(known["weights"], known.get("additions", 0))
         budget = budget.declare(all_streams(settings.contracts, settings.coding))
         groups = {
             f"{contract.name}/{group.name}": GroupTests.start(
@@ -120,13 +121,17 @@ class PageTests:
             history.restore(*past)
         return cls(settings, budget, groups, history, rates)
 
-    def advance(self, hour: int, counts: Counts, index: CellIndex) -> PageAdvance:
+    def advance(
+        self, hour: int, counts: Counts, index: CellIndex, cluster_size: int | None = None
+    ) -> PageAdvance:
         """Consume the cohort of one hour.
 
         Args:
             hour: pane index, later than all before.
             counts: by cell id; every id must be in ``index``.
             index: what the cell ids mean.
+            cluster_size: largest number of decisions of its day that depend on each other; it may
+                depend on the requests, never on routes or labels. None: as the settings say.
 
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
@@ -136,7 +141,8 @@ class PageTests:
         for contract in self.settings.contracts:
             own = scoped(contract, counts, index)
             seen[contract.name] = self._see(contract, hour, own, index)
-            crossed += self._contract(contract, hour, seen[contract.name], index)
+            size = max(self.settings.cluster_size, cluster_size or 1)
+            crossed += self._contract(contract, hour, seen[contract.name], size)
         self.history.note(hour, self._steps())
         return PageAdvance(tuple(crossed), self._listed(), seen)
 
@@ -152,7 +158,8 @@ class PageTests:
 
     def parts(self) -> dict[str, bytes]:
         """The whole state, to be kept with the cohort that was consumed last."""
-        known = {"weights": self.budget.weights, "later": self.budget.later, "rates": self.rates}
+        budget = self.budget
+        known = {"weights": budget.weights, "additions": budget.additions, "rates": self.rates}
         bodies = {
             name: arrays.encode(group.to_arrays(), group.facts())
             for name, group in self.groups.items()
@@ -183,18 +190,14 @@ class PageTests:
         return WatchedUseCase(counts, self._thinned(hour, counts, index, before), total, rolled)
 
     def _contract(
-        self, contract: Contract, hour: int, seen: WatchedUseCase, index: CellIndex
+        self, contract: Contract, hour: int, seen: WatchedUseCase, cluster_size: int
     ) -> list[Stream]:
         layout = Layout.of(self.rates[contract.name], self.settings.coding)
         crossed: list[Stream] = []
         for group in contract.group_bys:
             tests = self.groups[f"{contract.name}/{group.name}"]
             cohort = SliceCohort.of(seen.rolled[group.name], tests.slices, layout)
-            thinned = None
-            if seen.thinned is not None:
-                rolled = roll_up(seen.thinned, index, group.attributes)
-                thinned = SliceCohort.of(rolled, tests.slices, layout)
-            crossed += tests.advance(hour, cohort, thinned, layout)
+            crossed += tests.advance(hour, cohort, layout, cluster_size)
         return crossed
 
     def _thinned(

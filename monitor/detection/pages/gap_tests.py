@@ -18,6 +18,7 @@ from monitor.detection.arrays import Arrays, part, prefixed
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.declared import Comparisons
 from monitor.detection.pages.projection import EXCESSES, PairCounts, PairLevel, gap_log_e, trials
+from monitor.detection.pages.responses import Responses
 
 USUAL = {Metric.TPR: 0.85, Metric.FPR: 0.15, Metric.BLOCKED: 0.05}
 """Where the levels of the bets begin; a wrong start costs delay, never validity."""
@@ -34,12 +35,13 @@ class HourlyGaps:
     never do, where they have their traffic at different times of the day.
 
     Attributes:
-        metric: TPR, FPR (on thinned labels) or BLOCKED (on all decisions).
+        metric: TPR, FPR (where every decision is to be labelled) or BLOCKED.
         limit: largest gap, inclusive.
         rows: row of each compared slice among the slices of the group-by, shape (P,).
         reference: row of the slice that all are compared with; None for the complements.
         level: recent common rate of each slice and its reference.
-        waiting: log e-values since the last bet, shape (P, 2, 5).
+        waiting: log e-values since the last bet, shape (P, 2, 5), those of each hour divided by
+            its cluster size.
     """
 
     metric: Metric
@@ -72,10 +74,18 @@ class HourlyGaps:
         self.level.trials[rows], self.level.hits[rows] = learned.trials, learned.hits
 
     def _pairs(self, cohort: SliceCohort) -> PairCounts:
-        """Arm a has the higher rate where the slice is worse off."""
+        """Arm a has the higher rate where the slice is worse off.
+
+        Labels are compared only where they are in, in both arms: an hour without those of
+        auto_serve would look like one in which nobody was served.
+        """
         n, k = trials(cohort, self.metric)
         n_rest, k_rest = (self._reference(x)[self.rows] for x in (n, k))
         pairs = PairCounts(n[self.rows], k[self.rows], n_rest, k_rest)
+        if self.metric.labelled:
+            responses = Responses(cohort.requested, cohort.received)
+            whole = responses.whole & responses.references(self.reference).whole
+            pairs = pairs.only(whole[self.rows])
         return pairs.swapped if self.metric in HARMED_BY_LESS else pairs
 
     def _reference(self, values: Int64s) -> Int64s:
@@ -105,8 +115,14 @@ class HourlyGaps:
         return {"trials": self.level.trials, "hits": self.level.hits, "waiting": self.waiting}
 
 
-def add_hour(hour: Sequence[tuple[HourlyGaps, SliceCohort]]) -> list[Bools]:
+def add_hour(
+    hour: Sequence[tuple[HourlyGaps, SliceCohort]], cluster_size: float = 1
+) -> list[Bools]:
     """Take in an hour of several metrics at once: a bisection of all costs little more than of one.
+
+    Args:
+        hour: the gaps of each metric, and the cohort.
+        cluster_size: the largest number of dependent decisions; log e is divided by it.
 
     Returns:
         Of each metric the slices that had something to compare, shape (P,).
@@ -124,7 +140,7 @@ def add_hour(hour: Sequence[tuple[HourlyGaps, SliceCohort]]) -> list[Bools]:
         np.concatenate(rates * DIRECTIONS),
         np.repeat([one.limit for one in gaps] * DIRECTIONS, sizes * DIRECTIONS),
     )
-    log_e = both.reshape(DIRECTIONS, -1, ALTERNATIVES).transpose(1, 0, 2)
+    log_e = both.reshape(DIRECTIONS, -1, ALTERNATIVES).transpose(1, 0, 2) / cluster_size
     own = np.split(log_e, np.cumsum(sizes)[:-1])
     for one, rows, counts, mine in zip(gaps, found, some, own, strict=True):
         one._learn(rows, counts, mine)

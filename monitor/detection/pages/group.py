@@ -1,14 +1,15 @@
 """All sequential tests of one group-by of one contract, advanced by one cohort after another.
 
-What the bets use is fixed once a UTC day of event time, from the days before. Gaps under sampled
-labels are bet on in batches: when slice and reference both have a thousand decisions, or when the
-day ends; levels and blocked requests with every cohort.
+What the bets use is fixed once a UTC day of event time, from the days before. Gaps of labelled
+rates are bet on in batches: when slice and reference both have a thousand decisions, or when the
+day ends; levels and blocked requests with every cohort. Where every decision is labelled, labels
+are also compared by themselves, hour by hour. An arm whose labels do not come is not bet on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGa
 from monitor.detection.pages.levels import FRACTIONS, LevelBets, LevelPlan
 from monitor.detection.pages.outcomes import Outcomes
 from monitor.detection.pages.ready import ReadyRates
+from monitor.detection.pages.responses import ROUTES, Responses
 from monitor.detection.pages.stream_group import StreamGroup
 from monitor.detection.pages.streams import Stream, StreamKind
 
@@ -63,13 +65,15 @@ class GroupTests:
         contract: the limits.
         group: what is compared with what.
         slices: every slice that a decision can be in.
-        cluster_size: largest number of decisions that hang together.
+        cluster_size: largest number of decisions that hang together, by the settings.
         gaps: by metric; absent where the contract sets no limit.
         levels: the same for floors and ceilings.
         ready: what is known of P(ready), from the days before.
         day: index of the UTC day of the last cohort; None before the first.
         today: what the day has brought so far, not yet learnt.
         binned: outcomes since the last bet of each slice, and of its reference, shape (2, S, J).
+        divisor: of log e on this day: the largest cluster size since it began. One for the day, as
+            no bet spans two, and a cluster may be in a slice and in its reference.
     """
 
     contract: Contract
@@ -82,6 +86,7 @@ class GroupTests:
     day: int | None = None
     today: SliceCohort | None = None
     binned: Floats = field(default_factory=lambda: np.zeros((2, 0, 0)))
+    divisor: int = 1
     _plans: _Plans | None = None
 
     @classmethod
@@ -117,23 +122,23 @@ class GroupTests:
         return gaps | {f"level.{metric}": watch for metric, watch in self.levels.items()}
 
     def advance(
-        self, hour: int, cohort: SliceCohort, thinned: SliceCohort | None, layout: Layout
+        self, hour: int, cohort: SliceCohort, layout: Layout, cluster_size: int = 1
     ) -> list[Stream]:
         """Consume one cohort; returns the streams that cross, which then begin anew.
 
         Args:
             hour: pane index, later than all before.
             cohort: with a row for every slice.
-            thinned: the same with labels thinned to one probability; None where that cannot be
-                done, because an audit rate is new: then only the other tests go on.
-            layout: the axes of both.
+            layout: its axes.
+            cluster_size: largest number of decisions of its day that depend on each other.
         """
         self._enter_day(pane_of(pane_start(hour, Grain.HOUR), Grain.DAY), layout)
+        self.divisor = max(self.divisor, self.cluster_size, cluster_size)
         for watch in self.watches.values():
             watch.enter(hour)
         counts = self._add(cohort, layout)
         self._bet_levels(counts)
-        self._compare(cohort, thinned)
+        self._compare(cohort, layout)
         decisions = self._decided()
         self._bet_gaps(np.all(decisions >= BATCH, axis=0))
         return [stream for watch in self.watches.values() for stream in watch.cross()]
@@ -147,7 +152,7 @@ class GroupTests:
             self.binned[:] = 0  # columns change; one arm alone is no evidence of a gap
             self.ready.learn(self.today, days=day - self.day)
         if day != self.day:
-            self.day, self.today, self._plans = day, None, None
+            self.day, self.today, self._plans, self.divisor = day, None, None, 1
         if layout.rates != self.ready.layout.rates:
             self.today = None if self.today is None else _moved(self.today, self.ready, layout)
             self.ready = self.ready.moved(np.arange(len(self.slices)), layout)
@@ -190,39 +195,55 @@ class GroupTests:
         decided: Floats = self.binned.sum(axis=2)
         return decided
 
+    @property
+    def _responses(self) -> Responses:
+        """Which part of the labels came lately, today included."""
+        known, today = self.ready, self.today
+        if today is None:
+            return Responses(known.requested, known.received)
+        return Responses(known.requested + today.requested, known.received + today.received)
+
     def _bet_levels(self, counts: Floats) -> None:
+        enough = self._responses.enough
         for metric, watch in self.levels.items():
             rows = positions(self.slices, [stream.slice for stream in watch.streams])
             log_e = self._require_plans().levels[metric].log_e(counts)[rows]
-            some = np.flatnonzero(counts[rows].sum(axis=1))
-            watch.bet(some, log_e[some], self.cluster_size)
+            some = np.flatnonzero(counts[rows].any(axis=1) & enough[rows])
+            watch.bet(some, log_e[some], self.divisor)
 
-    def _compare(self, cohort: SliceCohort, thinned: SliceCohort | None) -> None:
+    def _compare(self, cohort: SliceCohort, layout: Layout) -> None:
         """Two-sample evidence of an hour: on labels it waits, on blocked requests it is bet."""
-        of_metric = {metric: thinned if metric in LABELLED else cohort for metric in self.gaps}
-        hour = {metric: one for metric, one in of_metric.items() if one is not None}
-        found = add_hour([(self.gaps[metric].hourly, one) for metric, one in hour.items()])
+        metrics = [m for m in self.gaps if not m.labelled or _labels_all(layout)]
+        found = add_hour([(self.gaps[metric].hourly, cohort) for metric in metrics], self.divisor)
         if (gaps := self.gaps.get(Metric.BLOCKED)) is not None:
-            pairs = np.flatnonzero(dict(zip(hour, found, strict=True))[Metric.BLOCKED])
+            pairs = np.flatnonzero(found[metrics.index(Metric.BLOCKED)])
             log_e = gaps.hourly.take(pairs).reshape(-1, ALTERNATIVES)
-            gaps.watch.bet(_directions(pairs), log_e, self.cluster_size)
+            gaps.watch.bet(_directions(pairs), log_e)
 
     def _bet_gaps(self, due: Bools) -> None:
-        """Bet on the gaps of some slices, shape (S,): by both tests, half and half."""
+        """Bet on the gaps of some slices, shape (S,): by both tests where everything is labelled.
+
+        Else by the augmented bets alone. Bets on labels by themselves take missing ones for slower
+        service, and never find a gap under sampled labels sooner.
+        """
         if not due.any():
             return
-        plans = self._require_plans().gaps
+        plans, responses = self._require_plans().gaps, self._responses
+        used = np.repeat([True, _labels_all(self.ready.layout)], ALTERNATIVES)
         for metric in plans:
             gaps = self.gaps[metric]
-            pairs = np.flatnonzero(due[gaps.hourly.rows])
+            others = responses.references(gaps.hourly.reference)
+            pairs = np.flatnonzero((due & responses.enough & others.enough)[gaps.hourly.rows])
             if not len(pairs):  # due is the reference alone, which has no gap of its own
                 continue
             rows = gaps.hourly.rows[pairs]
             augmented = plans[metric].log_e(rows, self.binned[0, rows], self.binned[1, rows])
-            by_pair = augmented.transpose(1, 0, 2)
-            log_e = np.concatenate([by_pair, gaps.hourly.take(pairs)], axis=2)
+            by_pair = augmented.transpose(1, 0, 2) / self.divisor
+            by_labels = gaps.hourly.take(pairs)
+            by_labels[~(responses.whole & others.whole)[rows]] = 0
+            log_e = np.concatenate([by_pair, by_labels], axis=2)
             streams = _directions(pairs)
-            gaps.watch.bet(streams, log_e.reshape(len(streams), -1), self.cluster_size)
+            gaps.watch.bet(streams, log_e.reshape(len(streams), -1), used=used)
         self.binned[:, due] = 0
 
     # What is kept.
@@ -236,14 +257,15 @@ class GroupTests:
             arrays |= gaps.hourly.to_arrays(f"hourly.{metric}")
         arrays["binned"] = self.binned.astype(np.int64)
         if self.today is not None:
-            for name in _COUNTS:
-                arrays[f"today.{name}"] = getattr(self.today, name)
+            for field_ in fields(self.today):
+                arrays[f"today.{field_.name}"] = getattr(self.today, field_.name)
         return arrays
 
     def facts(self) -> dict[str, Any]:
         """The names that the rows of :meth:`to_arrays` are of."""
         streams = {name: [s.key for s in watch.streams] for name, watch in self.watches.items()}
-        return {"slices": self.slices, "day": self.day, "streams": streams}
+        known = {"day": self.day, "divisor": self.divisor}
+        return {"slices": self.slices, "streams": streams, **known}
 
     def restore(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         """Continue from what was kept; slices and streams that are new begin without evidence."""
@@ -261,12 +283,13 @@ class GroupTests:
         if ready.layout.bands != self.ready.layout.bands:
             return
         self.day = facts["day"]
+        self.divisor = max(self.cluster_size, facts.get("divisor", 1))
         if tuple(facts["slices"]) == self.slices:
             self.ready = ready
             if self._compares_as(facts["streams"]):
                 self.binned = arrays["binned"].astype(np.float64)
             if "today.decisions" in arrays:
-                self.today = SliceCohort(*(arrays[f"today.{name}"] for name in _COUNTS))
+                self.today = _today(part(arrays, "today"))
             return
         self.ready = ready.moved(positions(facts["slices"], self.slices), ready.layout)
 
@@ -281,7 +304,16 @@ class GroupTests:
         )
 
 
-_COUNTS = ("decisions", "labelled", "ready", "routed")
+def _labels_all(layout: Layout) -> bool:
+    """Return True when every decision is to be labelled."""
+    return bool(np.all(layout.audit == 1))
+
+
+def _today(arrays: Arrays) -> SliceCohort:
+    """What was kept of a day; an earlier version knew nothing of requests."""
+    nothing = np.zeros((len(arrays["decisions"]), ROUTES), np.int64)
+    known = {"requested": nothing, "received": nothing} | arrays
+    return SliceCohort(**{field_.name: known[field_.name] for field_ in fields(SliceCohort)})
 
 
 def _directions(pairs: Int64s) -> Int64s:
@@ -295,4 +327,4 @@ def _moved(cohort: SliceCohort, ready: ReadyRates, layout: Layout) -> SliceCohor
     place = [layout.rates.index(rate) for rate in ready.layout.rates]
     moved = np.zeros((3, len(cohort.decisions), *layout.shape), np.int64)
     moved[:, :, :, place] = np.stack([cohort.decisions, cohort.labelled, cohort.ready])
-    return SliceCohort(moved[0], moved[1], moved[2], cohort.routed)
+    return replace(cohort, decisions=moved[0], labelled=moved[1], ready=moved[2])

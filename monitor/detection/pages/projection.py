@@ -90,6 +90,10 @@ class PairCounts:
         """Pairs with trials in both arms; the others cannot bet."""
         return (self.n_a > 0) & (self.n_b > 0)
 
+    def only(self, pairs: Bools) -> PairCounts:
+        """The same pairs, those not chosen without trials."""
+        return PairCounts(*(np.where(pairs, column, 0) for column in self._columns))
+
     def of(self, pairs: Bools) -> PairCounts:
         """Some of the pairs."""
         return PairCounts(*(column[pairs] for column in self._columns))
@@ -135,8 +139,8 @@ def trials(cohort: SliceCohort, metric: Metric) -> tuple[Int64s, Int64s]:
     """Trials and hits of each slice, both of shape (S,).
 
     TPR: labelled ready, and of these auto-served; FPR: labelled not ready, and of these
-    auto-served (both on thinned labels, see :func:`thin_labels`); BLOCKED: all decisions, and of
-    these blocked.
+    auto-served (where every decision is to be labelled); BLOCKED: all decisions, and of these
+    blocked.
 
     Raises:
         ValueError: for another metric.

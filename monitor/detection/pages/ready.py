@@ -16,6 +16,7 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats, divide
 from monitor.detection.arrays import Arrays
 from monitor.detection.pages.cohort import Layout, SliceCohort
+from monitor.detection.pages.responses import ROUTES
 
 HALF_LIFE_DAYS = 7.0
 """Long enough to average over a week's pattern, short enough to follow a new version: where both
@@ -53,6 +54,8 @@ class ReadyRates:
         decisions: N_k, shape (S, route, rate, band).
         labelled: n_k.
         ready: m_k.
+        requested: labels requested by route, shape (S, 2).
+        received: of these the ones that came, the same shape.
         half_life_days: after which a count weighs half.
     """
 
@@ -60,6 +63,8 @@ class ReadyRates:
     decisions: Floats
     labelled: Floats
     ready: Floats
+    requested: Floats
+    received: Floats
     half_life_days: float = HALF_LIFE_DAYS
 
     @classmethod
@@ -67,8 +72,8 @@ class ReadyRates:
         cls, slices: int, layout: Layout, half_life_days: float = HALF_LIFE_DAYS
     ) -> ReadyRates:
         """Nothing known yet of this many slices."""
-        counts = np.zeros((3, slices, *layout.shape))
-        return cls(layout, counts[0], counts[1], counts[2], half_life_days)
+        counts, labels = np.zeros((3, slices, *layout.shape)), np.zeros((2, slices, ROUTES))
+        return cls(layout, counts[0], counts[1], counts[2], labels[0], labels[1], half_life_days)
 
     def learn(self, cohort: SliceCohort, days: float) -> None:
         """Let ``days`` of event time pass, then add what they brought.
@@ -81,6 +86,8 @@ class ReadyRates:
         self.decisions = self.decisions * kept + cohort.decisions
         self.labelled = self.labelled * kept + cohort.labelled
         self.ready = self.ready * kept + cohort.ready
+        self.requested = self.requested * kept + cohort.requested
+        self.received = self.received * kept + cohort.received
 
     def forecast(self) -> Forecast:
         """P(ready) shrunk from slice to group-by to route to 1/2, and the traffic per stratum."""
@@ -114,6 +121,9 @@ class ReadyRates:
             for rate in shared:
                 kept = old[rows[known], :, self.layout.rates.index(rate)]
                 new[known, :, layout.rates.index(rate)] = kept
+        moved.requested[known], moved.received[known] = (
+            labels[rows[known]] for labels in (self.requested, self.received)
+        )
         return moved
 
     def to_arrays(self) -> Arrays:
@@ -124,17 +134,30 @@ class ReadyRates:
             "decisions": self.decisions,
             "labelled": self.labelled,
             "ready": self.ready,
+            "requested": self.requested,
+            "received": self.received,
             "half_life_days": np.array(self.half_life_days),
         }
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> ReadyRates:
-        """Continue from :meth:`to_arrays`, bit by bit."""
+        """Continue from :meth:`to_arrays`, bit by bit.
+
+        Of what an earlier version kept, every requested label has come.
+        """
         decisions = arrays["decisions"]
         rates = tuple(int(rate) for rate in arrays["rates"])
         layout = Layout(rates, arrays["audit"], decisions.shape[3])
-        labelled, ready = arrays["labelled"], arrays["ready"]
-        return cls(layout, decisions, labelled, ready, float(arrays["half_life_days"]))
+        nothing = np.zeros((len(decisions), ROUTES))
+        return cls(
+            layout,
+            decisions,
+            arrays["labelled"],
+            arrays["ready"],
+            arrays.get("requested", nothing),
+            arrays.get("received", nothing),
+            float(arrays["half_life_days"]),
+        )
 
     @property
     def _counts(self) -> tuple[Floats, Floats, Floats]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
+from monitor.core.rates.gaps import Bools
 from monitor.core.time import DAY, HOUR
 from monitor.detection.arrays import Arrays, part, prefixed
 from monitor.detection.pages import budget
@@ -51,11 +52,21 @@ class StreamGroup:
         self.finished = self.week.enter(hour)
         self.mixture.add_clock(COHORT_DAYS)
 
-    def bet(self, rows: Rows, log_e: Floats, cluster_size: int) -> None:
-        """Multiply the evidence of some streams; see :meth:`SrMixture.bet`."""
+    def bet(
+        self, rows: Rows, log_e: Floats, cluster_size: int = 1, used: Bools | None = None
+    ) -> None:
+        """Multiply the evidence of some streams; see :meth:`SrMixture.bet`.
+
+        Args:
+            rows: the streams that bet.
+            log_e: log e-values of the alternatives, shape (len(rows), K).
+            cluster_size: the largest number of dependent decisions; 1 also where log e is divided
+                by it already.
+            used: alternatives that new evidence begins with, in equal parts, shape (K,); None: all.
+        """
         assert self.week is not None, "a cohort begins before its bets"  # noqa: S101
-        alternatives = self.mixture.log_r.shape[1]
-        weights = np.full(alternatives, 1 / alternatives)
+        begun = np.ones(self.mixture.log_r.shape[1], np.bool_) if used is None else used
+        weights = begun / begun.sum()
         self.mixture.bet(rows, log_e, weights, cluster_size)
         self.week.mixture.bet(rows, log_e, weights, cluster_size)
 

@@ -73,9 +73,16 @@ def load_release(
     families: Sequence[SliceFamily],
     index: CellIndex,
     kept: int,
+    *,
+    live: bool,
 ) -> ReleaseBlocks:
-    """The release as it was committed last; its open blocks are counted anew."""
+    """The release as it was committed last; its open blocks are counted anew.
+
+    Where it is not ``live``, and something is hidden, nothing is published before the first day has
+    ended.
+    """
     release = ReleaseBlocks.restore(stored, families, kept)
+    release.patient = release.hides and not live
     _count_open(release.open_blocks(), closed, index)
     return release
 
@@ -109,7 +116,8 @@ def close_panes(
         labels_until: the label frontier.
         stop: whether it is a stop.
     """
-    step = release.advance(until, labels_until, stop=stop)
+    early = stop and _has_stopped(release, closed, index)
+    step = release.advance(until, labels_until, stop=stop, early=early)
     if step is None:
         return False
     if step.anew:
@@ -129,8 +137,31 @@ def close_panes(
 
 def sift(release: ReleaseBlocks, closed: ClosedCounts, index: CellIndex, stop: int) -> Sifted:
     """Hold back what the present maps leave out of the hours from a stop to the next one."""
-    first, end = stop, release.stop_after(stop, index)
-    release.sifted = end
+    release.sifted = release.stop_after(stop, index)
+    return _sifted(release, closed, index, stop, release.sifted)
+
+
+def sift_first_day(
+    release: ReleaseBlocks, closed: ClosedCounts, index: CellIndex, stop: int, labels_until: int
+) -> Sifted:
+    """Hold back what the first maps will leave out of the first day.
+
+    The maps are made twice, here and at the stop: by then what they leave out must be gone, and
+    nothing of the release has changed if the work ends in between.
+    """
+    assert release.begins is not None, "called after the first pane"  # noqa: S101
+    families = [state.family for state in release.families.values()]
+    ahead = ReleaseBlocks.restore(StoredRelease(), families, release.kept)
+    ahead.begin(release.begins)
+    ahead.advance(stop, labels_until, stop=True)
+    ahead.make_maps(_map_counts(ahead, closed), index)
+    ahead.begin_anew()
+    return _sifted(ahead, closed, index, release.begins, stop)
+
+
+def _sifted(
+    release: ReleaseBlocks, closed: ClosedCounts, index: CellIndex, first: int, end: int
+) -> Sifted:
     if not release.hides_rows(index):
         return Sifted()
     gate = Gate(None, None, sifted=end)
@@ -162,6 +193,17 @@ def _sifted_units(
     return found
 
 
+def _has_stopped(release: ReleaseBlocks, closed: ClosedCounts, index: CellIndex) -> bool:
+    """Return True when an open block waits for a value that has stopped coming."""
+    waiting = release.waiting()
+    if not waiting:
+        return False
+    counts = _map_counts(release, closed)
+    return any(
+        one.slices & counts.stopped(index, one.state.family, labels=one.labels) for one in waiting
+    )
+
+
 def _map_counts(release: ReleaseBlocks, closed: ClosedCounts) -> MapCounts:
     assert release.decisions is not None and release.begins is not None  # noqa: S101, PT018
     start = release.decisions - POOL_PERIOD
@@ -171,14 +213,27 @@ def _map_counts(release: ReleaseBlocks, closed: ClosedCounts) -> MapCounts:
         decided=_recent(closed, release.begins, release.decisions),
         labelled=_recent(closed, release.begins, release.labels or release.begins),
         last_period=_both(closed, Grain.HOUR, *period) if full else None,
+        lately=_lately(release, closed),
     )
+
+
+def _lately(release: ReleaseBlocks, closed: ClosedCounts) -> tuple[Counts, Counts]:
+    """Counts of the last days, closed to decisions and to labels."""
+    decided, labelled = (
+        _summed(closed, *(pane_of(at, Grain.HOUR) for at in span)) for span in release.latest_days()
+    )
+    return decided, labelled
 
 
 def _recent(closed: ClosedCounts, begins: int, until: int) -> Recent:
     start = max(begins, until - MAP_SPAN)
     hours = pane_of(start, Grain.HOUR), pane_of(until, Grain.HOUR)
-    counts = [closed.sums(Grain.HOUR, *hours), closed.held_back_sums(*hours)]
-    return Recent(merge(counts), until - start)
+    day_ended = pane_of(until, Grain.DAY) > pane_of(begins, Grain.DAY)
+    return Recent(_summed(closed, *hours), until - start, day_ended)
+
+
+def _summed(closed: ClosedCounts, first: int, end: int) -> Counts:
+    return merge([closed.sums(Grain.HOUR, first, end), closed.held_back_sums(first, end)])
 
 
 def _both(closed: ClosedCounts, grain: Grain, first: int, end: int) -> tuple[Counts, PaneUnits]:
@@ -226,9 +281,10 @@ def _runs(closed: ClosedCounts, index: CellIndex, stretch: Stretch) -> Iterator[
 def _portions(
     closed: ClosedCounts, index: CellIndex, grain: Grain, start: int, end: int
 ) -> Iterator[PaneRun]:
-    """A day at a time, so that a back-fill stays bounded in memory."""
-    for at in range(start, end, DAY):
-        first, last = pane_of(at, grain), pane_of(min(at + DAY, end), grain)
+    """A UTC day at a time, so that a back-fill stays bounded in memory."""
+    for midnight in range(start - start % DAY, end, DAY):
+        at = max(start, midnight)
+        first, last = pane_of(at, grain), pane_of(min(midnight + DAY, end), grain)
         panes, cells, values = closed.rows(grain, first, last)
         ends = [pane_start(pane + 1, grain) for pane in range(first, last)]
         units = closed.units(grain, first, last)

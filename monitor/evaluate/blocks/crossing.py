@@ -16,6 +16,11 @@ from monitor.core.counts.cells import Counter, Int64s, decode_strata, parse_atom
 from monitor.core.counts.rollup import CellIndex, slice_text
 from monitor.core.counts.strata import is_reviewed
 from monitor.core.privacy.exchange import Axes, given_away
+from monitor.core.time import DAY, HOUR
+
+ASKED = 6 * HOUR
+"""Blocks that are open for more than a day may end at four instants a day only: the question takes
+longer then, and is not asked in vain every hour."""
 
 Bools = npt.NDArray[np.bool_]
 
@@ -51,6 +56,7 @@ class Crossing:
     axes: Axes
     slices: tuple[str, ...]
     _parts: list[_Columns] = field(default_factory=list)
+    _found: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _alike: dict[str, int] = field(default_factory=dict)
     _shape: list[int] = field(init=False)
     _place: Int64s = field(init=False)
@@ -108,7 +114,14 @@ class Crossing:
         self._parts = []
 
     def hides(
-        self, start: int, end: int, inner: Sequence[Collection[int]], k: int, *, labels: bool
+        self,
+        start: int,
+        end: int,
+        inner: Sequence[Collection[int]],
+        beside: Sequence[Collection[int]],
+        k: int,
+        *,
+        labels: bool,
     ) -> bool:
         """Return True when the block may end here: no small count of a part is given away.
 
@@ -116,9 +129,13 @@ class Crossing:
             start: where the block begins.
             end: where it would end.
             inner: for each crossed attribute the edges of what is refined and has it.
+            beside: those of what crosses this family there, as far as they are known (of
+                :func:`known_until`).
             k: smallest cell that may be shown.
             labels: whether it is a block of labels, too.
         """
+        if end - start > DAY and end % ASKED:
+            return False
         edges = [sorted(at for at in some if start < at < end) for some in inner]
         every = np.unique(np.concatenate([[start], *edges])).astype(np.int64)
         if len(every) == 1 or not self._parts:
@@ -127,10 +144,21 @@ class Crossing:
         self._parts = [columns]
         columns = columns.take((columns.at >= start) & (columns.at < end))
         together = [np.searchsorted(some, every, side="right") for some in edges]
-        return not any(
-            given_away(list(self._tables(columns, every, mask, of_labels)), k, together)
-            for mask, of_labels in self._groups(columns, labels)
-        )
+        blocks = [
+            _blocks(every, runs, some, known_until(end))
+            for runs, some in zip(together, beside, strict=True)
+        ]
+        for number, (mask, of_labels) in enumerate(self._groups(columns, labels)):
+            tables = list(self._tables(columns, every, mask, of_labels))
+            local = [tables[0].sum(axis=0, keepdims=True)] * len(tables)
+            first = self._found.get(number)
+            found = given_away(local, k, together, first=first)
+            if found is None and max(map(len, tables)) > 1:
+                found = given_away(tables, k, together, blocks, first=first, numbers=(k + 1) // 2)
+            if found is not None:
+                self._found[number] = found
+                return False
+        return True
 
     def _groups(self, columns: _Columns, labels: bool) -> Iterator[tuple[Bools, bool]]:
         """Rows that are looked at together: those of the same values but of crossed attributes.
@@ -156,3 +184,25 @@ class Crossing:
             counts = np.zeros(shape, np.int64)
             np.add.at(counts, (kind, place, part), some.labels if labels else some.decisions)
             yield counts.reshape(len(counts), *self._shape, len(starts))
+
+
+def known_until(end: int) -> int:
+    """The instant up to which edges of other crossed families are known, if a block may end here.
+
+    Panes are closed day by day, one family after the other: those of the day are not known yet.
+    """
+    return (end - 1) // DAY * DAY
+
+
+def _blocks(starts: Int64s, runs: Int64s, edges: Collection[int], until: int) -> Int64s:
+    """A number for each part: equal ones lie in one block of what has these edges.
+
+    Args:
+        starts: of the parts.
+        runs: a number for each; parts of one number have no edge between them.
+        edges: known up to an instant.
+        until: that instant; later any part may end a block.
+    """
+    known = np.sort(np.fromiter((at for at in edges if at <= until), np.int64))
+    later = np.where(starts >= until, runs + 1, 0)
+    return np.asarray(np.searchsorted(known, starts, side="right") * (len(runs) + 2) + later)

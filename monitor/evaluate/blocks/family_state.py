@@ -8,21 +8,32 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from monitor.core.counts.cells import Counts, Int64s, parse_atom
+from monitor.core.counts.cells import Counts, Int64s, decode_strata, parse_atom
 from monitor.core.counts.rollup import CellIndex, slice_text
 from monitor.core.privacy.exchange import Axes
 from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.privacy.release_blocks import BlockTally, Condition, Edge, Pane, Span, advance
+from monitor.core.time import DAY, HOUR
 from monitor.evaluate.blocks.crossing import Crossing
 from monitor.evaluate.blocks.units import RowUnits
 from monitor.ports import PaneUnits
 from monitor.store.evaluator.release_blocks import StoredMap
 
+LABEL_GRID = 6 * HOUR
+"""Blocks of labels end at four instants a day only, so that families that are refined together
+end theirs together: their intersection can advance at no other instant."""
+
+LABEL_STRIDE = 2 * DAY
+"""The same for blocks that take longer: those of an intersection end only where all that it refines
+happen to have an edge, and that would be hardly ever."""
+
 POOLING = 1
 """Changes when maps are made by another rule: blocks made by the old one are then made anew."""
 
+Bools = npt.NDArray[np.bool_]
 Where = tuple[tuple[str, str], ...]
 
 
@@ -31,14 +42,35 @@ class Former:
     """Settings and a merge map that blocks were published under before.
 
     Attributes:
-        until: end of the last of these blocks; later ones know nothing of it.
+        until: end of the last of these blocks of decisions; later ones know nothing of it.
+        label_until: the same of labels.
         kept: values that had a name, by attribute.
+        labelled: the same in blocks of labels: no more.
         where: attribute values that decided which decisions belong to the use case.
     """
 
     until: int
+    label_until: int
     kept: Mapping[str, tuple[str, ...]]
+    labelled: Mapping[str, tuple[str, ...]]
     where: Where
+
+    def like(self, other: Former) -> bool:
+        """Return True when the rows are the same, whenever it was."""
+        return replace(self, until=other.until, label_until=other.label_until) == other
+
+    def known(self, start: int, labels: bool) -> Mapping[str, tuple[str, ...]] | None:
+        """Values that had a name in what was published since an instant; None without.
+
+        Blocks of labels were of decisions too.
+        """
+        if not labels and self.until > start:
+            return self.kept
+        return self.labelled if self.label_until > start else None
+
+    def ends(self, labels: bool) -> tuple[int, ...]:
+        """The instants from which less of it is known."""
+        return (self.label_until,) if labels else (self.until, self.label_until)
 
 
 class Rows:
@@ -55,16 +87,19 @@ class Rows:
     """
 
     def __init__(
-        self, family: SliceFamily, pooling: MergeMap, former: Collection[Former] = ()
+        self,
+        family: SliceFamily,
+        pooling: MergeMap,
+        former: Collection[tuple[Mapping[str, tuple[str, ...]], Where]] = (),
     ) -> None:
         self.slices = pooling.slices
         kept = {
-            name: tuple(sorted({*values, *(v for one in former for v in one.kept.get(name, ()))}))
+            name: tuple(sorted({*values, *(v for one, _ in former for v in one.get(name, ()))}))
             for name, values in pooling.kept.items()
         }
         self._family = family
         self._pooling = MergeMap(kept)
-        self._wheres = sorted({family.where, *(one.where for one in former)})
+        self._wheres = sorted({family.where, *(where for _, where in former)})
         self._position = {text: row for row, text in enumerate(self._pooling.slices)}
         self.size = len(self._position) * (2 ** len(self._wheres) - 1)
         self._index: CellIndex | None = None
@@ -103,7 +138,8 @@ class FamilyState:
     Attributes:
         family: which.
         pooling: merge map; None before the first one, then nothing is published.
-        unlabelled: rows and routes whose labels are taken as not given.
+        label_pooling: that of its labels, which keeps no more; the same where nothing says else.
+        unlabelled: rows of labels and routes whose labels are taken as not given.
         left_out: rows that are in no table of any family.
         left_out_share: at most this share of the decisions of the last weeks; None without.
         edges: increasing, in event time; blocks of decisions lie between them, the first edge
@@ -114,6 +150,7 @@ class FamilyState:
         label_abandoned: the same for labels.
         tail: counts of the open block of decisions.
         label_tail: counts of the open block of labels.
+        refined: whether the blocks of another family are unions of its own.
         axes: how its slices cross those of others; None where they cross none.
         crossings: the open block of decisions pane by pane, and that of labels; where it matters.
         former: maps that blocks were published under before.
@@ -121,6 +158,7 @@ class FamilyState:
 
     family: SliceFamily
     pooling: MergeMap | None = None
+    label_pooling: MergeMap | None = None
     unlabelled: frozenset[tuple[str, int]] = frozenset()
     left_out: frozenset[str] = frozenset()
     left_out_share: float | None = None
@@ -130,40 +168,56 @@ class FamilyState:
     label_abandoned: set[int] = field(default_factory=set)
     tail: BlockTally = field(default_factory=lambda: BlockTally.empty(0))
     label_tail: BlockTally = field(default_factory=lambda: BlockTally.empty(0))
+    refined: bool = False
     rows: Rows | None = None
+    label_rows: Rows | None = None
     axes: Axes | None = None
     crossings: tuple[Crossing, Crossing] | None = None
     former: list[Former] = field(default_factory=list)
-    _counted: dict[int, Rows] = field(default_factory=dict)
+    _counted: dict[tuple[bool, int], Rows] = field(default_factory=dict)
 
     @property
     def open(self) -> bool:
         """True when blocks can be made at all."""
         return self.pooling is not None or self.family.k == 1
 
-    def use(self, pooling: MergeMap | None) -> None:
-        """Take a merge map; what the open blocks hold is then to be counted anew."""
-        self.pooling = pooling
-        guarded = pooling is not None and self.family.k > 1
-        self.rows = Rows(self.family, pooling) if pooling is not None and guarded else None
+    def use(self, pooling: MergeMap | None, label_pooling: MergeMap | None = None) -> None:
+        """Take merge maps; what the open blocks hold is then to be counted anew."""
+        self.pooling, self.label_pooling = pooling, label_pooling or pooling
+        self.rows = self.label_rows = self.crossings = None
         self._counted = {}
+        if pooling is not None and self.family.k > 1:
+            self.rows = Rows(self.family, pooling)
+            self.label_rows = Rows(self.family, self.map_of(labels=True))
+            if self.axes:
+                slices = self.rows.slices, self.label_rows.slices
+                self.crossings = Crossing(self.axes, slices[0]), Crossing(self.axes, slices[1])
         self.tail, self.label_tail = (self.empty(labels) for labels in (False, True))
-        self.crossings = None
-        if self.rows and self.axes:
-            slices = self.rows.slices
-            self.crossings = Crossing(self.axes, slices), Crossing(self.axes, slices)
+
+    def map_of(self, labels: bool) -> MergeMap:
+        """The merge map of its decisions, or that of its labels."""
+        pooling = self.label_pooling if labels else self.pooling
+        assert pooling is not None, "called with a map"  # noqa: S101
+        return pooling
+
+    def rows_of(self, labels: bool) -> Rows:
+        """The rows of its decisions, or those of its labels."""
+        rows = self.label_rows if labels else self.rows
+        assert rows is not None, "only families that hide something count"  # noqa: S101
+        return rows
 
     def counted(self, labels: bool) -> Rows:
         """The rows that the open block is counted by.
 
         Where earlier publications know of its instants, these are parts of rows.
         """
-        assert self.pooling is not None, "only families that hide something count"  # noqa: S101
         start = max(self.of(labels)[0], default=0)
-        known = [one for one in self.former if one.until > start]
-        if len(known) not in self._counted:
-            self._counted[len(known)] = Rows(self.family, self.pooling, known)
-        return self._counted[len(known)]
+        key = labels, sum(end > start for one in self.former for end in one.ends(labels))
+        if key not in self._counted:
+            found = [(one.known(start, labels), one.where) for one in self.former]
+            known = [(names, where) for names, where in found if names is not None]
+            self._counted[key] = Rows(self.family, self.map_of(labels), known)
+        return self._counted[key]
 
     def empty(self, labels: bool) -> BlockTally:
         """An open block that holds nothing yet."""
@@ -171,24 +225,33 @@ class FamilyState:
 
     def remember(self) -> None:
         """Keep the map, since blocks are about to be made anew under another one."""
-        until = max((*self.edges[1:], *self.label_edges[1:]), default=0)
-        if self.pooling is not None and until:
-            self._remember(until, self.pooling.kept, self.family.where)
+        if self.pooling is not None:
+            kept, labelled = (self.map_of(labels).kept for labels in (False, True))
+            self._remember(Former(*self._published_until, kept, labelled, self.family.where))
 
-    def _remember(self, until: int, kept: Mapping[str, tuple[str, ...]], where: Where) -> None:
-        same = [one for one in self.former if (one.kept, one.where) != (kept, where)]
-        self.former = sorted([*same, Former(until, kept, where)], key=lambda one: -one.until)
+    @property
+    def _published_until(self) -> tuple[int, int]:
+        """Where its last blocks of decisions and of labels end; 0 without."""
+        return max(self.edges[1:], default=0), max(self.label_edges[1:], default=0)
+
+    def _remember(self, former: Former) -> None:
+        alike = [one for one in (*self.former, former) if one.like(former)]
+        until = max(one.until for one in alike)
+        label_until = max(one.label_until for one in alike)
+        if until or label_until:
+            others = [one for one in self.former if not one.like(former)]
+            self.former = [*others, replace(former, until=until, label_until=label_until)]
 
     def begin(self, at: int) -> None:
         """Forget all blocks, but not which were abandoned; the first one begins here."""
         self.edges, self.label_edges = [at], [at]
-        self.use(self.pooling)
+        self.use(self.pooling, self.label_pooling)
 
     def forget(self, before: int) -> None:
         """Drop blocks that begin earlier: their counts are deleted."""
         for edges in (self.edges, self.label_edges):
             edges[:] = [edge for edge in edges if edge >= before] or edges[-1:]
-        self.former = [one for one in self.former if one.until > before]
+        self.former = [o for o in self.former if max(o.until, o.label_until) > before]
         self.abandoned = {edge for edge in self.abandoned if edge >= before}
         self.label_abandoned = {edge for edge in self.label_abandoned if edge >= before}
 
@@ -200,6 +263,7 @@ class FamilyState:
         labels: bool,
         given_up: Collection[int] = (),
         inner: Sequence[Collection[int]] = (),
+        beside: Sequence[Collection[int]] = (),
     ) -> list[Edge]:
         """Add successive closed panes; returns the edges that were made.
 
@@ -209,6 +273,7 @@ class FamilyState:
             labels: whether they are closed to labels, not to decisions.
             given_up: instants at which the open block is abandoned, whatever it holds.
             inner: for each attribute that it crosses, edges of what publishes parts of its blocks.
+            beside: for each of them, edges of what publishes it with attributes of others.
         """
         edges, abandoned = self.of(labels)
         if self.rows is None:  # nothing is hidden here
@@ -217,7 +282,9 @@ class FamilyState:
             return made
         ended = frozenset(abandoned).union(given_up)
         self.cross(run.starts, run.cells, run.values, run.index, labels=labels)
-        condition = Condition(self.family.k, labels, allowed, ended, self._hides(inner, labels))
+        stride = (LABEL_STRIDE if self.refined else LABEL_GRID) if labels else HOUR
+        hides = self._hides(inner, beside, labels)
+        condition = Condition(self.family.k, labels, allowed, ended, stride, hides)
         made = self._advance(run, condition, labels)
         if made and self.crossings:
             self.crossings[labels].forget(made[-1].at)
@@ -229,7 +296,8 @@ class FamilyState:
         made: list[Edge] = []
         while True:
             last, rows = edges[-1], self.counted(labels)
-            until = min((one.until for one in self.former if one.until > last), default=None)
+            ends = (end for one in self.former for end in one.ends(labels))
+            until = min((end for end in ends if end > last), default=None)
             panes = (pane for pane in run.panes(rows) if pane.end > last)
             tail = self.label_tail if labels else self.tail
             some, tail = advance(last, tail, panes, condition, until)
@@ -253,9 +321,9 @@ class FamilyState:
             index: what the cells mean.
             labels: whether it is the block of labels.
         """
-        if self.crossings and self.rows:
+        if self.crossings:
             positions = np.searchsorted(index.cells, cells)
-            rows = self.rows.of(index)[positions]
+            rows = self.rows_of(labels).of(index)[positions]
             self.crossings[labels].add(at, rows, positions, values, index)
 
     def forget_crossing(self, labels: bool) -> None:
@@ -263,11 +331,14 @@ class FamilyState:
         if self.crossings:
             self.crossings[labels].clear()
 
-    def _hides(self, inner: Sequence[Collection[int]], labels: bool) -> Callable[[int, int], bool]:
+    def _hides(
+        self, inner: Sequence[Collection[int]], beside: Sequence[Collection[int]], labels: bool
+    ) -> Callable[[int, int], bool]:
         def hides(start: int, end: int) -> bool:
             if self.crossings is None:
                 return True
-            return self.crossings[labels].hides(start, end, inner, self.family.k, labels=labels)
+            k = self.family.k
+            return self.crossings[labels].hides(start, end, inner, beside, k, labels=labels)
 
         return hides
 
@@ -292,8 +363,7 @@ class FamilyState:
         self, counts: Counts, units: PaneUnits, index: CellIndex, rows: Rows | None = None
     ) -> BlockTally:
         """Counts by row: of this family, or by others."""
-        rows = rows or self.rows
-        assert rows is not None, "only families that hide something count"  # noqa: S101
+        rows = rows or self.rows_of(labels=False)
         at = np.searchsorted(index.cells, counts.keys)
         tally = BlockTally.of(rows.size, rows.of(index)[at], index.strata[at], counts.values)
         return replace(tally, units=rows.units(units, index).summed())
@@ -324,13 +394,17 @@ class FamilyState:
             return None
         body = {
             "kept": self.pooling.kept,
+            "labelled": self.map_of(labels=True).kept,
             "unlabelled": sorted(self.unlabelled),
             "left_out": sorted(self.left_out),
             "left_out_share": self.left_out_share,
             # Those that are no edges any more.
             "burned": sorted(self.abandoned.difference(self.edges)),
             "label_burned": sorted(self.label_abandoned.difference(self.label_edges)),
-            "former": [[one.until, one.kept, one.where] for one in self.former],
+            "former": [
+                [one.until, one.kept, one.where, one.label_until, one.labelled]
+                for one in self.former
+            ],
         }
         return StoredMap(self.condition, json.dumps(body, sort_keys=True))
 
@@ -341,17 +415,43 @@ class FamilyState:
         body = json.loads(stored.body)
         self.abandoned.update(body["burned"])
         self.label_abandoned.update(body["label_burned"])
-        for until, kept, where in body.get("former", ()):  # older releases kept none
-            self._remember(until, _kept(kept), _where(where))
+        # Older releases kept no former maps, and had one map for decisions and labels.
+        for until, kept, where, *of_labels in body.get("former", ()):
+            label_until, labelled = of_labels or (until, kept)
+            names = _kept(kept), _kept(labelled)
+            self._remember(Former(until, label_until, *names, _where(where)))
+        kept, labelled = _kept(body["kept"]), _kept(body.get("labelled", body["kept"]))
         if stored.condition != self.condition:
-            until = max((*self.edges[1:], *self.label_edges[1:]), default=0)
-            self._remember(until, _kept(body["kept"]), _where(json.loads(stored.condition)[3]))
+            where = _where(json.loads(stored.condition)[3])
+            self._remember(Former(*self._published_until, kept, labelled, where))
             return False
         self.unlabelled = frozenset((row, route) for row, route in body["unlabelled"])
         self.left_out = frozenset(body["left_out"])
         self.left_out_share = body["left_out_share"]
-        self.use(MergeMap(_kept(body["kept"])))
+        self.use(MergeMap(kept), MergeMap(labelled))
         return True
+
+
+def kept_out(states: Iterable[FamilyState], index: CellIndex) -> tuple[Bools, Bools]:
+    """Cells that are in no table, and cells whose labels are taken as not given.
+
+    One flag a cell of the index.
+    """
+    left_out = np.zeros(len(index.cells), bool)
+    unlabelled = left_out.copy()
+    routes = decode_strata(index.strata).route
+    for state in states:
+        for text in state.left_out:
+            left_out |= _cells(state, index, text, labels=False)
+        for text, route in state.unlabelled:
+            unlabelled |= _cells(state, index, text, labels=True) & (routes == route)
+    return left_out, unlabelled
+
+
+def _cells(state: FamilyState, index: CellIndex, text: str, *, labels: bool) -> Bools:
+    """Mask of the cells of one row."""
+    rows = state.rows_of(labels)
+    return np.asarray(rows.of(index) == rows.slices.index(text), bool)
 
 
 def _kept(stored: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:

@@ -125,10 +125,9 @@ def _all_enough(
     units: PaneUnits | None,
 ) -> bool:
     """Return True when no block has a row with 1 to k - 1 changes, or mostly of one unit."""
-    assert state.rows is not None, "only families that hide something"  # noqa: S101
-    at = np.searchsorted(index.cells, part.cells)
-    size = len(state.rows.slices)
-    rows = state.rows.of(index)[at]
+    rows_of = state.rows_of(labels=units is None)
+    at, size = np.searchsorted(index.cells, part.cells), rows_of.size
+    rows = rows_of.of(index)[at]
     block = np.searchsorted(edges, part.hours * HOUR, side="right")
     first, blocks = block.min(), int(np.ptp(block)) + 1
     changes = np.abs(part.values).max(axis=1)
@@ -139,5 +138,5 @@ def _all_enough(
     if units is None:
         return tally.labelled(state.family.k)
     block = np.searchsorted(edges, units.panes * HOUR, side="right") - first
-    shares = state.rows.units(units, index).in_blocks(block, blocks).summed()
+    shares = rows_of.units(units, index).in_blocks(block, blocks).summed()
     return replace(tally, units=shares).decided(state.family.k)

@@ -18,15 +18,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import COUNTERS, Counter, Int64s, decode_strata
+from monitor.core.counts.cells import LABEL_COUNTERS, Int64s, decode_strata
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.privacy.exchange import Axes
 from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
-from monitor.evaluate.blocks.family_state import FamilyState, PaneRun
+from monitor.evaluate.blocks.family_state import LABEL_GRID, FamilyState, PaneRun, kept_out
 from monitor.evaluate.blocks.merge_maps import MapCounts, make_maps
+from monitor.evaluate.blocks.stopped import LONGEST_WAIT, WaitingBlock, waiting_blocks
 from monitor.evaluate.blocks.windows import split_panes
 from monitor.ports import PaneCounts
 from monitor.store.evaluator.release_blocks import ReleaseChange, StoredEdge, StoredRelease
@@ -34,14 +35,10 @@ from monitor.store.evaluator.release_blocks import ReleaseChange, StoredEdge, St
 FINE = DAY
 """Time back to which blocks are made on 5-minute edges: the one-hour window needs no more."""
 
-LABEL_GRID = 6 * HOUR
-"""Blocks of labels end at four instants a day only, so that families that are refined together
-end theirs together: their intersection can advance at no other instant."""
-
 _DECISIONS, _LABELS, _BEGINS, _SIFTED = "decisions", "labels", "begins", "sifted"
 _STAGE, _WEEK = "maps_stage", "maps_week"
-_LABEL_COLUMNS = np.flatnonzero(np.arange(COUNTERS) != Counter.N)
-_MAPS_OF_LABELS = 2  # the stage at which maps go by labels too
+_LONGEST_LOOK = 10 * DAY
+_LAST_STAGE = 4  # from then on maps are made once a week
 
 Bools = npt.NDArray[np.bool_]
 
@@ -134,6 +131,8 @@ class ReleaseBlocks:
         sifted: the next stop: earlier hours are without what is left out; None before the first.
         kept: microseconds that closed panes are kept.
         new_day: a UTC day has begun that late counts have not been looked at on.
+        patient: nothing is published before the first day has ended, so that its rare values can
+            be left out of everything. A live service does not wait: its total is shown at once.
     """
 
     families: Mapping[str, FamilyState]
@@ -143,6 +142,7 @@ class ReleaseBlocks:
     begins: int | None = None
     sifted: int | None = None
     new_day: bool = False
+    patient: bool = False
     _stage: int = 0
     _week: int = 0
     _stale: bool = True
@@ -163,7 +163,11 @@ class ReleaseBlocks:
         marks = stored.marks
         guarded = [family for family in families if family.k > 1]
         states = {
-            one.name: FamilyState(one, axes=Axes.of(one, guarded) if one.k > 1 else None)
+            one.name: FamilyState(
+                one,
+                refined=any(one.name in other.parents for other in families),
+                axes=Axes.of(one, guarded) if one.k > 1 else None,
+            )
             for one in families
         }
         release = cls(states, kept)
@@ -204,10 +208,22 @@ class ReleaseBlocks:
     def next_stop(self, until: int) -> int | None:
         """The stop that comes next, if it is not after ``until``."""
         assert self.begins is not None, "called after the first pane"  # noqa: S101
-        stop = self.begins if self.sifted is None else self.sifted
+        stop = self._first_stop if self.sifted is None else self.sifted
         # What is older is not shown any more when the last stop is reached.
         stop = max(stop, pane_start(pane_of(until - self.kept, Grain.DAY), Grain.DAY))
         return stop if stop <= until else None
+
+    @property
+    def _first_stop(self) -> int:
+        assert self.begins is not None, "called after the first pane"  # noqa: S101
+        if not self.patient:
+            return self.begins
+        return pane_start(pane_of(self.begins, Grain.DAY) + 1, Grain.DAY)
+
+    @property
+    def waits_for_first_day(self) -> bool:
+        """True while nothing is to be published, since the first day has not ended."""
+        return self.patient and self.sifted is None
 
     def stop_after(self, stop: int, index: CellIndex) -> int:
         """The stop after a stop that has been reached: midnight, or the next hour at first.
@@ -215,7 +231,7 @@ class ReleaseBlocks:
         Also by the hour while an open block waits for rows that are left out, so that it is
         abandoned at the first instant that will do.
         """
-        hourly = self._stage < _MAPS_OF_LABELS or any(
+        hourly = self._stage < _LAST_STAGE or any(
             self._waits_in_vain(state, index, labels)
             for state in self.families.values()
             for labels in (False, True)
@@ -226,13 +242,39 @@ class ReleaseBlocks:
         """Let the first block begin at the oldest closed hour."""
         self.begins, self._stale = at, True
 
-    def advance(self, until: int, labels_until: int, *, stop: bool) -> ReleaseStep | None:
+    def waiting(self) -> list[WaitingBlock]:
+        """Open blocks that have waited for long; none before there are maps of labels."""
+        if self._stage < _LAST_STAGE or self._stale:
+            return []
+        until = (self.decisions or 0, self.labels or 0)
+        return list(waiting_blocks(self.families, until))
+
+    def latest_days(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Spans of panes closed to decisions, and to labels, that tell what comes at present.
+
+        They reach back over the open blocks, a week and a half at most: what has stopped since the
+        last edge is seen by what came since.
+        """
+        assert self.begins is not None, "called after the first pane"  # noqa: S101
+        spans = []
+        for labels in (False, True):
+            end = (self.labels if labels else self.decisions) or self.begins
+            edges = [state.of(labels)[0] for state in self.families.values() if state.rows]
+            oldest = min((one[-1] for one in edges if one), default=end)
+            start = max(min(oldest, end - LONGEST_WAIT[labels]), end - _LONGEST_LOOK, self.begins)
+            spans.append((start, end))
+        return spans[0], spans[1]
+
+    def advance(
+        self, until: int, labels_until: int, *, stop: bool, early: bool = False
+    ) -> ReleaseStep | None:
         """Move to these instants; None where nothing is to be closed or made.
 
         Args:
             until: a stop, or the watermark before the next stop.
             labels_until: the label frontier.
             stop: whether it is a stop, at which merge maps may be made.
+            early: whether they are to be made before their week is over.
 
         Returns:
             The panes to be taken in.
@@ -248,7 +290,7 @@ class ReleaseBlocks:
         self.decisions, self.labels = until, labels_until
         self.new_day |= first is not None and pane_of(first, Grain.DAY) < pane_of(until, Grain.DAY)
         self._forget_old(until)
-        if (stop and self._maps_due(until, labels_until)) or self._stale:
+        if (stop and self._maps_due(until, labels_until)) or early or self._stale:
             return self._all_anew()
         start = self.begins if first is None else first
         labels_start = self.begins if first_labels is None else first_labels
@@ -270,11 +312,17 @@ class ReleaseBlocks:
             self._stale |= bool(state.edges) and state.edges[-1] < oldest
 
     def _maps_due(self, until: int, labels_until: int) -> bool:
-        """Return True when a full day has come in for the first time, or an ISO week has begun."""
+        """Return True when an ISO week has begun, or a day is complete for the first time.
+
+        That is so when the day of the first event has ended, and again when 24 hours have come in:
+        by then more is known. Both for decisions, and for labels.
+        """
         assert self.begins is not None, "called after the first pane"  # noqa: S101
-        stage = 0
-        if until - self.begins >= DAY:
-            stage = 2 if labels_until - self.begins >= DAY else 1
+        first_day = pane_of(self.begins, Grain.DAY)
+        stage = sum(
+            (pane_of(at, Grain.DAY) > first_day) + (at - self.begins >= DAY)
+            for at in (until, labels_until)
+        )
         week = pane_of(until, Grain.WEEK)
         due = stage > self._stage or (stage > 0 and week > self._week)
         if due:
@@ -316,7 +364,7 @@ class ReleaseBlocks:
 
     @property
     def maps_begun(self) -> bool:
-        """True once a full day has come in: before it nothing is known of how much comes."""
+        """True once a day has ended: before that nothing is known of how much comes."""
         return self._stage > 0
 
     def make_maps(self, counts: MapCounts, index: CellIndex) -> None:
@@ -348,8 +396,10 @@ class ReleaseBlocks:
                     *self._given_up(state, run, stretch, allowed),
                     *self._refined(state, labels),
                 }
-                inner = self._inner(state, stretch)
-                made = state.take(run, allowed, labels=labels, given_up=vain, inner=inner)
+                inner, beside = self._inner(state, stretch), self._beside(state, labels)
+                made = state.take(
+                    run, allowed, labels=labels, given_up=vain, inner=inner, beside=beside
+                )
                 self._made += [StoredEdge(name, labels, edge.at, edge.burned) for edge in made]
 
     def _refined(self, state: FamilyState, labels: bool) -> set[int]:
@@ -413,6 +463,21 @@ class ReleaseBlocks:
             for name in state.axes.crossed
         ]
 
+    def _beside(self, state: FamilyState, labels: bool) -> list[set[int]]:
+        """For each attribute that a family crosses: the edges of what has it beside others."""
+        if state.axes is None:
+            return []
+        mine = state.family.names
+        beside = [
+            other
+            for other in self.families.values()
+            if other.rows and not (mine <= other.family.names or other.family.names <= mine)
+        ]
+        return [
+            {at for other in beside if name in other.family.names for at in other.of(labels)[0]}
+            for name in state.axes.crossed
+        ]
+
     def hides_rows(self, index: CellIndex) -> bool:
         """Return True when any cell is left out, or its labels are taken as not given."""
         return bool(np.any(self.kept_out(index)))
@@ -430,7 +495,7 @@ class ReleaseBlocks:
         at = np.searchsorted(index.cells, cells)
         away = np.zeros_like(values)
         quiet = (left_out | unlabelled)[at]
-        away[np.ix_(quiet, _LABEL_COLUMNS)] = -values[np.ix_(quiet, _LABEL_COLUMNS)]
+        away[np.ix_(quiet, LABEL_COUNTERS)] = -values[np.ix_(quiet, LABEL_COUNTERS)]
         rows = away.any(axis=1)
         self._purged = split_panes(Grain.HOUR, panes[rows], cells[rows], away[rows])
 
@@ -467,7 +532,8 @@ class ReleaseBlocks:
     def _abandon(self, state: FamilyState, labels: bool) -> bool:
         """End the open block at the newest hour at which all that is refined has an edge.
 
-        Returns False where there is no such hour since it began.
+        Not inside of what was published before under other maps or settings: that block and the
+        next one could be subtracted. Returns False where there is no such hour since it began.
         """
         until = (self.labels if labels else self.decisions) or 0
         there = [self.families[parent].of(labels)[0] for parent in state.family.parents]
@@ -475,7 +541,8 @@ class ReleaseBlocks:
         hours = [{at for at in edges if at % grid == 0} for edges in there]
         hours = hours or [{until - until % grid}]
         at = max((at for at in set.intersection(*hours) if at <= until), default=0)
-        if at <= state.of(labels)[0][-1]:
+        published = max((max(one.ends(labels)) for one in state.former), default=0)
+        if at <= state.of(labels)[0][-1] or at < published:
             return False
         state.abandon(at, labels=labels)
         self._made.append(StoredEdge(state.family.name, labels, at, abandoned=True))
@@ -519,18 +586,8 @@ class ReleaseBlocks:
         One flag a cell of the index.
         """
         if self._masks is None or self._masks[0] is not index:
-            left_out = np.zeros(len(index.cells), bool)
-            unlabelled = left_out.copy()
-            routes = decode_strata(index.strata).route
-            for state in self.families.values():
-                if state.rows is None:
-                    continue
-                rows, at = state.rows.of(index), state.rows.slices.index
-                for text in state.left_out:
-                    left_out |= rows == at(text)
-                for text, route in state.unlabelled:
-                    unlabelled |= (rows == at(text)) & (routes == route)
-            self._masks = (index, left_out, unlabelled)
+            states = [state for state in self.families.values() if state.rows]
+            self._masks = (index, *kept_out(states, index))
         return self._masks[1:]
 
 

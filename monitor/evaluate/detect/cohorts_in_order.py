@@ -26,6 +26,7 @@ from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.detect.request_checks import RequestChecks
+from monitor.evaluate.detect.slice_label_checks import SliceLabelChecks
 from monitor.store.evaluator.stored_detection import (
     Crossing,
     DetectionChange,
@@ -48,7 +49,8 @@ class DetectionPolicy:
         coding: the present one.
         completeness: share of requested labels that makes a cohort mature.
         live: whether cohorts may page; what is loaded in bulk never does.
-        cluster_size: largest number of decisions that hang together.
+        cluster_size: largest number of decisions that hang together; bets are divided by the
+            largest unit that was counted instead, where that is larger.
     """
 
     contracts: Sequence[Contract]
@@ -71,6 +73,7 @@ class DetectionState:
         next_id: of the next crossing.
         gone: names of stored parts that nothing declares any more.
         ended: crossings that are resolved.
+        cluster_size: that the newest cohort was divided by; None before the first.
     """
 
     policy: DetectionPolicy
@@ -81,6 +84,7 @@ class DetectionState:
     next_id: int = 1
     gone: Collection[str] = ()
     ended: list[Crossing] = field(default_factory=list)
+    cluster_size: int | None = None
 
     @classmethod
     def load(cls, stored: StoredDetection, policy: DetectionPolicy) -> DetectionState:
@@ -115,7 +119,7 @@ class DetectionState:
         Returns:
             What has changed; None where everything must be waited for.
         """
-        requests = self._requests.step(inputs, watermark)
+        checked = self._requests.step(inputs, watermark)
         change = _Changing()
         while True:
             found = cohorts.next_cohort(self.consumed, watermark, horizon, self.policy.completeness)
@@ -125,10 +129,11 @@ class DetectionState:
             if not change.cohorts and self.standing and self._new_day(hour):
                 self._resolve(inputs, hour, change)
             self._consume(inputs, hour, state, change)
-        if not change.cohorts and not requests:
+        checked |= self._labels.step(inputs, self._labels_due(cohorts, watermark, horizon))
+        if not change.cohorts and not checked:
             return None
         return DetectionChange(
-            parts=self.parts() if change.cohorts else requests,
+            parts=self.parts() if change.cohorts else checked,
             dropped=self.gone,
             cohorts=change.cohorts,
             resolved=change.resolved,
@@ -154,6 +159,18 @@ class DetectionState:
         watches = list(zip(self.policy.contracts, self.advice.watches, strict=True))
         return RequestChecks(watches, len(self.policy.coding.audit_rates))
 
+    @property
+    def _labels(self) -> SliceLabelChecks:
+        return SliceLabelChecks(
+            list(zip(self.policy.contracts, self.advice.watches, strict=True)),
+        )
+
+    def _labels_due(self, cohorts: Cohorts, watermark: int, horizon: int) -> int | None:
+        """End of the hours whose labels had time to come, or were consumed without them."""
+        usual = cohorts.labels_due(watermark, horizon)
+        consumed = None if self.consumed is None else self.consumed + 1
+        return max((end for end in (usual, consumed) if end is not None), default=None)
+
     def _new_day(self, hour: int) -> bool:
         return self.consumed is None or _day(hour) != _day(self.consumed)
 
@@ -163,7 +180,8 @@ class DetectionState:
             state = CohortState.EXCLUDED
         if state is CohortState.CONSUMED:
             cohort = inputs.cohorts.counted(hour, live=live)
-            advance = self.fleet.advance(hour, cohort.counts, inputs.index)
+            self.cluster_size = max(self.policy.cluster_size, inputs.clusters.largest_unit(hour))
+            advance = self.fleet.advance(hour, cohort.counts, inputs.index, self.cluster_size)
             for stream in advance.crossed:
                 self._cross(stream, hour, change)
             self.advice.advance(hour, advance.seen, inputs.index, advance.listed)

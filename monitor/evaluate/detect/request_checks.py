@@ -46,7 +46,7 @@ class RequestChecks:
         if not due:
             return {}
         first = min(one.hour for one in due)
-        end = min(pane_of(watermark, Grain.HOUR), _next_day(first))
+        end = min(pane_of(watermark, Grain.HOUR), next_day(first))
         counted = _Counted(first, end, *inputs.cohorts.requests(first, end))
         due = [one for one in due if one.hour < end]
         for one in due:
@@ -103,7 +103,7 @@ class _Counted:
         return request_counts(self.hours[inside] - self.first, strata, self.values[inside], shape)
 
 
-def _next_day(hour: int) -> int:
+def next_day(hour: int) -> int:
     """The hour that the next UTC day begins with."""
     day = pane_of(pane_start(hour, Grain.HOUR), Grain.DAY)
     return pane_of(pane_start(day + 1, Grain.DAY), Grain.HOUR)

@@ -12,7 +12,7 @@ from typing import Self
 
 from monitor.core.contract import Contract, Metric, State
 from monitor.core.counts.cells import OTHER, parse_atom
-from monitor.core.publish.annotations import Annotation
+from monitor.core.publish.annotations import Annotation, Behind
 from monitor.core.publish.incidents import Incident, Stand, Standing
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -26,11 +26,16 @@ from monitor.core.publish.snapshot import (
     SliceRow,
     WindowTable,
 )
+from monitor.core.rates.gap_words import worse_off
 from monitor.core.time import DAY
 from monitor.detection.pages.recovery import days_to_resolve
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.evaluate.label_needs import arms_of
 
+_BEHIND = {
+    Direction.SLICE_WORSE: Behind.SLICE,
+    Direction.REFERENCE_WORSE: Behind.REFERENCE,
+}
 _STAGE_OF = {Metric.TPR: Metric.TPR, Metric.FPR: Metric.SELECTION, Metric.BLOCKED: Metric.SELECTION}
 
 
@@ -165,6 +170,7 @@ class ShownIncidents:
             stage=_stage(place.row, incident.metric),
             versions_changed_at=_version_change(place.row, incident),
             resolvable_at=self._resolvable_at(known, place),
+            behind=_behind(known, place.row),
         )
 
     def _place(self, incident: Incident) -> _IncidentContext | None:
@@ -208,6 +214,20 @@ class ShownIncidents:
             return None
         done = self.beside.now + days * DAY + max(self.beside.now - frontier, 0)
         return -(-done // DAY) * DAY
+
+
+def _behind(known: IncidentView, row: SliceRow) -> Behind | None:
+    """Who is worse off: as the slice's own crossing says, and else as its shown gap does."""
+    if known.kind is StreamKind.LEVEL:
+        return Behind.LEVEL
+    where = known.incident.group_by, known.incident.slice
+    gaps = (one for one in known.streams if one.kind is StreamKind.GAP)
+    crossed = {one.direction for one in gaps if (one.group_by, one.slice) == where}
+    if len(crossed) == 1:
+        return _BEHIND[crossed.pop()]
+    gap = row.gaps.get(known.incident.metric)
+    side = worse_off(Behind.SLICE, Behind.REFERENCE, gap.value if gap else None)
+    return Behind(side) if side else None
 
 
 def _stage(row: SliceRow, metric: Metric) -> ShownStage | None:

@@ -14,7 +14,7 @@ from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.release_blocks import Span, newest_span, on_the_hour, without
 from monitor.core.publish.contract_tables import BlockCounts, Builder
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
-from monitor.core.publish.states import GroupFindings
+from monitor.core.publish.states import GroupFindings, with_age, with_missing_labels
 from monitor.core.time import DAY, HOUR, Grain, WindowKind
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.blocks.losses import LostSpans
@@ -23,6 +23,7 @@ from monitor.evaluate.blocks.windows import Sums
 from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.publish.annotate import with_diagnosis
+from monitor.evaluate.publish.label_faults import LabelFaults
 from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.request_faults import RequestFaults
 from monitor.store.evaluator.release_blocks import ClosedPanes
@@ -53,6 +54,7 @@ class Publisher:
         eras: how decisions were coded, by event time.
         found: findings of the sequential tests.
         requests: findings of the checks of label requests.
+        labels: findings of the checks of the labels of slices.
         incidents: the open ones.
         lost: spans of events that were lost before they could be read.
         excluded: event time whose data are known to be bad.
@@ -66,6 +68,7 @@ class Publisher:
     eras: CodingHistory
     found: PublishedFindings
     requests: RequestFaults
+    labels: LabelFaults
     incidents: Incidents
     lost: LostSpans = field(default_factory=LostSpans)
     excluded: tuple[Span, ...] = ()
@@ -110,11 +113,13 @@ class Publisher:
             windows.append(maker.window(release, kind, groups))
         table = builder.table(windows)
         total = release.families[SliceFamily(contract.name).name]
-        return replace(
+        table = replace(
             table,
             requests_at_fault=self.requests.of(table, total),
-            incidents=self.incidents.shown(table, contract),
+            labels_at_fault=self.labels.of(table, total),
         )
+        table = with_missing_labels(table)
+        return replace(table, incidents=self.incidents.shown(table, contract))
 
     def shown(self, state: FamilyState, kind: WindowKind, release: ReleaseBlocks) -> TableInputs:
         """The newest blocks that cover a window."""
@@ -187,7 +192,7 @@ class _Maker:
             shown = replace(shown, findings=self.publisher.found.of(contract, group, state))
 
         def make() -> GroupTable:
-            pooled = self.builder.pooled(group, counts, state.pooling)
+            pooled = self.builder.pooled(group, counts, state.pooling, state.label_pooling)
             table = self.builder.group(pooled, state.left_out_share, shown.findings)
             if not decides:
                 return table
@@ -195,6 +200,8 @@ class _Maker:
             return with_label_needs(contract, group, table)
 
         table = self._kept((contract.name, group.name, kind.name), shown, make)
+        old = self.builder.old(table, release.decisions or 0)
+        table = replace(table, rows=tuple(with_age(row, old) for row in table.rows))
         if decides:
             self.publisher.found.told(contract.name, table)
         return table

@@ -52,8 +52,17 @@ class Deltas:
             ).all()
         for row in rows:
             body = payload.decode(row.payload)
-            counts = body.panes, body.cells, body.values
-            yield StoredDelta(shard, row.seq, *counts, body.units, body.probes)
+            yield StoredDelta(
+                shard,
+                row.seq,
+                body.panes,
+                body.cells,
+                body.values,
+                body.units,
+                body.probes,
+                body.sizes,
+                body.repetition,
+            )
 
     def watermark(self) -> int | None:
         """Event time the decisions are complete to."""

@@ -12,11 +12,13 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 
+from monitor.core.counts.clusters import DayClusters
 from monitor.core.publish.snapshot import Snapshot, encode
 from monitor.ports import PaneCounts, Shard
 from monitor.store.database import reading, writing
 from monitor.store.dictionary_rows import write_cells
 from monitor.store.evaluator.cells import StoredCells
+from monitor.store.evaluator.cluster_days import add_cluster_days
 from monitor.store.evaluator.folding import Deltas, move_cursors, require_folded
 from monitor.store.evaluator.lease import Lease, require_epoch
 from monitor.store.evaluator.pane_sums import add_counts
@@ -47,6 +49,7 @@ class Cycle:
         detection: what the detectors consumed, and the state it moved them to.
         incidents: which were opened, changed or resolved.
         probes: states of declared probe sets.
+        clusters: facts on clusters to add, by day since 1970.
         snapshot: to be stored and shown, or None when nothing changed.
     """
 
@@ -58,6 +61,7 @@ class Cycle:
     detection: DetectionChange = field(default_factory=DetectionChange)
     incidents: IncidentChange = field(default_factory=IncidentChange)
     probes: ProbeSetsChange = field(default_factory=ProbeSetsChange)
+    clusters: Mapping[int, DayClusters] = field(default_factory=dict)
     snapshot: Snapshot | None = None
 
 
@@ -113,6 +117,7 @@ class EvaluatorStore:
             write_detection(connection, cycle.detection, stored_at)
             write_incidents(connection, cycle.incidents)
             write_probe_sets(connection, cycle.probes)
+            add_cluster_days(connection, cycle.clusters)
             if cycle.snapshot is None:
                 return None
             number = _store_snapshot(connection, cycle.snapshot, stored_at)

@@ -34,6 +34,7 @@ FROZEN = (
 """The counters of a cell that detectors look at."""
 
 _NO_KEYS = np.empty(0, np.int64)
+_DELAY_COLUMNS = COUNTER_COLUMNS[Counter.DELAY_0 : Counter.DELAY_7 + 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +197,34 @@ class CountedCohorts:
         table = self._table(query, 4, first=first, end=end)
         return table[:, 0], table[:, 1], table[:, 2:]
 
-    def labels(self, first: int) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """Hour, cell, requested and received labels of every hour from ``first`` on."""
+    def answers(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Decisions, requests and labels of the hours ``first`` to ``end`` (exclusive), in order.
+
+        Returns:
+            Hour, cell, and decisions, requested and received labels (shape (rows, 3)) of every row
+            that has any.
+        """
         query = (
-            "SELECT pane, cell, q, labelled + undecidable FROM counts"
+            "SELECT pane, cell, n, q, labelled + undecidable FROM counts WHERE grain = :grain"
+            " AND pane >= :first AND pane < :end"
+            " AND (n <> 0 OR q <> 0 OR labelled <> 0 OR undecidable <> 0) ORDER BY pane, cell"
+        )
+        table = self._table(query, 5, first=first, end=end)
+        return table[:, 0], table[:, 1], table[:, 2:]
+
+    def labels(self, first: int) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
+        """Hour, cell, requested and received labels of every hour from ``first`` on, and delays.
+
+        The last has a column for every delay bucket, the others have one number a row.
+        """
+        query = (
+            f"SELECT pane, cell, q, labelled + undecidable, {', '.join(_DELAY_COLUMNS)} FROM counts"
             " WHERE grain = :grain AND pane >= :first"
             " AND (q <> 0 OR labelled <> 0 OR undecidable <> 0)"
         )
-        hours, cells, requested, received = self._table(query, 4, first=first).T
-        return hours, cells, requested, received
+        table = self._table(query, 4 + len(_DELAY_COLUMNS), first=first)
+        hours, cells, requested, received = table[:, :4].T
+        return hours, cells, requested, received, table[:, 4:]
 
     def _table(self, query: str, width: int, **where: int) -> Int64s:
         """Answer of a query on hours."""

@@ -270,7 +270,8 @@ class IngestStore:
             body = deltas.Payload(joined.panes, joined.cells, joined.values, _NONE, _NONE)
             write_delta(connection, flush, summed(body))
         elif flush.decisions is not None:
-            write_delta(connection, flush, decision_payload(flush.decisions, flush.probes))
+            body = decision_payload(flush.decisions, flush.probes, flush.repetition)
+            write_delta(connection, flush, body)
         if flush.labels is not None:
             add_arrivals(connection, flush.shard, flush.labels)
         write_dead_letters(connection, flush, now)

@@ -14,6 +14,7 @@ from monitor.store.evaluator import published_tables
 from monitor.store.id_keys import expire_own_key
 from monitor.store.ingest.label_arrivals import drop_arrivals
 from monitor.store.schema import (
+    cluster_day,
     cohort,
     counts,
     crossing,
@@ -139,13 +140,14 @@ def _drop_edges(engine: sa.Engine, oldest: int) -> None:
 
 
 def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
-    """Delete cohorts with the counts of their hour; crossings and incidents long after their end.
+    """Delete cohorts and sizes of units with the counts of their hour; crossings, incidents later.
 
     The newest of each stay: after them the next cohort, and the next id, come. What people said
     of an incident does not stay with it.
     """
     oldest = slowest - policy.horizon - HOURS_KEPT_AFTER_HORIZON
     _drop_before(engine, cohort.c.hour, pane_of(oldest, Grain.HOUR), 1, _has_later(cohort.c.hour))
+    _drop_before(engine, cluster_day.c.day, pane_of(oldest, Grain.DAY), 1)
     before = slowest - policy.aggregates
     _drop_before(engine, crossing.c.resolved_at, before, HOUR, _has_later(crossing.c.id))
     _drop_before(engine, incident.c.resolved_at, before, HOUR, _has_later(incident.c.id))

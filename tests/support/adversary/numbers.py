@@ -42,9 +42,9 @@ STATES: Mapping[str, Mapping[str, tuple[Sequence[int], Sequence[int]]]] = {
 @cache
 def edges(k: int = K) -> tuple[int, ...]:
     """Lower edges of the support bands."""
-    found = [k]
+    found = [k, 2 * k - 1]
     while found[-1] < 10**7:
-        found.append(max(found[-1] + 1, ceil(1.25 * found[-1] - 0.5)))
+        found.append(max(found[-1] + k, ceil(1.25 * found[-1])))
     return tuple(found)
 
 

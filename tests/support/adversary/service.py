@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from adversary.worlds import (
     AUDIT_RATES,
     BLOCKED,
+    HOUR,
     SECOND,
     START,
     Ints,
@@ -26,7 +27,15 @@ from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks, HttpConfig, Servers
 from monitor import composition
-from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum, atom_text, content_id
+from monitor.core.counts.cells import (
+    COUNTERS,
+    DELAY_EDGES_HOURS,
+    Counter,
+    Route,
+    Stratum,
+    atom_text,
+    content_id,
+)
 from monitor.core.publish.snapshot import decode
 from monitor.evaluate.evaluator import Evaluator
 from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
@@ -174,7 +183,9 @@ class Feed:
         values[:, Counter.LABELLED] = first
         values[:, Counter.READY] = world.ready[rows]
         values[:, Counter.REVISED] = 1 - first
-        values[:, Counter.DELAY_0] = first
+        hours = (world.said_at[rows] - world.at[says]) / HOUR
+        bucket = np.searchsorted(DELAY_EDGES_HOURS, hours, side="right")
+        values[np.arange(len(rows)), Counter.DELAY_0 + bucket] = first
         return Payload(world.at[says] // _PANE, self._of[says], values, _NONE, _NONE)
 
     def _dictionary(self) -> Dictionary:

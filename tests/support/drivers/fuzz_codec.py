@@ -21,10 +21,10 @@ from pipeline import DECISIONS, LABELS, Pipeline
 
 from consumers import coder as coder_module
 from consumers.codec import DecisionCodec, LabelCodec
-from consumers.coder import MAX_NESTED_BYTES, Coder
+from consumers.coder import MAX_NESTED_BYTES, Coder, value_text
 from consumers.dead_letters import REASONS, DeadLetterBuffer, IdHasher
 from consumers.event_time import FIRST_DAY, FUTURE, TOO_EARLY, TOO_OLD, ClockPolicy, ShardClock
-from consumers.events import MAX_EVENTS_PER_MESSAGE, Decision, FastDecision, Label
+from consumers.events import MAX_EVENTS_PER_MESSAGE, Decision, FastDecision, Label, Versions
 from consumers.probe_signing import ProbePolicy, is_signed
 from consumers.shard import Codecs, ShardState
 from monitor.core.counts.cells import OTHER, Route, Stratum, content_id
@@ -206,7 +206,7 @@ def _check_decision(part: bytes, row: tuple[object, ...] | None) -> None:
     decision = _allowed(part)
     assert (row is not None) == (decision is not None), part
     if row is not None and decision is not None:
-        assert (row[1], row[4]) == (decision.decision_id, _cell(decision)), part
+        assert (row[1], row[4]) == (str(decision.decision_id), _cell(decision)), part
 
 
 def _typed(part: bytes, kind: type[Any]) -> Any:
@@ -222,24 +222,37 @@ def _allowed(part: bytes) -> Decision | None:
     if fast is None:
         return None
     nested = {name: bytes(getattr(fast, name)) for name in ("attributes", "versions")}
-    flat = msgspec.structs.asdict(fast) | {n: msgspec.Raw(text) for n, text in nested.items()}
+    attributes = _typed(nested["attributes"], dict[str, msgspec.Raw])
+    if attributes is None:
+        return None
+    # What is not declared is not looked at, but for whether it is JSON.
+    declared = {name: value for name, value in attributes.items() if name == NAME}
+    flat = msgspec.structs.asdict(fast) | {
+        "attributes": declared, "versions": msgspec.Raw(nested["versions"])
+    }  # fmt: skip
     decision: Decision | None = _typed(msgspec.json.encode(flat), Decision)
-    if decision is None or not decision.attributes.keys() <= {NAME}:
+    if decision is None:
         return None
     if max(map(len, nested.values())) > MAX_NESTED_BYTES:
         return None
-    if any(text.endswith("\n") for text in msgspec.structs.astuple(decision.versions)):
-        return None
-    return decision
+    return decision if _are_versions(nested["versions"], decision.versions or Versions()) else None
+
+
+def _are_versions(part: bytes, versions: Versions) -> bool:
+    """The pattern lets a final newline through, and names that are unknown may be no UTF-8."""
+    texts = map(str, msgspec.structs.astuple(versions))
+    readable = part == b"null" or _typed(part, dict[str, msgspec.Raw]) is not None
+    return readable and not any(text.endswith("\n") for text in texts)
 
 
 def _cell(decision: Decision) -> int:
-    value = CODING.attributes[0].code(decision.attributes.get(NAME))
-    v = decision.versions
-    version = (
-        f"judge={v.judge},rubric={v.rubric},policy={v.policy},router={v.router}"
-        f",threshold={abs(decision.threshold)!r}"
-    )
+    said = decision.attributes.get(NAME)
+    value = CODING.attributes[0].code(None if said is None else value_text(said))
+    v = decision.versions or Versions()
+    parts = {"judge": v.judge, "rubric": v.rubric, "policy": v.policy, "router": v.router}
+    if decision.threshold is not None:
+        parts["threshold"] = repr(abs(decision.threshold))
+    version = ",".join(f"{name}={text}" for name, text in parts.items() if text is not None)
     stratum = Stratum(
         Route[decision.route.upper()],
         CODING.band(decision.judge_score),

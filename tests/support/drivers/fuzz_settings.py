@@ -45,6 +45,7 @@ reason = "first"
 """
 _PART = r"""(?:[A-Za-z0-9_-]+|'[^']*'|"[^"]*")"""
 _KEY = re.compile(rf"{_PART}(?:\.{_PART}|\[\d+\])*")
+_SEVERAL = re.compile(r"([2-9]|[1-9]\d+) errors: ")
 LINES = [line for line in REFERENCE.splitlines() if line and not line.startswith("#")]
 
 VALUES = st.one_of(
@@ -141,11 +142,19 @@ def check_error(text: str, path: str) -> None:
     assert text.isprintable(), text
     assert SECRET not in text, text
     assert URL_SECRET not in text, text
-    key, mark, said = text.partition(": ")
-    assert mark, text
-    assert said, text
     assert len(text) < MOST, text
-    assert key in (path, "the longest window") or _KEY.fullmatch(key), text
+    counted = _SEVERAL.match(text)
+    problems = text[counted.end() :].split("; ") if counted else [text]
+    assert _names_key(problems[0], path), text
+    named = sum(_names_key(one, path) for one in problems)
+    assert named >= (int(counted[1]) if counted else 1), text
+
+
+def _names_key(problem: str, path: str) -> bool:
+    """Whether a text begins with the key that it is about; what follows a semicolon need not."""
+    key, _, said = problem.partition(": ")
+    known = key in (path, "the longest window") or _KEY.fullmatch(key)
+    return bool(said and known)
 
 
 MOST = 1500

@@ -111,6 +111,9 @@ class Seen:
     unsigned: int = 0
     undeclared: int = 0
     ahead: dict[Shard, int] = field(default_factory=dict)
+    unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    fields: Counter[tuple[str, str]] = field(default_factory=Counter)
+    below: int = 0
 
     def set_shard(
         self,
@@ -146,6 +149,15 @@ class Seen:
     def add_doubtful_probes(self, unsigned: int, undeclared: int) -> None:
         self.unsigned += unsigned
         self.undeclared += undeclared
+
+    def add_unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
+        self.unreadable.update(counts)
+
+    def add_unknown_fields(self, event: str, counts: Mapping[str, int]) -> None:
+        self.fields.update({(event, name): number for name, number in counts.items()})
+
+    def add_below_threshold(self, count: int) -> None:
+        self.below += count
 
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
         self.unlisted, self.versions_turned_away = dict(unlisted), versions_turned_away

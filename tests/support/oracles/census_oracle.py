@@ -110,7 +110,7 @@ def as_labelled(frame: pd.DataFrame) -> dict[str, Rate]:
 
 def band_edge(n: int) -> int:
     """Lower edge of the support band that holds n; 0 below k."""
-    edge = found = K
+    found, edge = K, 2 * K - 1
     while edge <= n:
-        found, edge = edge, ceil(1.25 * edge - 0.5)
+        found, edge = edge, max(edge + K, ceil(1.25 * edge))
     return found if n >= K else 0

@@ -455,19 +455,27 @@ def budget_class(stream: Stream) -> tuple[str, int]:
     return kind, min(3, stream.group_by.count("+") + 1)
 
 
-def budget(first: Sequence[Stream], later: Sequence[Stream]) -> dict[Stream, float]:
-    """Weights of streams declared by the first settings, and of those added since, in order."""
-    weights: dict[Stream, float] = {}
-    for stream in first:
-        alike = len({s for s in first if budget_class(s) == budget_class(stream)})
-        weights[stream] = float(share_of_kind(stream) * share_of_depth(stream) / 2 / alike)
-    added: dict[tuple[str, int], int] = {}
-    for stream in later:
-        if stream in weights:
+def budget(declarations: Sequence[Sequence[Stream]]) -> dict[Stream, Fraction]:
+    """Weights of all streams after these declarations, the first ones first; in fractions.
+
+    The first leave a fifth; the d-th later one that adds something spends 1 / (d + 1) of what is
+    left, and no stream gets more than the heaviest before it.
+    """
+    weights: dict[Stream, Fraction] = {}
+    later = 0
+    for declared in declarations:
+        new = set(declared) - weights.keys()
+        if not new:
             continue
-        i = added[budget_class(stream)] = added.get(budget_class(stream), 0) + 1
-        half = float(share_of_kind(stream) * share_of_depth(stream) / 2)
-        weights[stream] = half * 6 / (math.pi**2 * i**2)
+        left = 1 - sum(weights.values(), Fraction(0))
+        later += bool(weights)
+        spent = left / (later + 1) if weights else left * Fraction(4, 5)
+        most = max(weights.values(), default=Fraction(1))
+        present = {budget_class(one): share_of_kind(one) * share_of_depth(one) for one in new}
+        for one in new:
+            alike = sum(budget_class(other) == budget_class(one) for other in new)
+            part = present[budget_class(one)] / sum(present.values()) / alike
+            weights[one] = min(spent * part, most)
     return weights
 
 

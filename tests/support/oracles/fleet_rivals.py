@@ -19,7 +19,7 @@ from fleet_worlds import HOURS, Watch, World, WorldCohort, harm_limit
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.intervals import Z95, Floats, divide, mover, wilson
-from monitor.core.rates.estimates import Trials, served_share
+from monitor.core.rates.effective import Trials, served_share
 from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, StreamKind
@@ -159,8 +159,9 @@ def side_of(counts: SliceCohort, metric: Metric) -> Side:
         for x in (counts.decisions, counts.labelled, counts.ready)
     )
     hits = labelled - ready if metric is Metric.FPR else ready
-    served, n = served_share(Trials(decisions, labelled, hits))
-    return Side(1 - served if metric in HARMED_BY_LESS else served, n)
+    found = served_share(Trials(decisions, labelled, hits))
+    served = 1 - found.value if metric in HARMED_BY_LESS else found.value
+    return Side(served, found.support)
 
 
 def _minus(total: SliceCohort, oldest: SliceCohort) -> SliceCohort:
@@ -169,6 +170,8 @@ def _minus(total: SliceCohort, oldest: SliceCohort) -> SliceCohort:
         total.labelled - oldest.labelled,
         total.ready - oldest.ready,
         total.routed - oldest.routed,
+        total.requested - oldest.requested,
+        total.received - oldest.received,
     )
 
 

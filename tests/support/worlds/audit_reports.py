@@ -129,10 +129,11 @@ def gap(metric: Metric, value: float, lower: float, upper: float) -> Check:
         upper=upper,
         point=Point.FAIL,
         verdict=Verdict.INSUFFICIENT_SUPPORT,
+        worse_off=CONVERSATIONAL if value > 0 else FORMAL,
     )
 
 
-CHECKS = (gap(Metric.TPR, 1 / 3, -0.1722, 0.6741), gap(Metric.FPR, 0.25, -0.2811, 0.6991))
+CHECKS = (gap(Metric.TPR, 1 / 3, -0.1722, 0.6741), gap(Metric.FPR, -0.25, -0.6991, 0.2811))
 PART = Part(
     name="regression",
     pairs=10,
@@ -147,8 +148,8 @@ PART = Part(
         CalibrationLine(FORMAL, "0.90 and above", 1, ShownRate(1.0, 0.2065, 1.0, 1), False),
     ),
     what_if=(
-        WhatIfLine(0.65, False, 2, {FORMAL: 1.0}, {FORMAL: 0.5}, 1 / 3, 0.5),
-        WhatIfLine(0.7, True, 3, {FORMAL: 5 / 6, CONVERSATIONAL: None}, {}, 1 / 3, 0.25),
+        WhatIfLine(0.65, False, 2, {FORMAL: 1.0}, {FORMAL: 0.5}, 1 / 3, -0.5),
+        WhatIfLine(0.7, True, 3, {FORMAL: 5 / 6, CONVERSATIONAL: None}, {}, 1 / 3, -0.25),
     ),
     advice=(Recommendation("judge_score", "Look at the rubric.", "Rewriting customers' text."),),
 )
@@ -156,7 +157,7 @@ QUIET = replace(
     PART,
     flips=(),
     counts=(replace(COUNTS, flips=0, directions={}, stages={}, p_value=1.0),),
-    checks=(replace(CHECKS[0], value=0.0, lower=-0.4, upper=0.4, point=Point.PASS),),
+    checks=(replace(CHECKS[0], value=0.0, lower=-0.4, upper=0.4, point=Point.PASS, worse_off=""),),
     advice=(),
 )
 BASELINE = Run("baseline", (RunVersions("j1", "r1", "p1", "t1"),), (0.7,), (PART,))

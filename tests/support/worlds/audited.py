@@ -15,6 +15,7 @@ from monitor.audit.report import Requirement
 from monitor.audit.sign_off import Signature, SignOff
 from monitor.core.contract import Contract
 from monitor.settings import Settings
+from monitor.settings.kinds import ListedValue
 from monitor.settings.sections import (
     AttributeSettings,
     ContractSettings,
@@ -55,7 +56,9 @@ def settings(
     )
     return Settings(
         stream=StreamSettings(score_bands=(0.70, 0.90)),
-        attribute=tuple(AttributeSettings(name=n, values=v) for n, v in values.items()),
+        attribute=tuple(
+            AttributeSettings(name=n, values=tuple(map(ListedValue, v))) for n, v in values.items()
+        ),
         use_case=(case,),
     )
 

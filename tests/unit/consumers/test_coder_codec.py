@@ -330,7 +330,7 @@ def test_only_what_calls_itself_a_probe_is_looked_at() -> None:
 
     class Policy(ProbePolicy):
         def judge(self, decision: FastDecision, at: int) -> ProbeDecision | Doubt:
-            seen.append(decision.decision_id)
+            seen.append(str(decision.decision_id))
             return super().judge(decision, at)
 
     reader = DecisionCodec(coder, CODING, Policy(KEY.encode()))

@@ -41,9 +41,11 @@ def test_schema_and_type_agree_on_good_events(name: str, event: dict[str, object
         {"route": "elsewhere"},
         {"judge_score": 1.5},
         {"audit_p": 0},
-        {"text": "free text"},
-        {"attributes": {"Not A Name": "x"}},
-        {"versions": {"judge": "j"}},
+        {"decision_id": 2**63},
+        {"decided_at": 1780308300},
+        {"attributes": {"channel": ["chat"]}},
+        {"attributes": None},
+        {"versions": {"judge": "no version"}},
     ],
 )
 def test_schema_and_type_agree_on_bad_events(change: dict[str, object]) -> None:
@@ -52,6 +54,27 @@ def test_schema_and_type_agree_on_bad_events(change: dict[str, object]) -> None:
         jsonschema.validate(event, schemas()["decision"])
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(json.dumps(event).encode(), type=Decision)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"text": "free text"},
+        {"decision_id": 7},
+        {"decided_at": 1780308300_000},
+        {"judge_score": None, "threshold": None, "versions": None, "traffic": None},
+        {"attributes": {"not declared": 1.5, "channel": None}},
+        {"versions": {"judge": "j", "prompt": "p"}},
+    ],
+)
+def test_schema_and_type_agree_on_what_a_typical_team_sends(change: dict[str, object]) -> None:
+    event = {**next(lesson.decisions()), **change}
+    jsonschema.validate(event, schemas()["decision"])
+    msgspec.json.decode(json.dumps(event).encode(), type=Decision)
+    present = {name: value for name, value in event.items() if value is not None}
+    assert msgspec.json.decode(json.dumps(present).encode(), type=Decision) == msgspec.json.decode(
+        json.dumps(event).encode(), type=Decision
+    )
 
 
 def test_the_fast_decision_has_the_same_fields() -> None:

@@ -11,7 +11,7 @@ from demo_history import History
 from rich.console import Console
 
 from monitor.core.contract import Metric
-from monitor.core.publish.annotations import IncidentKind, Share, Stage
+from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import PublishedValue, ShownIncident, ShownStage
 from monitor.core.time import DAY, MINUTE
 from monitor.demo.demo_run import demo_settings
@@ -107,7 +107,7 @@ def test_a_hidden_slice_shows_its_state_and_no_number(view: View) -> None:
 
 def test_it_says_when_the_regression_began_and_was_noticed(view: View) -> None:
     text = printed(view)
-    assert "conversational: TPR fell 20 s ago (01-09 12:00), suspected 31 s after the start" in text
+    assert "conversational: TPR fell 20 s ago (2026-01-09T12:00Z), suspected after 31 s" in text
     early = replace(view, simulated=view.regression_at - DAY, watch=FirstShown())
     assert "conversational: TPR falls in 10 s" in printed(early)
 
@@ -122,6 +122,7 @@ PAGE = ShownIncident(
     share=Share.MOST,
     latest=PublishedValue(0.29, 0.25, 0.33, BEGINS + 13 * DAY),
     stage=ShownStage(Stage.SCORE, Share.MOST),
+    behind=Behind.SLICE,
 )
 
 
@@ -136,10 +137,8 @@ def with_incident(view: View, one: ShownIncident) -> View:
 def test_a_page_is_told_with_its_slice_its_numbers_and_its_stage(view: View) -> None:
     paged = with_incident(view, PAGE)
     text = printed(paged)
-    assert f"PAGE 7 tpr of {REGRESSED_SLICE}: gap 0.29 [0.25, 0.33]\n" in text
-    assert (
-        "  most of the excess; stage: score; since 01-17 00:00, told 44 s after the start" in text
-    )
+    assert f"PAGE 7 tpr of {REGRESSED_SLICE}: worse off, +0.29 [+0.25, +0.33]\n" in text
+    assert "  most of the excess; stage: score; since 2026-01-17T00:00Z, told after 44 s" in text
     assert len(text.splitlines()) <= 24
     found = document(paged, Produced(), 1)
     assert found["seconds_until_paged"] == 44.0
@@ -163,7 +162,8 @@ def test_it_says_when_a_slice_is_suspected_wrongly(view: View) -> None:
 def test_it_shows_pace_watermark_and_addresses(view: View) -> None:
     text = printed(view)
     assert "one day in 10 s; 2,871 events/s, 1,234 consumed" in text
-    assert "watermark 01-11 12:00; TPR = P(auto_serve | ready), 24h to 01-" in text
+    assert "TPR, 24h: 2026-01-" in text
+    assert " h behind the watermark" in text
     assert f"{URL}/metrics" in text
     assert f"{URL}/readyz" in text
 

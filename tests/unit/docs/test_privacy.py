@@ -18,6 +18,7 @@ from monitor.core.privacy.bands import STEPS, Precision, edges
 from monitor.core.privacy.release_blocks import blocks_kept
 from monitor.core.time import DAY, HOUR, WINDOWS
 from monitor.evaluate.blocks import merge_maps as release
+from monitor.evaluate.blocks.family_state import LABEL_STRIDE
 from monitor.settings.sections import AttributeSettings, Privacy, Retention, StreamSettings, UseCase
 from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
 
@@ -55,9 +56,11 @@ def test_the_periods_are_those_of_the_release() -> None:
     assert f"slower than k in {release.CELL_PERIOD // HOUR} hours" in row("pooling")
     assert f"the last {release.MAP_SPAN // DAY} days" in row("pooling")
     assert f"slower than k in {release.OTHER_PERIOD // HOUR} hours" in row("leaving out")
-    taken = row("labels taken as not given")
-    assert f"of a route in {release.LABEL_PERIOD // DAY} days" in taken
-    assert f"(`__other__`: in {release.OTHER_LABEL_PERIOD // DAY})" in taken
+    slow = row("labels that come slowly")
+    assert f"of a route in {release.LABEL_PERIOD // DAY} days" in slow
+    assert f"(a cell of an intersection: in {release.CELL_LABEL_PERIOD // DAY})" in slow
+    assert f"(`__other__` alone: in {release.OTHER_LABEL_PERIOD // DAY})" in slow
+    assert f"on a stride of {LABEL_STRIDE // DAY} days" in row("one order of group-bys")
 
 
 def test_how_long_things_are_kept() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from monitor.core.counts.cells import Route, Stratum
 from monitor.core.counts.completeness import MATURE, CohortState
-from monitor.core.time import DAY, HOUR, MINUTE
-from monitor.evaluate.cohorts import Cohorts
+from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
+from monitor.evaluate.cohorts import CohortColumns, Cohorts
 
 AUDIT = Stratum(Route.AUTO_SERVE, 1, 8).code
 REVIEW = Stratum(Route.HUMAN_REVIEW, 0, 0).code
@@ -25,11 +25,18 @@ class Site(Cohorts):
     def asked(self, hour: int, number: int, stratum: int = REVIEW) -> None:
         self._one(hour, stratum, number, 0)
 
-    def answered(self, hour: int, number: int, stratum: int = REVIEW) -> None:
-        self._one(hour, stratum, 0, number)
+    def answered(self, hour: int, number: int, stratum: int = REVIEW, bucket: int = 4) -> None:
+        self._one(hour, stratum, 0, number, bucket)
 
-    def _one(self, *numbers: int) -> None:
-        self.add(*(np.array([number]) for number in numbers))
+    def _one(self, hour: int, stratum: int, asked: int, came: int, bucket: int = 4) -> None:
+        delays = np.zeros((1, 8), np.int64)
+        delays[0, bucket] = came
+        labels = CohortColumns(np.array([asked]), np.array([came]), delays)
+        self.add(np.array([hour]), np.array([stratum]), labels)
+
+    def turn_of(self, hour: int, watermark: int) -> bool:
+        """Whether its labels were in, or it was consumed without them."""
+        return self._is_mature(hour, pane_of(watermark, Grain.HOUR), HORIZON, MATURE)
 
     def turns(
         self, watermark: int, after: int | None = None, threshold: Fraction = MATURE
@@ -63,14 +70,15 @@ def test_an_hour_that_lacks_labels_holds_back_those_after_it() -> None:
     assert [hour for hour, _ in site.turns(6 * HOUR, after=1)] == [2, 3, 4, 5]
 
 
-def test_at_the_horizon_it_is_skipped_and_the_others_go_on() -> None:
+def test_at_the_horizon_it_is_consumed_as_it_is_and_the_others_go_on() -> None:
+    """The bets take the forecast for what was not labelled; nobody waits for one hour for ever."""
     site = Site()
     for hour in range(4):
         site.asked(hour, 100)
         site.answered(hour, 100 if hour != 1 else 0)
     late = 2 * HOUR + HORIZON
     assert [*site.turns(late - 1, after=0)][:1] == []
-    assert [*site.turns(late, after=0)][:3] == [(1, INCOMPLETE), (2, CONSUMED), (3, CONSUMED)]
+    assert [*site.turns(late, after=0)][:3] == [(1, CONSUMED), (2, CONSUMED), (3, CONSUMED)]
 
 
 def test_hours_without_requests_are_mature_as_soon_as_they_are_complete() -> None:
@@ -144,5 +152,57 @@ def test_a_back_fill_comes_to_the_same_as_the_hours_came_to_one_by_one() -> None
     all_at_once = list(site.turns(years * HOUR))
     assert [hour for hour, _ in all_at_once] == list(range(years))
     assert all_at_once == one_by_one
-    skipped = [hour for hour, state in all_at_once if state is INCOMPLETE]
-    assert skipped == list(range(102, 1326)), "7 lacked make up for by 3 to spare, 30 days on"
+    assert {state for _, state in all_at_once} == {CONSUMED}
+    turn = {hour: site.turn_of(hour, years * HOUR) for hour in (101, 102, 1325, 1326)}
+    late = [hour for hour, mature in turn.items() if not mature]
+    assert late == [102, 1325], "7 lacked make up for by 3 to spare, 30 days on"
+
+
+def usual(site: Site, days: int, bucket: int = 4, lost: int = 0) -> None:
+    """Two hundred labels an hour, all but the lost ones within the delays of a bucket."""
+    for hour in range(24 * days):
+        site.asked(hour, 200)
+        site.answered(hour, 200 - lost, bucket=bucket)
+
+
+def test_labels_are_waited_for_twice_as_long_as_they_take() -> None:
+    """Labels come within a day. Of one hour a tenth never does: two days later it is overdue."""
+    site = Site()
+    usual(site, 30)
+    hour = 24 * 30
+    site.asked(hour, 200)
+    site.answered(hour, 180)
+    overdue = (hour + 1) * HOUR + 2 * DAY
+    assert list(site.turns(overdue - 1, after=hour - 1)) == []
+    assert list(site.turns(overdue, after=hour - 1))[:1] == [(hour, CONSUMED)]
+
+
+def test_labels_of_a_team_that_stands_still_are_waited_for() -> None:
+    """Fewer than a quarter are in: nobody labels, and will again."""
+    site = Site()
+    usual(site, 30)
+    hours = range(24 * 30, 24 * 40)
+    for hour in hours:
+        site.asked(hour, 200)
+        site.answered(hour, 20)
+    assert list(site.turns(24 * 40 * HOUR, after=hours[0] - 1)) == []
+
+
+def test_where_delays_are_not_known_labels_are_waited_for_to_the_horizon() -> None:
+    site = Site()
+    for hour in range(24 * 35):
+        site.asked(hour, 200)
+        site.answered(hour, 180, bucket=7)
+    assert list(site.turns(HORIZON)) == []
+    assert list(site.turns(HORIZON + HOUR)) == [(0, CONSUMED)]
+
+
+def test_a_window_runs_past_hours_that_are_overdue() -> None:
+    """As cohorts do, so that nothing is shown as new that was tested long ago."""
+    site = Site()
+    usual(site, 30)
+    days = range(24 * 30, 24 * 36)
+    for hour in days:
+        site.asked(hour, 200)
+        site.answered(hour, 180)
+    assert site.frontier(24 * 36 * HOUR, HORIZON, MATURE) == 24 * 34 * HOUR

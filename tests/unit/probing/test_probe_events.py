@@ -80,7 +80,7 @@ def test_a_good_set_can_be_sent() -> None:
     [
         ({"request": None}, "p1/formal: request is missing"),
         ({"attributes": {"dialect": "x"}}, "attribute dialect is not in the settings"),
-        ({"attributes": {"Dialect!": "x"}}, "p1/formal makes no decision event"),
+        ({"attributes": {"Dialect!": "x"}}, "p1/formal: attribute Dialect! is not in the settings"),
         ({"attributes": {"language_variety": "x" * 201}}, "p1/formal makes no decision event"),
         ({"variant": "x" * 201}, "makes no decision event"),
     ],

@@ -79,7 +79,7 @@ def test_any_text_number_and_duration_survives(
         ("MIN_POSITIVES", "51"),
         ("MIN_NEGATIVES", "31"),
         ("WINDOW", "28d"),
-        ("PRIMARY", "equalized_odds"),
+        ("PRIMARY", "fpr"),
     ],
 )
 def test_a_changed_number_changes_the_numbers(key: str, value: str) -> None:

@@ -335,3 +335,17 @@ def test_weak_settings_are_warned_of(check: Check, changes: dict[str, Any], key:
 def test_an_unused_attribute_is_warned_of(check: Check) -> None:
     lines = [line for line in api.warnings(check({})) if "no group-by" in line]
     assert lines == ["attribute[2]: is in no group-by and no where; it only multiplies the cells"]
+
+
+def test_a_grid_without_round_rates_says_what_they_lose(check: Check) -> None:
+    lines = [
+        line
+        for line in api.warnings(check({"stream.audit_rates": [1.0, 0.2, 0.0625]}))
+        if line.startswith("stream.audit_rates")
+    ]
+    assert lines == [
+        "stream.audit_rates: labels requested at these rates would be discarded:"
+        " 0.5 (60%), 0.25 (20%), 0.1 (38%)",
+        "stream.audit_rates: audit_p below 0.0625, such as 0.05, would be counted as 0.0625, and"
+        " rates would be wrong",
+    ]

@@ -13,6 +13,7 @@ import pytest
 
 from monitor import settings as api
 from monitor.core.contract import GroupBy, Limits, PrimaryMetric
+from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.time import DAY, MINUTE, SECOND, to_micros
 from monitor.errors import SettingsError
 
@@ -66,7 +67,7 @@ class TestDefaults:
         assert (stream.horizon, stream.lateness) == (30 * DAY, 10 * MINUTE)
         assert settings.evaluate.cycle == 10 * SECOND
         assert stream.score_bands == (0.7, 0.9)
-        assert stream.audit_rates == tuple(2 ** (-j / 2) for j in range(16))
+        assert stream.audit_rates == DEFAULT_AUDIT_RATES
         assert settings.privacy.k == 11
         assert settings.server.host == "127.0.0.1"
         assert settings.pending.policy == "sampled"
@@ -75,7 +76,7 @@ class TestDefaults:
         (contract,) = load().contracts
         tenth = Fraction(1, 10)
         assert contract.limits == Limits(tenth, tenth, None, None, None, 50, 30)
-        assert contract.primary is PrimaryMetric.EQUAL_OPPORTUNITY
+        assert contract.primary is PrimaryMetric.TPR
         assert contract.k == 11
         assert contract.group_bys == (
             GroupBy(("channel", "variety"), "channel=chat,variety=formal"),
@@ -379,7 +380,7 @@ class TestErrors:
             ('"email"', '"e\\n"', "attribute[1].values[1]: found text"),
             ('"email"', '"email\\n"', "attribute[1].values[1]: found text"),
             ('"email"', '"__other__"', "attribute[1].values[1]: found text"),
-            ('"email"', '"a,b=c"', "attribute[1].values[1]: found text"),
+            ('"email"', '"a\\u200bb"', "attribute[1].values[1]: found text"),
             ('"email"', "3", "attribute[1].values[1]: found the number 3"),
         ],
     )

@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.core.counts.cells import COUNTERS, Route
+from monitor.core.counts.clusters import Repetition, UnitSizes
 from monitor.core.privacy.dominance import UnitCounts
 from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import Observed
+from monitor.core.time import DAY
 from monitor.store.deltas import Payload, decode, encode, summed
 
 LARGE = 2**62
@@ -111,3 +113,14 @@ def test_probes_come_out_as_they_went_in(found: list[ProbeDecision], units: bool
 def test_damage_is_never_read_as_counts(data: bytes) -> None:
     with pytest.raises((zlib.error, ValueError)):
         decode(data)
+
+
+def test_sizes_of_units_and_repetition_come_out_again() -> None:
+    sizes = UnitSizes.of(np.array([LARGE, 7, 7], np.int64), np.array([0, DAY, DAY], np.int64))
+    found = (Repetition(20_000, 500, 40, 3),)
+    after = decode(encode(replace(payload(1, 3, 3), sizes=sizes, repetition=found)))
+    assert sizes is not None
+    assert after.sizes is not None
+    assert after.sizes.keys.tolist() == sizes.keys.tolist()
+    assert after.sizes.n.tolist() == sizes.n.tolist() == [1, 2]
+    assert after.repetition == found

@@ -231,6 +231,12 @@ def _make_release() -> None:
         "released, or held back.",
     )
     _table(
+        "cluster_day",
+        _keys(_BIG, "day"),
+        _columns(_BIG, "named", "largest", "tested", "alike", "by_chance"),
+        comment="By UTC day: decisions that named a unit, the largest unit, repeated decisions.",
+    )
+    _table(
         "release_mark",
         _keys(_TEXT, "name"),
         _columns(_BIG, "at"),

@@ -26,11 +26,12 @@ from alerts.exposition.service_metrics import ServiceMetrics
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import FlipDirection
-from monitor.core.publish.annotations import Annotation, Fault, IncidentKind, Share, Stage
+from monitor.core.publish.annotations import Annotation, Behind, Fault, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import (
     CalibrationCell,
     ContractTable,
     GroupTable,
+    LabelsAtFault,
     Noted,
     Period,
     PublishedValue,
@@ -105,6 +106,7 @@ def full_incident(number: int, kind: IncidentKind) -> ShownIncident:
         sampling="audited at 0.05",
         resolvable_at=AT + 1,
         snapshot=12,
+        behind=Behind.SLICE,
     )
 
 
@@ -141,7 +143,11 @@ def snapshot(*windows: WindowTable) -> Snapshot:
         {Metric.TPR: 50, Metric.FPR: 30},
         windows,
         (RequestsAtFault(Route.HUMAN_REVIEW, 0.05, Fault.TOO_FEW, 3, AT),),
+        labels_at_fault=(
+            LabelsAtFault("channel", "channel=a", Route.AUTO_SERVE, Fault.MISSING, AT, 0.5),
+        ),
         review_due=AT + 9_000_000,
+        max_age=14 * DAY,
     )
     return Snapshot(AT, AT - 1, (table,))
 
@@ -282,9 +288,10 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
         "stage": "threshold",
         "sampling": "audited at 0.05",
         "snapshot": "12",
+        "behind": "slice",
     }
 
-    assert value(found, "slicewatch_page", **which) == 1
+    assert value(found, "slicewatch_page", **which, role="primary") == 1
     assert value(found, "slicewatch_ticket", **{**which, "incident": "8"}) == 0, "it is accepted"
     assert value(found, "slicewatch_incident_info", **which, **about) == 1
     inherited = "channel=chat|variety=a"
@@ -369,13 +376,11 @@ def test_exactly_one_state_is_1_and_only_in_the_contracts_window(page: Page) -> 
 
 def test_hidden_slices_show_their_state_and_nothing_else() -> None:
     hidden = window("7d", hidden_row("channel=chat"), total=hidden_row(""))
-    found = samples(
-        Renderer(10_000).render(
-            snapshot(
-                replace(hidden, groups=(replace(hidden.groups[0], spreads=(), label_needs={}),))
-            )
-        )
+    shown = snapshot(
+        replace(hidden, groups=(replace(hidden.groups[0], spreads=(), label_needs={}),))
     )
+    contracts = tuple(replace(one, labels_at_fault=()) for one in shown.contracts)
+    found = samples(Renderer(10_000).render(replace(shown, contracts=contracts)))
 
     names = {
         name for name, labels in found if "slice" in dict(labels) or "group_by" in dict(labels)
@@ -402,6 +407,7 @@ def test_the_contract_is_told_with_its_limits(page: Page) -> None:
             owner="triage team",
             synthetic="true",
             k="11",
+            primary="tpr",
         )
         == 1
     )
@@ -593,13 +599,13 @@ def test_the_whole_page_in_both_formats(shown: Snapshot, compressed: bool) -> No
 
 
 def test_dropping_is_loud(shown: Snapshot, caplog: pytest.LogCaptureFixture) -> None:
-    exporter = Exporter(ServiceMetrics(), max_series=240, clock=ManualClock())
+    exporter = Exporter(ServiceMetrics(), max_series=270, clock=ManualClock())
     exporter.publish(shown)
     body = exporter.body("", gzip=False)[0].decode()
     found = {s.name: s.value for f in parse_text(body) for s in f.samples}
 
     assert found["slicewatch_exposition_dropped_series"] > 0
-    assert found["slicewatch_exposition_series"] <= 240
+    assert found["slicewatch_exposition_series"] <= 270
     assert "max_series" in caplog.text
 
     caplog.clear()

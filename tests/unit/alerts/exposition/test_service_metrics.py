@@ -200,13 +200,27 @@ def everything() -> ServiceMetrics:
     metrics.add_unknown_values("channel", 1)
     metrics.evaluated(1, 1.0)
     metrics.set_label_health(0.5, 0.5)
+    metrics.set_clusters(2, 64, repeats=True)
     metrics.rendered(0.1, 5, 0)
     metrics.set_withheld(False)
     metrics.set_ahead(SHARD, 1)
     metrics.set_blind(())
     metrics.set_retention_refused(False)
     metrics.set_certificates([("server", 1)])
+    metrics.add_unreadable({("invalid_value", "route"): 3})
+    metrics.add_unknown_fields("decision", {"comment": 1})
     return metrics
+
+
+def test_facts_on_clusters_are_those_of_the_process_that_evaluates() -> None:
+    metrics = everything()
+    assert value(metrics, "detection_cluster_size", size="setting") == 2
+    assert value(metrics, "detection_cluster_size", size="used") == 64
+    assert value(metrics, "decisions_repeated") == 1
+    metrics.set_clusters(2, None, repeats=None)
+    assert value(metrics, "detection_cluster_size", size="setting") is None
+    assert value(metrics, "detection_cluster_size", size="used") is None
+    assert value(metrics, "decisions_repeated") is None
 
 
 def test_the_registry_exports_the_catalogue_and_the_process_only() -> None:
@@ -219,6 +233,20 @@ def test_the_registry_exports_the_catalogue_and_the_process_only() -> None:
         for sample in metric.samples:
             assert set(sample.labels) - {"le"} == set(family.labels)
     assert all(f.name.startswith("process_") for f in families if f not in own)
+
+
+def test_what_producers_send_wrongly_is_counted_and_no_decision_can_be_told_by_it() -> None:
+    metrics = ServiceMetrics(k=11)
+    for _ in range(3):
+        metrics.add_unreadable({("invalid_value", "route"): 3, ("wrong_type", ""): 1})
+        metrics.add_unknown_fields("label", {"comment": 50})
+        metrics.add_unknown_fields("decision", {"comment": 33})
+        metrics.add_below_threshold(99)
+    assert value(metrics, "unreadable_events_total", reason="invalid_value", field="route") == 9
+    assert value(metrics, "unreadable_events_total", reason="wrong_type", field="") == 3
+    assert value(metrics, "unknown_fields_total", event="label", field="comment") == 100
+    assert value(metrics, "unknown_fields_total", event="decision", field="comment") == 0
+    assert value(metrics, "auto_serve_below_threshold_total") == 200
 
 
 def test_registries_are_apart_and_registration_runs_nothing() -> None:

@@ -61,7 +61,10 @@ def exporter(begun: threading.Event) -> Exporter:
     metrics.set_shard(Shard("decisions", 0), Tallies(requested=asked), 1, 1.0, offsets=0)
     metrics.set_consumer_state(ConsumerState.CAUGHT_UP)
     metrics.add_unknown_values("variety", 500)
+    metrics.add_unknown_fields("decision", {"note": 500})
+    metrics.add_below_threshold(500)
     metrics.set_label_health(0.5, 0.9)
+    metrics.set_clusters(1, 64, repeats=False)
     made = Exporter(metrics, max_series=1_000, clock=StillClock(), started=begun.is_set)
     made.publish(Snapshot(None, None, (contract,)))
     return made
@@ -152,7 +155,17 @@ def test_every_family_is_on_exactly_one_of_two_ports(start: Start) -> None:
 def test_no_family_of_operations_has_a_label_for_an_attribute_a_value_or_a_route() -> None:
     labels = {label for family in catalogue.OPERATIONS for label in family.labels}
 
-    own = {"topic", "partition", "outcome", "reason", "kind", "equation", "state", "version"}
+    own = {
+        "topic",
+        "partition",
+        "outcome",
+        "reason",
+        "field",
+        "kind",
+        "equation",
+        "state",
+        "version",
+    }
     assert labels <= own | {"certificate"}
     assert not set(catalogue.OPERATIONS) & {*catalogue.PAGE, *catalogue.OF_DECISIONS}
     assert len(set(catalogue.CATALOGUE)) == len(catalogue.CATALOGUE)

@@ -66,19 +66,21 @@ def test_a_broken_template_would_be_found(config: Path) -> None:
 
 @pytest.mark.parametrize("alert", alerts(api.Settings()), ids=lambda alert: alert.name)
 def test_every_alert_goes_where_its_severity_says(alert: Any, config: Path) -> None:
-    receiver = {
+    receivers = {
         Severity.PAGE: "page",
         Severity.TICKET: "ticket",
         Severity.INFO: "visible",
         Severity.NONE: "deadman",
-    }[alert.severity]
-    labels = [f"alertname={alert.name}", f"severity={alert.severity}", f"about={alert.about}"]
+    }
     routed = ("amtool", "config", "routes", "test", f"--config.file={config}")
-    for contract in ("reply-routing", "other"):
-        done = run(*routed, f"--verify.receivers={receiver}", *labels, f"contract={contract}")
-        assert done.returncode == 0, done.stdout + done.stderr
-    wrong = run(*routed, "--verify.receivers=nobody", *labels)
-    assert wrong.returncode == 1
+    for severity in {alert.severity, alert.guardrail or alert.severity}:
+        labels = [f"alertname={alert.name}", f"severity={severity}", f"about={alert.about}"]
+        right = f"--verify.receivers={receivers[severity]}"
+        for contract in ("reply-routing", "other"):
+            done = run(*routed, right, *labels, f"contract={contract}")
+            assert done.returncode == 0, done.stdout + done.stderr
+        wrong = run(*routed, "--verify.receivers=nobody", *labels)
+        assert wrong.returncode == 1
 
 
 def test_what_is_of_nobody_is_a_ticket(config: Path) -> None:

@@ -52,8 +52,11 @@ def identity(alert: Alert) -> set[str]:
 
 
 def texts(alert: Alert) -> list[str]:
-    (rule,) = [rule for rule in EVERY_RULE if rule.get("alert") == alert.name]
-    return list(rule["annotations"].values())
+    """What it says, the same in all of its rules."""
+    first, *others = [rule for rule in EVERY_RULE if rule.get("alert") == alert.name]
+    assert len(others) == (alert.guardrail is not None)
+    assert all(rule["annotations"] == first["annotations"] for rule in others)
+    return list(first["annotations"].values())
 
 
 # Names
@@ -158,17 +161,17 @@ def test_labels_of_rules_are_constant() -> None:
     for rule in EVERY_RULE:
         if "alert" in rule:
             alert = ALERTS[rule["alert"]]
-            assert rule["labels"] == {
-                "severity": alert.severity.value,
-                "about": alert.about.value,
-            }
+            guardrail = 'role="guardrail"' in rule["expr"]
+            severity = alert.guardrail if guardrail else alert.severity
+            assert rule["labels"] == {"severity": severity, "about": alert.about.value}
 
 
 def test_an_incident_is_its_contract_metric_and_number_whatever_is_shown_of_it() -> None:
     of_incidents = [alert for alert in ALERTS.values() if "incident" in identity(alert)]
     assert len(of_incidents) == 5
     for alert in of_incidents:
-        assert identity(alert) == {"job", "contract", "metric", "incident"}
+        role = {"role"} if alert.guardrail else set()  # declared by the contract
+        assert identity(alert) == {"job", "contract", "metric", "incident", *role}
     for alert in ALERTS.values():
         assert not identity(alert) & {"slice", "group_by", "version", "reference"}
 
@@ -212,6 +215,19 @@ def matches(alert: Alert, inhibition: Inhibition) -> bool:
     labels = {"alertname": alert.name, "about": alert.about}
     (name, value) = re.fullmatch(r'(\w+)=~"(.*)"', inhibition.mute.matcher).groups()  # type: ignore[union-attr]
     return re.fullmatch(value, labels[name]) is not None
+
+
+def test_a_breach_of_a_guardrail_is_less_urgent_than_one_of_the_primary_metric() -> None:
+    breaches = [alert for alert in ALERTS.values() if alert.name.endswith("Breach")]
+    assert len(breaches) == 3
+    for alert in breaches:
+        assert (alert.severity, alert.guardrail) == (Severity.PAGE, Severity.TICKET)
+        rules = [rule for rule in EVERY_RULE if rule.get("alert") == alert.name]
+        assert [rule["expr"].removeprefix(held_name(alert.name)) for rule in rules] == [
+            '{role!="guardrail"}',
+            '{role="guardrail"}',
+        ]
+        assert "severity **ticket**" in FILES[f"runbooks/{alert.name}.md"]
 
 
 def test_a_disparity_is_never_said_of_people() -> None:

@@ -99,5 +99,11 @@ def test_the_decision_is_the_title() -> None:
 def test_the_lessons_numbers_are_in_it() -> None:
     text = html.render(made.BLOCKED)
 
-    for shown in ("83.3 %\n(43.6-97.0 %)", "-17.2 to 67.4", "-28.1 to 69.9", ">33.3<", ">0.25<"):
+    for shown in (
+        "83.3 %\n(43.6-97.0 %)",
+        "-17.2 to 67.4",
+        "-69.9 to 28.1",
+        ">+33.3\nworse off<",
+        ">0.25<",
+    ):
         assert shown in text

@@ -110,10 +110,13 @@ def test_rates_have_their_interval_and_what_they_rest_on() -> None:
 def test_a_check_says_what_the_point_and_what_the_interval_says() -> None:
     found = section("Contract checks", made.BLOCKED)
 
-    for name, numbers in (("TPR", "33.3 FAIL -17.2 to 67.4"), ("FPR", "25.0 FAIL -28.1 to 69.9")):
+    for name, numbers, who in (
+        ("TPR", "+33.3 FAIL -17.2 to 67.4", "worse off"),
+        ("FPR", "-25.0 FAIL -69.9 to 28.1", "better off"),
+    ):
         assert (
             f"language_variety conversational {name} gap at most {numbers} INSUFFICIENT\n"
-            " against formal 10.0 points SUPPORT\n"
+            f" against formal 10.0 points {who} SUPPORT\n"
         ) in f"{found}\n"
 
 
@@ -256,7 +259,7 @@ def test_another_threshold_is_a_look_back() -> None:
     said = section("Other thresholds, by language_variety", made.BLOCKED)
 
     assert "not a forecast" in said.replace("\n", " ")
-    assert "0.70 (now) 3 formal 83.3 % 33.3 25.0" in said
+    assert "0.70 (now) 3 formal 83.3 % +33.3 -25.0" in said
 
 
 def test_a_candidate_is_compared_and_both_are_named() -> None:

@@ -95,7 +95,7 @@ def test_the_pairs_that_flip_now_are_named(pipeline: Pipeline) -> None:
     assert done.exit_code == 0, done.output
     rows = [line.split() for line in done.output.splitlines() if "held_back  " in line]
     assert [row[1] for row in rows] == ["p00", *(f"p{pair}" for pair in range(30, 44))]
-    assert rows[0][2:] == ["conversational", "held_back", "judge_score", "2026-06-02", "10:00Z"]
+    assert rows[0][2:] == ["conversational", "held_back", "judge_score", "2026-06-02T10:00Z"]
     (line,) = [line for line in done.output.splitlines() if "held_back since" in line]
     assert line.split()[:3] == [SET, "160", "0"]
     assert line.split()[-1] == "15"

@@ -8,7 +8,7 @@ from monitor.core.counts.cells import Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.strata import merge_bands, post_strata
 
-CODING = Coding(())
+CODING = Coding((), audit_rates=tuple(2.0 ** (-j / 2) for j in range(16)))
 
 
 def merged(labels: list[int]) -> list[int]:
@@ -98,4 +98,4 @@ def test_labels_folded_before_their_decisions_stay_consistent() -> None:
 
 def test_an_unknown_audit_rate_is_an_error() -> None:
     with pytest.raises(ValueError, match="audit rate"):
-        post_strata(slice_counts({"a": {auto(2, 16): counted(7)}}), CODING)
+        post_strata(slice_counts({"a": {auto(2, len(CODING.audit_rates)): counted(7)}}), CODING)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import product
 
-import numpy as np
 import pytest
 from cubes import auto, blocked, review, slices
 from hypothesis import given
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from monitor.core.counts.cells import OTHER, parse_atom
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.privacy.pooling import Flow, MergeMap, decisions_of, merge_map, unlabelled_rows
+from monitor.core.privacy.pooling import Flow, MergeMap, decisions_of, label_map, merge_map
 
 K = 11
 CHANNEL = ("channel",)
@@ -113,12 +112,18 @@ class TestWithin:
             assert by_value(rows, coarser, name) == by_value(marginal, coarser, name)
 
 
-class TestCoarsened:
-    def test_the_smallest_value_of_the_small_cells_is_pooled(self) -> None:
+class TestCrossed:
+    def test_values_are_named_as_long_as_every_cell_has_enough(self) -> None:
         counts = cube({("a", "n"): 300, ("a", "s"): 100, ("b", "n"): 90, ("b", "s"): 20}, *BOTH)
-        found = merge_map(counts, BOTH, K, need=30)
-        # b has 110 and goes first, then s with 120; the rest of both is 20 and takes n along.
-        assert kept(found) == {"channel": ("a",), "region": ()}
+        # Either attribute could be divided, but not both: (b, s) has 20.
+        assert kept(merge_map(counts, BOTH, K, need=30)) == {"channel": ("a", "b"), "region": ()}
+        assert kept(merge_map(counts, BOTH, K, need=20))["region"] == ("n", "s")
+
+    def test_which_of_two_alike_is_named_does_not_tell_which_has_more(self) -> None:
+        for more in (0, 5):
+            cells = {("a", "n"): 40 + more, ("a", "s"): 3, ("b", "n"): 3, ("b", "s"): 40}
+            found = merge_map(cube(cells, *BOTH), BOTH, K, need=30)
+            assert kept(found) == {"channel": ("a", "b"), "region": ()}
 
     def test_what_is_large_in_every_cell_stays(self) -> None:
         counts = cube({(c, r): 30 for c in "ab" for r in "ns"}, *BOTH)
@@ -160,7 +165,7 @@ class TestCoarsened:
         )
 
 
-class TestUnlabelled:
+class TestLabels:
     CELLS = (
         auto({"channel": "chat"}, 100, 30, 20),
         review({"channel": "chat"}, 50, 10, 5),
@@ -175,17 +180,41 @@ class TestUnlabelled:
         assert flow.labels.tolist() == [[30, 10], [0, 0], [0, 0]]
         assert flow.routes.tolist() == [[100, 50], [100, 0], [0, 0]]
 
-    @pytest.mark.parametrize(
-        ("need", "slow"),
-        [
-            (10, [[False, False], [True, False], [False, False]]),
-            (11, [[False, True], [True, False], [False, False]]),
-            (31, [[True, True], [True, False], [False, False]]),
-        ],
-    )
-    def test_a_route_that_is_taken_and_hardly_labelled(
-        self, need: int, slow: list[list[bool]]
+    @pytest.mark.parametrize(("need", "named"), [(10, ("chat",)), (11, ())])
+    def test_a_value_needs_enough_labels_in_each_route_that_it_takes(
+        self, need: int, named: tuple[str, ...]
     ) -> None:
-        """A route that nothing took has no labels to wait for."""
-        flow = Flow.of(slices(self.CELLS, *CHANNEL))
-        assert unlabelled_rows(flow, np.full((3, 1), need)).tolist() == slow
+        """Email has none, fax is only of probes."""
+        counts = slices(self.CELLS, *CHANNEL)
+        pooling = MergeMap({"channel": (OTHER, "chat", "email", "fax")})
+        assert kept(label_map(counts, pooling, need)) == {"channel": named}
+
+    def test_half_as_many_are_enough_to_stay(self) -> None:
+        counts = slices(self.CELLS, *CHANNEL)
+        before = pooling = MergeMap({"channel": (OTHER, "chat")})
+        assert kept(label_map(counts, pooling, 20, before=before)) == {"channel": ("chat",)}
+        assert kept(label_map(counts, pooling, 21, before=before)) == {"channel": ()}
+
+    def test_nothing_is_named_that_the_decisions_or_the_marginals_pool(self) -> None:
+        counts = slices(self.CELLS, *CHANNEL)
+        assert kept(label_map(counts, MergeMap({"channel": (OTHER,)}), 1)) == {"channel": ()}
+        pooling, marginal = MergeMap({"channel": (OTHER, "chat")}), MergeMap({"channel": (OTHER,)})
+        assert kept(label_map(counts, pooling, 1, within=[marginal])) == {"channel": ()}
+
+    def test_cells_of_an_intersection_have_none_of_a_route_or_enough(self) -> None:
+        cells = [
+            review({"channel": c, "region": r}, 100, n, n // 2)
+            for (c, r), n in {("a", "n"): 60, ("a", "s"): 40, ("b", "n"): 40}.items()
+        ]
+        counts = slices([*cells, auto({"channel": "b", "region": "s"}, 50)], *BOTH)
+        pooling = MergeMap({"channel": (OTHER, "a", "b"), "region": (OTHER, "n", "s")})
+        assert kept(label_map(counts, pooling, 40)) == {"channel": ("a", "b"), "region": ("n", "s")}
+        assert kept(label_map(counts, pooling, 41)) == {"channel": (), "region": ()}
+
+
+def test_rows_whose_labels_are_joined_have_one_number() -> None:
+    pooling = MergeMap({"channel": (OTHER, "chat", "email"), "region": (OTHER, "n")})
+    coarser = MergeMap({"channel": (OTHER, "chat"), "region": (OTHER, "n")})
+    numbers = dict(zip(pooling.slices, coarser.joined(pooling.slices), strict=True))
+    assert numbers["channel=email,region=n"] == numbers[f"channel={OTHER},region=n"]
+    assert len(set(numbers.values())) == 4

@@ -1,4 +1,4 @@
-"""The seven states: what each says of the contract, and which a crossing takes the place of."""
+"""The eight states: what each says of the contract, and which a crossing takes the place of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from monitor.core.publish.states import VERDICT_OF, state, with_crossing
 
 def test_every_state_has_a_verdict() -> None:
     assert set(VERDICT_OF) == set(State)
-    assert set(VERDICT_OF.values()) == set(Verdict)
+    assert set(VERDICT_OF.values()) == {*Verdict, None}
+    assert [one for one in State if VERDICT_OF[one] is None] == [State.NO_LIMIT]
 
 
 def test_only_within_contract_passes_and_only_what_is_known_to_be_beyond_fails() -> None:

@@ -35,7 +35,9 @@ def row(state: State, text: str = CHAT) -> SliceRow:
     return SliceRow(text, {TPR: state, Metric.FPR: State.INCONCLUSIVE})
 
 
-@pytest.mark.parametrize("one", [State.INCONCLUSIVE, State.WITHIN_CONTRACT, State.SUSPECTED])
+@pytest.mark.parametrize(
+    "one", [State.NO_LIMIT, State.INCONCLUSIVE, State.WITHIN_CONTRACT, State.SUSPECTED]
+)
 def test_a_crossing_that_stands_is_a_breach(one: State) -> None:
     found = with_findings(row(one), FOUND, KEPT)
     assert found.states == {TPR: State.BREACH, Metric.FPR: State.INCONCLUSIVE}

@@ -14,6 +14,7 @@ from monitor.core.privacy.guards import (
     each_labelled,
     open_cells,
     open_labels,
+    opened,
     route_labels,
 )
 from monitor.core.privacy.pooling import MergeMap, aligned, keep, merge_map
@@ -21,13 +22,14 @@ from monitor.core.publish.snapshot import ShownRate
 from monitor.core.publish.states import state
 from monitor.core.publish.suppression import (
     ShownColumns,
+    as_decided,
     code_third_route,
     show,
     show_gaps,
     shown_rates,
 )
 from monitor.core.rates.estimates import estimate
-from monitor.core.rates.gaps import simultaneous_z
+from monitor.core.rates.gaps import GapColumns, simultaneous_z
 
 K11, EXACT = Precision(11), Precision(1, exact=True)
 CHAT, EMAIL = {"channel": "chat"}, {"channel": "email"}
@@ -35,18 +37,20 @@ CHAT, EMAIL = {"channel": "chat"}, {"channel": "email"}
 
 class TestBands:
     def test_edges(self) -> None:
-        assert edges(11)[:8] == (11, 14, 17, 21, 26, 32, 40, 50)
+        assert edges(11)[:8] == (11, 21, 32, 43, 54, 68, 85, 107)
 
     @pytest.mark.parametrize("k", [1, 2, 3, 5, 11, 50])
-    def test_edges_grow_by_a_quarter_at_most(self, k: int) -> None:
+    def test_bands_hold_k_numbers_and_grow_by_a_quarter(self, k: int) -> None:
         found = np.array(edges(k)[:60], float)
+        first = Precision(k).smallest
         assert found[0] == k
-        assert (np.diff(found) >= 1).all()
-        assert (found[1:] <= np.maximum(found[:-1] + 1, 1.25 * found[:-1] + 0.5)).all()
+        assert first in found
+        assert (np.diff(found[found >= first]) >= k).all(), "wherever a rate is shown"
+        assert (found[1:] <= np.maximum(found[:-1] + k, 1.25 * found[:-1] + 1)).all()
 
     def test_support(self) -> None:
-        shown = K11.support([np.nan, 0, 10.99, 11, 13.9, 14 - 1e-12, 25, 26])
-        assert shown.tolist() == [0, 0, 0, 11, 11, 14, 21, 26]
+        shown = K11.support([np.nan, 0, 10.99, 11, 20.9, 21 - 1e-12, 31, 32])
+        assert shown.tolist() == [0, 0, 0, 11, 11, 21, 21, 32]
 
     def test_exact_support(self) -> None:
         assert EXACT.support([np.nan, 0, 1, 6.7]).tolist() == [0, 0, 1, 6]
@@ -123,6 +127,19 @@ class TestGuards:
         assert open_labels(routes, 11).tolist() == [False] * 3
         assert each_labelled(routes, 11).tolist() == [True, False, False]
 
+    def test_rows_whose_labels_are_pooled_show_no_labelled_rates(self) -> None:
+        """Together they have enough: so the others' are shown, and the total less those is safe."""
+        names = [{"channel": name} for name in ("chat", "email", "fax", "letter")]
+        labels = (40, 20, 5, 7)
+        cells = [review(name, 50, n, n // 2) for name, n in zip(names, labels, strict=True)]
+        counts = slices(cells, "channel")
+        assert not opened(counts, counts, 11).labels.any()
+        pooled = opened(counts, counts, 11, np.array([0, 1, 2, 2]))
+        assert pooled.labels.tolist() == [True, True, False, False]
+        assert pooled.cells.all(), "their selection rates are"
+        fewer = slices([*cells[:3], review(names[3], 50, 4, 2)], "channel")
+        assert not opened(fewer, fewer, 11, np.array([0, 1, 2, 2])).labels.any()
+
     def test_a_route_without_decisions_needs_no_labels(self) -> None:
         routes = RouteLabels(np.array([[50], [0]]), np.array([[20], [0]]))
         assert open_labels(routes, 11).tolist() == [True]
@@ -147,24 +164,25 @@ def shown(
 class TestCoding:
     def test_plain_rate_comes_from_what_is_shown(self) -> None:
         _, rate = shown([auto(CHAT, 61), review(CHAT, 122)], Metric.SELECTION)
-        # 150 trials bear a step of 0.1: 0.33 may be anything from 0.25 to 0.35.
-        lower, upper = float(wilson(0.25, 150)[0]), float(wilson(0.35, 150)[1])
-        assert (rate.value, rate.support) == (0.3, 150)
+        # 168 trials bear a step of 0.1: what is shown as 0.3 may be 0.05 less or more.
+        low, high = (float(bound) for bound in wilson(0.3, 168))
+        lower, upper = 0.3 - np.hypot(0.3 - low, 0.05), 0.3 + np.hypot(high - 0.3, 0.05)
+        assert (rate.value, rate.support) == (0.3, 168)
         assert (rate.lower, rate.upper) == (np.floor(lower * 100) / 100, np.ceil(upper * 100) / 100)
         assert (rate.at_least, rate.at_most) == (None, None)
 
     @pytest.mark.parametrize("missed", [0, 1, 10])
     def test_few_misses_all_look_the_same(self, missed: int) -> None:
         _, rate = shown([auto(CHAT, 110 - missed), review(CHAT, missed)], Metric.SELECTION)
-        # Bands 96 to 119: at least 1 - 10 / 96.
-        lower = float(wilson(0.89, 96)[0])
-        assert rate == ShownRate(None, np.floor(lower * 100) / 100, 1, 96, at_least=0.89)
+        # Bands 107 to 133: at least 1 - 10 / 107.
+        lower = float(wilson(0.9, 107)[0])
+        assert rate == ShownRate(None, np.floor(lower * 100) / 100, 1, 107, at_least=0.9)
 
     @pytest.mark.parametrize("hit", [0, 1, 10])
     def test_few_hits_all_look_the_same(self, hit: int) -> None:
         _, rate = shown([auto(CHAT, hit), review(CHAT, 110 - hit)], Metric.SELECTION)
-        upper = float(wilson(0.11, 96)[1])
-        assert rate == ShownRate(None, 0, np.ceil(upper * 100) / 100, 96, at_most=0.11)
+        upper = float(wilson(0.1, 107)[1])
+        assert rate == ShownRate(None, 0, np.ceil(upper * 100) / 100, 107, at_most=0.1)
 
     def test_eleven_is_shown(self) -> None:
         _, rate = shown([auto(CHAT, 99), review(CHAT, 11)], Metric.SELECTION)
@@ -194,7 +212,7 @@ class TestCoding:
         _, rate = shown(cells, Metric.FPR)
         weight = 2**4.5  # the step above 800 / 40
         assert rate.value is None
-        assert rate.at_most == np.ceil(100 * weight * 10 / (weight * 10 + 96)) / 100
+        assert rate.at_most == np.ceil(100 * weight * 10 / (weight * 10 + 85)) / 100
         assert rate.at_most >= exact.value[0]
 
     def test_third_route(self) -> None:
@@ -215,12 +233,10 @@ class TestGaps:
         other, _ = shown([auto(CHAT, 80), review(CHAT, 39)], Metric.SELECTION)
         z = simultaneous_z(3)
         gaps = show_gaps(first, other, z, K11)
-        (l1, u1), (l2, u2) = (
-            (wilson(p - 0.05, n, z)[0], wilson(p + 0.05, n, z)[1])
-            for p, n in ((0.3, 150), (0.7, 96))
-        )
-        low = 0.4 - np.hypot(0.7 - l2, u1 - 0.3)
-        high = 0.4 + np.hypot(u2 - 0.7, 0.3 - l1)
+        (l1, u1), (l2, u2) = (wilson(p, n, z) for p, n in ((0.3, 168), (0.7, 107)))
+        # Both samples and both roundings err independently of each other.
+        low = 0.4 - np.sqrt((0.7 - l2) ** 2 + (u1 - 0.3) ** 2 + 2 * 0.05**2)
+        high = 0.4 + np.sqrt((u2 - 0.7) ** 2 + (0.3 - l1) ** 2 + 2 * 0.05**2)
         assert gaps.value.tolist() == [0.4]  # positive: served less often
         assert gaps.lower.tolist() == [np.floor(low * 100) / 100]
         assert gaps.upper.tolist() == [np.ceil(high * 100) / 100]
@@ -230,12 +246,15 @@ class TestGaps:
         coded, _ = shown([auto(CHAT, 110)], Metric.SELECTION)
         plain, _ = shown([auto(CHAT, 61), review(CHAT, 122)], Metric.SELECTION)
         gaps = show_gaps(plain, coded, 1.96, K11)
-        low, high = wilson(0.25, 150, 1.96)[0], wilson(0.35, 150, 1.96)[1]
-        least = wilson(0.89, 96, 1.96)[0]
+        below, above = (np.hypot(abs(0.3 - bound), 0.05) for bound in wilson(0.3, 168, 1.96))
+        low, high = 0.3 - below, 0.3 + above
+        least = wilson(0.9, 107, 1.96)[0]
         assert np.isnan(gaps.value[0])
         assert np.isnan(gaps.ratio[0])
-        assert gaps.lower[0] == np.floor(float(least - high) * 100) / 100
-        assert gaps.upper[0] == np.ceil(float(1 - low) * 100) / 100
+        # The other rate is 0.9 or more, less what sampling may have added; 1 is certain.
+        lower, upper = 0.9 - 0.3 - np.hypot(0.9 - least, above), 1 - 0.3 + below
+        assert gaps.lower[0] == np.floor(float(lower) * 100) / 100
+        assert gaps.upper[0] == np.ceil(float(upper) * 100) / 100
         assert gaps.ratio_lower[0] == np.floor(float(low) * 100) / 100
         assert gaps.ratio_upper[0] == np.ceil(float(high / least) * 100) / 100
 
@@ -248,6 +267,54 @@ class TestGaps:
             assert np.isnan(column).all()
 
 
+class TestIntervalsAgreeWithVerdicts:
+    FAIL, PASS, OPEN = Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE
+
+    @pytest.mark.parametrize(
+        ("shown", "verdict", "interval"),
+        [
+            ((0.2, 0.05, 0.4), FAIL, (0.11, 0.4)),
+            ((-0.2, -0.4, 0.05), FAIL, (-0.4, -0.11)),
+            ((0.2, 0.15, 0.4), FAIL, (0.15, 0.4)),
+            ((0.08, 0.02, 0.2), FAIL, (0.08, 0.2)),  # the point stays inside
+            ((np.nan, -0.05, 0.6), FAIL, (0.11, 0.6)),  # only one direction is left
+            ((np.nan, -0.3, 0.6), FAIL, (-0.3, 0.6)),  # it may be either one
+            ((0, -0.2, 0.25), PASS, (-0.1, 0.1)),
+            ((0.12, -0.02, 0.3), PASS, (-0.02, 0.12)),
+            ((np.nan, -0.3, 0.6), PASS, (-0.1, 0.1)),
+            ((0.2, 0.12, 0.3), OPEN, (0.1, 0.3)),
+            ((-0.2, -0.3, -0.12), OPEN, (-0.3, -0.1)),
+            ((0.2, 0.05, 0.3), OPEN, (0.05, 0.3)),
+            ((0.02, -0.05, 0.09), OPEN, (-0.05, 0.11)),  # rounding would have made it pass
+            ((-0.02, -0.09, 0.05), OPEN, (-0.11, 0.05)),
+        ],
+    )
+    def test_nothing_is_left_that_the_verdict_excludes(
+        self,
+        shown: tuple[float, float, float],
+        verdict: Verdict,
+        interval: tuple[float, float],
+    ) -> None:
+        cut = as_decided(self.gaps(*shown), [verdict], np.array([True]), 0.1)
+        assert (cut.lower[0], cut.upper[0]) == interval
+        again = as_decided(cut, [verdict], np.array([True]), 0.1)
+        assert (again.lower[0], again.upper[0]) == interval
+
+    def test_without_support_the_interval_is_what_it_is(self) -> None:
+        gaps = self.gaps(0.2, 0.12, 0.3)
+        cut = as_decided(gaps, [self.OPEN], np.array([False]), 0.1)
+        assert (cut.lower[0], cut.upper[0]) == (0.12, 0.3)
+
+    def test_hidden_stays_hidden(self) -> None:
+        cut = as_decided(self.gaps(np.nan, np.nan, np.nan), [self.OPEN], np.array([False]), 0.1)
+        assert np.isnan([cut.lower[0], cut.upper[0]]).all()
+
+    @staticmethod
+    def gaps(value: float, lower: float, upper: float) -> GapColumns:
+        one = (np.array([x], np.float64) for x in (value, lower, upper, np.nan, np.nan, np.nan))
+        return GapColumns(Metric.TPR, *one)
+
+
 @pytest.mark.parametrize(
     ("flags", "verdicts", "expected"),
     [
@@ -257,8 +324,9 @@ class TestGaps:
         ((True, True, True), [Verdict.PASS, Verdict.FAIL], State.SUSPECTED),
         ((True, True, True), [Verdict.PASS, Verdict.PASS], State.WITHIN_CONTRACT),
         ((True, True, True), [Verdict.PASS, None], State.WITHIN_CONTRACT),
-        ((True, True, True), [Verdict.PASS, Verdict.INSUFFICIENT_SUPPORT], State.INCONCLUSIVE),
-        ((True, True, True), [None, None], State.INCONCLUSIVE),
+        ((True, True, True), [Verdict.PASS, Verdict.INCONCLUSIVE], State.INCONCLUSIVE),
+        ((True, True, True), [Verdict.INCONCLUSIVE, Verdict.FAIL], State.SUSPECTED),
+        ((True, True, True), [None, None], State.NO_LIMIT),
     ],
 )
 def test_states(

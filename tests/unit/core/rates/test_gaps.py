@@ -6,7 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from slice_tables import auto, blocked, counted, review, slice_counts
+from statsmodels.stats.multitest import multipletests
 
 from monitor.core.contract import COMPLEMENT, Metric, Verdict
 from monitor.core.counts.cells import Counter, Stratum
@@ -22,11 +24,13 @@ from monitor.core.rates.gaps import (
     simultaneous_z,
     spread,
     verdict,
+    verdicts_together,
 )
 
 CODING = Coding(())
 Cells = Mapping[Stratum, Mapping[Counter, int]]
-FAIL, PASS, UNSURE = Verdict.FAIL, Verdict.PASS, Verdict.INSUFFICIENT_SUPPORT
+FAIL, PASS, OPEN = Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE
+UNSUPPORTED = Verdict.INSUFFICIENT_SUPPORT
 
 
 def complete(
@@ -55,7 +59,7 @@ def test_the_ten_pairs() -> None:
     assert tpr.value[0] == pytest.approx(1 / 3)
     assert tpr.lower[0] < 0.1 < tpr.upper[0]
     assert tpr.ratio[0] == pytest.approx(0.6)
-    assert verdict(tpr, Fraction("0.10"), np.array([True, False])) == [UNSURE, UNSURE]
+    assert verdict(tpr, Fraction("0.10"), np.array([True, False])) == [OPEN, UNSUPPORTED]
     assert gaps_of(PAIRS, Metric.FPR, "v=formal").value[0] == pytest.approx(-0.25)
     assert gaps_of(PAIRS, Metric.SELECTION, "v=formal").value[0] == pytest.approx(0.3)
 
@@ -68,7 +72,7 @@ def test_the_reference_has_no_gap_with_itself() -> None:
 def test_a_reference_without_decisions_gives_no_gaps() -> None:
     tpr = gaps_of(PAIRS, Metric.TPR, "v=poetic")
     assert np.isnan(tpr.value).all()
-    assert verdict(tpr, Fraction("0.10"), np.array([True, True])) == [UNSURE, UNSURE]
+    assert verdict(tpr, Fraction("0.10"), np.array([True, True])) == [OPEN, OPEN]
 
 
 @pytest.mark.parametrize("metric", list(Metric))
@@ -125,17 +129,49 @@ def columns(*bounds: tuple[float, float]) -> GapColumns:
         ((-0.30, -0.11), FAIL),  # in either direction
         ((-0.05, 0.05), PASS),
         ((-0.10, 0.10), PASS),  # inclusive
-        ((0.10, 0.30), UNSURE),
-        ((0.05, 0.11), UNSURE),
-        ((-0.11, 0.05), UNSURE),
+        ((0.10, 0.30), OPEN),
+        ((0.05, 0.11), OPEN),
+        ((-0.11, 0.05), OPEN),
         ((0.8 - 0.7, 0.8 - 0.7), PASS),  # 0.10000000000000009
-        ((math.nan, math.nan), UNSURE),
+        ((math.nan, math.nan), OPEN),
     ],
 )
 def test_verdict_by_bounds(bounds: tuple[float, float], expected: Verdict) -> None:
     assert verdict(columns(bounds), Fraction("0.10"), np.array([True])) == [expected]
-    assert verdict(columns(bounds), Fraction("0.10"), np.array([False])) == [UNSURE]
+    assert verdict(columns(bounds), Fraction("0.10"), np.array([False])) == [UNSUPPORTED]
     assert verdict(columns(bounds), None, np.array([True])) == [None]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_verdicts_together_are_holms(seed: int) -> None:
+    """Against statsmodels: normal estimates of known error, gaps on both sides of the limit."""
+    rng = np.random.default_rng(seed)
+    errors = rng.uniform(0.01, 0.06, 12)
+    estimates = rng.choice([-0.25, -0.1, 0, 0.05, 0.1, 0.2], 12) + errors * rng.standard_normal(12)
+
+    def gaps_at(z: float) -> GapColumns:
+        half = z * errors
+        unknown = np.full(12, np.nan)
+        bounds = estimates - half, estimates + half
+        return GapColumns(Metric.TPR, estimates, *bounds, unknown, unknown, unknown)
+
+    enough = rng.random(12) > 0.2
+    found = verdicts_together(gaps_at, Fraction("0.10"), enough, 12)
+    size = np.abs(estimates)
+    for wanted, distance in ((FAIL, size - 0.1), (PASS, 0.1 - size)):
+        p = np.where(enough, 2 * norm.sf(distance / errors), 1)
+        rejected = multipletests(p, 0.05, "holm")[0]
+        assert [one is wanted for one in found] == rejected.tolist()
+
+
+def test_one_comparison_is_its_own_verdict() -> None:
+    fixed = columns((0.11, 0.30))
+    for comparisons_ in (0, 1):
+        together = verdicts_together(
+            lambda _: fixed, Fraction("0.10"), np.array([True]), comparisons_
+        )
+        assert together == verdict(fixed, Fraction("0.10"), np.array([True])) == [FAIL]
+    assert verdicts_together(lambda _: fixed, None, np.array([True]), 1) == [None]
 
 
 def level(metric: Metric, lower: float, upper: float) -> RateColumns:
@@ -149,17 +185,17 @@ def level(metric: Metric, lower: float, upper: float) -> RateColumns:
     [
         (Metric.TPR, 0.80, 0.90, PASS),
         (Metric.TPR, 0.70, 0.79, FAIL),
-        (Metric.TPR, 0.70, 0.80, UNSURE),
+        (Metric.TPR, 0.70, 0.80, OPEN),
         (Metric.FPR, 0.70, 0.80, PASS),
         (Metric.FPR, 0.81, 0.90, FAIL),
-        (Metric.FPR, 0.80, 0.90, UNSURE),
-        (Metric.FPR, math.nan, math.nan, UNSURE),
+        (Metric.FPR, 0.80, 0.90, OPEN),
+        (Metric.FPR, math.nan, math.nan, OPEN),
     ],
 )
 def test_level_verdict(metric: Metric, lower: float, upper: float, expected: Verdict) -> None:
     rates = level(metric, lower, upper)
     assert level_verdict(rates, Fraction("0.80"), np.array([True])) == [expected]
-    assert level_verdict(rates, Fraction("0.80"), np.array([False])) == [UNSURE]
+    assert level_verdict(rates, Fraction("0.80"), np.array([False])) == [UNSUPPORTED]
     assert level_verdict(rates, None, np.array([True])) == [None]
 
 

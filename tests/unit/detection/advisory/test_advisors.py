@@ -161,7 +161,7 @@ def test_the_fleet_and_what_advises_share_one_table(settled: Site) -> None:
     assert Advisors.start(settled.settings, parts=fleet | advice).parts() == advice
 
 
-PARTS = ("~found", "~drift/c/a", "~delays/c/a", "~requests/c", "~river/c")
+PARTS = ("~found", "~drift/c/a", "~delays/c/a", "~labels/c/a", "~requests/c", "~river/c")
 
 
 @pytest.mark.parametrize("name", PARTS)

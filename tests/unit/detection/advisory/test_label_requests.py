@@ -171,7 +171,7 @@ def test_requests_are_counted_by_hour_and_by_what_labelled_rates_rest_on() -> No
     }
 
 
-@pytest.mark.parametrize("fault", list(Fault))
+@pytest.mark.parametrize("fault", [Fault.TOO_FEW, Fault.TOO_MANY])
 def test_a_stratum_without_a_share_never_alarms(fault: Fault) -> None:
     side: Callable[[Fault], slice] = {Fault.TOO_FEW: FEW, Fault.TOO_MANY: MANY}.__getitem__
     log_r = np.full((3, ALTERNATIVES), -np.inf)

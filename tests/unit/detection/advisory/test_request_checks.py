@@ -98,6 +98,9 @@ class Counted:
     def next_cohort(self, *_: object) -> None:
         """No label ever comes."""
 
+    def labels_due(self, *_: object) -> None:
+        """Nobody knows how long labels take."""
+
     @property
     def inputs(self) -> Inputs:
         return Inputs(cast(CountedCohorts, self), CELLS.index, self.excluded)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import math
 from fractions import Fraction
 
@@ -10,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.detection.pages.budget import Budget, class_share, crossed, evidence, scores
+from monitor.detection.pages.budget import (
+    RESERVE,
+    Budget,
+    class_share,
+    crossed,
+    evidence,
+    scores,
+)
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
 LN90 = math.log(BUDGET_DAYS)
@@ -61,19 +67,23 @@ def test_weights_sum_to_at_most_one_whatever_is_declared_and_when(
 
 @UNHURRIED
 @given(declarations)
-def test_no_class_spends_more_than_its_share(sequence: list[list[Stream]]) -> None:
+def test_what_is_left_for_later_is_never_less_than_promised(sequence: list[list[Stream]]) -> None:
+    """After d later declarations at least RESERVE / (d + 1): the next stream counts as well."""
     budget = Budget()
     for declared in sequence:
         budget = budget.declare(declared)
-    everything = {each.key: each for each in itertools.chain(*sequence)}.values()
-    spent: dict[tuple[StreamKind, Metric | None, int], list[float]] = {}
-    share: dict[tuple[StreamKind, Metric | None, int], float] = {}
-    for each in everything:
-        name = (each.kind, each.metric if each.kind is StreamKind.GAP else None, min(each.depth, 3))
-        spent.setdefault(name, []).append(budget.weights[each.key])
-        share[name] = class_share(each)
-    for name, weights in spent.items():
-        assert math.fsum(weights) <= share[name] * (1 + 1e-12)
+        left = 1 - math.fsum(budget.weights.values())
+        assert left >= RESERVE / (budget.additions + 1) - 1e-12
+
+
+@UNHURRIED
+@given(declarations)
+def test_the_first_declaration_leaves_the_reserve_and_nothing_else(
+    sequence: list[list[Stream]],
+) -> None:
+    first = next((declared for declared in sequence if declared), [stream(0)])
+    weights = Budget().declare(first).weights
+    assert math.fsum(weights.values()) == pytest.approx(1 - RESERVE)
 
 
 def test_shares_of_the_classes() -> None:
@@ -92,33 +102,65 @@ def test_classes_together_are_the_whole_budget() -> None:
 
 def test_levels_of_both_rates_share_one_class() -> None:
     declared = [stream(0, metric, StreamKind.LEVEL) for metric in LEVELS]
-    assert Budget().declare(declared).of(declared) == pytest.approx([0.035, 0.035])
+    assert Budget().declare([*gaps(0), *declared]).of(declared) == pytest.approx([0.8 / 6] * 2)
 
 
-def test_first_streams_share_half_equally() -> None:
-    first = gaps(0, 1, 2, 3)
+def test_shares_of_classes_that_nobody_declares_go_to_the_others_in_proportion() -> None:
+    """A contract that limits the gaps of TPR and FPR, by one attribute and by two."""
+    declared = [gaps(0, metric=m, depth=d)[0] for m in (Metric.TPR, Metric.FPR) for d in (1, 2)]
+    parts = np.array([0.28, 0.10, 0.14, 0.05])
+    assert Budget().declare(declared).of(declared) == pytest.approx(0.8 * parts / parts.sum())
+
+
+def test_streams_of_a_class_share_equally() -> None:
+    first = [*gaps(0, 1, 2, 3), *gaps(0, metric=Metric.FPR)]
     budget = Budget().declare(first)
-    assert budget.of(first) == pytest.approx([0.14 / 4] * 4)
+    assert budget.of(first) == pytest.approx([0.8 * 2 / 3 / 4] * 4 + [0.8 / 3])
 
 
-def test_later_streams_share_the_other_half_by_their_position() -> None:
-    budget = Budget().declare(gaps(0, 1)).declare(gaps(2)).declare(gaps(0, 3, 4))
-    falling = [0.14 * 6 / math.pi**2 / i**2 for i in (1, 2, 3)]
-    assert budget.of(gaps(2, 3, 4)) == pytest.approx(falling)
-    assert budget.of(gaps(0, 1)) == pytest.approx([0.07, 0.07])
+def test_later_declarations_spend_a_half_a_sixth_and_so_on_of_the_reserve() -> None:
+    budget = Budget().declare(gaps(0, 1))
+    for numbers in ((2,), (0, 3, 4), (5,)):
+        budget = budget.declare(gaps(*numbers))
+    assert budget.of(gaps(2, 3, 4, 5)) == pytest.approx([1 / 10, 1 / 60, 1 / 60, 1 / 60])
+    assert budget.of(gaps(0, 1)) == pytest.approx([0.4, 0.4])
 
 
-def test_a_class_without_streams_so_far_has_first_ones_too() -> None:
-    pairs = gaps(*range(5), depth=2)
-    budget = Budget().declare(gaps(0)).declare(pairs)
-    assert budget.of(pairs) == pytest.approx([0.05 / 5] * 5)
+def test_later_streams_share_by_class_too() -> None:
+    budget = Budget().declare(gaps(0))
+    later = [*gaps(1, 2, depth=2), *gaps(0, metric=Metric.FPR, depth=2)]
+    assert budget.declare(later).of(later) == pytest.approx([1 / 30] * 3)
 
 
-def test_a_thousand_later_streams_fit() -> None:
+def test_a_later_stream_gets_no_more_than_the_heaviest_before_and_the_rest_is_kept() -> None:
+    first = gaps(*range(50))
+    budget = Budget().declare(first).declare(gaps(50))
+    assert budget.of(gaps(50)).tolist() == [0.8 / 50]
+    later = gaps(*range(51, 151))
+    assert budget.declare(later).of(later) == pytest.approx([(0.2 - 0.8 / 50) / 3 / 100] * 100)
+
+
+def test_the_later_weight_of_a_whole_new_contract_delays_its_pages_by_little() -> None:
+    """Fifty streams after fifty: 2.1 nats of a threshold of 8.6."""
+    first, second = gaps(*range(50)), gaps(*range(50, 100))
+    budget = Budget().declare(first).declare(second)
+    delay = np.log(budget.of(first) / budget.of(second))
+    assert delay == pytest.approx(math.log(8))
+
+
+def test_a_thousand_later_declarations_fit_and_each_counts() -> None:
     budget = Budget().declare(gaps(0))
     for number in range(1, 1000):
         budget = budget.declare(gaps(number))
-    assert 0.2799 < math.fsum(budget.weights.values()) < 0.28
+    assert 0.9997 < math.fsum(budget.weights.values()) < 1
+    assert min(budget.weights.values()) == pytest.approx(0.2 / 999 / 1000)
+
+
+def test_starts_that_add_nothing_spend_nothing() -> None:
+    budget = Budget().declare(gaps(0, 1)).declare([])
+    for _ in range(10):
+        budget = budget.declare(gaps(0, 1))
+    assert budget == Budget().declare(gaps(0, 1))
 
 
 def test_withdrawn_streams_keep_their_weight() -> None:

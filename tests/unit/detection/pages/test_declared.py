@@ -22,9 +22,7 @@ def contract(*groups: GroupBy, blocked: str | None = None, min_tpr: str | None =
         min_positives=50,
         min_negatives=30,
     )
-    return Contract(
-        "replies", "1", "owner", PrimaryMetric.EQUAL_OPPORTUNITY, limits, "7d", groups, False, 11
-    )
+    return Contract("replies", "1", "owner", PrimaryMetric.TPR, limits, "7d", groups, False, 11)
 
 
 def test_other_and_missing_are_slices_like_any() -> None:

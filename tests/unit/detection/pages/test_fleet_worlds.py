@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from answered import answered
 from fleet_catalogue import (
     AT_LIMIT,
     BEST,
@@ -252,7 +253,7 @@ def labelled_cohort(
     ready, all_of_them = both[..., 0], both.sum(axis=-1)
     n, m = (x[:, :, None, None] for x in (all_of_them, ready))
     routed = np.concatenate([all_of_them, np.zeros((len(auto), 1), np.int64)], axis=1)
-    return WorldCohort(hour, SliceCohort(n, n, m, routed), new_version=False)
+    return WorldCohort(hour, answered(n, n, m, routed), new_version=False)
 
 
 def test_labels_that_a_change_detector_is_fed_with() -> None:

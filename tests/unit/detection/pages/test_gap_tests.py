@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from answered import answered
 from fleet_cells import coding, contract
 
 from monitor.core.contract import GroupBy, Metric
@@ -42,7 +43,7 @@ def cohort(seed: int, slices: int, mean: float = 3) -> SliceCohort:
     ready = rng.poisson(mean, (slices, *SHAPE))
     labelled = ready + rng.poisson(mean, ready.shape)
     decisions = labelled + rng.poisson(mean, ready.shape)
-    return SliceCohort(decisions, labelled, ready, rng.poisson(20, (slices, len(Route))))
+    return answered(decisions, labelled, ready, rng.poisson(20, (slices, len(Route))))
 
 
 def tally(one: SliceCohort, metric: Metric, rows: list[int]) -> tuple[int, int]:
@@ -110,7 +111,7 @@ def test_the_side_that_is_worse_off_is_told(metric: Metric, direction: Direction
     nothing = np.zeros_like(counts)
     routed = np.stack([100 - hits, np.zeros_like(hits), hits], axis=1)
     add_hour(
-        [(gaps, SliceCohort(counts, counts, counts if metric is Metric.TPR else nothing, routed))]
+        [(gaps, answered(counts, counts, counts if metric is Metric.TPR else nothing, routed))]
     )
     taken = gaps.take(np.arange(len(gaps.rows))).reshape(-1, ALTERNATIVES).max(axis=1)
     loudest = found.streams[int(taken.argmax())]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from answered import answered
 from betting import AUTO, LAYOUT, REVIEW, Arm, cohort, forecast, past
 
 from monitor.core.contract import Metric
-from monitor.detection.pages.cohort import Layout, SliceCohort
+from monitor.detection.pages.cohort import Layout
 from monitor.detection.pages.outcomes import BINS, LabelOutcome, Outcomes, Side, scores
 from monitor.detection.pages.ready import ReadyRates
 
@@ -69,7 +70,7 @@ def test_what_was_not_expected_counts_at_its_worst(metric: Metric) -> None:
     assert counts[0, -2:].tolist() == [7, 0]
     moved, none = np.zeros((2, 2, *new.shape), np.int64)
     moved[1, 1, 1, 0] = 4  # human_review, at a rate that is new
-    later = TWO.bin_counts(SliceCohort(moved, none, none, np.zeros((2, 3), np.int64)), new)
+    later = TWO.bin_counts(answered(moved, none, none, np.zeros((2, 3), np.int64)), new)
     assert later[1, -2:].tolist() == [0, 4]
     assert later.sum() == 4
     assert TWO.scores(metric, Side.ABOVE)[-2:].tolist() == [0, 1]
@@ -82,7 +83,7 @@ def test_known_audit_rates_are_found_in_a_layout_that_grew() -> None:
     decisions, labelled, ready = grown = np.zeros((3, 2, *new.shape), np.int64)
     for values, known in zip(grown, (old.decisions, old.labelled, old.ready), strict=True):
         values[:, :, [0, 2]] = known
-    counts = TWO.bin_counts(SliceCohort(decisions, labelled, ready, old.routed), new)
+    counts = TWO.bin_counts(answered(decisions, labelled, ready, old.routed), new)
     np.testing.assert_array_equal(counts, TWO.bin_counts(old, LAYOUT))
 
 

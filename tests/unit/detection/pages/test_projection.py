@@ -231,6 +231,8 @@ COHORT = SliceCohort(
     labelled=np.arange(8).reshape(2, 2, 1, 2) + 10,
     ready=np.arange(8).reshape(2, 2, 1, 2),
     routed=np.array([[5, 3, 2], [4, 4, 0]]),
+    requested=np.zeros((2, 2), np.int64),
+    received=np.zeros((2, 2), np.int64),
 )
 
 

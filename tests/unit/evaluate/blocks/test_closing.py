@@ -157,7 +157,7 @@ def test_a_restart_midway_is_seen_in_nothing() -> None:
         close(whole, panes, hours)
         close(one, panes, hours)
         kept = stored(one, kept)
-        one = load_release(kept, panes, (TOTAL, CHANNEL), INDEX, KEPT)
+        one = load_release(kept, panes, (TOTAL, CHANNEL), INDEX, KEPT, live=True)
     for name, state in whole.families.items():
         assert one.families[name].edges == state.edges
         assert one.families[name].pooling == state.pooling

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import numpy as np
 
 from monitor.core.counts.cells import COUNTERS
@@ -55,3 +58,45 @@ def test_it_stays_so_under_other_settings_too() -> None:
     assert not again.restore(state.stored())
     made = again.take(nothing(3), {3 * HOUR}, labels=True)
     assert made == [Edge(3 * HOUR, burned=True)]
+
+
+def test_what_was_published_under_another_map_is_known_as_far_as_it_goes() -> None:
+    """Of decisions and of labels apart: they end elsewhere, and have maps of their own."""
+    state = state_of()
+    state.use(MergeMap({"channel": ("chat", "email")}), MergeMap({"channel": ("chat",)}))
+    state.edges, state.label_edges = [0, 3 * HOUR], [0, 6 * HOUR]
+    state.remember()
+    again = FamilyState(state.family)
+    assert again.restore(state.stored())
+    (former,) = again.former
+
+    assert former == state.former[0]
+    assert former.known(2 * HOUR, labels=False) == {"channel": ("chat", "email")}
+    assert former.known(3 * HOUR, labels=False) == {"channel": ("chat",)}, "labels were shown"
+    assert former.known(5 * HOUR, labels=True) == {"channel": ("chat",)}
+    assert former.known(6 * HOUR, labels=False) is None
+
+
+def test_a_map_that_was_used_twice_is_known_as_far_as_it_ever_went() -> None:
+    state = state_of()
+    state.edges = [0, 9 * HOUR]
+    state.remember()
+    state.begin(0)
+    state.edges = [0, 4 * HOUR]
+    state.remember()
+    assert [one.until for one in state.former] == [9 * HOUR]
+
+
+def test_former_maps_of_older_releases_were_of_decisions_and_labels() -> None:
+    state = state_of()
+    stored = state.stored()
+    assert stored is not None
+    body = json.loads(stored.body)
+    del body["labelled"]
+    body["former"] = [[5 * HOUR, {"channel": ["email"]}, []]]
+    again = FamilyState(state.family)
+    assert again.restore(replace(stored, body=json.dumps(body)))
+    (former,) = again.former
+    assert (former.until, former.label_until) == (5 * HOUR, 5 * HOUR)
+    assert former.kept == former.labelled == {"channel": ("email",)}
+    assert again.label_pooling == again.pooling

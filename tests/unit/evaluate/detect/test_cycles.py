@@ -79,6 +79,18 @@ class Kept:
             np.concatenate([one.values[:, (Counter.N, Counter.Q)] for one in hours.values()]),
         )
 
+    def answers(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+        hours = {hour: counted(hour) for hour in range(first, end)}
+        columns = (Counter.N, Counter.Q, Counter.LABELLED)
+        return (
+            np.repeat([*hours], [len(one.keys) for one in hours.values()]),
+            np.concatenate([one.keys for one in hours.values()]),
+            np.concatenate([one.values[:, columns] for one in hours.values()]),
+        )
+
+    def labels_due(self, watermark: int, horizon: int) -> None:
+        """Hours are judged with their cohorts."""
+
     def frozen(self, first: int, end: int) -> list[FrozenCohort]:
         self.asked.append((first - MONDAY, end - MONDAY))
         return [one for one in self.cohorts if first <= one.hour < end]
@@ -229,7 +241,7 @@ def test_a_stream_that_is_no_longer_declared_is_closed_and_its_state_goes() -> N
     assert {c.resolved_at for c in one.state.crossings if c.stream in standing} == {
         (MONDAY + 5 * 24) * HOUR
     }
-    advice = {"~found", "~requests/c", "~river/c", "~drift/c/b", "~delays/c/b"}
+    advice = {"~found", "~requests/c", "~river/c", "~drift/c/b", "~delays/c/b", "~labels/c/b"}
     assert set(one.state.parts) == {"c/b", "budget", "history"} | advice
 
 

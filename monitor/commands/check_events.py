@@ -1,0 +1,232 @@
+"""``slicewatch check --events``: what would become of the events of a file, line by line.
+
+The lines go through the very decoding, coding and clocks of ``slicewatch replay``, and nothing is
+stored. Nothing of what an event says is printed: the file may be of real people, and a terminal's
+output may end in a log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from consumers.coder import value_text
+from consumers.events import MAX_EVENTS_PER_MESSAGE
+from consumers.shard import Codecs, ShardState
+from consumers.sources.file_source import LineFile
+from consumers.unknown_fields import is_plain
+from monitor import composition
+from monitor.commands.event_words import EXPECTED, nearest, why
+from monitor.commands.replay import topic_and_path
+from monitor.core.counts.coding import Attribute
+from monitor.ports import Claim, DeadLetter, RecordBatch, Shard, Tallies
+from monitor.settings import Settings
+
+LINES_AT_ONCE = 500
+"""Lines of one batch: fewer than the dead letters that one batch keeps."""
+SHOWN_EACH = 5
+"""Lines that are printed of each kind of finding; the others are counted."""
+_KINDS: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number with a fraction",
+    str: "text",
+    list: "a list",
+    dict: "an object",
+}
+
+
+class _Findings:
+    """Findings by kind, of which the first few are shown with their lines."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._seen: Counter[str] = Counter()
+
+    def add(self, line: int, text: str) -> Iterator[str]:
+        """Lines to print for one more finding, at line ``line`` counted from 1."""
+        self._seen[text] += 1
+        if self._seen[text] <= SHOWN_EACH:
+            yield f"{self._name}:{line}: {text}"
+
+    def rest(self) -> Iterator[str]:
+        """How many more there were of each kind."""
+        for text, number in self._seen.items():
+            if number > SHOWN_EACH:
+                yield f"{self._name}: {number - SHOWN_EACH:,} more lines: {text}"
+
+
+class EventCheck:
+    """Checks files one after the other.
+
+    Attributes:
+        bad: events that would not be counted.
+    """
+
+    def __init__(self, settings: Settings, now: int) -> None:
+        self._settings = composition.as_history(settings)
+        self._now = now
+        self._decided: set[str] = set()
+        self._labelled: list[str] = []
+        self.bad = 0
+
+    def lines(self, name: str) -> Iterator[str]:
+        """What to print about one file.
+
+        Raises:
+            SourceError: it cannot be read, or what it has cannot be known.
+        """
+        topic, path = topic_and_path(name, self._settings)
+        of_decisions = topic == self._settings.stream.decisions_topic
+        check = _FileCheck(self._settings, path, of_decisions, self._now)
+        yield from check.lines()
+        (self._decided.update if of_decisions else self._labelled.extend)(check.ids)
+        self.bad += check.bad
+
+    def joined(self) -> Iterator[str]:
+        """How many labels have their decision in the files; nothing without both kinds."""
+        if self._decided and self._labelled:
+            found = sum(one in self._decided for one in self._labelled)
+            yield (
+                f"{found:,} of {len(self._labelled):,} labels have their decision in these files;"
+                " the others would wait for it"
+            )
+
+
+class _FileCheck:
+    def __init__(self, settings: Settings, path: str, of_decisions: bool, now: int) -> None:
+        self._file = LineFile(path)
+        self._kind = "decision" if of_decisions else "label"
+        self._of_decisions = of_decisions
+        self._now = now
+        self._attributes = [a for a in settings.coding.attributes if a.version_of is None]
+        self._findings = _Findings(self._file.name)
+        self._coded: dict[str, Counter[str]] = {a.name: Counter() for a in self._attributes}
+        self._unknown: Counter[str] = Counter()
+        self._kept: dict[int, bytes] = {}
+        codecs: Codecs = composition.checking_codecs(settings)
+        claim = Claim(Shard(self._kind, 0), 1, 0, 0, None, None, Tallies())
+        self._state = ShardState.of(claim, codecs, of_decisions, 0)
+        self._unkept, self._complete = 0, True
+        self.ids: list[str] = []
+
+    @property
+    def bad(self) -> int:
+        """Events that were not counted so far."""
+        return sum(self._state.tallies.dead_letters.values())
+
+    def lines(self) -> Iterator[str]:
+        for batch in self._batches():
+            self._state.add(batch, self._now)
+            yield from self._flushed()
+        self._state.judge_aside(self._now, None, ended=True)
+        yield from self._flushed()
+        yield from self._findings.rest()
+        yield from self._summary()
+
+    def _batches(self) -> Iterator[RecordBatch]:
+        while not self._file.ended:
+            first, lines = self._file.line, iter(self._file.read())
+            while some := list(islice(lines, LINES_AT_ONCE)):
+                numbered = [(first + i, line) for i, line in enumerate(some) if line.strip()]
+                first += len(some)
+                self._kept |= dict(numbered)
+                offsets, values = [n for n, _ in numbered], [line for _, line in numbered]
+                yield RecordBatch(self._state.shard, offsets, values, [-1] * len(values))
+        self._file.close()
+
+    def _flushed(self) -> Iterator[str]:
+        """Findings of the lines that are judged now."""
+        flush = self._state.flush()
+        refused = {(letter.offset, letter.index): letter for letter in flush.dead_letters}
+        self._unknown.update(self._state.flushed(flush.tallies).unknown)
+        self._complete = flush.tallies.unkept == self._unkept
+        if not self._complete:
+            more = flush.tallies.unkept - self._unkept
+            yield (
+                f"{self._file.name}: {more:,} more events that could not be read, up to line"
+                f" {self._state.next_offset:,}"
+            )
+        self._unkept = flush.tallies.unkept
+        for line in [number for number in self._kept if number < self._state.next_offset]:
+            yield from self._line(line, self._kept.pop(line), refused)
+
+    def _line(
+        self, line: int, value: bytes, refused: Mapping[tuple[int, int], DeadLetter]
+    ) -> Iterator[str]:
+        events = _events(value)[:MAX_EVENTS_PER_MESSAGE]
+        for index in range(max(len(events), 1)):
+            event = events[index] if index < len(events) else None
+            letter = refused.get((line, index))
+            if letter is not None:
+                text = f"{_refusal(letter, event)}: not counted"
+                yield from self._findings.add(line + 1, text)
+                if letter.reason == "too_many_events":
+                    return
+            elif isinstance(event, dict) and self._complete:  # else it may be bad itself
+                for text in self._notes(event):
+                    yield from self._findings.add(line + 1, text)
+
+    def _notes(self, event: Mapping[str, Any]) -> Iterator[str]:
+        """Whatever is counted otherwise than its producer may have meant."""
+        self.ids.append(str(event["decision_id"]))
+        if not self._of_decisions:
+            return
+        for attribute in self._attributes:
+            yield from self._attribute(attribute, event["attributes"].get(attribute.name))
+        score, threshold = event.get("judge_score"), event.get("threshold")
+        floor = 0 if threshold is None else threshold
+        if event["route"] == "auto_serve" and score is not None and score < floor:
+            yield "auto_serve although judge_score is below threshold: counted as it is"
+
+    def _attribute(self, attribute: Attribute, value: Any) -> Iterator[str]:
+        code = attribute.code(None if value is None else value_text(value))
+        is_listed = code in attribute.values
+        self._coded[attribute.name]["listed" if is_listed else code] += 1
+        if value is not None and not is_listed:
+            near = nearest(value_text(value), attribute.values)
+            meant = f"; did you mean {near}?" if near else ""
+            kind = _KINDS[type(value)]
+            yield (
+                f"attribute {attribute.name} is {kind} that is not listed: counted as {code}{meant}"
+            )
+
+    def _summary(self) -> Iterator[str]:
+        name, tallies = self._file.name, self._state.tallies
+        yield (
+            f"{name}: {tallies.events:,} {self._kind}s in {self._file.line:,} lines;"
+            f" {tallies.events - self.bad - tallies.duplicates:,} would be counted,"
+            f" {tallies.duplicates:,} are copies, {self.bad:,} could not be counted"
+        )
+        for attribute, codes in self._coded.items() if self._of_decisions else ():
+            parts = ", ".join(f"{number:,} {code}" for code, number in sorted(codes.items()))
+            yield f"{name}: attribute {attribute}: {parts or 'no decisions'}"
+        for field, events in self._unknown.most_common():
+            shown = field if is_plain(field) else "with names that look like no field"
+            near = nearest(field, tuple(EXPECTED)) if "." not in field else None
+            meant = f"; did you mean {near}?" if near else ""
+            yield f"{name}: field {shown}: dropped unread, {_times(events)}{meant}"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
+
+
+def _events(value: bytes) -> list[Any]:
+    try:
+        content = msgspec.json.decode(value)
+    except (ValueError, RecursionError):
+        return []
+    return content if isinstance(content, list) else [content]
+
+
+def _refusal(letter: DeadLetter, event: Any) -> str:
+    text = why(letter.reason, letter.field)
+    given = event.get(letter.field) if isinstance(event, dict) else None
+    if letter.reason != "wrong_type" or given is None or isinstance(given, dict):
+        return text
+    return f"{text}, found {_KINDS[type(given)]}"

@@ -1,0 +1,198 @@
+"""Labels in ``slicewatch check``: what the audit grid discards, and what traffic can decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from rich.table import Table
+
+from monitor.commands.console import NONE, plain_table
+from monitor.core.contract import Metric
+from monitor.core.counts.audit_grid import COMMON_RATES, Thinned, largest_loss, thinned
+from monitor.core.publish.decidable import (
+    BEYOND,
+    Decidable,
+    Design,
+    by_audit,
+    by_limit,
+    by_window,
+    decidable,
+    first_decided,
+)
+from monitor.core.time import DAY, WINDOWS
+from monitor.settings import Settings
+
+AUDITS = (0.05, 0.10, 0.20, 1.0)
+"""Audit rates that traffic is given for."""
+
+_TPR, _FPR = 0.8, 0.1
+"""Rates of everybody that are assumed."""
+
+_FEW, _CLOSE = 500, 0.05
+"""Measured: at 240 decisions a day and audits of 5 %, 3 of 10 TPR gaps .05 beyond the limit are
+paged within 60 days; at 500 the median is 21 days (``tests/bench/bench_traffic.py``)."""
+
+_PROPOSED = (0.05, 0.10, 0.15, 0.20, 0.25, 0.33, 0.5, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """Conditions that a person assumes for the proposals.
+
+    Attributes:
+        daily: decisions a day and slice.
+        audit: part of the auto-served that is labelled.
+        ready: P(ready).
+    """
+
+    daily: int
+    audit: float
+    ready: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """One metric of one group-by of a contract, under the assumed conditions."""
+
+    group_by: str
+    metric: Metric
+    design: Design
+
+    @property
+    def now(self) -> Decidable:
+        return decidable(self.design, self.metric)
+
+    @property
+    def limit(self) -> float:
+        return float(self.design.contract.limits.max_gap(self.metric) or 0)
+
+    @property
+    def text(self) -> str:
+        name = self.design.contract.name
+        return f"contract {name}: {self.metric.upper()} gaps beyond {self.limit:g}"
+
+    def row(self) -> tuple[str, ...]:
+        """Least traffic for a pass and for a fail, by audit rate."""
+        contract = self.design.contract
+        found = (decidable(replace(self.design, audit=a), self.metric) for a in AUDITS)
+        cells = (f"{_count(one.passes)} / {_count(one.fails)}" for one in found)
+        what = (self.metric.upper(), self.group_by, contract.name)
+        return (*what, f"{self.limit:g}", contract.window, *cells)
+
+
+def grid_lines(grid: Sequence[float]) -> Iterator[str]:
+    """What becomes of audit probabilities within the grid; those that lose are in a table."""
+    whole = ", ".join(f"{one.sent:g}" for one in _common(grid) if not one.lost)
+    yield f"ok: stream.audit_rates: no label requested at {whole} is discarded"
+    if (most := largest_loss(grid)) > 0:
+        others = f"at any other audit_p from {grid[-1]:g} on, at most {most:.0%} are"
+        yield f"ok: stream.audit_rates: {others}"
+
+
+def grid_table(grid: Sequence[float]) -> Table | None:
+    """Common audit probabilities within the grid that lose labels; None where none does."""
+    rows = [
+        (f"{one.sent:g}", f"{one.counted:g}", f"{one.lost:.0%}")
+        for one in _common(grid)
+        if one.lost
+    ]
+    return plain_table(("audit_p sent", "counted as", "labels discarded"), rows) if rows else None
+
+
+def _common(grid: Sequence[float]) -> list[Thinned]:
+    """Common probabilities; what is below the grid is wrong, and warned of elsewhere."""
+    found = (thinned(grid, sent) for sent in COMMON_RATES)
+    return [one for one in found if one.counted <= one.sent]
+
+
+def traffic_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
+    """What the contracts can decide at the assumed traffic; first what they cannot, with a way."""
+    given = f"{assumed.daily:,} decisions a day and slice and audits of {assumed.audit:.0%}"
+    undecided: dict[tuple[str, str], list[str]] = {}
+    decided: dict[str, list[str]] = {}
+    for one in _comparisons(settings, assumed):
+        if one.now.at(assumed.daily):
+            decided.setdefault(one.text, []).append(one.group_by)
+        else:
+            undecided.setdefault((one.text, _ways(one, assumed)), []).append(one.group_by)
+    for (text, ways), names in undecided.items():
+        yield f"warning: {text} are not reliably decided at {given} ({', '.join(names)}): {ways}"
+    for text, names in decided.items():
+        yield f"ok: {text} are reliably decided at {given} ({', '.join(names)})"
+    if undecided or decided:
+        yield (
+            f"Decisions a day and slice from which four of five windows are decided: pass where"
+            f" there is no gap / fail where it is {float(BEYOND):.2f} beyond the limit."
+        )
+        yield (
+            f"Assumed: slices of one size; {assumed.ready:.0%} of requests ready, {_TPR:.0%} of"
+            f" these and {_FPR:.0%} of the others auto-served; all of human_review labelled. Below"
+            f" {_FEW} decisions a day, do not expect gaps within {_CLOSE:g} of a limit to be found."
+        )
+
+
+def traffic_table(settings: Settings, assumed: Assumed) -> Table:
+    """Decisions a day and slice that each contract, group-by and metric needs; hardest first."""
+    hardest = sorted(_comparisons(settings, assumed), key=lambda one: -_needed(one.now))
+    names = ("gap", "group-by", "contract", "limit", "window")
+    columns = (*names, *(f"audits {rate:.0%}" for rate in AUDITS))
+    return plain_table(columns, [one.row() for one in hardest])
+
+
+def _comparisons(settings: Settings, assumed: Assumed) -> list[_Comparison]:
+    """Every limited metric of every group-by, in the order of the file, the TPR first."""
+    values = {attribute.name: len(attribute.values) for attribute in settings.attribute}
+    return [
+        _Comparison(
+            group.name,
+            metric,
+            Design(
+                contract,
+                prod(values[name] for name in group.attributes),
+                group.reference,
+                assumed.audit,
+                WINDOWS[contract.window].length / DAY,
+                assumed.ready,
+                _TPR,
+                _FPR,
+            ),
+        )
+        for contract in settings.contracts
+        for group in contract.group_bys
+        for metric in Metric
+        if contract.limits.max_gap(metric) is not None
+    ]
+
+
+def _ways(one: _Comparison, assumed: Assumed) -> str:
+    """Ways to decide it at the assumed traffic, each by itself; if none does, two together."""
+    design, metric, daily = one.design, one.metric, assumed.daily
+    rates = [rate for rate in _PROPOSED if rate > assumed.audit]
+    longer = [w.length / DAY for w in WINDOWS.values() if w.length / DAY > design.days]
+    ways = []
+    if (rate := first_decided(by_audit(design, rates), metric, daily)) is not None:
+        ways.append(f"audit {rate:.0%}")
+    if (days := first_decided(by_window(design, longer), metric, daily)) is not None:
+        ways.append(f"set the contract's window to {days:g}d")
+    if (limit := first_decided(by_limit(design, metric), metric, daily)) is not None:
+        ways.append(f"allow a gap of {limit:g}")
+    return ", or ".join(ways) or _both_ways(design, metric, daily, longer, rates)
+
+
+def _both_ways(
+    design: Design, metric: Metric, daily: int, longer: Sequence[float], rates: Sequence[float]
+) -> str:
+    for days, widened in by_window(design, longer):
+        if (rate := first_decided(by_audit(widened, rates), metric, daily)) is not None:
+            return f"audit {rate:.0%} and set the contract's window to {days:g}d"
+    return "no audit rate, window or limit is enough; compare larger slices"
+
+
+def _needed(found: Decidable) -> float:
+    return max(float("inf") if n is None else n for n in (found.passes, found.fails))
+
+
+def _count(least: int | None) -> str:
+    return NONE if least is None else f"{least:,}"

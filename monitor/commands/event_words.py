@@ -1,0 +1,89 @@
+"""Words for what is wrong with an event, field by field; never what the event said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from monitor.core.counts.cells import Route
+
+_ID = "text of 1 to 200 characters, or a whole number"
+_HASH = "text of 1 to 128 characters, or a whole number"
+_TIME = "a time with its zone such as 2026-06-01T10:00:00Z, or milliseconds since 1970"
+_YES_NO = "true or false"
+_SCORE = "a number from 0 to 1"
+_ROUTES = ", ".join(route.name.lower() for route in Route)
+
+EXPECTED: Mapping[str, str] = {
+    "decision_id": _ID,
+    "decided_at": _TIME,
+    "route": f"one of {_ROUTES}",
+    "judge_score": f"{_SCORE}, or absent",
+    "threshold": f"{_SCORE}, or absent",
+    "evidence_passed": _YES_NO,
+    "audit_p": "a number above 0 and up to 1",
+    "label_requested": _YES_NO,
+    "traffic": "production or probe, or absent",
+    "unit": f"{_HASH}, or absent",
+    "pair_id": f"{_ID}, or absent",
+    "variant": "text of 1 to 200 characters, or absent",
+    "probe_set": "text of 1 to 128 characters, or absent",
+    "expected_ready": f"{_YES_NO}, or absent",
+    "signature": "text of 1 to 128 characters, or absent",
+    "attributes": "an object of at most 4,096 bytes; each value is text of at most 200 characters,"
+    " a number, true, false or null",
+    "versions": "an object with some of judge, rubric, policy and router: a letter or digit, then"
+    " letters, digits and _ . : + / -, at most 64 in all; or absent",
+    "label_id": _ID,
+    "version": "a whole number from 1 to 1,000,000",
+    "ready": f"{_YES_NO}, or absent when the reviewer could not tell",
+    "kind": "one of initial, correction, adjudication, retraction",
+    "reason": "one of audit, review, complaint",
+    "reviewer": _HASH,
+    "labelled_at": _TIME,
+    "blind": f"{_YES_NO}, or absent",
+}
+"""Content of every field of both events, in words that follow "expected"."""
+
+REASONS: Mapping[str, str] = {
+    "malformed_json": "is not JSON in UTF-8",
+    "wrong_type": "is of the wrong kind",
+    "invalid_value": "is not an allowed value",
+    "missing_field": "is missing or null",
+    "unknown_field": "has a field that no event has (stream.unknown_fields is reject)",
+    "unknown_attribute": "name one that is not declared (stream.unknown_fields is reject)",
+    "too_large": "is too large",
+    "too_many_events": "has more than 10,000 events in one message",
+    "tombstone": "has no content",
+    "too_early": "lies after the time of the message",
+    "future": "lies in the future",
+    "too_old": "is longer before the newest event than stream.horizon",
+    "jump": "is longer after the events before it than stream.horizon",
+}
+"""Every reason for which an event is not counted, in words that follow the field."""
+
+_NEAR = 0.75  # of 1 for equal words: an exchanged letter in four, but no other word
+_TIMELY = ("too_early", "future", "too_old", "jump", "too_large")
+"""Reasons that say enough without what was expected."""
+
+
+def why(reason: str, field: str) -> str:
+    """One line on an unreadable event, by the reason and the field of its dead letter.
+
+    Example:
+        >>> why("invalid_value", "route")
+        'route is not an allowed value; expected one of auto_serve, human_review, \
+blocked_by_evidence'
+        >>> why("malformed_json", "")
+        'the event is not JSON in UTF-8'
+    """
+    text = f"{field or 'the event'} {REASONS[reason]}"
+    expected = EXPECTED.get(field)
+    return text if expected is None or reason in _TIMELY else f"{text}; expected {expected}"
+
+
+def nearest(word: str, known: tuple[str, ...]) -> str | None:
+    """The known word that was perhaps meant; None when none is near."""
+    lower = [one.lower() for one in known]
+    near = get_close_matches(word.strip().lower()[:64], lower, n=1, cutoff=_NEAR)
+    return next((one for one in known if near and one.lower() == near[0]), None)

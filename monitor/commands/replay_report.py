@@ -1,0 +1,60 @@
+"""What ``slicewatch replay`` reports of a run beside its numbers: what was wrong with the files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from alerts.exposition.service_metrics import ServiceMetrics
+from monitor.commands.event_words import why
+
+
+class RunNotes(ServiceMetrics):
+    """Observer of one run that also keeps exact numbers: the files are the caller's own.
+
+    Attributes:
+        unreadable: events of this run that could not be read, by reason and field.
+        dropped: fields that no event type has, by name.
+        below: decisions served with a score below their own threshold.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unreadable: Counter[tuple[str, str]] = Counter()
+        self.dropped: Counter[str] = Counter()
+        self.below = 0
+
+    def add_unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Keep dead letters by reason and field."""
+        super().add_unreadable(counts)
+        self.unreadable.update(counts)
+
+    def add_unknown_fields(self, event: str, counts: Mapping[str, int]) -> None:
+        """Keep dropped fields by name."""
+        super().add_unknown_fields(event, counts)
+        self.dropped.update(counts)
+
+    def add_below_threshold(self, count: int) -> None:
+        """Keep how many were served below their own threshold."""
+        super().add_below_threshold(count)
+        self.below += count
+
+    def lines(self, events: int) -> Iterator[str]:
+        """One line for each thing to look at; none when all is well.
+
+        Args:
+            events: events read in this run.
+        """
+        if total := self.unreadable.total():
+            yield f"{total:,} of {events:,} events could not be read and are not counted:"
+            for (reason, field), number in self.unreadable.most_common():
+                yield f"  {number:,}: {why(reason, field)}"
+            yield "slicewatch check --events FILE names the lines"
+        if self.dropped:
+            named = (f"{name} ({number:,})" for name, number in self.dropped.most_common())
+            yield f"fields that no event has were dropped unread: {', '.join(named)}"
+        if self.below:
+            yield (
+                f"{self.below:,} decisions are on auto_serve although their judge_score is below"
+                " their own threshold"
+            )

@@ -1,0 +1,295 @@
+"""The guarded tables of ``slicewatch replay --summary``: every contract judged, metric by metric.
+
+Readable in 80 columns; in a pipe a line is as long as it has to be, and nothing is cut.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from monitor.commands.console import NONE, STATE_STYLES, duration, moment
+from monitor.core.contract import Metric, State, Verdict
+from monitor.core.counts.cells import OTHER, parse_atom
+from monitor.core.publish.annotations import Fault
+from monitor.core.publish.missing_labels import lacking, worst_cases
+from monitor.core.publish.snapshot import (
+    WITHHELD,
+    ContractTable,
+    GroupTable,
+    LabelsAtFault,
+    Period,
+    ShownGap,
+    ShownRate,
+    SliceRow,
+    Snapshot,
+    WindowTable,
+)
+from monitor.core.publish.states import VERDICT_OF
+
+SYNTHETIC = "synthetic test conditions, not a finding about people"
+DATA_LOST = "data was lost: events that could not be read are missing from this window"
+EXCLUDED = "part of this window is excluded: declared bad, or never complete"
+NOTHING = "nothing can be shown yet: no hour is complete, or its day has not ended"
+
+NARROW = 80
+_NAMES = {Metric.TPR: "TPR", Metric.FPR: "FPR", Metric.BLOCKED: "blocked rate"}
+_COLUMNS = {"rate": 13, "n": 7, "gap": 15, "verdict: state": 21}
+_REST = sum(_COLUMNS.values()) + len(_COLUMNS)
+_TOTAL = "all"
+
+
+def summary(snapshot: Snapshot | None, width: int | None) -> Iterator[RenderableType]:
+    """Text and tables, top to bottom; ``width`` in columns, None where a line may be of any length.
+
+    Each metric that has a limit has tables of its own, then come the rates without limits, then one
+    line that says whether the contract is kept.
+    """
+    decides = [
+        (contract, window)
+        for contract in (snapshot.contracts if snapshot else ())
+        for window in contract.windows
+        if window.window == contract.window
+    ]
+    now = (snapshot.watermark if snapshot else None) or 0
+    for contract, window in decides:
+        yield from _contract(contract, window, now, width)
+    if not decides:
+        yield Text(NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of one group-by, the total's too, and the periods they are about."""
+
+    name: str
+    rows: Sequence[tuple[str, SliceRow]]
+    decisions: Period | None
+    labelled: Period | None
+
+    def period(self, metric: Metric) -> Period | None:
+        return self.labelled if metric.labelled else self.decisions
+
+
+def _contract(
+    table: ContractTable, window: WindowTable, now: int, width: int | None
+) -> Iterator[RenderableType]:
+    groups = [_Rows("all decisions", [(_TOTAL, window.total)], window.decisions, window.labelled)]
+    groups += [_Rows(g.group_by, list(_listed(g)), g.decisions, g.labelled) for g in window.groups]
+    longest = max(len(name) + 2 for group in groups for name, _ in group.rows)
+    names = longest if width is None else min(longest, max(width, NARROW) - _REST - 1)
+    yield Text(f"{table.contract} v{table.version}, window {table.window}", "bold")
+    yield from map(Text, _notes(table, window, now))
+    for metric in _limited(table):
+        yield Text()
+        role = "primary" if metric is table.primary else "guardrail"
+        yield Text(f"{_NAMES[metric]} ({role}): {_limits(table, metric)}", "bold")
+        for i, group in enumerate(groups):
+            yield Text(f"{group.name}: {span(group.period(metric), now)}")
+            yield _judged(table, group, metric, names, header=i == 0)
+    yield Text()
+    yield Text("rates without a limit", "bold")
+    for i, group in enumerate(groups):
+        yield Text(f"{group.name}: {span(group.decisions, now)}")
+        yield _unjudged(table, group, names, header=i == 0)
+    yield Text()
+    yield _conclusion(table, groups[1:])
+    yield Text()
+
+
+def _listed(group: GroupTable) -> Iterator[tuple[str, SliceRow]]:
+    for row in group.rows:
+        values = parse_atom(row.slice).values()  # the names are in the heading
+        # A hidden __other__ says nothing: it is listed whether or not anything is in it.
+        if row.rates or OTHER not in values:
+            yield ", ".join(values), row
+
+
+def _notes(table: ContractTable, window: WindowTable, now: int) -> Iterator[str]:
+    yield f"complete to {moment(now)}; ages count from there"
+    yield "rates in %, gaps in points (+ is worse off), [95 % interval], n is the support"
+    yield SYNTHETIC if table.synthetic else f"what rests on fewer than {table.k} is hidden"
+    if table.max_age is not None:
+        yield f"what is older than {duration(table.max_age)} is stale, not within the contract"
+    if window.data_lost:
+        yield DATA_LOST
+    if window.excluded:
+        yield EXCLUDED
+    yield from (f"no data before {moment(at)}: {what}" for what, at in _late(window))
+    yield from map(_at_fault, table.labels_at_fault)
+    yield from (line for group in window.groups for line in _missing(group.rows))
+
+
+def _at_fault(one: LabelsAtFault) -> str:
+    slice_ = f"a slice of {one.group_by}" if one.slice == WITHHELD else one.slice
+    route = f"{slice_}, {one.route.name.lower()}"
+    share = "" if one.share is None else f" (about {100 * one.share:.0f} %)"
+    if one.fault is Fault.MISSING:
+        return f"labels missing since {moment(one.since)}: {route}{share}"
+    often = "too seldom" if one.fault is Fault.TOO_FEW else "too often"
+    return f"labels requested {often} since {moment(one.since)}: {route}{share}"
+
+
+def _missing(rows: Sequence[SliceRow]) -> Iterator[str]:
+    """Lines on what the labels that some slices lack could change at most."""
+    for row in lacking(rows):
+        ranges = [
+            f"{one.metric.upper()} {100 * one.lower:.0f} to {100 * one.upper:.0f}"
+            for one in worst_cases(row)
+        ]
+        if ranges:
+            yield (
+                f"{row.slice} lacks labels (completeness {row.completeness:.2f});"
+                f" whatever they would say: {', '.join(ranges)}"
+            )
+
+
+def _late(window: WindowTable) -> Iterator[tuple[str, int]]:
+    """Slices hidden because they were not listed when the window began, and since when they are."""
+    if window.no_data_before is not None:
+        yield "the whole use case", window.no_data_before
+    for group in window.groups:
+        for at in sorted(set(group.no_data_before.values())):
+            late = sorted(text for text, since in group.no_data_before.items() if since == at)
+            yield "; ".join(late), at
+
+
+def span(period: Period | None, now: int) -> str:
+    """From - to, how long that is, and how long before ``now`` it ended."""
+    if period is None:
+        return "nothing published yet"
+    length, age = duration(period.end - period.start), duration(max(0, now - period.end))
+    return f"{moment(period.start)} to {moment(period.end)}, {length} long, {age} old"
+
+
+def _limited(table: ContractTable) -> list[Metric]:
+    """Metrics with a limit; the primary one leads."""
+    limited = {*table.max_gaps, *table.min_levels, *table.max_levels}
+    found = [metric for metric in _NAMES if metric in limited]
+    return sorted(found, key=lambda metric: metric is not table.primary)
+
+
+def _limits(table: ContractTable, metric: Metric) -> str:
+    found = (
+        ("gap at most {:g} points", table.max_gaps),
+        ("at least {:g} %", table.min_levels),
+        ("at most {:g} %", table.max_levels),
+    )
+    texts = [t.format(100 * limits[metric]) for t, limits in found if metric in limits]
+    return ", ".join(texts) + f"; needs a support of {table.min_supports[metric]}"
+
+
+def _judged(
+    table: ContractTable, group: _Rows, metric: Metric, names: int, *, header: bool
+) -> Table:
+    made = _table(names, _COLUMNS, header=header)
+    for name, row in group.rows:
+        rate, state = row.rates.get(metric), row.states.get(metric)
+        style = STATE_STYLES[state] if state is not None else ""
+        made.add_row(
+            Text(f"  {name}"),
+            _rate(rate),
+            _support(table, rate),
+            _gap(row.gaps.get(metric)),
+            Text(_verdict_and_state(state), style),
+        )
+    return made
+
+
+def _unjudged(table: ContractTable, group: _Rows, names: int, *, header: bool) -> Table:
+    metrics = [m for m in (Metric.SELECTION, Metric.BLOCKED) if m not in _limited(table)]
+    widths = {f"{metric.value} rate": 16 for metric in metrics} | {"n": _COLUMNS["n"]}
+    made = _table(names, widths, header=header)
+    for name, row in group.rows:
+        rates = [row.rates.get(metric) for metric in metrics]
+        made.add_row(Text(f"  {name}"), *map(_rate, rates), _support(table, rates[0]))
+    return made
+
+
+def _table(names: int, widths: dict[str, int], *, header: bool) -> Table:
+    made = Table(box=None, show_header=header, pad_edge=False, padding=(0, 1, 0, 0))
+    made.add_column("", width=names, overflow="fold")
+    for name, width in widths.items():
+        made.add_column(name, min_width=width, no_wrap=True)
+    return made
+
+
+def _verdict_and_state(state: State | None) -> str:
+    if state is None:
+        return NONE
+    verdict = VERDICT_OF[state]
+    return f"{verdict}: {state}" if verdict in (Verdict.PASS, Verdict.FAIL) else state.value
+
+
+def _conclusion(table: ContractTable, groups: Sequence[_Rows]) -> Text:
+    """Contract in one line: what fails by name, and how many pass or are not decided."""
+    judged = list(_verdicts(table, groups))
+    tally = Counter(verdict for _, verdict in judged)
+    failed = [what for what, verdict in judged if verdict is Verdict.FAIL]
+    undecided = len(judged) - tally[Verdict.PASS] - len(failed)
+    overall = _overall([verdict for _, verdict in judged])
+    counts = f"{len(failed)} fail, {tally[Verdict.PASS]} pass, {undecided} are undecided"
+    named = f" Fails: {'; '.join(failed)}." if failed else ""
+    text = f"{table.contract} v{table.version}: {overall}. Of {len(judged)} checks {counts}.{named}"
+    return Text(text, "bold red" if failed else "bold")
+
+
+def _verdicts(table: ContractTable, groups: Sequence[_Rows]) -> Iterator[tuple[str, Verdict]]:
+    for metric in _limited(table):
+        level = metric in table.min_levels or metric in table.max_levels
+        for group in groups:
+            for _, row in group.rows:
+                reference = metric in row.rates and metric not in row.gaps
+                state = row.states.get(metric)
+                found = VERDICT_OF[state] if state is not None else None
+                if found is not None and (level or not reference):
+                    yield f"{_NAMES[metric]} of {row.slice}", found
+
+
+def _overall(verdicts: Iterable[Verdict]) -> Verdict:
+    """Fail where anything fails, pass where all pass, else the first that is neither."""
+    found = {*verdicts}
+    if Verdict.FAIL in found:
+        return Verdict.FAIL
+    if found == {Verdict.PASS}:
+        return Verdict.PASS
+    open_ones = [v for v in Verdict if v in found - {Verdict.PASS}]
+    return open_ones[0] if open_ones else Verdict.INSUFFICIENT_SUPPORT
+
+
+def _rate(rate: ShownRate | None) -> Text:
+    """A rate in per cent with its interval, or a dash when it is withheld."""
+    return Text(NONE if rate is None else _rate_text(rate))
+
+
+def _rate_text(rate: ShownRate) -> str:
+    if rate.at_least is not None:
+        return f">= {_percent(rate.at_least)}"
+    if rate.at_most is not None:
+        return f"<= {_percent(rate.at_most)}"
+    if rate.lower is None or rate.upper is None:
+        return NONE
+    bounds = f"[{_percent(rate.lower)}, {_percent(rate.upper)}]"
+    return f"{_percent(rate.value)} {bounds}" if rate.value is not None else bounds
+
+
+def _support(table: ContractTable, rate: ShownRate | None) -> Text:
+    more = "" if table.synthetic and table.k == 1 else "+"  # a band's lower edge
+    return Text(NONE if rate is None else f"{rate.support}{more}")
+
+
+def _gap(gap: ShownGap | None) -> Text:
+    """A gap in points with its interval; positive means that the slice is worse off."""
+    if gap is None or gap.lower is None or gap.upper is None:
+        return Text(NONE)
+    bounds = f"[{100 * gap.lower:+.0f}, {100 * gap.upper:+.0f}]"
+    return Text(f"{100 * gap.value:+.0f} {bounds}" if gap.value is not None else bounds)
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:.0f}"

@@ -1,0 +1,204 @@
+"""Traffic from which a contract can be decided: by the very rows that are published.
+
+A verdict needs an interval on one side of the limit, and how wide it is depends on how many
+labels there are. Rows are built from expected counts at growing traffic, just as windows are
+(:func:`monitor.core.publish.rows.build_rows`), and searched for the first that gets its verdict.
+Counts as expected are the middle of what can happen, so half of the windows get it at that traffic;
+at twice as much 80 to 97 % did (simulated for audits of 5 and 20 %, ready rates of .1 and .5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+from monitor.core.contract import COMPLEMENT, Contract, Metric, Verdict
+from monitor.core.counts.cells import COUNTERS, Counter, Int64s, Route, Stratum
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import SliceCounts
+from monitor.core.intervals import Floats
+from monitor.core.privacy.bands import Precision
+from monitor.core.privacy.guards import Opened
+from monitor.core.publish.rows import Policy, Rolled, build_rows
+from monitor.core.rates.gaps import comparisons
+
+BEYOND = Fraction(1, 10)
+"""A ``fail`` is asked for at a gap this much above the limit, a ``pass`` at none."""
+
+MOST_DAILY = 100_000
+"""Decisions a day and slice beyond which nothing is searched for."""
+
+_SURE = 2.0  # so much more than in the middle
+# Up to MOST_DAILY; bands of support are as wide as these steps.
+_TRAFFIC: Floats = 10 * np.float64(1.2) ** np.arange(51) / _SURE
+_BLOCKED = 0.05
+_WORST_LIMIT = Fraction(1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Conditions that a contract is decided under.
+
+    Attributes:
+        contract: its limits, k and minimum support.
+        slices: of the group-by, all of one size; their bounds hold together.
+        reference: ``complement``, or a named slice, which is as large as each other.
+        audit: part of the auto-served that is labelled; of human_review all is.
+        days: length of the window.
+        ready: P(ready).
+        tpr: P(auto_serve | ready) of everybody, but for the gap.
+        fpr: P(auto_serve | not ready), likewise.
+    """
+
+    contract: Contract
+    slices: int
+    reference: str
+    audit: float
+    days: float
+    ready: float = 0.5
+    tpr: float = 0.8
+    fpr: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Decidable:
+    """Decisions a day and slice from which a gap is decided; None is not up to MOST_DAILY.
+
+    Attributes:
+        passes: a gap of 0 gets ``pass`` in at least four of five windows.
+        fails: a gap of the limit and BEYOND gets ``fail``; None also where there can be none.
+    """
+
+    passes: int | None
+    fails: int | None
+
+    def at(self, daily: float) -> bool:
+        """Return True when both verdicts can be reached at this traffic."""
+        return all(least is not None and least <= daily for least in (self.passes, self.fails))
+
+
+def decidable(design: Design, metric: Metric) -> Decidable:
+    """The least traffic at which the limit on a metric's gap can be decided.
+
+    Raises:
+        ValueError: if the contract sets no limit on gaps of the metric.
+    """
+    limit = design.contract.limits.max_gap(metric)
+    if limit is None:
+        raise ValueError(f"the contract sets no limit on gaps of {metric}")
+    passes = _least(_verdicts(design, 0.0)[metric], Verdict.PASS)
+    beyond = float(limit + BEYOND)
+    if beyond > min(design.tpr, 1 - design.fpr):
+        return Decidable(passes, None)
+    return Decidable(passes, _least(_verdicts(design, beyond)[metric], Verdict.FAIL))
+
+
+def first_decided(
+    designs: Iterable[tuple[float, Design]], metric: Metric, daily: float
+) -> float | None:
+    """The first of the choices whose design is decided at this traffic; None is none."""
+    return next((one for one, design in designs if decidable(design, metric).at(daily)), None)
+
+
+def with_limit(design: Design, metric: Metric, limit: Fraction) -> Design:
+    """The design with another limit on the gaps of TPR, FPR or BLOCKED."""
+    limits = design.contract.limits
+    changed = {
+        Metric.TPR: lambda: replace(limits, max_tpr_gap=limit),
+        Metric.FPR: lambda: replace(limits, max_fpr_gap=limit),
+        Metric.BLOCKED: lambda: replace(limits, max_blocked_gap=limit),
+    }[metric]()
+    return replace(design, contract=replace(design.contract, limits=changed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Arms(Rolled):
+    """Rows that are each compared with a row of their own, in place of a complement."""
+
+    rest: SliceCounts
+
+    @property
+    def complements(self) -> Rolled:
+        """Row i: what row i is compared with."""
+        return Rolled(self.rest, self.rest)
+
+
+@cache
+def _verdicts(design: Design, gap: float) -> dict[Metric, list[Verdict | None]]:
+    """Verdicts, by traffic, on a slice that is worse off by so much in every metric."""
+    contract = design.contract
+    policy = Policy(
+        contract.limits,
+        Coding((), score_bands=(), audit_rates=tuple(dict.fromkeys((1.0, design.audit)))),
+        Precision(contract.k, contract.synthetic and contract.k == 1),
+    )
+    others = design.slices - 1 if design.reference == COMPLEMENT else 1
+    volume: Floats = _TRAFFIC * design.days
+    slices = _counts(design, volume, gap)
+    arms = _Arms(slices, slices, _counts(design, volume * max(others, 1), 0.0))
+    shown = np.ones(len(volume), bool)
+    compared = comparisons(design.slices, design.reference)
+    rows, _ = build_rows(policy, arms, Opened(shown, shown), COMPLEMENT, compared=compared)
+    return {
+        metric: [row.gaps[metric].verdict if metric in row.gaps else None for row in rows]
+        for metric in Metric
+    }
+
+
+def _least(verdicts: list[Verdict | None], wanted: Verdict) -> int | None:
+    """From where on all verdicts are as wanted, to two digits: with more there is never less."""
+    missed = [place for place, verdict in enumerate(verdicts) if verdict is not wanted]
+    first = missed[-1] + 1 if missed else 0
+    return round(float(f"{_SURE * _TRAFFIC[first]:.2g}")) if first < len(verdicts) else None
+
+
+def _counts(design: Design, volume: Floats, gap: float) -> SliceCounts:
+    """Expected counts of slices of these sizes; every gap is in the direction of harm."""
+    limited = design.contract.limits.max_blocked_gap is not None
+    blocked = min(_BLOCKED + gap, 1.0) if limited else 0.0
+    tpr, fpr = max(design.tpr - gap, 0.0), min(design.fpr + gap, 1.0)
+    ready = volume * (1 - blocked) * design.ready
+    other = volume * (1 - blocked) * (1 - design.ready)
+    sampled = int(design.audit < 1)
+    cells = {
+        Stratum(Route.AUTO_SERVE, 0, sampled).code: _cell(ready * tpr, other * fpr, design.audit),
+        Stratum(Route.HUMAN_REVIEW, 0, 0).code: _cell(ready * (1 - tpr), other * (1 - fpr), 1.0),
+        Stratum(Route.BLOCKED_BY_EVIDENCE, 0, 0, evidence_passed=False).code: _cell(
+            np.zeros(len(volume)), volume * blocked, 0.0
+        ),
+    }
+    strata = sorted(cells)
+    names = tuple(f"traffic={place:02d}" for place in range(len(volume)))
+    values = np.stack([cells[code] for code in strata], axis=1)
+    return SliceCounts(names, np.array(strata, np.int64), values)
+
+
+def _cell(ready: Floats, other: Floats, audit: float) -> Int64s:
+    """Counters of one stratum, one row for each size."""
+    cell = np.zeros((len(ready), COUNTERS), np.int64)
+    cell[:, Counter.N] = np.round(ready + other)
+    labelled = np.round(audit * (ready + other))
+    cell[:, Counter.Q] = cell[:, Counter.LABELLED] = labelled
+    cell[:, Counter.READY] = np.minimum(np.round(audit * ready), labelled)
+    return cell
+
+
+def by_audit(design: Design, rates: Iterable[float]) -> Iterable[tuple[float, Design]]:
+    """The design at other audit rates."""
+    return ((rate, replace(design, audit=rate)) for rate in rates)
+
+
+def by_window(design: Design, days: Iterable[float]) -> Iterable[tuple[float, Design]]:
+    """The design with other windows, in days."""
+    return ((long, replace(design, days=long)) for long in days)
+
+
+def by_limit(design: Design, metric: Metric) -> Iterable[tuple[float, Design]]:
+    """The design with longer limits, five points more each, up to a half."""
+    limit = design.contract.limits.max_gap(metric) or Fraction(0)
+    while (limit := limit + Fraction(1, 20)) <= _WORST_LIMIT:
+        yield float(limit), with_limit(design, metric, limit)

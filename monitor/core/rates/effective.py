@@ -1,0 +1,236 @@
+"""Effective numbers of trials, and intervals of P(auto_serve | hit) that rest on sampled labels.
+
+A label found at audit rate r stands for 1 / r decisions, so the hits of a route, N_k p_k summed
+over its strata, vary D times as much as a count of them does:
+
+    D(r) = (sum_k w_k N_k p_k - r sum_k (w_k - 1) N_k p_k^2) / sum_k N_k p_k,   w_k = N_k / n_k
+
+at r times the estimated hits; 1 where all is labelled. A share T = a / (a + b) of two routes' hits
+is then the binomial share q of their effective counts, a / D_a and b / D_b, with the odds of q
+multiplied by D_a / D_b.
+
+Wilson's interval at n_eff takes D from the estimate, whatever the bound. Where a handful of labels
+carries most of the weight, that is too narrow exactly when they erred upward: D falls as p rises,
+and a count of few is skewed. So under sampling the bounds are Wilson's of q, with
+
+- D of a route as it would be at the bound where that means fewer hits of it (where it means more,
+  as estimated, which is the safer side);
+- effective counts reduced by the third-order term (z^2 - 1) / 6 for the skewness that sampling
+  adds. Both bounds move away from the side that few labels make likely.
+
+Source: Wilson (1927), JASA 22; Rao and Scott (1992), Biometrics 48 (counts divided by design
+effects); Hall (1982), Biometrika 69 (the skewness term).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.contract import Metric
+from monitor.core.counts.strata import PostStrata
+from monitor.core.intervals import Floats, divide, wilson
+
+_STEPS = 6
+"""Steps to a bound at which D and the bound agree; from the largest D, hence from outside."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Post-strata seen through one metric, (route, slot, S): a hit is ready (FPR: not ready)."""
+
+    decisions: Floats
+    labelled: Floats
+    hits: Floats
+
+    @classmethod
+    def of(cls, strata: PostStrata, metric: Metric) -> Trials:
+        """The trials of TPR and READY (hits: ready) or FPR (hits: not ready)."""
+        hits = strata.labelled - strata.ready if metric is Metric.FPR else strata.ready
+        return cls(strata.decisions, strata.labelled, hits)
+
+    @cached_property
+    def complete(self) -> npt.NDArray[np.bool_]:
+        """Strata where every decision is labelled: exact."""
+        return np.greater_equal(self.labelled, self.decisions)
+
+    @cached_property
+    def unlabelled(self) -> npt.NDArray[np.bool_]:
+        """Strata with decisions whose rate nothing speaks for."""
+        return np.equal(self.labelled, 0) & np.greater(self.decisions, 0)
+
+    @property
+    def expected(self) -> Floats:
+        """N_k p_k; exactly the counted hits where the stratum is complete."""
+        return divide(self.decisions * self.hits, self.labelled, empty=0)
+
+    @cached_property
+    def rate(self) -> Floats:
+        """p_k for variances: (m + 1/2) / (n + 1) where a sample shows only hits or only misses.
+
+        With p_k = 0 or 1 the variance would be 0 and the interval blind to what was not sampled.
+        """
+        one_sided = ~self.complete & ((self.hits == 0) | (self.hits == self.labelled))
+        plain = divide(self.hits, self.labelled, empty=0)
+        return np.where(one_sided, (self.hits + 0.5) / (self.labelled + 1), plain)
+
+    @property
+    def sampling(self) -> Floats:
+        """Variance of N_k p_k from looking at n_k labels only: N_k^2 p_k (1 - p_k) / n_k."""
+        return divide(self.decisions**2 * self.rate * (1 - self.rate), self.labelled, empty=0)
+
+    def filled(self, shares: tuple[int, int]) -> Trials:
+        """As if all unlabelled decisions of each route were hits (1) or misses (0)."""
+        guess = self.decisions * np.array(shares, np.float64)[:, None, None]
+        return Trials(
+            self.decisions,
+            np.where(self.unlabelled, self.decisions, self.labelled),
+            np.where(self.unlabelled, guess, self.hits),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A rate and what it rests on; last axis S.
+
+    Attributes:
+        value: the rate T; NaN where there is none.
+        support: n_eff, the trials that Wilson's interval is computed from.
+        hits: estimated hits of the two routes (a plain rate: hits and misses), shape (2, S).
+        alone: sum of w_k N_k p_k by route, shape (2, S); the hits where all is labelled.
+        shared: sum of (w_k - 1) N_k p_k^2 by route, shape (2, S); 0 where all is labelled.
+    """
+
+    value: Floats
+    support: Floats
+    hits: Floats
+    alone: Floats
+    shared: Floats
+
+    @classmethod
+    def plain(cls, value: Floats, support: Floats) -> Evidence:
+        """A rate of so many trials, however they were counted: its interval is plain Wilson."""
+        hits = np.array([value * support, (1 - value) * support])
+        return cls(value, support, hits, hits, np.zeros_like(hits))
+
+    def unless(self, undefined: npt.NDArray[np.bool_]) -> Evidence:
+        """The same, with neither a value nor support where it is undefined."""
+        value, support = (
+            np.where(undefined, np.nan, self.value),
+            np.where(undefined, 0, self.support),
+        )
+        return replace(self, value=value, support=support)
+
+    def row(self, index: int) -> Evidence:
+        """One row alone."""
+        at = np.s_[..., index : index + 1]
+        columns = (self.value, self.support, self.hits, self.alone, self.shared)
+        return Evidence(*(column[at] for column in columns))
+
+    def bounds(self, z: float) -> tuple[Floats, Floats]:
+        """Lower and upper bound at ``z``: 0 <= lower <= value <= upper <= 1; NaN without value.
+
+        Over no trials nothing is known: 0 and 1. Where all is labelled they are plain Wilson's.
+        """
+        lower, upper = wilson(self.value, self.support, z)
+        sampled = (self.shared > 0).any(axis=0) & ~np.isnan(self.value)
+        if not sampled.any():
+            return lower, upper
+        exchanged = (x[::-1] for x in (self.hits, self.alone, self.shared))
+        above = 1 - Evidence(1 - self.value, self.support, *exchanged)._least(z)
+        lower = np.where(sampled, np.minimum(self._least(z), self.value), lower)
+        return lower, np.where(sampled, np.maximum(above, self.value), upper)
+
+    def support_at(self, rate: Floats) -> Floats:
+        """The number of trials these labels would be worth if the rate were another, shape (S,).
+
+        The numbers of effective hits are as found; how they divide between the routes follows
+        from the rate. So it says nothing of what the labels showed of it: a minimum of support
+        that is judged by it selects neither high nor low estimates. At its own rate it is n_eff;
+        where all is labelled it is the counted hits whatever the rate; 0 without a point.
+        """
+        scale = np.ones_like(self.hits)
+        for _ in range(_STEPS):
+            effects = self.effects(scale)
+            counts = (self.hits / effects).sum(axis=0)
+            odds = effects[0] / effects[1]
+            share = rate / (rate + (1 - rate) * odds)
+            parts = np.array([share, 1 - share]) * counts * effects
+            scale = (scale + divide(parts, self.hits, empty=1)) / 2  # else it may go to and fro
+        worth = divide(counts * odds, ((1 - rate) * odds + rate) ** 2, empty=0)
+        counted = (self.shared == 0).all(axis=0) | (self.support == 0) | np.isnan(worth)
+        return np.where(counted, self.support, worth)
+
+    def effects(self, scale: float | Floats) -> Floats:
+        """D of each route at so many times its estimated hits, shape (2, S); never below 1."""
+        found = divide(self.alone - scale * self.shared, self.hits, empty=1)
+        return np.where(self.shared > 0, np.maximum(found, 1), 1)
+
+    def _least(self, z: float) -> Floats:
+        """Lower bound of the share of the first route's hits, their D as it would be there."""
+        term = max(z * z - 1, 0) / 6
+        others = self.effects(1)[1]
+        skewed = term * self._skewness(1, 1) / others
+        scale: float | Floats = 0.0
+        for _ in range(_STEPS if np.any(self.shared[0] > 0) else 1):
+            effect = self.effects(scale)[0]
+            odds = effect / others
+            share = self.value / (self.value + (1 - self.value) * odds)
+            counts = self.hits[0] / effect + self.hits[1] / others
+            mine = np.maximum(share * counts - term * self._skewness(0, scale) / effect, 0)
+            rest = np.maximum((1 - share) * counts - skewed, 0)
+            bound, _ = wilson(divide(mine, mine + rest), mine + rest, z)
+            scale = divide(bound, share, empty=1)
+        return divide(bound * odds, bound * odds + 1 - bound)
+
+    def _skewness(self, route: int, scale: float | Floats) -> Floats:
+        """What sampling adds to the third cumulant of a route's hits, over their variance.
+
+        w (1 - 2 p) - 1 in a stratum of hit rate p, at so many times that; 0 if it is less.
+        """
+        alone, shared, hits = self.alone[route], self.shared[route], self.hits[route]
+        rate = divide(scale * shared, alone - hits, empty=0)
+        return np.maximum(divide(alone, hits, empty=1) * (1 - 2 * rate) - 1, 0)
+
+
+def served_share(trials: Trials) -> Evidence:
+    """P(auto_serve | hit) = a / (a + b) over the routes' expected hits.
+
+    V = D_a / a + D_b / b, so n_eff = (a + b)^2 / (b D_a + a D_b), which is a + b with complete
+    labels. Written without dividing by a + b's parts, because a complete route may hold no hit
+    at all.
+    """
+    labels = trials.hits.sum(axis=1)
+    one_route = (trials.decisions.sum(axis=1) == 0).any(axis=0)
+    counted = one_route | trials.complete.all(axis=(0, 1))
+    weights = divide(trials.decisions, trials.labelled, empty=0)
+    smooth = trials.decisions * trials.rate
+    hits = np.where(counted, labels, smooth.sum(axis=1))
+    alone = np.where(counted, labels, (weights * smooth).sum(axis=1))
+    shared = ((weights - 1) * smooth * trials.rate).sum(axis=1)
+    shared = np.where(counted, 0, np.maximum(shared, 0))
+    expected = trials.expected.sum(axis=1)
+    value = divide(expected[0], expected.sum(axis=0))
+    auto, review = divide(alone - shared, hits, empty=1)
+    support = divide(hits.sum(axis=0) ** 2, hits[1] * auto + hits[0] * review, empty=0)
+    support = np.where(counted, labels.sum(axis=0), support)
+    return Evidence(value, support, hits, alone, shared)
+
+
+def ready_share(trials: Trials) -> Evidence:
+    """P(hit) over both routes.
+
+    V N^2 = sampling + sum N_k (p_k - T)^2: what the strata's sizes add, so that complete labels
+    give V = T (1 - T) / N and n_eff = N.
+    """
+    total = trials.decisions.sum(axis=(0, 1))
+    smooth = divide((trials.decisions * trials.rate).sum(axis=(0, 1)), total, empty=0)
+    between = trials.decisions * (trials.rate - smooth) ** 2
+    variance = (trials.sampling + between).sum(axis=(0, 1))
+    support = divide(smooth * (1 - smooth) * total**2, variance, empty=0)
+    support = np.where(trials.complete.all(axis=(0, 1)), total, support)
+    share = np.minimum(divide(trials.expected.sum(axis=(0, 1)), total), 1)
+    return Evidence.plain(share, support)

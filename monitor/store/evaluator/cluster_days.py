@@ -1,0 +1,32 @@
+"""Stored facts on clusters of decisions, by UTC day: sums, added up with the deltas they are of.
+
+Only the evaluator writes them, in the transaction of the cycle that folds the deltas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+import sqlalchemy as sa
+
+from monitor.core.counts.clusters import DayClusters
+from monitor.store import bulk
+from monitor.store.schema import cluster_day
+
+_NAMES = tuple(field.name for field in fields(DayClusters))
+_ADDED = ", ".join(f"{name} = cluster_day.{name} + excluded.{name}" for name in _NAMES)
+
+
+def read_cluster_days(connection: sa.Connection) -> dict[int, DayClusters]:
+    """All that are kept, by day since 1970."""
+    rows = connection.execute(sa.select(cluster_day)).mappings()
+    return {row["day"]: DayClusters(*(row[name] for name in _NAMES)) for row in rows}
+
+
+def add_cluster_days(connection: sa.Connection, added: Mapping[int, DayClusters]) -> None:
+    """Add to days."""
+    days = sorted(added)
+    columns = {name: [getattr(added[day], name) for day in days] for name in _NAMES}
+    update = f"(day) DO UPDATE SET {_ADDED}"
+    bulk.insert(connection, cluster_day, {"day": days, **columns}, update)

@@ -1,0 +1,114 @@
+"""States and verdicts as a reader finds them: from shown rows and the contract's numbers alone.
+
+Independent of the product: decimals as they are printed, compared as fractions. Two facts are in
+no row of a guarded table, so two states are taken from it: the support of a complement (its row
+would be a subtraction) and how many labels are in (completeness is rounded).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+Row = Mapping[str, Any]
+
+_UNLABELLED = ("selection", "blocked")
+_LEVELS = {"tpr": "min_levels", "fpr": "max_levels"}
+
+
+def disagreements(contract: Row) -> list[str]:
+    """Every shown state and verdict of the deciding window that its row does not bear out.
+
+    Args:
+        contract: one of ``Snapshot.contracts``, as it is encoded.
+
+    Returns:
+        A line for each; empty where all follow.
+    """
+    (window,) = (one for one in contract["windows"] if one["window"] == contract["window"])
+    tables = [[window["total"]], *(group["rows"] for group in window["groups"])]
+    return [text for rows in tables for text in _of_table(contract, rows)]
+
+
+def _of_table(contract: Row, rows: list[Row]) -> Iterator[str]:
+    by_slice = {row["slice"]: row for row in rows}
+    for row in rows:
+        for metric, state in row["states"].items():
+            verdict = row["gaps"].get(metric, {}).get("verdict")
+            expected = expected_of(contract, row, by_slice, metric)
+            if (state, verdict) not in expected:
+                yield f"{row['slice']!r} {metric}: {state}, {verdict}; its row: {expected}"
+
+
+def expected_of(
+    contract: Row, row: Row, rows: Mapping[str, Row], metric: str
+) -> set[tuple[str, str | None]]:
+    """Pairs of state and verdict of the gap that a row allows: one, but for what no row shows."""
+    rate, gap = row["rates"].get(metric), row["gaps"].get(metric)
+    if rate is None:
+        return {("suppressed", None)}
+    limit = contract["max_gaps"].get(metric)
+    limited = gap is not None and limit is not None
+    pending = "insufficient_support" if limited else None
+    short, out = ("insufficient_support", pending), ("maturing", pending)
+    compared = row["slice"] and not _is_reference(row, rows)
+    if not _supported(contract, metric, rate):
+        return {short}
+    if compared and (gap is None or not _reference_supported(contract, metric, gap, rows)):
+        return {short}
+    verdict = _by_gap(gap, limit) if gap is not None and limit is not None else None
+    expected = {(_state([verdict, _by_level(contract, metric, rate, row["slice"])]), verdict)}
+    if gap is not None and gap["reference"] == "complement":
+        expected.add(short)
+    if metric not in _UNLABELLED:
+        expected.add(out)
+    return expected
+
+
+def _supported(contract: Row, metric: str, rate: Row) -> bool:
+    return bool(rate["support"] >= contract["min_supports"][metric])
+
+
+def _is_reference(row: Row, rows: Mapping[str, Row]) -> bool:
+    """A named reference; it alone has no gap of its own where others have."""
+    names = {gap["reference"] for one in rows.values() for gap in one["gaps"].values()}
+    return row["slice"] in names
+
+
+def _reference_supported(contract: Row, metric: str, gap: Row, rows: Mapping[str, Row]) -> bool:
+    if gap["reference"] == "complement":
+        return True  # as far as a reader can tell
+    return _supported(contract, metric, rows[gap["reference"]]["rates"][metric])
+
+
+def _by_gap(gap: Row, limit: float) -> str:
+    low, high, most = _number(gap["lower"]), _number(gap["upper"]), _number(limit)
+    if low > most or -high > most:
+        return "fail"
+    return "pass" if high <= most and -low <= most else "inconclusive"
+
+
+def _by_level(contract: Row, metric: str, rate: Row, slice_: str) -> str | None:
+    kind = _LEVELS.get(metric)
+    level = contract[kind].get(metric) if kind else None
+    if level is None or not slice_:
+        return None  # the total is no slice
+    low, high, limit = _number(rate["lower"]), _number(rate["upper"]), _number(level)
+    if metric == "tpr":
+        return "fail" if high < limit else "pass" if low >= limit else "inconclusive"
+    return "fail" if low > limit else "pass" if high <= limit else "inconclusive"
+
+
+def _state(verdicts: list[str | None]) -> str:
+    found = {one for one in verdicts if one is not None}
+    if not found:
+        return "no_limit"
+    if "fail" in found:
+        return "suspected"
+    return "within_contract" if found == {"pass"} else "inconclusive"
+
+
+def _number(shown: float) -> Fraction:
+    """As printed, to a digit beyond which no float tells equality from rounding."""
+    return Fraction(f"{shown:.12f}")

@@ -1,0 +1,79 @@
+"""What ``slicewatch check`` says about labels: the grid's losses, and what can be decided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from monitor.commands.check import command
+from monitor.commands.check_labels import Assumed, grid_lines, grid_table, traffic_lines
+from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
+from monitor.settings import Settings, load
+
+SETTINGS = Path(__file__).parents[3] / "deploy" / "examples" / "ten_pairs.toml"
+
+
+@pytest.fixture(scope="module")
+def ten_pairs() -> Settings:
+    return load(SETTINGS, {})
+
+
+def lines(settings: Settings, daily: int, audit: float = 0.05, ready: float = 0.5) -> list[str]:
+    return list(traffic_lines(settings, Assumed(daily, audit, ready)))
+
+
+def test_what_cannot_be_decided_comes_first_with_what_would_decide_it(ten_pairs: Settings) -> None:
+    first, second, *_ = lines(ten_pairs, 300)
+    assert first == (
+        "warning: contract ten-pairs: FPR gaps beyond 0.1 are not reliably decided at 300 decisions"
+        " a day and slice and audits of 5% (language_variety, channel): audit 20%, or set the"
+        " contract's window to 28d"
+    )
+    assert second.startswith("ok: contract ten-pairs: TPR gaps beyond 0.1 are reliably decided")
+
+
+def test_its_own_proposals_are_enough(ten_pairs: Settings) -> None:
+    assert not any(line.startswith("warning") for line in lines(ten_pairs, 300, audit=0.20))
+    longer = load(SETTINGS, {"SLICEWATCH__USE_CASE__0__CONTRACT__WINDOW": "28d"})
+    assert not any(line.startswith("warning") for line in lines(longer, 300))
+
+
+def test_where_nothing_helps_it_says_so(ten_pairs: Settings) -> None:
+    few = [line for line in lines(ten_pairs, 1) if line.startswith("warning")]
+    assert len(few) == 2
+    assert all("compare larger slices" in line for line in few)
+
+
+def test_the_default_grid_loses_nothing_that_is_common() -> None:
+    kept, others = grid_lines(DEFAULT_AUDIT_RATES)
+    assert "no label requested at 1, 0.75, 0.5, 0.33" in kept
+    assert others.endswith("at any other audit_p from 0.001 on, at most 20% are")
+    assert grid_table(DEFAULT_AUDIT_RATES) is None
+
+
+def test_what_a_grid_of_ones_own_loses_is_a_table() -> None:
+    table = grid_table((1.0, 0.2, 0.05))
+    assert table is not None
+    cells = [list(column.cells) for column in table.columns]
+    texts = [tuple(str(cell) for cell in row) for row in zip(*cells, strict=True)]
+    assert ("0.1", "0.05", "50%") in texts
+    assert ("0.25", "0.2", "20%") in texts
+    assert not any(sent == "0.2" for sent, _, _ in texts)
+    assert not any(float(sent) < 0.05 for sent, _, _ in texts), "warned of instead"
+    assert list(grid_lines((1.0,))) == [
+        "ok: stream.audit_rates: no label requested at 1 is discarded"
+    ]
+
+
+def test_the_command_prints_both_and_refuses_what_is_no_share() -> None:
+    said = CliRunner().invoke(command, ["--settings", str(SETTINGS), "--daily", "300"])
+    assert said.exit_code == 0
+    assert "audits 20%" in said.output
+    assert said.output.index("warning: contract ten-pairs: FPR") < said.output.index("audits 5%")
+    for option in ("--audit", "--ready"):
+        assert (
+            CliRunner().invoke(command, ["--settings", str(SETTINGS), option, "0"]).exit_code == 2
+        )
+    assert CliRunner().invoke(command, ["--daily", "0"]).exit_code == 2

@@ -1,0 +1,111 @@
+"""Response: which slices are bet on while labels are missing, and which go on as before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
+
+from monitor.core.contract import GroupBy
+from monitor.core.counts.cells import Counter, Counts, Route, decode_strata
+from monitor.detection.pages.declared import DetectorSettings
+from monitor.detection.pages.fleet import PageTests
+from monitor.detection.pages.group import GroupTests
+from monitor.detection.pages.responses import FEW, Responses
+
+CODING = coding(a="uvw")
+CELLS = Cells(("a=u", "a=v", "a=w"))
+DAY = 24
+LABELLED = ("gap.tpr", "gap.fpr", "level.tpr", "level.fpr")
+
+
+def responses(*rows: tuple[int, int, int, int]) -> Responses:
+    """Requested and received of auto_serve, then of human_review."""
+    table = np.array(rows)
+    return Responses(table[:, [0, 2]], table[:, [1, 3]])
+
+
+def test_every_route_must_come_where_it_can_be_judged() -> None:
+    one = responses(
+        (100, 80, 50, 50), (100, 79, 50, 50), (100, 100, 50, 39), (9, 0, 50, 50), (0, 0, 0, 0)
+    )
+    assert one.enough.tolist() == [True, False, False, True, True]
+    assert one.whole.tolist() == [False, False, False, False, True]
+    assert FEW == 10
+
+
+def test_references_are_the_others_or_one_of_them() -> None:
+    one = responses((100, 100, 50, 50), (100, 0, 50, 50), (800, 800, 50, 50))
+    assert one.references(None).enough.tolist() == [True, True, False]
+    assert one.references(1).enough.tolist() == [False, False, False]
+    assert one.references(2).enough.tolist() == [True, True, True]
+
+
+def asked(counts: Counts, share: float, hour: int) -> Counts:
+    """All labels were requested; of auto_serve in ``a=u`` only a share has come."""
+    values = counts.values.copy()
+    values[:, Counter.Q] = values[:, Counter.LABELLED]
+    at = np.searchsorted(CELLS.index.cells, counts.keys)
+    mine = np.array([CELLS.index.atom_texts[atom] == "a=u" for atom in CELLS.index.atoms[at]])
+    rows = mine & (decode_strata(CELLS.index.strata[at]).route == Route.AUTO_SERVE)
+    rng = np.random.default_rng((7, hour))
+    ready = rng.binomial(values[rows, Counter.READY], share)
+    others = rng.binomial(values[rows, Counter.LABELLED] - values[rows, Counter.READY], share)
+    values[rows, Counter.READY], values[rows, Counter.LABELLED] = ready, ready + others
+    return Counts(counts.keys, values)
+
+
+def play(share: float, since: int, days: int, reference: str = "complement") -> GroupTests:
+    """From a day on a share of the labels of one slice is missing; all slices are alike."""
+    group = GroupBy(("a",), reference)
+    of = contract(group, of=limits(floor="0.70", ceiling="0.30"))
+    fleet = PageTests.start(DetectorSettings([of], CODING))
+    for hour in range(days * DAY):
+        counts = CELLS.hour(np.random.default_rng(hour), Traffic(hourly=60, audit=1))
+        lost = share if hour >= since * DAY else 1.0
+        fleet.advance(MONDAY + hour, asked(counts, lost, hour), CELLS.index)
+    (tests,) = fleet.groups.values()
+    return tests
+
+
+def waiting(tests: GroupTests, name: str) -> dict[str, float]:
+    """Days since each slice was last bet on."""
+    watch = tests.watches[name]
+    days: dict[str, float] = {}
+    for stream, pending in zip(watch.streams, watch.mixture.pending.tolist(), strict=True):
+        days[stream.slice] = max(days.get(stream.slice, 0.0), pending)
+    return {text: days[text] for text in days if text != "a=__other__"}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_a_slice_whose_labels_do_not_come_is_not_bet_on_after_two_days(name: str) -> None:
+    days = waiting(play(0.0, since=10, days=20), name)
+    assert 5 <= days.pop("a=u") <= 9.1
+    assert max(days.values()) <= 1.1 or name.startswith("gap."), "a third of the complement"
+
+
+def test_blocked_requests_need_no_labels() -> None:
+    assert max(waiting(play(0.0, since=10, days=14), "gap.blocked").values()) < 1
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_a_reference_whose_labels_do_not_come_stops_what_is_compared_with_it(name: str) -> None:
+    days = waiting(play(0.0, since=10, days=16, reference="a=u"), name)
+    stopped = {text for text, pending in days.items() if pending > 2}
+    expected = {"a=v", "a=w"} if name.startswith("gap.") else {"a=u"}
+    assert stopped == expected
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_a_slice_that_lacks_a_tenth_of_its_labels_is_bet_on_as_before(name: str) -> None:
+    assert max(waiting(play(0.9, since=3, days=12), name).values()) <= 1.1
+
+
+def test_labels_that_are_missing_are_no_evidence() -> None:
+    """They used to look like replies that were not served: 8 false pages in 45 days."""
+    lost, whole = (play(share, since=3, days=30) for share in (0.0, 1.0))
+    for name in LABELLED:
+        for tests in (lost, whole):
+            assert tests.watches[name].mixture.statistic().max() < 6
+    row = lost.slices.index("a=u")
+    assert lost.ready.received[row, 0] < 0.1 * lost.ready.requested[row, 0]
