@@ -161,13 +161,16 @@ INCIDENT_INFO = _family(
     Rule.PAGE,
     (
         *(*INCIDENT, "kind", "state", "group_by", "slice", "share"),
-        *("stage", "sampling", "snapshot", "behind"),
+        *("stage", "sampling", "snapshot", "behind", "window_says"),
     ),
 )
 INHERITED = _family("incident_inherited_info", Rule.PAGE, (*INCIDENT, "slice"))
 INCIDENT_SINCE = _family("incident_since_timestamp_seconds", Rule.PAGE, INCIDENT)
 INCIDENT_FIRST = _interval("incident_first", INCIDENT)
 INCIDENT_LATEST = _interval("incident_latest", INCIDENT)
+INCIDENT_RATE = _family("incident_rate_ratio", Rule.RELEASED_RATE, (*INCIDENT, "side", "slice"))
+INCIDENT_SUPPORT = _family("incident_support_band", Rule.BAND, INCIDENT)
+INCIDENT_WINDOW_END = _family("incident_window_end_timestamp_seconds", Rule.PERIOD, INCIDENT)
 RESOLVABLE = _family("incident_resolvable_timestamp_seconds", Rule.PERIOD, INCIDENT)
 ACCEPTED_UNTIL = _family("incident_accepted_until_timestamp_seconds", Rule.DECLARED, INCIDENT)
 INCIDENT_CHANGE = _family("incident_change_timestamp_seconds", Rule.PERIOD, (*INCIDENT, "what"))
@@ -205,7 +208,15 @@ PAGE: tuple[Family, ...] = (
     *(*AGREEMENT.families, AGREEMENT_AT_LEAST, REQUEST_FAULTS, REQUEST_FAULT_AT),
     *(LABELS_SINCE, LABELS_SHARE),
     *(PAGING, TICKET, INCIDENT_INFO, INHERITED, INCIDENT_SINCE, *INCIDENT_FIRST.families),
-    *(*INCIDENT_LATEST.families, RESOLVABLE, ACCEPTED_UNTIL, INCIDENT_CHANGE),
+    *(
+        *INCIDENT_LATEST.families,
+        INCIDENT_RATE,
+        INCIDENT_SUPPORT,
+        INCIDENT_WINDOW_END,
+        RESOLVABLE,
+        ACCEPTED_UNTIL,
+        INCIDENT_CHANGE,
+    ),
     *(*CALIBRATION.families, CALIBRATION_SUPPORT),
     *(PROBE_SET_INFO, PROBE_COVERED, PROBE_CADENCE, PROBE_MAX_FLIP),
     *(PROBE_PAGING, PROBE_PAGING_SINCE, PROBE_FLIPPING),

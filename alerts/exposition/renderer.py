@@ -16,6 +16,7 @@ from itertools import product
 
 from alerts.exposition import catalogue
 from alerts.exposition.catalogue import Family, Interval, Kind
+from alerts.exposition.incident_facts import IncidentFacts
 from monitor.core.contract import Metric, State, Verdict, role_of
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.annotations import IncidentKind
@@ -258,6 +259,7 @@ class _Collected:
     def _add_incident(self, table: ContractTable, one: ShownIncident) -> None:
         which = (table.contract, one.metric.value, str(one.id))
         accepted = one.accepted_until is not None
+        facts = IncidentFacts.of(table, one)
         if one.kind is IncidentKind.PAGE:
             self.put(catalogue.PAGING, not accepted, *which, role_of(one.metric, table.primary))
         else:
@@ -272,6 +274,7 @@ class _Collected:
             one.sampling,
             str(one.snapshot),
             one.behind.value if one.behind else "",
+            facts.window_says.value,
         )
         self.put(catalogue.INCIDENT_INFO, 1, *which, *about)
         for inherited in one.inherited:
@@ -282,6 +285,10 @@ class _Collected:
         ):
             if shown is not None:
                 self._add_interval(interval, self.labels(catalogue.INCIDENT, *which), shown)
+        for known in facts.sides:
+            self.put(catalogue.INCIDENT_RATE, known.rate, *which, known.side, known.slice)
+        self.put(catalogue.INCIDENT_SUPPORT, facts.support, *which)
+        self.put(catalogue.INCIDENT_WINDOW_END, _seconds(facts.window_end), *which)
         self.put(catalogue.INCIDENT_SINCE, _seconds(one.since), *which)
         self.put(catalogue.RESOLVABLE, _seconds(one.resolvable_at), *which)
         self.put(catalogue.ACCEPTED_UNTIL, _seconds(one.accepted_until), *which)

@@ -23,6 +23,7 @@ from monitor.settings import Settings
 Duration = Annotated[str, Meta(pattern=r"^[1-9]\d*[mhd]$", description="As Prometheus: 15m.")]
 AlertName = Annotated[str, Meta(pattern=r"^Slicewatch([A-Z][a-z]+)+$")]
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z_]*$")]
+Query = Annotated[str, Meta(pattern=r"\{%s\}")]
 Text = Annotated[str, Meta(min_length=1)]
 Placeholder = Annotated[str, Meta(pattern=r"^[A-Z_]+$", description="To be filled in by people.")]
 
@@ -51,11 +52,11 @@ class Dashboard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Attributes:
         key: the selector whose labels select what it displays.
-        graph: the metric that Prometheus draws.
+        graph: what Prometheus draws: a query in which ``%s`` stands for those labels.
     """
 
     key: Name
-    graph: Name
+    graph: Query
 
 
 class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -102,7 +102,7 @@ def _selector(name: str, labels: tuple[str, ...]) -> str:
 def _dashboard_url(dashboard: Dashboard, address: str | None) -> str:
     """The installation's dashboard or, where it has none, Prometheus's own graph."""
     if address is None:
-        query = f"printf `{dashboard.graph}{{%s}}` ${dashboard.key} | graphLink"
+        query = f"printf `{dashboard.graph}` ${dashboard.key} | graphLink"
         return f"{{{{ $externalURL }}}}{{{{ {query} }}}}"
     labels = declarations().selectors[dashboard.key]
     chosen = (f"var-{label}={{{{ $labels.{label} | urlquery }}}}" for label in labels)

@@ -114,6 +114,14 @@ _METRICS = (
         "incident_latest_upper_ratio",
     ),
     *_metrics(
+        Rule.RELEASED_RATE, "the rates of its row and of its reference's, as the tables show them",
+        "incident_rate_ratio",
+    ),
+    *_metrics(Rule.BAND, "as its row shows it", "incident_support_band"),
+    *_metrics(
+        Rule.PERIOD, "the end of a release block", "incident_window_end_timestamp_seconds",
+    ),
+    *_metrics(
         Rule.PERIOD, "in whole days, by shown rates and bands alone",
         "incident_resolvable_timestamp_seconds",
     ),

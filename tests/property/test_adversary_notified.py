@@ -81,5 +81,8 @@ def test_texts_of_incidents_are_looked_up_on_the_page_and_nowhere_else() -> None
     for texts in said:
         asked = set(re.findall(r"slicewatch_\w+", texts))
         looked_up = set(re.findall(r"\b(slicewatch_\w+)\{%s[^`]*`", texts))
-        assert asked == looked_up, "every look-up is about the incident or its contract"
+        linked = set(
+            re.findall(r"`(slicewatch_\w+) and on \([^`]*` \$incident \| graphLink", texts)
+        )
+        assert asked == looked_up | linked, "every look-up is about the incident or its contract"
         assert asked <= of_incidents | of_contracts

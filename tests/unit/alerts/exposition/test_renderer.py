@@ -289,6 +289,7 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
         "sampling": "audited at 0.05",
         "snapshot": "12",
         "behind": "slice",
+        "window_says": "outside_limit",
     }
 
     assert value(found, "slicewatch_page", **which, role="primary") == 1
@@ -298,6 +299,10 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
     assert value(found, "slicewatch_incident_inherited_info", **which, slice=inherited) == 1
     assert value(found, "slicewatch_incident_first_lower_ratio", **which) == 0.2
     assert value(found, "slicewatch_incident_latest_ratio", **which) == 0.31
+    of_slice = {**which, "side": "slice", "slice": "channel=chat"}
+    assert value(found, "slicewatch_incident_rate_ratio", **of_slice) == 0.83
+    assert value(found, "slicewatch_incident_support_band", **which) == 26
+    assert value(found, "slicewatch_incident_window_end_timestamp_seconds", **which) == AT / 1e6
     assert value(found, "slicewatch_incident_change_timestamp_seconds", **which, what="versions")
 
 

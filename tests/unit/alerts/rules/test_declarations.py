@@ -20,6 +20,7 @@ from monitor.core.blindness import Blind
 from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.annotations import Annotation, Fault
+from monitor.core.publish.incidents import Stand
 from monitor.ports import ConsumerState
 from monitor.settings import Settings
 
@@ -28,7 +29,7 @@ DOCUMENT = yaml.safe_load((FOLDER / "alerts.yaml").read_text())
 SCHEMA = json.loads((FOLDER / "alerts.schema.json").read_text())
 ALERTS = [alert for group in declarations().groups.values() for alert in group]
 EXPORTED = {
-    "state": {*State, *ConsumerState},
+    "state": {*State, *ConsumerState, *Stand},
     "finding": {*Annotation},
     "direction": {*FlipDirection},
     "metric": {*Metric},

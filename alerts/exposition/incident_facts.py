@@ -1,0 +1,119 @@
+"""Facts that a notification of an incident states, read off the tables of its own Snapshot.
+
+Nothing here is known that the tables do not show: an incident whose slice is withheld has none.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.publish.annotations import Behind
+from monitor.core.publish.snapshot import ContractTable, PublishedValue, ShownIncident, SliceRow
+from monitor.core.rates.gaps import HARMED_BY_LESS
+
+
+class WindowSays(enum.StrEnum):
+    """What the published window of an incident says of it."""
+
+    NOTHING_YET = "nothing_yet"  # it ends before the breach was found
+    WITHIN_LIMIT = "within_limit"  # it also holds days from before the breach, which outweigh it
+    OUTSIDE_LIMIT = "outside_limit"
+    UNKNOWN = ""  # the number is withheld or coded
+
+
+@dataclass(frozen=True, slots=True)
+class SideRate:
+    """The shown rate of one side of a comparison.
+
+    Attributes:
+        side: ``slice`` or ``reference``.
+        slice: slice text, or ``complement``; ``""`` is the total.
+        rate: as the tables show it.
+    """
+
+    side: str
+    slice: str
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentFacts:
+    """What the contract's window shows of an incident's slice.
+
+    Attributes:
+        sides: the rate of the slice, then that of its reference; empty where it is not shown.
+        support: lower edge of the band of the slice's support; None where that is not shown.
+        window_end: end of what the latest number is of (microseconds); None without a number.
+        window_says: whether that number shows the breach.
+    """
+
+    sides: tuple[SideRate, ...] = ()
+    support: int | None = None
+    window_end: int | None = None
+    window_says: WindowSays = WindowSays.UNKNOWN
+
+    @classmethod
+    def of(cls, table: ContractTable, incident: ShownIncident) -> IncidentFacts:
+        """The facts of one incident of a contract."""
+        latest = incident.latest
+        if latest is None:
+            return cls()
+        rows = {row.slice: row for row in _rows(table, incident.group_by)}
+        row = rows.get(incident.slice)
+        rate = row.rates.get(incident.metric) if row else None
+        return cls(
+            tuple(_sides(incident, rows)),
+            rate.support if rate else None,
+            latest.at,
+            _window_says(table, incident, latest),
+        )
+
+
+def _rows(table: ContractTable, group_by: str) -> Iterator[SliceRow]:
+    """Rows of a group-by, or the total, in the window that decides."""
+    for window in table.windows:
+        if window.window == table.window:
+            if not group_by:
+                yield window.total
+            for group in window.groups:
+                if group.group_by == group_by:
+                    yield from group.rows
+
+
+def _sides(incident: ShownIncident, rows: dict[str, SliceRow]) -> Iterator[SideRate]:
+    metric, row = incident.metric, rows.get(incident.slice)
+    rate = row.rates.get(metric) if row else None
+    if row is None or rate is None or rate.value is None:
+        return
+    yield SideRate("slice", incident.slice, rate.value)
+    gap = row.gaps.get(metric)
+    if incident.behind is Behind.LEVEL or gap is None or gap.value is None:
+        return
+    if gap.reference == COMPLEMENT:
+        less = metric in HARMED_BY_LESS
+        yield SideRate("reference", COMPLEMENT, rate.value + (gap.value if less else -gap.value))
+        return
+    other = rows[gap.reference].rates.get(metric) if gap.reference in rows else None
+    if other is not None and other.value is not None:
+        yield SideRate("reference", gap.reference, other.value)
+
+
+def _window_says(
+    table: ContractTable, incident: ShownIncident, latest: PublishedValue
+) -> WindowSays:
+    if latest.at < incident.since:
+        return WindowSays.NOTHING_YET
+    if latest.value is None:
+        return WindowSays.UNKNOWN
+    inside = _within(table, incident.metric, incident.behind, latest.value)
+    return WindowSays.WITHIN_LIMIT if inside else WindowSays.OUTSIDE_LIMIT
+
+
+def _within(table: ContractTable, metric: Metric, behind: Behind | None, value: float) -> bool:
+    if behind is Behind.LEVEL:
+        lowest, highest = table.min_levels.get(metric, 0.0), table.max_levels.get(metric, 1.0)
+        return lowest <= value <= highest
+    return abs(value) <= table.max_gaps.get(metric, 1.0)

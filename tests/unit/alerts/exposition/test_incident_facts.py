@@ -1,0 +1,146 @@
+"""What a notification states of an incident is what the tables show, and no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from alerts.exposition.incident_facts import IncidentFacts, SideRate, WindowSays
+from monitor.core.contract import COMPLEMENT, Metric, State
+from monitor.core.publish.annotations import Behind, IncidentKind
+from monitor.core.publish.snapshot import (
+    WITHHELD,
+    ContractTable,
+    GroupTable,
+    PublishedValue,
+    ShownGap,
+    ShownIncident,
+    ShownRate,
+    SliceRow,
+    WindowTable,
+)
+
+FOUND = 1_790_000_000_000_000
+NOW = PublishedValue(0.21, 0.15, 0.27, FOUND)
+
+
+def row(name: str, rate: float | None, gap: ShownGap | None, metric: Metric) -> SliceRow:
+    shown = ShownRate(rate, 0.0, 1.0, 456, at_most=None if rate is not None else 0.05)
+    gaps = {metric: gap} if gap else {}
+    return SliceRow(name, dict.fromkeys(Metric, State.BREACH), {metric: shown}, gaps)
+
+
+def table(*rows: SliceRow, total: SliceRow | None = None) -> ContractTable:
+    other = WindowTable(
+        "24h", SliceRow("", {}), (GroupTable("city", (SliceRow("city=lagos", {}),)),)
+    )
+    decides = WindowTable("7d", total or SliceRow("", {}), (GroupTable("city", rows),))
+    return ContractTable(
+        *("replies", "1", "team", False, 11, "7d"),
+        {Metric.TPR: 0.1, Metric.FPR: 0.1},
+        {Metric.TPR: 0.6},
+        {},
+        {},
+        (other, decides),
+    )
+
+
+def incident(metric: Metric, latest: PublishedValue | None = NOW, **more: object) -> ShownIncident:
+    of_it = {"group_by": "city", "slice": "city=lagos", "latest": latest, "behind": Behind.SLICE}
+    return ShownIncident(7, IncidentKind.PAGE, metric, FOUND, **{**of_it, **more})  # type: ignore[arg-type]
+
+
+def gap(reference: str, value: float | None = 0.21) -> ShownGap:
+    return ShownGap(reference, value, None, None)
+
+
+def test_both_rates_are_those_of_the_rows() -> None:
+    metric = Metric.TPR
+    shown = table(
+        row("city=lagos", 0.67, gap("city=york"), metric), row("city=york", 0.88, None, metric)
+    )
+
+    facts = IncidentFacts.of(shown, incident(metric))
+
+    assert facts.sides == (
+        SideRate("slice", "city=lagos", 0.67),
+        SideRate("reference", "city=york", 0.88),
+    )
+    assert facts.support == 456
+    assert facts.window_end == FOUND
+    assert facts.window_says is WindowSays.OUTSIDE_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("metric", "rate", "others"),
+    [(Metric.TPR, 0.67, 0.88), (Metric.FPR, 0.3, 0.09), (Metric.BLOCKED, 0.4, 0.19)],
+)
+def test_the_rate_of_all_others_follows_from_the_gap_and_its_sign(
+    metric: Metric, rate: float, others: float
+) -> None:
+    shown = table(row("city=lagos", rate, gap(COMPLEMENT), metric))
+
+    sides = IncidentFacts.of(shown, incident(metric)).sides
+
+    assert [(one.side, one.slice) for one in sides] == [
+        ("slice", "city=lagos"),
+        ("reference", COMPLEMENT),
+    ]
+    assert sides[1].rate == pytest.approx(others)
+
+
+def test_of_a_hidden_slice_there_is_nothing() -> None:
+    shown = table(row("city=lagos", 0.67, gap(COMPLEMENT), Metric.TPR))
+    hidden = incident(Metric.TPR, None, group_by="", slice=WITHHELD, behind=None)
+
+    assert IncidentFacts.of(shown, hidden) == IncidentFacts()
+
+
+@pytest.mark.parametrize("reference", [COMPLEMENT, "city=york", "city=gone"])
+def test_what_is_coded_is_not_compared(reference: str) -> None:
+    metric = Metric.TPR
+    coded = table(
+        row("city=lagos", None, gap(reference, None), metric), row("city=york", 0.88, None, metric)
+    )
+    alone = table(
+        row("city=lagos", 0.67, gap(reference, None), metric), row("city=york", None, None, metric)
+    )
+    unknown = PublishedValue(None, 0.0, 0.3, FOUND)
+
+    assert IncidentFacts.of(coded, incident(metric, unknown)).sides == ()
+    assert IncidentFacts.of(coded, incident(metric, unknown)).window_says is WindowSays.UNKNOWN
+    assert [x.side for x in IncidentFacts.of(alone, incident(metric)).sides] == ["slice"]
+
+
+@pytest.mark.parametrize(
+    ("latest", "says"),
+    [
+        (PublishedValue(0.5, 0.4, 0.6, FOUND - 1), WindowSays.NOTHING_YET),
+        (PublishedValue(0.06, 0.0, 0.1, FOUND), WindowSays.WITHIN_LIMIT),
+        (PublishedValue(0.1, 0.0, 0.2, FOUND + 1), WindowSays.WITHIN_LIMIT),
+        (PublishedValue(-0.06, -0.1, 0.0, FOUND), WindowSays.WITHIN_LIMIT),
+        (PublishedValue(0.11, 0.1, 0.2, FOUND), WindowSays.OUTSIDE_LIMIT),
+        (PublishedValue(-0.11, -0.2, -0.1, FOUND), WindowSays.OUTSIDE_LIMIT),
+    ],
+)
+def test_a_window_that_does_not_show_the_breach_says_so(
+    latest: PublishedValue, says: WindowSays
+) -> None:
+    shown = table(row("city=lagos", 0.67, gap(COMPLEMENT), Metric.TPR))
+
+    assert IncidentFacts.of(shown, incident(Metric.TPR, latest)).window_says is says
+
+
+@pytest.mark.parametrize(
+    ("value", "says"), [(0.59, WindowSays.OUTSIDE_LIMIT), (0.6, WindowSays.WITHIN_LIMIT)]
+)
+def test_a_level_is_of_the_slice_alone_also_of_all_decisions(
+    value: float, says: WindowSays
+) -> None:
+    shown = table(total=row("", value, None, Metric.TPR))
+    latest = PublishedValue(value, 0.5, 0.7, FOUND)
+    level = incident(Metric.TPR, latest, group_by="", slice="", behind=Behind.LEVEL)
+
+    facts = IncidentFacts.of(shown, level)
+
+    assert facts.sides == (SideRate("slice", "", value),)
+    assert facts.window_says is says
