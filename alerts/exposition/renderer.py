@@ -33,7 +33,7 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
-from monitor.core.time import SECOND
+from monitor.core.time import SECOND, WEEK
 
 _GZIP_LEVEL = 1  # a fifth of the time of level 6 for a page a tenth larger
 _GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"  # no name, no time, fastest, any system
@@ -201,8 +201,6 @@ class _Collected:
             for spread in group.spreads:
                 labels = (contract, spread.metric.value, group.group_by, name)
                 self.put(catalogue.SPREAD, spread.difference, *labels)
-            needs = group.label_needs
-            self._add_by_metric(catalogue.LABEL_NEED, needs, contract, group.group_by, name)
 
     def _add_periods(self, where: tuple[str, str, str], table: WindowTable | GroupTable) -> None:
         for kind, period in (("decisions", table.decisions), ("labelled", table.labelled)):
@@ -238,6 +236,8 @@ class _Collected:
         self._add_by_metric(catalogue.BREACH_SINCE, since, contract, *where)
         self._add_by_metric(catalogue.EVIDENCE, row.evidence, contract, *where)
         self._add_by_metric(catalogue.DETECTABLE, row.detectable_gaps, contract, *where)
+        needs = {metric: weeks * WEEK / SECOND for metric, weeks in row.label_needs.items()}
+        self._add_by_metric(catalogue.LABEL_NEED, needs, contract, *where)
         for one in row.noted:
             metric = one.metric.value if one.metric else ""
             labels = (contract, metric, *where, one.annotation.value)

@@ -23,7 +23,6 @@ Example:
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -112,12 +111,6 @@ def label_needs(arms: PowerDesign, limit: Fraction, z: float) -> list[LabelNeed 
         tuple(LabelNeed)[need] if tell else None
         for need, tell in zip(needs.tolist(), arms.can_be(gap).tolist(), strict=True)
     ]
-
-
-def worst(needs: Iterable[LabelNeed | None]) -> LabelNeed | None:
-    """The longest need of a group-by, which is what is published; None where all are hidden."""
-    order = tuple(LabelNeed)
-    return max((need for need in needs if need is not None), key=order.index, default=None)
 
 
 def detectable_gaps(arms: PowerDesign, limit: Fraction, z: float) -> list[float | None]:

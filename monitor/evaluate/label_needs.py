@@ -17,7 +17,6 @@ from monitor.detection.label_power import (
     PowerDesign,
     detectable_gaps,
     label_needs,
-    worst,
 )
 
 WEEK = 7 * DAY
@@ -36,22 +35,24 @@ def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> G
         return table
     shown = sum(bool(row.rates) for row in table.rows)
     z = simultaneous_z(comparisons(shown, group.reference))
-    needs: dict[Metric, int] = {}
+    needs: list[dict[Metric, int]] = [{} for _ in table.rows]
     gaps: list[dict[Metric, float]] = [{} for _ in table.rows]
     for metric in Metric:
         limit = contract.limits.max_gap(metric)
         if limit is None or not metric.labelled:
             continue
         arms = arms_of(metric, table, group.reference)
-        longest = worst(label_needs(arms, limit, z))
-        if longest is not None:
-            needs[metric] = AT_LEAST[longest]
-        for row, found in zip(gaps, detectable_gaps(arms, limit, z), strict=True):
-            if found is not None:
-                row[metric] = found
-    pairs = zip(table.rows, gaps, strict=True)
-    rows = tuple(replace(row, detectable_gaps=found) for row, found in pairs)
-    return replace(table, rows=rows, label_needs=needs)
+        for at, need in enumerate(label_needs(arms, limit, z)):
+            if need is not None:
+                needs[at][metric] = AT_LEAST[need]
+        for at, gap in enumerate(detectable_gaps(arms, limit, z)):
+            if gap is not None:
+                gaps[at][metric] = gap
+    rows = (
+        replace(row, detectable_gaps=found, label_needs=need)
+        for row, found, need in zip(table.rows, gaps, needs, strict=True)
+    )
+    return replace(table, rows=tuple(rows))
 
 
 def arms_of(metric: Metric, table: GroupTable, reference: str) -> PowerDesign:

@@ -49,9 +49,8 @@ _METRICS = (
     ),
     *_metrics(
         Rule.CLASS,
-        "weeks below 1, 1 to 4 and above 4, of the slice that takes longest, by shown rates and"
-        " bands alone",
-        "group_label_need_weeks",
+        "weeks below 1, 1 to 4 and above 4, by shown rates and bands alone",
+        "slice_label_need_seconds",
     ),
     *_metrics(
         Rule.PERIOD, "the end of the block that first showed it",
@@ -330,7 +329,7 @@ _SNAPSHOT = (
         Surface.SNAPSHOT, Rule.CLASS, "five steps, as of the end of a block", "SliceRow.evidence",
     ),
     *rows_for(
-        Surface.SNAPSHOT, Rule.CLASS, "three classes, by what is shown", "GroupTable.label_needs",
+        Surface.SNAPSHOT, Rule.CLASS, "three classes, by what is shown", "SliceRow.label_needs",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.BOUND, "of shown rates and bands alone, in whole points",

@@ -143,6 +143,9 @@ class SliceRow:
             (microseconds).
         detectable_gaps: the smallest gap beyond the limit that four weeks of labels would find at
             their present rate; absent where none would be found.
+        label_needs: weeks of labels, at their present rate, until a gap of the limit + 0.05 would
+            be found: 0 (less than one), 1 (one to four) or 4 (more than four). Of the contract's
+            window alone, and absent where it or its reference is hidden.
         noted: its advisory findings, sorted. Of the contract's window alone.
         stages: where it and its reference diverge, for selection and TPR. Of the contract's
             window alone, and only where that rate is shown of both.
@@ -162,6 +165,7 @@ class SliceRow:
     evidence: Mapping[Metric, int] = field(default_factory=dict)
     breach_since: Mapping[Metric, int] = field(default_factory=dict)
     detectable_gaps: Mapping[Metric, float] = field(default_factory=dict)
+    label_needs: Mapping[Metric, int] = field(default_factory=dict)
     noted: tuple[Noted, ...] = ()
     stages: Mapping[Metric, ShownStage] = field(default_factory=dict)
     versions_differ: bool | None = None
@@ -212,9 +216,6 @@ class GroupTable:
             without labels.
         left_out: at most this share of decisions is in no table, because their values are too
             rare even together; None where nothing is left out.
-        label_needs: weeks of labels, at their present rate, until a gap of the limit + 0.05 would
-            be found in the slice that takes longest: 0 (less than one), 1 (one to four) or 4
-            (more than four). Of the contract's window alone.
     """
 
     group_by: str
@@ -224,7 +225,6 @@ class GroupTable:
     decisions: Period | None = None
     labelled: Period | None = None
     left_out: float | None = None
-    label_needs: Mapping[Metric, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

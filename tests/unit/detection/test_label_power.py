@@ -21,7 +21,6 @@ from monitor.detection.label_power import (
     PowerDesign,
     detectable_gaps,
     label_needs,
-    worst,
 )
 
 SOON, LATER, LATEST = LabelNeed
@@ -186,9 +185,3 @@ def test_gaps_are_whole_points_above_the_limit() -> None:
         gaps = detectable_gaps(shown, limit, Z95)
         assert all(gap_ == round(gap_, 2) > limit for gap_ in gaps if gap_ is not None)
     assert detectable_gaps(shown, LIMIT, Z95)[2] == 0.11
-
-
-def test_the_worst_of_a_group_by() -> None:
-    assert worst([SOON, None, LATER]) is LATER
-    assert worst([LATEST, LATER]) is LATEST
-    assert worst([None]) is None

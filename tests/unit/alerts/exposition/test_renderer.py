@@ -76,6 +76,7 @@ def full_row(name: str) -> SliceRow:
         {Metric.TPR: 4, Metric.FPR: 0},
         {Metric.TPR: AT},
         {Metric.TPR: 0.16},
+        {Metric.TPR: 4},
         (Noted(Annotation.ADWIN, Metric.TPR, 2, AT), Noted(Annotation.VERSION_CHANGE, None, 1, AT)),
         {
             Metric.SELECTION: ShownStage(Stage.SCORE, Share.ABOUT_HALF),
@@ -123,7 +124,6 @@ def window(name: str, *rows: SliceRow, total: SliceRow | None = None) -> WindowT
         decisions=Period(AT, AT + 3),
         labelled=Period(AT, AT + 4, data_lost=True),
         left_out=0.05,
-        label_needs={Metric.TPR: 4},
     )
     return WindowTable(
         name,
@@ -243,16 +243,15 @@ def test_a_gap_names_its_reference_and_a_ratio_over_zero_is_absent(page: Page) -
     assert value(found, "slicewatch_slice_relative_rate_ratio", **fpr) is None
 
 
-def test_what_detection_knows_is_told_of_a_slice_and_its_group(page: Page) -> None:
+def test_what_detection_knows_is_told_of_a_slice(page: Page) -> None:
     found, tpr, fpr = samples(page), {**CHAT, "metric": "tpr"}, {**CHAT, "metric": "fpr"}
-    group = {name: text for name, text in tpr.items() if name != "slice"}
 
     assert value(found, "slicewatch_slice_evidence_level", **tpr) == 4
     assert value(found, "slicewatch_slice_evidence_level", **fpr) == 0
     assert value(found, "slicewatch_slice_breach_since_timestamp_seconds", **tpr) == AT / 1e6
     assert value(found, "slicewatch_slice_breach_since_timestamp_seconds", **fpr) is None
     assert value(found, "slicewatch_slice_detectable_gap_ratio", **tpr) == 0.16
-    assert value(found, "slicewatch_group_label_need_weeks", **group) == 4
+    assert value(found, "slicewatch_slice_label_need_seconds", **tpr) == 4 * 7 * 86_400
 
 
 def test_what_stands_beside_the_numbers_is_told(page: Page) -> None:
@@ -381,9 +380,7 @@ def test_exactly_one_state_is_1_and_only_in_the_contracts_window(page: Page) -> 
 
 def test_hidden_slices_show_their_state_and_nothing_else() -> None:
     hidden = window("7d", hidden_row("channel=chat"), total=hidden_row(""))
-    shown = snapshot(
-        replace(hidden, groups=(replace(hidden.groups[0], spreads=(), label_needs={}),))
-    )
+    shown = snapshot(replace(hidden, groups=(replace(hidden.groups[0], spreads=()),)))
     contracts = tuple(replace(one, labels_at_fault=()) for one in shown.contracts)
     found = samples(Renderer(10_000).render(replace(shown, contracts=contracts)))
 

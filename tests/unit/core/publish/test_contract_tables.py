@@ -154,6 +154,7 @@ def assert_hidden(rows: tuple[SliceRow, ...]) -> None:
             "evidence": {},
             "breach_since": {},
             "detectable_gaps": {},
+            "label_needs": {},
             "noted": (),
             "stages": {},
             "versions_differ": None,
