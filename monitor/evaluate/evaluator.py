@@ -191,10 +191,13 @@ class Evaluator:
     def coverage(self) -> float | None:
         """Labelled / all decisions of the longest labelled window; None when nothing is known.
 
+        Probes are in neither: they have no labels.
+
         Both are taken down to their bands: the exact quotient would give the counts away.
         """
-        values = self._memory.publisher.labelled.values if self._memory else np.zeros((0, COUNTERS))
-        total = values.sum(axis=0)
+        if self._memory is None:
+            return None
+        total = self._memory.publisher.labelled
         k = max((contract.k for contract, _ in self._policy.contracts), default=1)
         bands = Precision(k, exact=k == 1).support(total[[Counter.LABELLED, Counter.N]])
         labelled, decisions = bands.tolist()

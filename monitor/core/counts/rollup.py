@@ -123,6 +123,18 @@ def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> Slic
     return SliceCounts(slices, strata, values)
 
 
+def production_totals(counts: Counts, index: CellIndex) -> Int64s:
+    """Sum of every counter over all cells of production traffic, shape (COUNTERS,).
+
+    Args:
+        counts: by cell id; every id must be in ``index``.
+        index: what the cell ids mean.
+    """
+    rows = np.searchsorted(index.cells, counts.keys)
+    totals: Int64s = counts.values[~decode_strata(index.strata[rows]).probe].sum(axis=0)
+    return totals
+
+
 def roll_up_versions(
     counts: Counts, index: CellIndex, attributes: Sequence[str]
 ) -> tuple[tuple[str, ...], Int64s]:

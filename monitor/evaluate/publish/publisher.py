@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
+import numpy as np
+
 from monitor.core.contract import Contract, GroupBy
-from monitor.core.counts.cells import Counts
+from monitor.core.counts.cells import COUNTERS, Counts, Int64s
 from monitor.core.counts.coding import CodingHistory
-from monitor.core.counts.rollup import CellIndex
+from monitor.core.counts.rollup import CellIndex, production_totals
 from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.release_blocks import Span, newest_span, on_the_hour, without
 from monitor.core.publish.contract_tables import BlockCounts, Builder
@@ -59,7 +61,7 @@ class Publisher:
         lost: spans of events that were lost before they could be read.
         excluded: event time whose data are known to be bad.
         revision: changes whenever closed panes do.
-        labelled: counts of the total in the longest labelled window.
+        labelled: every counter of production traffic in the longest labelled window.
         tables: those of the last Snapshot, by contract, group-by and window; the total's without
             its groups.
     """
@@ -73,7 +75,7 @@ class Publisher:
     lost: LostSpans = field(default_factory=LostSpans)
     excluded: tuple[Span, ...] = ()
     revision: int = 0
-    labelled: Counts = field(default_factory=Counts.empty)
+    labelled: Int64s = field(default_factory=lambda: np.zeros(COUNTERS, np.int64))
     tables: dict[tuple[str, str, str], tuple[TableInputs, GroupTable | WindowTable]] = field(
         default_factory=dict
     )
@@ -211,7 +213,7 @@ class _Maker:
     ) -> WindowTable:
         _, shown, counts = self._counted(release, kind, ())
         if kind.labelled:
-            self.publisher.labelled = counts.labelled
+            self.publisher.labelled = production_totals(counts.labelled, self.index)
 
         def make() -> WindowTable:
             return self.builder.window(kind.name, counts, ())
