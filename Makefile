@@ -14,7 +14,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CANDIDATES = $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14)
 FOR ?=
-WORKERS ?= 2
+# More than cores: tests wait for brokers, databases and services most of the time.
+WORKERS ?= 4
 COVERAGE ?= 1
 SEEDS ?=
 SEED ?=
@@ -30,7 +31,7 @@ help:  ## show this list
 demo: $(VENV)/.installed-demo  ## watch a synthetic router on an embedded broker live [FOR=seconds]
 	@exec $(BIN)/slicewatch demo $(if $(FOR),--for $(FOR)) $(ARGS)
 
-test: lint  ## run lint, types, layers, all tests; measure branch coverage [WORKERS=2 COVERAGE=0 ARGS=...]
+test: lint  ## run lint, types, layers, all tests; measure branch coverage [WORKERS=4 COVERAGE=0 ARGS=...]
 	@echo "== tests, including those of the built wheel"
 	@BRANCH_COVERAGE=$(COVERAGE) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		--durations=25 $(ARGS)

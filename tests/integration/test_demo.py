@@ -66,7 +66,9 @@ class Demo:
         if number is not None:
             self.process.send_signal(number)
         out, err = self.process.communicate(timeout=SECONDS + STOP_SECONDS)
-        assert (self.process.returncode, err) == (0, "")
+        # On a busy machine a cycle may outlast the stop: the thread is abandoned, which is logged.
+        said = [line for line in err.splitlines() if "did not stop in time" not in line]
+        assert (self.process.returncode, said) == (0, [])
         return out
 
     def page(self) -> str:
