@@ -6,7 +6,7 @@ messages; all of it is data, and the modules only put in the settings of an inst
 
 from alerts.rules.alertmanager import GROUP_BY
 from alerts.rules.declarations import About, Alert, Inhibition, Severity, alerts, declarations
-from alerts.rules.prometheus import rules
+from alerts.rules.prometheus import needed_files, rules
 from alerts.rules.promql import Shown, held_name
 from alerts.rules.rendering import rendered, runbook
 
@@ -20,6 +20,7 @@ __all__ = [
     "alerts",
     "declarations",
     "held_name",
+    "needed_files",
     "rendered",
     "rules",
     "runbook",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from alerts.rules.declarations import (
     Alert,
@@ -16,7 +17,7 @@ from alerts.rules.declarations import (
     values,
 )
 from alerts.rules.promql import Shown, held, held_name
-from monitor.settings import Settings
+from monitor.settings import Server, Settings, is_loopback
 
 Document = dict[str, Any]
 _INTERVAL = "30s"
@@ -24,6 +25,13 @@ _INTERVAL = "30s"
 needs that."""
 _OWN_SERIES = 10_000
 """Room for the service's own series in the sample limit: enough with thousands of partitions."""
+READER = "prometheus"
+"""Name of the token that Prometheus uses where ``server.tokens`` has one of that name."""
+TOKEN_FILE = "/etc/prometheus/slicewatch.token"  # noqa: S105 - a path
+OPERATIONS_TOKEN_FILE = "/etc/prometheus/slicewatch-operations.token"  # noqa: S105 - a path
+CLIENT_CERTIFICATE = "/etc/prometheus/slicewatch-client.pem"
+CLIENT_KEY = "/etc/prometheus/slicewatch-client.key"
+_ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 
 
 def rules(settings: Settings) -> Document:
@@ -110,19 +118,91 @@ def _dashboard_url(dashboard: Dashboard, address: str | None) -> str:
 
 
 def example(settings: Settings) -> Document:
-    """An example of a Prometheus that scrapes one process and notifies one Alertmanager."""
+    """An example of a Prometheus that scrapes one process and notifies one Alertmanager.
+
+    It reads the service as the settings have it: over TLS, with a token or a client certificate,
+    and the second port where there is one. Secrets are never written: Prometheus reads them from
+    the files that are named (:func:`needed_files`).
+    """
     return {
         "global": {"scrape_interval": "15s", "evaluation_interval": "30s"},
         "rule_files": ["rules.yml"],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": ["localhost:9093"]}]}]},
-        "scrape_configs": [
-            {
-                "job_name": settings.alerting.job,
-                # The exposition keeps to max_series itself; this is for what it cannot know.
-                "sample_limit": settings.server.max_series + _OWN_SERIES,
-                "label_limit": 30,
-                "label_value_length_limit": 1024,
-                "static_configs": [{"targets": [f"localhost:{settings.server.port}"]}],
-            }
-        ],
+        "scrape_configs": list(_scrapes(settings)),
     }
+
+
+def needed_files(settings: Settings) -> tuple[str, ...]:
+    """Files that Prometheus needs and that the settings do not name: somebody must make them."""
+    named = {
+        path
+        for job in _scrapes(settings)
+        for part in ("authorization", "tls_config")
+        for path in job.get(part, {}).values()
+    }
+    ours = (TOKEN_FILE, OPERATIONS_TOKEN_FILE, CLIENT_CERTIFICATE, CLIENT_KEY)
+    return tuple(path for path in ours if path in named)
+
+
+def _scrapes(settings: Settings) -> Iterator[Document]:
+    server, operations = settings.server, settings.server.operations
+    job, outside = settings.alerting.job, settings.alerting.external_url
+    yield {
+        "job_name": job,
+        # The exposition keeps to max_series itself; this is for what it cannot know.
+        "sample_limit": server.max_series + _OWN_SERIES,
+        "label_limit": 30,
+        "label_value_length_limit": 1024,
+        **_tls(server.tls_cert_file, by_certificate=server.client_ca_file is not None),
+        **_bearer(_token_file(server)),
+        "static_configs": [{"targets": [_target(server.host, server.port, outside)]}],
+    }
+    if operations.port is None:
+        return
+    known = operations.token is not None or operations.token_file is not None
+    own = operations.token_file or OPERATIONS_TOKEN_FILE
+    yield {
+        "job_name": f"{job}-operations",
+        "sample_limit": _OWN_SERIES,
+        **_tls(operations.tls_cert_file, by_certificate=False),
+        **_bearer(own if known else None),
+        "static_configs": [{"targets": [_target(operations.host, operations.port, outside)]}],
+        # Alerts know one job, whichever port its metrics come from.
+        "relabel_configs": [{"target_label": "job", "replacement": job}],
+    }
+
+
+def _tls(certificate: str | None, *, by_certificate: bool) -> Document:
+    """HTTPS, where the port has a certificate: that one is trusted, or whatever its file holds."""
+    if certificate is None:
+        return {}
+    tls = {"ca_file": certificate}
+    if by_certificate:
+        tls |= {"cert_file": CLIENT_CERTIFICATE, "key_file": CLIENT_KEY}
+    return {"scheme": "https", "tls_config": tls}
+
+
+def _bearer(file: str | None) -> Document:
+    return {"authorization": {"credentials_file": file}} if file else {}
+
+
+def _token_file(server: Server) -> str | None:
+    """File of the token that Prometheus sends; None where readers need none."""
+    named = {one.name: one for one in server.tokens}
+    if READER in named:
+        return named[READER].token_file or TOKEN_FILE
+    if server.token is not None or server.token_file is not None:
+        return server.token_file or TOKEN_FILE
+    first = next(iter(server.tokens), None)
+    return (first.token_file or TOKEN_FILE) if first else None
+
+
+def _target(host: str, port: int, outside: str) -> str:
+    """Address of a port: from this host where it listens on it alone, else as others reach it."""
+    if is_loopback(host):
+        name = "localhost"
+    elif host in _ANY_ADDRESS:
+        name = urlsplit(outside).hostname or "localhost"
+    else:
+        name = host
+    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"

@@ -69,9 +69,9 @@ def instant(option: str, text: str) -> int:
         ) from None
 
 
-def load_settings(path: Path) -> Settings:
+def load_settings(path: Path, *, with_secrets: bool = True) -> Settings:
     """The settings of a file with the overrides of the environment."""
-    return load(path, os.environ)
+    return load(path, os.environ, with_secrets=with_secrets)
 
 
 def on_stop(callback: Callable[..., None]) -> None:

@@ -38,11 +38,13 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
     help="Settings whose [alerting] and use cases are used; without it, the defaults.",
 )
 def command(out: Path, settings: Path | None) -> None:
-    """Write the JSON Schemas, Prometheus rules, Alertmanager files and runbooks.
+    """Write the JSON Schemas, Prometheus rules and configuration, Alertmanager files and runbooks.
+
+    It needs no secret and reads none: files of keys and tokens may be missing where it runs.
 
     Example: slicewatch render --settings slicewatch.toml --out deploy
     """
-    given = load_settings(settings) if settings else Settings()
+    given = load_settings(settings, with_secrets=False) if settings else Settings()
     for name, text in rendered(given).items():
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -51,3 +53,5 @@ def command(out: Path, settings: Path | None) -> None:
     for name, receiver in given.alerting.receivers.items():
         if not receiver.notifies:
             click.echo(f"note: alerting.{name} has no receiver: Alertmanager notifies nobody")
+    for path in rules.needed_files(given):
+        click.echo(f"note: prometheus.yml names {path}: put it there, readable by Prometheus alone")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,14 @@ from msgspec.structs import replace
 
 from monitor.settings.build import build
 from monitor.settings.check_use_cases import check_use_cases
-from monitor.settings.checks import check_id_keys, check_probes, check_sections, check_special
+from monitor.settings.checks import (
+    MIN_SECRET,
+    check_id_keys,
+    check_probes,
+    check_sections,
+    check_special,
+    is_loopback,
+)
 from monitor.settings.environment import exact, override
 from monitor.settings.kinds import Secret
 from monitor.settings.problems import Problems, problem
@@ -21,12 +29,14 @@ from monitor.settings.sections import Server, Settings
 _MAX_SECRET_BYTES = 4096
 
 
-def load(path: str | Path, env: Mapping[str, str]) -> Settings:
+def load(path: str | Path, env: Mapping[str, str], *, with_secrets: bool = True) -> Settings:
     """Read a settings file, apply ``SLICEWATCH__SECTION__KEY`` overrides and check it all.
 
     Args:
         path: a TOML file; relative paths inside it are relative to the working directory.
         env: the environment, usually ``os.environ``; only names with the prefix are read.
+        with_secrets: False where none is needed: then no file of a secret is read, and none is
+            missed. Stand-ins take their places, with which nothing can be signed or read.
 
     Raises:
         SettingsError: whatever is wrong, each on one line with the key, what was found and the fix.
@@ -35,7 +45,9 @@ def load(path: str | Path, env: Mapping[str, str]) -> Settings:
     tree = _read(path)
     override(tree, env)
     settings: Settings = build(Settings, tree, "")
-    settings = _read_secrets(settings)
+    settings = _read_secrets(settings, _from_file if with_secrets else _stand_in)
+    if not with_secrets:
+        settings = _with_needed_keys(settings)
     problems = Problems()
     for check in (check_sections, check_use_cases, check_special, check_id_keys, check_probes):
         with problems.collected():
@@ -62,46 +74,77 @@ def _one_line(value: object) -> str:
     return " ".join(str(value).split())
 
 
-def _read_secrets(settings: Settings) -> Settings:
+def _with_needed_keys(settings: Settings) -> Settings:
+    """Stand-ins for the keys that are usually in the environment of the service alone."""
+    privacy, probes, server = settings.privacy, settings.probes, settings.server
+    if not is_loopback(server.host) and not server.knows_readers:
+        server = replace(server, token=_stand_in("server.token", ""))
+    if not privacy.keys:
+        privacy = replace(privacy, id_key=_stand_in("privacy.id_key", ""))
+    keys = tuple(
+        one if one.key is not None else replace(one, key=_stand_in(f"privacy.id_keys[{i}]", ""))
+        for i, one in enumerate(privacy.id_keys)
+    )
+    if probes.sets and probes.key is None:
+        probes = replace(probes, key=_stand_in("probes.key", ""))
+    privacy = replace(privacy, id_keys=keys)
+    return replace(settings, privacy=privacy, probes=probes, server=server)
+
+
+def _stand_in(key: str, path: str) -> Secret:
+    """Text that fits where any secret does, another one for each."""
+    del path
+    return Secret(re.sub(r"\W+", "-", f"{key} was not read").ljust(MIN_SECRET, "-"))
+
+
+_Read = Callable[[str, str], Secret]
+"""Reads a secret: by the key of its file, and its path."""
+
+
+def _read_secrets(settings: Settings, read: _Read) -> Settings:
     stream, privacy, probes = settings.stream, settings.privacy, settings.probes
     security = stream.security
-    password = _secret("stream.security.password", security.password, security.password_file)
+    password = _secret(read, "stream.security.password", security.password, security.password_file)
     security = replace(security, password=password)
-    id_key = _secret("privacy.id_key", privacy.id_key, privacy.id_key_file)
+    id_key = _secret(read, "privacy.id_key", privacy.id_key, privacy.id_key_file)
     id_keys = tuple(
-        replace(one, key=_secret(f"privacy.id_keys[{i}].key", one.key, one.key_file))
+        replace(one, key=_secret(read, f"privacy.id_keys[{i}].key", one.key, one.key_file))
         for i, one in enumerate(privacy.id_keys)
     )
     return replace(
         settings,
         stream=replace(stream, security=security),
         privacy=replace(privacy, id_key=id_key, id_keys=id_keys),
-        server=_read_tokens(settings.server),
-        probes=replace(probes, key=_secret("probes.key", probes.key, probes.key_file)),
+        server=_read_tokens(settings.server, read),
+        probes=replace(probes, key=_secret(read, "probes.key", probes.key, probes.key_file)),
     )
 
 
-def _read_tokens(server: Server) -> Server:
+def _read_tokens(server: Server, read: _Read) -> Server:
     operations = server.operations
-    own = _secret("server.operations.token", operations.token, operations.token_file)
+    own = _secret(read, "server.operations.token", operations.token, operations.token_file)
     tokens = tuple(
-        replace(one, token=_secret(f"server.tokens[{i}].token", one.token, one.token_file))
+        replace(one, token=_secret(read, f"server.tokens[{i}].token", one.token, one.token_file))
         for i, one in enumerate(server.tokens)
     )
     return replace(
         server,
-        token=_secret("server.token", server.token, server.token_file),
+        token=_secret(read, "server.token", server.token, server.token_file),
         tokens=tokens,
         operations=replace(operations, token=own),
     )
 
 
-def _secret(key: str, given: Secret | None, path: str | None) -> Secret | None:
+def _secret(read: _Read, key: str, given: Secret | None, path: str | None) -> Secret | None:
     if path is None:
         return given
     key = f"{key}_file"
     if given is not None:
         raise problem(key, f"is set beside {key.removesuffix('_file')}; keep one of the two")
+    return read(key, path)
+
+
+def _from_file(key: str, path: str) -> Secret:
     try:
         with Path(path).open("rb") as file:
             data = file.read(_MAX_SECRET_BYTES + 1)

@@ -21,6 +21,7 @@ from certificates import Certificates, make_certificates
 from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import HealthChecks, HttpConfig, Servers
+from alerts.rules.prometheus import example
 from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.snapshot import (
@@ -40,6 +41,8 @@ from monitor.core.publish.snapshot import (
 from monitor.core.time import DAY
 from monitor.demo.broker import free_port
 from monitor.ports import Shard, Tallies
+from monitor.settings import Server, Settings
+from monitor.settings.sections import Operations
 
 TOKEN = "scrape-token"
 START_SECONDS = 60.0
@@ -219,3 +222,38 @@ def test_prometheus_scrapes_with_tls_and_token(
 
         server.stop()
         eventually(lambda: query(base, 'up{job="good"}') == {frozenset(): 0.0})
+
+
+def test_the_rendered_configuration_reads_both_ports(
+    exporter: Exporter, certificates: Certificates, tmp_path: Path
+) -> None:
+    """As ``slicewatch render`` writes it, but for the haste and what else it names."""
+    token = tmp_path / "token"
+    token.write_text(TOKEN + "\n")
+    tls = {"cert_file": certificates.server, "key_file": certificates.server_key}
+    fairness = HttpConfig(host="0.0.0.0", port=free_port(), tokens={"default": TOKEN}, **tls)  # type: ignore[arg-type]
+    operations = HttpConfig(port=free_port(), slices=False, section="server.operations")
+    settings = Settings(
+        server=Server(
+            host=fairness.host,
+            port=fairness.port,
+            token_file=str(token),
+            tls_cert_file=str(certificates.server),
+            operations=Operations(port=operations.port),
+        )
+    )
+    document = example(settings) | {"rule_files": [], "alerting": {}}
+    document["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s"}
+    health = HealthChecks(lambda: True, lambda: (True, ""), lambda: True)
+    running = Servers(fairness, operations, exporter, health, RealClock())
+    running.start()
+    try:
+        with prometheus(tmp_path, json.dumps(document)) as base:
+            eventually(lambda: query(base, 'sum(up{job="slicewatch"})') == {frozenset(): 2.0})
+            eventually(lambda: bool(query(base, "slicewatch_slice_rate_ratio")))
+            eventually(lambda: bool(query(base, "slicewatch_messages_consumed_total")))
+            assert query(base, "count(up)") == {frozenset(): 2.0}
+            assert query(base, "count(slicewatch_slice_rate_ratio)") == {frozenset(): 1.0}
+            assert query(base, "count(slicewatch_messages_consumed_total)") == {frozenset(): 1.0}
+    finally:
+        running.stop()
