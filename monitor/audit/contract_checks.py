@@ -28,7 +28,7 @@ from monitor.core.rates.estimates import RateColumns
 from monitor.core.rates.gap_words import worse_off
 from monitor.core.rates.gaps import HARMED_BY_LESS, level_verdict
 
-_GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED)
+_GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION)
 
 _Held = Mapping[frozenset[str], Sequence[Row]]
 """The rows of all pairs that hold variants of the same slices, by those slices."""

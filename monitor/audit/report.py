@@ -115,10 +115,10 @@ class Check:
     """One line of the contract, as the point and as the interval say it, side by side.
 
     Attributes:
-        name: ``tpr_gap``, ``fpr_gap``, ``blocked_gap``, ``min_tpr``, ``max_fpr``,
-            ``tpr_not_below_baseline``, ``fpr_not_above_baseline``. Those of the baseline are, of a
-            synthetic set, over all items, what the evidence gate stopped too: else a candidate
-            would pass by stopping what it gets wrong.
+        name: ``tpr_gap``, ``fpr_gap``, ``blocked_gap``, ``selection_gap``, ``min_tpr``,
+            ``max_fpr``, ``tpr_not_below_baseline``, ``fpr_not_above_baseline``. Those of the
+            baseline are, of a synthetic set, over all items, what the evidence gate stopped too:
+            else a candidate would pass by stopping what it gets wrong.
         metric: what is limited.
         slice: the slice that is compared; ``""`` is all.
         against: its reference; empty for levels and the baseline.

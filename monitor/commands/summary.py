@@ -38,7 +38,10 @@ EXCLUDED = "part of this window is excluded: declared bad, or never complete"
 NOTHING = "nothing can be shown yet: no hour is complete, or its day has not ended"
 
 NARROW = 80
-_NAMES = {Metric.TPR: "TPR", Metric.FPR: "FPR", Metric.BLOCKED: "blocked rate"}
+_NAMES = {
+    **{Metric.TPR: "TPR", Metric.FPR: "FPR"},
+    **{Metric.BLOCKED: "blocked rate", Metric.SELECTION: "selection rate"},
+}
 _COLUMNS = {"rate": 13, "n": 7, "gap": 15, "verdict: state": 21}
 _REST = sum(_COLUMNS.values()) + len(_COLUMNS)
 _TOTAL = "all"

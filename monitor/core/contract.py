@@ -92,6 +92,7 @@ class Limits:
         min_positives: support a TPR needs, in effective positives (judged at the rate that slice
             and reference have together).
         min_negatives: support an FPR needs, in effective negatives.
+        max_selection_gap: largest allowed gap of P(auto_serve), over all requests, ready or not.
     """
 
     max_tpr_gap: Fraction
@@ -101,6 +102,7 @@ class Limits:
     max_fpr: Fraction | None
     min_positives: int
     min_negatives: int
+    max_selection_gap: Fraction | None = None
 
     def max_gap(self, metric: Metric) -> Fraction | None:
         """The limit on the gap of a metric; None where the contract sets none."""
@@ -108,6 +110,7 @@ class Limits:
             Metric.TPR: self.max_tpr_gap,
             Metric.FPR: self.max_fpr_gap,
             Metric.BLOCKED: self.max_blocked_gap,
+            Metric.SELECTION: self.max_selection_gap,
         }.get(metric)
 
     def min_support(self, metric: Metric) -> int:

@@ -26,14 +26,19 @@ def resolved(settings: Settings) -> str:
     return "\n".join(_table(plain(settings), "", ())).strip() + "\n"
 
 
+_LATER_LIMITS = frozenset({"max_selection_gap"})
+
+
 def contract_numbers(use_case: UseCase) -> str:
     """Canonical JSON of all a state depends on: limits, support, window, age, comparisons, k.
 
-    Two contracts of one version must have equal numbers. Texts, people and dates are left out,
-    and so is the order of group-bys; 0.1 and 0.10 are equal.
+    Two contracts of one version must have equal numbers; a limit that came to be later is left
+    out where it is not set, so that older contracts keep their text. Texts, people and dates are
+    left out, and so is the order of group-bys; 0.1 and 0.10 are equal.
     """
     contract = use_case.to_core()
-    limits = {name: getattr(contract.limits, name) for name in contract.limits.__slots__}
+    every = {name: getattr(contract.limits, name) for name in contract.limits.__slots__}
+    limits = {n: v for n, v in every.items() if v is not None or n not in _LATER_LIMITS}
     set_age = use_case.contract.max_age
     age = {} if set_age is None else {"max_age": duration_text(set_age)}
     return _canonical(

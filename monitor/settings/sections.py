@@ -370,6 +370,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     max_tpr_gap: Limit = Fraction("0.10")
     max_fpr_gap: Limit = Fraction("0.10")
     max_blocked_gap: Limit | None = None
+    max_selection_gap: Limit | None = None
     min_tpr: Limit | None = None
     max_fpr: Limit | None = None
     min_positives: Count = 50
@@ -386,6 +387,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
             max_tpr_gap=self.max_tpr_gap,
             max_fpr_gap=self.max_fpr_gap,
             max_blocked_gap=self.max_blocked_gap,
+            max_selection_gap=self.max_selection_gap,
             min_tpr=self.min_tpr,
             max_fpr=self.max_fpr,
             min_positives=self.min_positives,

@@ -28,7 +28,7 @@ from monitor.store.database import create_engine
 pytestmark = pytest.mark.slow
 
 PAGE, EVIDENCE_LOST, DOWN = "SlicewatchTprBreach", "SlicewatchEvidenceLost", "SlicewatchDown"
-BREACHES = (PAGE, "SlicewatchFprBreach", "SlicewatchBlockedBreach")
+BREACHES = (PAGE, "SlicewatchFprBreach", "SlicewatchBlockedBreach", "SlicewatchSelectionBreach")
 Body = dict[str, Any]
 
 

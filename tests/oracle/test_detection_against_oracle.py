@@ -251,7 +251,7 @@ def test_the_ticket_list(streams: list[tuple[float, float]], alpha: float) -> No
 
 
 GROUPS = ("channel", "language", "channel+tier", "a+b+c", "a+b+c+d")
-KINDS = [(m, StreamKind.GAP) for m in (Metric.TPR, Metric.FPR, Metric.BLOCKED)]
+KINDS = [(m, StreamKind.GAP) for m in Metric if m is not Metric.READY]
 KINDS += [(m, StreamKind.LEVEL) for m in (Metric.TPR, Metric.FPR)]
 ALL_STREAMS = [
     Stream("c", group, metric, kind, f"x={i}", "complement", Direction.SLICE_WORSE, Fraction(1, 10))

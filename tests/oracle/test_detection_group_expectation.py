@@ -37,6 +37,7 @@ LIMITS = Limits(
     max_fpr=Fraction("0.30"),
     min_positives=50,
     min_negatives=50,
+    max_selection_gap=Fraction("0.10"),
 )
 CONTRACT = Contract("replies", "1", "owner", PrimaryMetric.TPR, LIMITS, "7d", (GROUP,), False, 11)
 ROWS = {"channel=chat": 2, "channel=email": 3}
@@ -52,6 +53,11 @@ class Slice:
     fpr: float
     blocked: float
     ready: float
+
+    @property
+    def selection(self) -> float:
+        """P(auto_serve)."""
+        return (1 - self.blocked) * (self.ready * self.tpr + (1 - self.ready) * self.fpr)
 
 
 @dataclass(frozen=True)
@@ -154,9 +160,9 @@ def innocent(days: list[dict[str, Slice]], stream: Stream) -> bool:
 
 def harm(day: dict[str, Slice], stream: Stream) -> float:
     """How far beyond the limit; nobody is harmed where there is nobody."""
-    name = {Metric.TPR: "tpr", Metric.FPR: "fpr", Metric.BLOCKED: "blocked"}[stream.metric]
+    name = stream.metric.value
     rates: dict[str, float] = {text: getattr(truth, name) for text, truth in day.items()}
-    sign = -1 if stream.metric is Metric.TPR else 1
+    sign = -1 if stream.metric in (Metric.TPR, Metric.SELECTION) else 1
     if stream.kind is StreamKind.LEVEL:
         return sign * (rates.get(stream.slice, stream.limit) - float(stream.limit))
     if len(rates) == 1 or stream.slice not in rates:
@@ -177,7 +183,7 @@ MOVED = {
 }
 
 
-GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED)
+GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION)
 
 
 def chat_only(day: dict[str, Slice]) -> dict[str, Slice]:
@@ -210,7 +216,7 @@ def test_evidence_expects_at_most_the_clock(
 
 @pytest.mark.slow
 def test_a_breach_expects_more() -> None:
-    """Of what one decision is enough for: levels, and blocked requests."""
+    """Of what one decision is enough for: levels, and rates that need no labels."""
     breach = {
         "channel=chat": Slice(tpr=0.3, fpr=0.6, blocked=0.6, ready=0.6),
         "channel=email": Slice(tpr=0.9, fpr=0.1, blocked=0.05, ready=0.4),
@@ -221,9 +227,9 @@ def test_a_breach_expects_more() -> None:
         for stream, (in_days, _) in found.items()
         if stream.slice == "channel=chat"
         and stream.direction is Direction.SLICE_WORSE
-        and (stream.kind is StreamKind.LEVEL or stream.metric is Metric.BLOCKED)
+        and (stream.kind is StreamKind.LEVEL or not stream.metric.labelled)
     }
-    assert len(worse) == 3
+    assert len(worse) == 4
     assert min(worse.values()) > 4 / 24 * (1 + 1e-9)
 
 

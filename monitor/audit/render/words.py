@@ -30,6 +30,7 @@ CHECKS = {
     "tpr_gap": "TPR gap at most",
     "fpr_gap": "FPR gap at most",
     "blocked_gap": "blocked gap at most",
+    "selection_gap": "selection gap at most",
     "min_tpr": "TPR at least",
     "max_fpr": "FPR at most",
     "tpr_not_below_baseline": "TPR not below baseline,",

@@ -63,6 +63,11 @@ class Design:
     tpr: float = 0.8
     fpr: float = 0.1
 
+    @property
+    def selection(self) -> float:
+        """P(auto_serve) of what is not blocked."""
+        return self.ready * self.tpr + (1 - self.ready) * self.fpr
+
 
 @dataclass(frozen=True, slots=True)
 class Decidable:
@@ -92,9 +97,11 @@ def decidable(design: Design, metric: Metric) -> Decidable:
         raise ValueError(f"the contract sets no limit on gaps of {metric}")
     passes = _least(_verdicts(design, 0.0)[metric], Verdict.PASS)
     beyond = float(limit + BEYOND)
-    if beyond > min(design.tpr, 1 - design.fpr):
+    served = metric is Metric.SELECTION
+    if beyond > (design.selection if served else min(design.tpr, 1 - design.fpr)):
         return Decidable(passes, None)
-    return Decidable(passes, _least(_verdicts(design, beyond)[metric], Verdict.FAIL))
+    verdicts = _verdicts(design, beyond, served=served)
+    return Decidable(passes, _least(verdicts[metric], Verdict.FAIL))
 
 
 def first_decided(
@@ -105,12 +112,13 @@ def first_decided(
 
 
 def with_limit(design: Design, metric: Metric, limit: Fraction) -> Design:
-    """The design with another limit on the gaps of TPR, FPR or BLOCKED."""
+    """The design with another limit on the gaps of any metric that can have one."""
     limits = design.contract.limits
     changed = {
         Metric.TPR: lambda: replace(limits, max_tpr_gap=limit),
         Metric.FPR: lambda: replace(limits, max_fpr_gap=limit),
         Metric.BLOCKED: lambda: replace(limits, max_blocked_gap=limit),
+        Metric.SELECTION: lambda: replace(limits, max_selection_gap=limit),
     }[metric]()
     return replace(design, contract=replace(design.contract, limits=changed))
 
@@ -128,8 +136,13 @@ class _Arms(Rolled):
 
 
 @cache
-def _verdicts(design: Design, gap: float) -> dict[Metric, list[Verdict | None]]:
-    """Verdicts, by traffic, on a slice that is worse off by so much in every metric."""
+def _verdicts(
+    design: Design, gap: float, *, served: bool = False
+) -> dict[Metric, list[Verdict | None]]:
+    """Verdicts, by traffic, on a slice that is worse off by so much.
+
+    In TPR, FPR and the blocked rate at once or, where ``served``, in the selection rate.
+    """
     contract = design.contract
     policy = Policy(
         contract.limits,
@@ -138,7 +151,7 @@ def _verdicts(design: Design, gap: float) -> dict[Metric, list[Verdict | None]]:
     )
     others = design.slices - 1 if design.reference == COMPLEMENT else 1
     volume: Floats = _TRAFFIC * design.days
-    slices = _counts(design, volume, gap)
+    slices = _counts(design, volume, gap, served=served)
     arms = _Arms(slices, slices, _counts(design, volume * max(others, 1), 0.0))
     shown = np.ones(len(volume), bool)
     compared = comparisons(design.slices, design.reference)
@@ -156,11 +169,15 @@ def _least(verdicts: list[Verdict | None], wanted: Verdict) -> int | None:
     return round(float(f"{_SURE * _TRAFFIC[first]:.2g}")) if first < len(verdicts) else None
 
 
-def _counts(design: Design, volume: Floats, gap: float) -> SliceCounts:
+def _counts(design: Design, volume: Floats, gap: float, *, served: bool = False) -> SliceCounts:
     """Expected counts of slices of these sizes; every gap is in the direction of harm."""
     limited = design.contract.limits.max_blocked_gap is not None
-    blocked = min(_BLOCKED + gap, 1.0) if limited else 0.0
-    tpr, fpr = max(design.tpr - gap, 0.0), min(design.fpr + gap, 1.0)
+    blocked = min(_BLOCKED + (0.0 if served else gap), 1.0) if limited else 0.0
+    if served:  # the same part of all that would be served, ready or not
+        kept = 1 - gap / design.selection
+        tpr, fpr = design.tpr * kept, design.fpr * kept
+    else:
+        tpr, fpr = max(design.tpr - gap, 0.0), min(design.fpr + gap, 1.0)
     ready = volume * (1 - blocked) * design.ready
     other = volume * (1 - blocked) * (1 - design.ready)
     sampled = int(design.audit < 1)

@@ -51,7 +51,8 @@ def one_row(columns: _Columns, index: int) -> _Columns:
     return replace(columns, **{k: x[at] for k, x in arrays if isinstance(x, np.ndarray)})
 
 
-_ROUTE_OF = {Metric.SELECTION: Route.AUTO_SERVE, Metric.BLOCKED: Route.BLOCKED_BY_EVIDENCE}
+HIT_ROUTES = {Metric.SELECTION: Route.AUTO_SERVE, Metric.BLOCKED: Route.BLOCKED_BY_EVIDENCE}
+"""Metrics that rest on routes alone: every decision is a trial, and one of this route a hit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +218,7 @@ def _decisions(counts: SliceCounts, metric: Metric) -> tuple[Int64s, Int64s]:
     """Production decisions on the metric's route, and on the others."""
     routes = decode_strata(counts.strata).route
     decisions = counts.values[:, :, Counter.N] * production(counts)
-    hits: Int64s = decisions[:, routes == _ROUTE_OF[metric]].sum(axis=1)
+    hits: Int64s = decisions[:, routes == HIT_ROUTES[metric]].sum(axis=1)
     return hits, decisions.sum(axis=1) - hits
 
 

@@ -21,7 +21,8 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex, roll_up
 from monitor.core.counts.strata import MIN_LABELS, REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
-from monitor.core.rates.gaps import Bools
+from monitor.core.rates.estimates import HIT_ROUTES
+from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
 from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
 
 BORROWED = float(MIN_LABELS)
@@ -37,7 +38,8 @@ class AtomTrials:
     Arrays of one shape, the last axis by atom.
 
     Attributes:
-        harmed: ready but not served (TPR), served but not ready (FPR), or blocked.
+        harmed: ready but not served (TPR), served but not ready (FPR), not served (SELECTION), or
+            blocked.
         spared: the other trials of the metric.
         harmed_variance: of ``harmed``; equal to it where all is counted.
         spared_variance: of ``spared``.
@@ -110,7 +112,7 @@ class AtomRates:
             index: what the ids mean.
             attributes: what an atom is made of.
             coding: what the strata mean.
-            metric: TPR, FPR or BLOCKED.
+            metric: TPR, FPR, BLOCKED or SELECTION.
 
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
@@ -120,8 +122,8 @@ class AtomRates:
         cohorts = [
             SliceCohort.of(roll_up(pane, index, attributes), atoms.slices, layout) for pane in panes
         ]
-        if metric is Metric.BLOCKED:
-            trials = _counted(_since([cohort.routed for cohort in cohorts]))
+        if (hit := HIT_ROUTES.get(metric)) is not None:
+            trials = _counted(_since([cohort.routed for cohort in cohorts]), hit, metric)
         else:
             trials = _expected(cohorts, metric)
         return cls(atoms.slices, trials)
@@ -134,10 +136,11 @@ def _since(arrays: Sequence[Int64s]) -> Floats:
     return total
 
 
-def _counted(routed: Floats) -> AtomTrials:
-    blocked = routed[..., Route.BLOCKED_BY_EVIDENCE]
-    passed = routed.sum(axis=-1) - blocked
-    return AtomTrials(blocked, passed, blocked, passed)
+def _counted(routed: Floats, hit: Route, metric: Metric) -> AtomTrials:
+    hits = routed[..., hit]
+    rest = routed.sum(axis=-1) - hits
+    bad, good = (rest, hits) if metric in HARMED_BY_LESS else (hits, rest)
+    return AtomTrials(bad, good, bad, good)
 
 
 def _expected(cohorts: Sequence[SliceCohort], metric: Metric) -> AtomTrials:

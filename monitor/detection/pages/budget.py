@@ -23,7 +23,10 @@ from monitor.core.rates.estimates import RateColumns, measure
 from monitor.core.rates.gaps import HARMED_BY_LESS, Bools, gap, references, support_together
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
-_GAP_SHARES = {Metric.TPR: 0.40, Metric.FPR: 0.20, Metric.BLOCKED: 0.20}
+_GAP_SHARES = {
+    **{Metric.TPR: 0.40, Metric.FPR: 0.20},
+    **{Metric.BLOCKED: 0.20, Metric.SELECTION: 0.20},
+}
 _LEVEL_SHARE = 0.20
 _DEPTH_SHARES = (0.70, 0.25, 0.05)  # single attributes, pairs, deeper
 

@@ -20,7 +20,7 @@ from monitor.detection.pages.declared import Comparisons
 from monitor.detection.pages.projection import EXCESSES, PairCounts, PairLevel, gap_log_e, trials
 from monitor.detection.pages.responses import Responses
 
-USUAL = {Metric.TPR: 0.85, Metric.FPR: 0.15, Metric.BLOCKED: 0.05}
+USUAL = {Metric.TPR: 0.85, Metric.FPR: 0.15, Metric.BLOCKED: 0.05, Metric.SELECTION: 0.5}
 """Where the levels of the bets begin; a wrong start costs delay, never validity."""
 
 DIRECTIONS = 2
@@ -35,7 +35,7 @@ class HourlyGaps:
     never do, where they have their traffic at different times of the day.
 
     Attributes:
-        metric: TPR, FPR (where every decision is to be labelled) or BLOCKED.
+        metric: TPR, FPR (where every decision is to be labelled), BLOCKED or SELECTION.
         limit: largest gap, inclusive.
         rows: row of each compared slice among the slices of the group-by, shape (P,).
         reference: row of the slice that all are compared with; None for the complements.

@@ -2,8 +2,9 @@
 
 What the bets use is fixed once a UTC day of event time, from the days before. Gaps of labelled
 rates are bet on in batches: when slice and reference both have a thousand decisions, or when the
-day ends; levels and blocked requests with every cohort. Where every decision is labelled, labels
-are also compared by themselves, hour by hour. An arm whose labels do not come is not bet on.
+day ends; levels and rates that need no labels with every cohort. Where every decision is labelled,
+labels are also compared by themselves, hour by hour. An arm whose labels do not come, or are not
+requested as its decisions say, is not bet on.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import Floats
+from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.core.rates.gaps import Bools
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection.arrays import Arrays, part, positions, prefixed
@@ -29,7 +31,7 @@ from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGa
 from monitor.detection.pages.levels import FRACTIONS, LevelBets, LevelPlan
 from monitor.detection.pages.outcomes import Outcomes
 from monitor.detection.pages.ready import ReadyRates
-from monitor.detection.pages.responses import ROUTES, Responses
+from monitor.detection.pages.responses import ROUTES, Requests, Responses
 from monitor.detection.pages.stream_group import StreamGroup
 from monitor.detection.pages.streams import Stream, StreamKind
 
@@ -102,7 +104,7 @@ class GroupTests:
         slices = declared_slices(group, coding)
         gaps: dict[Metric, _Gaps] = {}
         levels: dict[Metric, StreamGroup] = {}
-        for metric in (*LABELLED, Metric.BLOCKED):
+        for metric in (*LABELLED, *HIT_ROUTES):
             found = comparisons(contract, group, metric, StreamKind.GAP, coding)
             if found.streams:
                 width = ALTERNATIVES * (2 if metric in LABELLED else 1)
@@ -203,8 +205,19 @@ class GroupTests:
             return Responses(known.requested, known.received)
         return Responses(known.requested + today.requested, known.received + today.received)
 
+    @property
+    def _requests(self) -> Requests:
+        """How often labels were asked for lately, today included, and how often it was said."""
+        known, today = self.ready, self.today
+        decisions, labelled, asked = known.decisions, known.labelled, known.requested
+        if today is not None:
+            decisions, labelled = decisions + today.decisions, labelled + today.labelled
+            asked = asked + today.requested
+        expected = decisions.sum(axis=3) @ known.layout.audit
+        return Requests(np.maximum(asked, labelled.sum(axis=(2, 3))), expected)
+
     def _bet_levels(self, counts: Floats) -> None:
-        enough = self._responses.enough
+        enough = self._responses.enough & self._requests.as_stated
         for metric, watch in self.levels.items():
             rows = positions(self.slices, [stream.slice for stream in watch.streams])
             log_e = self._require_plans().levels[metric].log_e(counts)[rows]
@@ -212,13 +225,14 @@ class GroupTests:
             watch.bet(some, log_e[some], self.divisor)
 
     def _compare(self, cohort: SliceCohort, layout: Layout) -> None:
-        """Two-sample evidence of an hour: on labels it waits, on blocked requests it is bet."""
+        """Two-sample evidence of an hour: on labels it waits, on routes it is bet."""
         metrics = [m for m in self.gaps if not m.labelled or _labels_all(layout)]
         found = add_hour([(self.gaps[metric].hourly, cohort) for metric in metrics], self.divisor)
-        if (gaps := self.gaps.get(Metric.BLOCKED)) is not None:
-            pairs = np.flatnonzero(found[metrics.index(Metric.BLOCKED)])
-            log_e = gaps.hourly.take(pairs).reshape(-1, ALTERNATIVES)
-            gaps.watch.bet(_directions(pairs), log_e)
+        for metric, compared in zip(metrics, found, strict=True):
+            if metric in HIT_ROUTES:
+                gaps, pairs = self.gaps[metric], np.flatnonzero(compared)
+                log_e = gaps.hourly.take(pairs).reshape(-1, ALTERNATIVES)
+                gaps.watch.bet(_directions(pairs), log_e)
 
     def _bet_gaps(self, due: Bools) -> None:
         """Bet on the gaps of some slices, shape (S,): by both tests where everything is labelled.
@@ -228,12 +242,14 @@ class GroupTests:
         """
         if not due.any():
             return
-        plans, responses = self._require_plans().gaps, self._responses
+        plans, responses, requests = self._require_plans().gaps, self._responses, self._requests
         used = np.repeat([True, _labels_all(self.ready.layout)], ALTERNATIVES)
         for metric in plans:
             gaps = self.gaps[metric]
             others = responses.references(gaps.hourly.reference)
-            pairs = np.flatnonzero((due & responses.enough & others.enough)[gaps.hourly.rows])
+            asked = requests.references(gaps.hourly.reference)
+            may = responses.enough & others.enough & requests.as_stated & asked.as_stated
+            pairs = np.flatnonzero((due & may)[gaps.hourly.rows])
             if not len(pairs):  # due is the reference alone, which has no gap of its own
                 continue
             rows = gaps.hourly.rows[pairs]

@@ -20,6 +20,7 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counter, Counts, Int64s, Route
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
+from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.core.rates.gaps import Bools
 from monitor.detection.pages.cohort import SliceCohort
 
@@ -139,14 +140,14 @@ def trials(cohort: SliceCohort, metric: Metric) -> tuple[Int64s, Int64s]:
     """Trials and hits of each slice, both of shape (S,).
 
     TPR: labelled ready, and of these auto-served; FPR: labelled not ready, and of these
-    auto-served (where every decision is to be labelled); BLOCKED: all decisions, and of these
-    blocked.
+    auto-served (where every decision is to be labelled); BLOCKED, SELECTION: all decisions, and
+    of these blocked, or auto-served.
 
     Raises:
         ValueError: for another metric.
     """
-    if metric is Metric.BLOCKED:
-        return cohort.routed.sum(axis=1), cohort.routed[:, Route.BLOCKED_BY_EVIDENCE]
+    if (hit := HIT_ROUTES.get(metric)) is not None:
+        return cohort.routed.sum(axis=1), cohort.routed[:, hit]
     if metric not in (Metric.TPR, Metric.FPR):
         raise ValueError(f"{metric} has no two-sample test")
     labels = cohort.ready if metric is Metric.TPR else cohort.labelled - cohort.ready

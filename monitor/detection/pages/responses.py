@@ -1,9 +1,13 @@
-"""Response: which part of the requested labels come, and where too few do to bet on labels.
+"""Labels that are requested and come, and where too few are, or do, to bet on labels.
 
 An unlabelled decision is bet on with its forecast. Where labels do not come, a bet therefore goes
 by the forecast alone, whose labels grow old: as long as nearly all of them come that is harmless,
 with a slice that nobody labels any more it is a guess. Such an arm is not bet on until its labels
 are back; that they are missing says nothing of what they would have said, so waiting is valid.
+
+The same holds where labels are not requested as often as the decisions say: all bets weigh a label
+by that probability. Under a sampler that does as it says, such an arm is passed over with a
+probability below 1e-7, by which an e-value may grow.
 """
 
 from __future__ import annotations
@@ -27,6 +31,9 @@ WHOLE = 0.95
 """Response from which labels may be compared by themselves, without weights or forecasts: a route
 that lacks more of its labels than the other would move the rate."""
 
+SURE = 6.0
+"""Standard deviations by which requests must be off, beyond :data:`ENOUGH`, not to be bet on."""
+
 FEW = 10.0
 """Labels requested lately below which a route is not judged: two missing ones would stop it."""
 
@@ -40,11 +47,7 @@ class Responses:
 
     def references(self, reference: int | None) -> Responses:
         """Those of what each slice is compared with: one slice, or its complement (None)."""
-        if reference is None:
-            return Responses(*(x.sum(axis=0) - x for x in (self.requested, self.received)))
-        shape = self.requested.shape
-        named = (np.broadcast_to(x[reference], shape) for x in (self.requested, self.received))
-        return Responses(*named)
+        return Responses(*(_compared(x, reference) for x in (self.requested, self.received)))
 
     @property
     def enough(self) -> Bools:
@@ -58,3 +61,38 @@ class Responses:
         """Slices of which nearly every label of every route is in, shape (S,)."""
         whole: Bools = np.all(self.received >= WHOLE * self.requested, axis=1)
         return whole
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Labels asked for in each slice by route, and as many as the decisions say, both (S, 2).
+
+    Attributes:
+        asked: labels requested or, where more, labels that came.
+        expected: decisions, each times its audit rate.
+    """
+
+    asked: Floats
+    expected: Floats
+
+    def references(self, reference: int | None) -> Requests:
+        """Those of what each slice is compared with: one slice, or its complement (None)."""
+        asked, expected = (_compared(x, reference) for x in (self.asked, self.expected))
+        return Requests(np.asarray(asked, np.float64), np.asarray(expected, np.float64))
+
+    @property
+    def as_stated(self) -> Bools:
+        """Slices to bet on, shape (S,): in no route are labels asked for far less or more often."""
+        room = SURE * np.sqrt(self.expected)
+        few = self.asked < ENOUGH * self.expected - room
+        many = self.asked > self.expected / ENOUGH + room
+        kept: Bools = ~np.any(few | many, axis=1)
+        return kept
+
+
+def _compared(values: Floats | Int64s, reference: int | None) -> Floats | Int64s:
+    """Of every slice the row of what it is compared with: one slice, or the sum of the others."""
+    if reference is None:
+        rest: Floats | Int64s = values.sum(axis=0) - values
+        return rest
+    return np.broadcast_to(values[reference], values.shape)

@@ -39,7 +39,7 @@ class Stream:
     Attributes:
         contract: name.
         group_by: attribute names joined by ``+``.
-        metric: TPR, FPR or BLOCKED.
+        metric: TPR, FPR, BLOCKED or SELECTION.
         kind: a gap or a level.
         slice: slice text.
         reference: slice text or ``complement``; empty for a level.

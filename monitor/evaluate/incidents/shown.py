@@ -36,7 +36,7 @@ _BEHIND = {
     Direction.SLICE_WORSE: Behind.SLICE,
     Direction.REFERENCE_WORSE: Behind.REFERENCE,
 }
-_STAGE_OF = {Metric.TPR: Metric.TPR, Metric.FPR: Metric.SELECTION, Metric.BLOCKED: Metric.SELECTION}
+_STAGE_OF = {Metric.TPR: Metric.TPR}  # of the others that of selection, which all go through
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def _behind(known: IncidentView, row: SliceRow) -> Behind | None:
 
 def _stage(row: SliceRow, metric: Metric) -> ShownStage | None:
     """Stage of the metric itself, or of selection, which every decision goes through."""
-    return row.stages.get(_STAGE_OF[metric])
+    return row.stages.get(_STAGE_OF.get(metric, Metric.SELECTION))
 
 
 def _version_change(row: SliceRow, incident: Incident) -> int | None:

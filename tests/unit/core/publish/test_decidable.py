@@ -110,6 +110,20 @@ def test_blocked_gaps_need_no_labels() -> None:
     assert decidable(few, Metric.BLOCKED) == decidable(many, Metric.BLOCKED)
 
 
+def test_selection_gaps_need_no_labels_and_are_gaps_of_all_requests() -> None:
+    limit = Fraction(3, 20)
+    few, many = (
+        with_limit(replace(DESIGN, audit=rate), Metric.SELECTION, limit) for rate in (0.01, 1.0)
+    )
+    found = decidable(few, Metric.SELECTION)
+    assert found == decidable(many, Metric.SELECTION)
+    assert found.passes is not None
+    assert found.fails is not None
+    rare = replace(few, ready=0.1, tpr=0.8, fpr=0.1)
+    assert rare.selection == pytest.approx(0.17)
+    assert decidable(rare, Metric.SELECTION).fails is None, "a rate of .17 cannot be .25 lower"
+
+
 def test_without_any_way_there_is_no_number() -> None:
     tight = with_limit(DESIGN, Metric.FPR, Fraction(1, 1000))
     assert decidable(replace(tight, audit=0.001, days=1), Metric.FPR).passes is None

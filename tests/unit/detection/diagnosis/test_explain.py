@@ -394,12 +394,12 @@ def test_effects_are_the_likeliest(seed: int) -> None:
         assert likelihood(fit.base + step[0], fit.effects + step[1:]) <= best + 1e-9
 
 
-@pytest.mark.parametrize("metric", [Metric.TPR, Metric.FPR, Metric.BLOCKED])
+@pytest.mark.parametrize("metric", [Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION])
 def test_with_every_decision_labelled_atoms_are_counted(metric: Metric) -> None:
     pane = _all_labelled(day(Traffic(hourly=200)))
     rates = AtomRates.of([pane], CELLS.index, ("a", "b"), CODING, metric).trials.since(0)
     plain = estimate(roll_up(pane, CELLS.index, ("a", "b")), CODING, metric)
-    harmed = plain.misses if metric is Metric.TPR else plain.hits
+    harmed = plain.misses if metric in (Metric.TPR, Metric.SELECTION) else plain.hits
     assert rates.harmed == pytest.approx(harmed)
     assert rates.total == pytest.approx(plain.hits + plain.misses)
     assert rates.support == pytest.approx(plain.support)

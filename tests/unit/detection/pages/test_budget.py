@@ -173,8 +173,8 @@ def test_declaring_a_stream_twice_at_once_is_declaring_it() -> None:
 
 
 def test_metrics_without_a_share_are_refused() -> None:
-    with pytest.raises(ValueError, match="gaps of selection have no share"):
-        Budget().declare(gaps(0, metric=Metric.SELECTION))
+    with pytest.raises(ValueError, match="gaps of ready have no share"):
+        Budget().declare(gaps(0, metric=Metric.READY))
 
 
 def test_page_rule() -> None:

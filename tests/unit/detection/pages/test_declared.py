@@ -12,7 +12,12 @@ from monitor.detection.pages.streams import Direction, StreamKind
 CODING = Coding((Attribute("channel", ("chat", "email")), Attribute("tone", ("formal",))))
 
 
-def contract(*groups: GroupBy, blocked: str | None = None, min_tpr: str | None = None) -> Contract:
+def contract(
+    *groups: GroupBy,
+    blocked: str | None = None,
+    min_tpr: str | None = None,
+    selection: str | None = None,
+) -> Contract:
     limits = Limits(
         max_tpr_gap=Fraction("0.10"),
         max_fpr_gap=Fraction("0.08"),
@@ -21,6 +26,7 @@ def contract(*groups: GroupBy, blocked: str | None = None, min_tpr: str | None =
         max_fpr=None,
         min_positives=50,
         min_negatives=30,
+        max_selection_gap=Fraction(selection) if selection else None,
     )
     return Contract("replies", "1", "owner", PrimaryMetric.TPR, limits, "7d", groups, False, 11)
 
@@ -63,6 +69,10 @@ def test_what_has_no_limit_has_no_stream() -> None:
         (Metric.SELECTION, StreamKind.GAP, 0),
     ]:
         assert len(comparisons(limited, group, metric, kind, CODING).streams) == wanted
+    selected = contract(group, selection="0.15")
+    found = comparisons(selected, group, Metric.SELECTION, StreamKind.GAP, CODING).streams
+    assert {stream.limit for stream in found} == {Fraction("0.15")}
+    assert len(found) == 6
     gone = GroupBy(("channel",), "channel=fax")
     assert comparisons(limited, gone, Metric.TPR, StreamKind.GAP, CODING).streams == ()
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from answered import answered
-from fleet_cells import coding, contract
+from fleet_cells import coding, contract, limits
 
 from monitor.core.contract import GroupBy, Metric
 from monitor.core.counts.cells import Route
@@ -23,7 +25,8 @@ from monitor.detection.pages.projection import PairCounts, gap_log_e
 from monitor.detection.pages.streams import Direction, StreamKind
 
 CODING = coding(a="uvw")
-METRICS = (Metric.TPR, Metric.FPR, Metric.BLOCKED)
+METRICS = (Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION)
+LIMITED = replace(limits(), max_selection_gap=limits().max_blocked_gap)
 LIMIT = 0.10
 AUTO, REVIEW = 0, 1
 SHAPE = (2, 2, 3)
@@ -34,7 +37,7 @@ def declared(
 ) -> tuple[HourlyGaps, Comparisons, list[str]]:
     group = GroupBy(("a",), reference)
     slices = declared_slices(group, CODING)
-    found = comparisons(contract(group), group, metric, StreamKind.GAP, CODING)
+    found = comparisons(contract(group, of=LIMITED), group, metric, StreamKind.GAP, CODING)
     return HourlyGaps.start(metric, found, slices), found, list(slices)
 
 
@@ -50,9 +53,11 @@ def tally(one: SliceCohort, metric: Metric, rows: list[int]) -> tuple[int, int]:
     """Trials and hits of some slices, read one number at a time."""
     n = k = 0
     for row in rows:
-        if metric is Metric.BLOCKED:
+        if metric in (Metric.BLOCKED, Metric.SELECTION):
             n += sum(int(one.routed[row, route]) for route in Route)
-            k += int(one.routed[row, Route.BLOCKED_BY_EVIDENCE])
+            blocked = metric is Metric.BLOCKED
+            hit = Route.BLOCKED_BY_EVIDENCE if blocked else Route.AUTO_SERVE
+            k += int(one.routed[row, hit])
             continue
         for route, rate, band in np.ndindex(SHAPE):
             ready = int(one.ready[row, route, rate, band])
@@ -70,7 +75,9 @@ def expected(
     trials, hits, total = 20.0, 20.0 * USUAL[metric], np.zeros(ALTERNATIVES)
     for one in hours:
         mine, theirs = tally(one, metric, [row]), tally(one, metric, others)
-        slice_is_higher = (metric is not Metric.TPR) == (direction is Direction.SLICE_WORSE)
+        slice_is_higher = (metric not in (Metric.TPR, Metric.SELECTION)) == (
+            direction is Direction.SLICE_WORSE
+        )
         a, b = (mine, theirs) if slice_is_higher else (theirs, mine)
         counts = PairCounts(*(np.array([x]) for x in (*a, *b)))
         total += gap_log_e(counts, np.array([hits / trials]), LIMIT)[0]

@@ -242,6 +242,7 @@ COHORT = SliceCohort(
         (Metric.TPR, [0 + 1 + 2 + 3, 4 + 5 + 6 + 7], [0 + 1, 4 + 5]),
         (Metric.FPR, [40, 40], [20, 20]),
         (Metric.BLOCKED, [10, 8], [2, 0]),
+        (Metric.SELECTION, [10, 8], [5, 4]),
     ],
 )
 def test_trials_of_a_metric(metric: Metric, n: list[int], k: list[int]) -> None:
@@ -250,8 +251,8 @@ def test_trials_of_a_metric(metric: Metric, n: list[int], k: list[int]) -> None:
 
 
 def test_other_metrics_have_no_trials() -> None:
-    with pytest.raises(ValueError, match="selection has no two-sample test"):
-        trials(COHORT, Metric.SELECTION)
+    with pytest.raises(ValueError, match="ready has no two-sample test"):
+        trials(COHORT, Metric.READY)
 
 
 CELLS = np.array(sorted(content_id(f"cell {i}") for i in range(40_000)), np.int64)

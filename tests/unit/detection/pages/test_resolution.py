@@ -41,6 +41,8 @@ class Side:
         if metric is Metric.FPR:
             others = (self.served_not + by, self.reviewed_not - by)
             return replace(self, served_not=others[0], reviewed_not=others[1])
+        if metric is Metric.SELECTION:
+            return self.worse(Metric.TPR, by * 21 // 20).worse(Metric.FPR, -by)
         return replace(self, blocked=self.blocked + by * 23 // 10)
 
 
@@ -72,7 +74,7 @@ def over(stream: Stream, u: Side, v: Side | None = None, k: int = K) -> bool:
     return resolved(stream, table({"a=u": u, "a=v": v or Side()}), CODING, LIMITS, k)
 
 
-METRICS = (Metric.TPR, Metric.FPR, Metric.BLOCKED)
+METRICS = (Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION)
 EITHER = pytest.mark.parametrize("direction", Direction)
 OF_ALL = pytest.mark.parametrize("metric", METRICS)
 BOTH_WAYS = pytest.mark.parametrize("reference", [COMPLEMENT, "a=v"])

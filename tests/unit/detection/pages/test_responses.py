@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
+from scipy.stats import poisson
 
 from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import Counter, Counts, Route, decode_strata
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.fleet import PageTests
 from monitor.detection.pages.group import GroupTests
-from monitor.detection.pages.responses import FEW, Responses
+from monitor.detection.pages.responses import FEW, Requests, Responses
 
 CODING = coding(a="uvw")
 CELLS = Cells(("a=u", "a=v", "a=w"))
@@ -109,3 +110,46 @@ def test_labels_that_are_missing_are_no_evidence() -> None:
             assert tests.watches[name].mixture.statistic().max() < 6
     row = lost.slices.index("a=u")
     assert lost.ready.received[row, 0] < 0.1 * lost.ready.requested[row, 0]
+
+
+# Requests
+
+
+def stated(asked: float, expected: float) -> bool:
+    """Of one slice whose other route is as it says."""
+    found = Requests(np.array([[asked, 500.0]]), np.array([[expected, 500.0]])).as_stated
+    return bool(found[0])
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected", "kept"),
+    [
+        *((0, 0, True), (0, 20, True), (0, 56, True), (0, 57, False)),
+        *((100, 100, True), (80, 100, True), (21, 100, True), (19, 100, False)),
+        *((184, 100, True), (186, 100, False), (7_500, 10_000, True), (7_300, 10_000, False)),
+        *((13_000, 10_000, True), (13_200, 10_000, False)),
+    ],
+)
+def test_requests_that_are_off_for_certain_are_not_bet_on(
+    asked: float, expected: float, kept: bool
+) -> None:
+    assert stated(asked, expected) is kept
+
+
+def test_the_reference_of_requests_is_all_others_or_one() -> None:
+    requests = Requests(np.array([[1.0, 2], [30, 40], [500, 600]]), np.full((3, 2), 90.0))
+
+    rest, named = requests.references(None), requests.references(2)
+
+    assert rest.asked.tolist() == [[530, 640], [501, 602], [31, 42]]
+    assert named.asked.tolist() == [[500, 600]] * 3
+    assert rest.expected.tolist() == [[180, 180]] * 3
+
+
+@pytest.mark.parametrize("expected", [30.0, 100.0, 1_000.0])
+def test_a_sampler_that_does_as_it_says_is_hardly_ever_passed_over(expected: float) -> None:
+    """By the Poisson distribution, which is wider than the binomial one."""
+    room = 6 * np.sqrt(expected)
+    below = poisson.cdf(np.ceil(0.8 * expected - room) - 1, expected)
+    above = poisson.sf(np.floor(expected / 0.8 + room), expected)
+    assert below + above < 1e-7

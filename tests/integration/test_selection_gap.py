@@ -1,0 +1,113 @@
+"""A limit on the selection rate, from raw events without any label to crossings and states."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from pipeline import DECISIONS, SETTINGS, Pipeline
+
+from monitor.core.contract import Metric, State, Verdict
+from monitor.core.publish.snapshot import SliceRow, decode
+from monitor.core.time import DAY
+from monitor.detection.pages.streams import Direction, Stream
+
+START = datetime(2026, 6, 1, tzinfo=UTC)
+BEGAN = int(START.timestamp() * 1e6)
+DAYS, ONSET, DAILY = 6, 3, 2_000
+_CONTRACT = SETTINGS.index("[use_case.contract]")
+TEXT = (
+    SETTINGS[: SETTINGS.index("group_bys")]
+    + 'group_bys = [{ attributes = ["channel"] }]\n'
+    + SETTINGS[_CONTRACT:].replace('version = "1"', 'version = "2"\nmax_selection_gap = 0.10', 1)
+)
+
+
+def day(rng: np.random.Generator, number: int, rates: dict[str, float]) -> Iterator[bytes]:
+    """Decisions of a day, of which none gets a label."""
+    for at, second in enumerate(np.sort(rng.integers(0, 86_400, DAILY)).tolist()):
+        channel = "chat" if rng.random() < 0.4 else "email"
+        served = bool(rng.random() < rates[channel])
+        decision = {
+            "decision_id": f"{number}-{at}",
+            "decided_at": (START + timedelta(days=number, seconds=second)).isoformat(),
+            "route": "auto_serve" if served else "human_review",
+            "judge_score": round(rng.uniform(0.7, 1.0) if served else rng.uniform(0, 0.7), 3),
+            "threshold": 0.7,
+            "evidence_passed": True,
+            "attributes": {"channel": channel, "language_variety": "formal"},
+            "versions": {"judge": "j", "rubric": "r", "policy": "p", "router": "t"},
+            "audit_p": 0.05,
+            "label_requested": False,
+        }
+        yield json.dumps(decision).encode()
+
+
+def play(pipeline: Pipeline, before: dict[str, float], after: dict[str, float]) -> None:
+    """All days as they come, an evaluation after each."""
+    rng = np.random.default_rng(7)
+    pipeline.worker()
+    evaluator = pipeline.evaluator()
+    for number in range(DAYS):
+        rates = before if number < ONSET else after
+        pipeline.broker.produce(DECISIONS, list(day(rng, number, rates)), 0)
+        pipeline.drain()
+        assert evaluator.cycle()
+
+
+def crossings(pipeline: Pipeline) -> list[tuple[Stream, int]]:
+    """Streams with the day, since the beginning, at whose hours they crossed."""
+    with pipeline.engine.connect() as connection:
+        rows = connection.execute(sa.text("SELECT stream, crossed_at FROM crossing ORDER BY id"))
+        return [(Stream.parse(key), (at - 1 - BEGAN) // DAY) for key, at in rows]
+
+
+def row(pipeline: Pipeline, channel: str) -> SliceRow:
+    stored = pipeline.snapshot()
+    assert stored is not None
+    (table,) = decode(stored).contracts
+    (window,) = (one for one in table.windows if one.window == table.window)
+    (group,) = window.groups
+    return next(one for one in group.rows if one.slice == f"channel={channel}")
+
+
+def test_a_gap_is_found_on_the_day_on_which_it_begins(tmp_path: Path) -> None:
+    with Pipeline(tmp_path, text=TEXT) as pipeline:
+        play(pipeline, {"chat": 0.5, "email": 0.55}, {"chat": 0.2, "email": 0.55})
+
+        found = crossings(pipeline)
+        assert {stream.metric for stream, _ in found} == {Metric.SELECTION}
+        assert {stream.limit for stream, _ in found} == {Fraction("0.10")}
+        first = {(stream.slice, stream.direction): day for stream, day in reversed(found)}
+        assert first == {
+            ("channel=chat", Direction.SLICE_WORSE): ONSET,
+            ("channel=email", Direction.REFERENCE_WORSE): ONSET,
+        }
+        shown = row(pipeline, "chat")
+        assert shown.states[Metric.SELECTION] is State.SUSPECTED, "history pages nobody"
+        assert shown.gaps[Metric.SELECTION].verdict is Verdict.FAIL
+        assert row(pipeline, "email").gaps[Metric.SELECTION].value == pytest.approx(
+            -(shown.gaps[Metric.SELECTION].value or 0)
+        )
+
+
+def test_a_gap_at_its_limit_is_none(tmp_path: Path) -> None:
+    at_limit = {"chat": 0.45, "email": 0.55}
+    with Pipeline(tmp_path, text=TEXT) as pipeline:
+        play(pipeline, at_limit, at_limit)
+        assert crossings(pipeline) == []
+        assert row(pipeline, "chat").states[Metric.SELECTION] is State.INCONCLUSIVE
+
+
+def test_without_a_limit_nothing_is_watched(tmp_path: Path) -> None:
+    text = TEXT.replace("max_selection_gap = 0.10\n", "")
+    with Pipeline(tmp_path, text=text) as pipeline:
+        play(pipeline, {"chat": 0.5, "email": 0.55}, {"chat": 0.2, "email": 0.55})
+        assert crossings(pipeline) == []
+        assert row(pipeline, "chat").states[Metric.SELECTION] is State.NO_LIMIT
