@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import comb
 
 from monitor.audit.matching import values
@@ -36,6 +37,8 @@ NOTHING_SENTENCE = "No flips before or after: nothing to repair, and not validat
 _FAILING = ("still failing", "newly failing", "newly held back", "newly served though not ready")
 _NEGLIGIBLE = 1e-18
 _Key = tuple[str, str, str]
+_Kind = tuple[str, bool]
+"""An axis, and whether the replies are expected to be ready."""
 
 
 def shown_flips(compared: Sequence[Compared]) -> tuple[ShownFlip, ...]:
@@ -66,7 +69,7 @@ def stage_name(stage: FlipStage, cause: FlipCause | None) -> str:
 def flip_counts(
     compared: Sequence[Compared], *, k: int, exact: bool, declared: Collection[str] = ()
 ) -> tuple[FlipCounts, ...]:
-    """Flips of each axis, sorted by axis.
+    """Flips of each axis, sorted by axis; of each those of ready replies first, then the others.
 
     Of reviewed data of real people nothing below k is shown. Pairs are counted there, not
     comparisons (a pair with ten variants is still one request), and every number is one that the
@@ -81,12 +84,13 @@ def flip_counts(
         exact: the set is synthetic, and numbers are shown as they are.
         declared: attributes that the contract compares.
     """
-    axes: dict[str, list[Compared]] = defaultdict(list)
+    kinds: dict[_Kind, list[Compared]] = defaultdict(list)
     for one in compared:
-        axes["+".join(one.by)].append(one)
+        kinds["+".join(one.by), bool(one.reference.item.expected_ready)].append(one)
     precision = Precision(k, exact)
-    names = axes.keys() if exact else axes.keys() | set(declared)
-    lines = (_counts(by, axes[by], precision) for by in sorted(names))
+    every = kinds.keys() if exact else kinds.keys() | set(product(declared, (True, False)))
+    ordered = sorted(every, key=lambda kind: (kind[0], not kind[1]))
+    lines = (_counts(kind, kinds[kind], precision) for kind in ordered)
     return tuple(line for line in lines if line.by in declared or not line.withheld)
 
 
@@ -149,7 +153,7 @@ def _cause(one: Compared) -> FlipCause | None:
     return cause(reference, variant)
 
 
-def _counts(by: str, compared: Sequence[Compared], precision: Precision) -> FlipCounts:
+def _counts(kind: _Kind, compared: Sequence[Compared], precision: Precision) -> FlipCounts:
     behind = [one for one in compared if behind_gate(one)]
     flips = [one for one in compared if flipped(one)]
     tested = [one for one in flips if behind_gate(one)]
@@ -158,7 +162,8 @@ def _counts(by: str, compared: Sequence[Compared], precision: Precision) -> Flip
     at_gate = _number(stopped, flips, precision)
     withheld = not (shown or at_gate or precision.exact)
     return FlipCounts(
-        by=by,
+        by=kind[0],
+        expected_ready=kind[1],
         compared=shown,
         flips=_number(tested, behind, precision),
         directions=_directions(tested, precision),

@@ -63,13 +63,17 @@ class ShownFlip:
 
 @dataclass(frozen=True, slots=True)
 class FlipCounts:
-    """How often pairs flipped on one axis; the evidence gate is held outside.
+    """How often pairs of one expected outcome flipped on one axis; the evidence gate is outside.
+
+    Two kinds of error that are never added up: of ready replies a flip delays one, of others it
+    serves one that is not ready.
 
     Exact for a synthetic set. Of real people these are pairs, not comparisons, and each number is
     one that the truth is at least; 0 says fewer than k, or too close to the whole to be shown.
 
     Attributes:
         by: attributes compared, joined by ``+``.
+        expected_ready: whether reviewers expect these replies to be ready.
         compared: matched comparisons behind the evidence gate (both variants passed it).
         flips: those of them that took different routes.
         directions: flips by direction.
@@ -82,6 +86,7 @@ class FlipCounts:
     """
 
     by: str
+    expected_ready: bool
     compared: int
     flips: int
     directions: Mapping[FlipDirection, int]

@@ -256,13 +256,15 @@ def test_calibration_is_a_plain_share(seed: int) -> None:
         assert (line.rate.lower, line.rate.upper) == pytest.approx(bounds, abs=1e-12)
 
 
+@pytest.mark.parametrize("ready", [True, False])
 @pytest.mark.parametrize("seed", range(5))
-def test_flips_are_a_join(seed: int) -> None:
+def test_flips_are_a_join(seed: int, ready: bool) -> None:
     two = {**VALUES, VARIETY: ("formal", "conversational")}
     found, data = pairs(seed)
     kept = [Pair(p.id, "", tuple(r for r in p.rows if r.item.variant != "dialect")) for p in found]
     report = audit(results(kept), settings(values=two, groups=GROUPS), today=TODAY)
-    (counts,) = report.baseline.parts[0].counts
+    (counts,) = (x for x in report.baseline.parts[0].counts if x.expected_ready is ready)
+    data = data[data["ready"] == ready]
     wide = data.pivot_table(index="pair", columns=VARIETY, values=["auto", "passed"], aggfunc="all")
     wide = wide.astype(bool)
     both = wide[wide["passed", "formal"] & wide["passed", "conversational"]]

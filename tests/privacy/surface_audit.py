@@ -72,6 +72,7 @@ AUDIT: tuple[Row, ...] = (
     *rows_for(
         _AUDIT, Rule.LISTED, "from the allow-lists, the contract and the program's own words",
         "AuditReport.baseline AuditReport.candidate Run.title Run.parts Part.name FlipCounts.by",
+        "FlipCounts.expected_ready",
         "SliceLine.group_by SliceLine.slice Check.name Check.metric Check.slice Check.against",
         "SupportCheck.metric SupportCheck.slice CalibrationLine.slice CalibrationLine.band",
         "LimitsLine.role LimitsLine.metrics Check.role",

@@ -423,7 +423,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.ROWS: ("msgspec.json.encode(found)",),
     },
     "monitor.commands.render": {
-        Argument.TYPED: ("target",),
+        Argument.TYPED: ("target", "path"),
         Argument.WORD: ("name",),
     },
     "monitor.commands.replay": {

@@ -91,15 +91,19 @@ def _flip(flip: ShownFlip) -> _Case:
 def _exact(counts: FlipCounts) -> _Case:
     """An axis as a whole; its flips are cases of their own."""
     flips = counts.flips + counts.at_gate
-    name = f"no flips by {counts.by}"
+    name = _axis(counts)
     if not flips:
         return _Case(name)
     return _Case(name, _FAILURE, "flips", words.counted(flips, "flip"))
 
 
+def _axis(counts: FlipCounts) -> str:
+    return f"no flips by {counts.by}, {words.expected(counts.expected_ready)}"
+
+
 def _withheld(counts: FlipCounts) -> _Case:
     """An axis whose flips are not listed: few look the same as none, and none of them decides."""
-    name, flips = f"no flips by {counts.by}", max(counts.flips, counts.at_gate)
+    name, flips = _axis(counts), max(counts.flips, counts.at_gate)
     if not flips:
         return _Case(name, _SKIPPED, "", "too few comparisons or flips to be shown")
     message = f"at least {flips:,} pairs flipped: cases to investigate, which decide no release"

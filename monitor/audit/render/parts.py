@@ -136,8 +136,9 @@ def _variant(one: VariantOutcome) -> str:
 
 def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> Section:
     notes = [
-        "Behind the evidence gate, which is held outside. McNemar's exact two-sided test asks"
-        " whether flips go one way more often than chance would have it."
+        "Behind the evidence gate, which is held outside. Of ready replies a flip delays one, of"
+        " the others it serves one that is not ready: two kinds of error, counted apart. McNemar's"
+        " exact two-sided test asks whether flips go one way more often than chance would have it."
     ]
     if not numbers.exact:
         notes.append(
@@ -147,23 +148,28 @@ def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> Section:
         "Flips by axis",
         tuple(notes),
         table(
-            "axis|compared|flips|held back|served|at the gate|stages|McNemar p",
+            "axis|expected|compared|flips|held back|served|at the gate|stages|McNemar p",
             (_count(line, numbers) for line in lines),
         ),
     )
 
 
 def _count(line: FlipCounts, numbers: Numbers) -> tuple[str, ...]:
+    kind = line.by, words.expected(line.expected_ready)
     if line.withheld:
-        return (line.by, "withheld", *(NOTHING,) * 6)
+        return (*kind, "withheld", *(NOTHING,) * 6)
     return (
-        line.by,
+        *kind,
         *(numbers.support(count) for count in (line.compared, line.flips)),
         *(numbers.support(line.directions.get(way, 0)) for way in FlipDirection),
         numbers.support(line.at_gate),
-        "\n".join(f"{stage}: {numbers.support(n)}" for stage, n in line.stages.items()) or NOTHING,
+        "\n".join(_staged(stage, n, numbers) for stage, n in line.stages.items()) or NOTHING,
         words.p_value(line.p_value),
     )
+
+
+def _staged(stage: str, flips: int, numbers: Numbers) -> str:
+    return f"{stage}: {numbers.support(flips)}".replace("/", "/\n")
 
 
 def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> Section:

@@ -76,12 +76,23 @@ FLIPS = (
 )
 COUNTS = FlipCounts(
     by=VARIETY,
-    compared=10,
-    flips=3,
-    directions={FlipDirection.HELD_BACK: 3, FlipDirection.SERVED: 0},
-    stages={"judge_or_route/judge_score": 3},
+    expected_ready=True,
+    compared=6,
+    flips=2,
+    directions={FlipDirection.HELD_BACK: 2, FlipDirection.SERVED: 0},
+    stages={"judge_or_route/judge_score": 2},
     at_gate=0,
-    p_value=0.25,
+    p_value=0.5,
+)
+COUNTS_NOT_READY = FlipCounts(
+    by=VARIETY,
+    expected_ready=False,
+    compared=4,
+    flips=1,
+    directions={FlipDirection.HELD_BACK: 1, FlipDirection.SERVED: 0},
+    stages={"judge_or_route/judge_score": 1},
+    at_gate=0,
+    p_value=1.0,
 )
 SLICES = (
     SliceLine(
@@ -139,7 +150,7 @@ PART = Part(
     pairs=10,
     flips=FLIPS,
     flips_withheld=False,
-    counts=(COUNTS,),
+    counts=(COUNTS, COUNTS_NOT_READY),
     slices=SLICES,
     checks=CHECKS,
     supports=(SupportCheck(Metric.TPR, CONVERSATIONAL, 6, 50, met=False),),
@@ -156,7 +167,10 @@ PART = Part(
 QUIET = replace(
     PART,
     flips=(),
-    counts=(replace(COUNTS, flips=0, directions={}, stages={}, p_value=1.0),),
+    counts=tuple(
+        replace(one, flips=0, directions={}, stages={}, p_value=1.0)
+        for one in (COUNTS, COUNTS_NOT_READY)
+    ),
     checks=(replace(CHECKS[0], value=0.0, lower=-0.4, upper=0.4, point=Point.PASS, worse_off=""),),
     advice=(),
 )

@@ -32,7 +32,7 @@ from monitor.core.publish.snapshot import ShownRate
 QUARTER = timedelta(days=90)
 RATE = ShownRate(0.8, 0.7, 0.9, 100)
 TOTAL = SliceLine("", "", {Metric.TPR: RATE, Metric.FPR: RATE})
-COUNTS = FlipCounts("x", 10, 0, {}, {}, 0, 1.0)
+COUNTS = FlipCounts("x", True, 10, 0, {}, {}, 0, 1.0)
 KEPT = Check(
     "tpr_gap", Metric.TPR, "x=b", "x=a", 0.1, 0.0, -0.2, 0.2, Point.PASS,
     Verdict.INSUFFICIENT_SUPPORT,

@@ -29,7 +29,9 @@ def exact(pairs: Sequence[Pair]) -> FlipCounts:
 
 
 def guarded(pairs: Sequence[Pair]) -> FlipCounts:
-    (counts,) = flip_counts(compared(pairs), k=K, exact=False, declared={VARIETY})
+    """Flips of ready replies, as all of :func:`outcomes` are."""
+    counts, others = flip_counts(compared(pairs), k=K, exact=False, declared={VARIETY})
+    assert (others.expected_ready, others.withheld) == (False, True)
     return counts
 
 
@@ -94,14 +96,38 @@ class TestListed:
 
 class TestCounted:
     def test_the_lessons_numbers(self) -> None:
-        assert exact(ten_pairs()) == FlipCounts(
+        ready, not_ready = flip_counts(compared(ten_pairs()), k=1, exact=True)
+        assert ready == FlipCounts(
             by=VARIETY,
-            compared=10,
-            flips=3,
-            directions={HELD_BACK: 3, SERVED: 0},
-            stages={"judge_or_route/judge_score": 3},
+            expected_ready=True,
+            compared=6,
+            flips=2,
+            directions={HELD_BACK: 2, SERVED: 0},
+            stages={"judge_or_route/judge_score": 2},
             at_gate=0,
-            p_value=0.25,
+            p_value=0.5,
+        )
+        assert not_ready == FlipCounts(
+            by=VARIETY,
+            expected_ready=False,
+            compared=4,
+            flips=1,
+            directions={HELD_BACK: 1, SERVED: 0},
+            stages={"judge_or_route/judge_score": 1},
+            at_gate=0,
+            p_value=1.0,
+        )
+
+    def test_errors_of_opposite_kinds_are_not_added_up(self) -> None:
+        """Ten delays of ready replies and ten services of unready ones: each is an error."""
+        good, bad = seen(0.8), seen(0.6)
+        pairs = [varieties(f"p{i}", good, bad) for i in range(10)]
+        pairs += [varieties(f"n{i}", bad, good, ready=False) for i in range(10)]
+        ready, not_ready = flip_counts(compared(pairs), k=1, exact=True)
+        assert (ready.directions, ready.p_value) == ({HELD_BACK: 10, SERVED: 0}, mcnemar(10, 0))
+        assert (not_ready.directions, not_ready.p_value) == (
+            {HELD_BACK: 0, SERVED: 10},
+            mcnemar(0, 10),
         )
 
     def test_the_gate_is_held_outside(self) -> None:
@@ -129,9 +155,10 @@ class TestCounted:
             for name, score in (("chat", 0.9), ("email", 0.6))
         )
         counts = flip_counts(compared([*ten_pairs(), both]), k=1, exact=True)
-        assert [(one.by, one.compared, one.flips) for one in counts] == [
-            ("channel", 1, 1),
-            (VARIETY, 10, 3),
+        assert [(one.by, one.expected_ready, one.compared, one.flips) for one in counts] == [
+            ("channel", True, 1, 1),
+            (VARIETY, True, 6, 2),
+            (VARIETY, False, 4, 1),
         ]
 
     def test_nothing_to_compare_is_no_line(self) -> None:
@@ -195,13 +222,13 @@ class TestGuarded:
 
     def test_variants_of_one_pair_are_not_counted_as_people(self) -> None:
         names = ["formal", *(f"v{i}" for i in range(30))]
-        (counts,) = flip_counts(
+        counts = flip_counts(
             compared([pair_of(row("p1", name, {VARIETY: name}, seen(0.8)) for name in names)]),
             k=K,
             exact=False,
             declared={VARIETY},
         )
-        assert counts.withheld
+        assert [one.withheld for one in counts] == [True, True]
 
     def test_whether_few_differ_along_an_axis_is_not_told(self) -> None:
         alike = outcomes(alike=60)

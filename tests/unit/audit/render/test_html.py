@@ -104,6 +104,7 @@ def test_the_lessons_numbers_are_in_it() -> None:
         "-17.2 to 67.4",
         "-69.9 to 28.1",
         ">+33.3\nworse off<",
-        ">0.25<",
+        ">0.5<",
+        ">not ready<",
     ):
         assert shown in text

@@ -62,9 +62,13 @@ def test_each_requirement_is_a_case() -> None:
 def test_each_flip_is_a_case_and_an_axis_without_flips_passes() -> None:
     assert cases(made.BLOCKED, "regression.flips") == {
         **{f"{pair} language_variety": "failure" for pair in ("p4", "p5", "n1")},
-        "no flips by language_variety": "failure",
+        "no flips by language_variety, ready": "failure",
+        "no flips by language_variety, not ready": "failure",
     }
-    assert cases(made.APPROVED, "regression.flips") == {"no flips by language_variety": "passed"}
+    assert cases(made.APPROVED, "regression.flips") == {
+        "no flips by language_variety, ready": "passed",
+        "no flips by language_variety, not ready": "passed",
+    }
     assert (
         cases(made.HELD_OUT, "held_out.flips").keys()
         == cases(made.BLOCKED, "regression.flips").keys()
@@ -83,8 +87,8 @@ def test_a_flip_says_both_routes() -> None:
 
 def test_flips_of_real_people_decide_nothing() -> None:
     assert cases(made.GUARDED, "regression.flips") == {
-        "no flips by language_variety": "skipped",
-        "no flips by channel": "skipped",
+        "no flips by language_variety, ready": "skipped",
+        "no flips by channel, ready": "skipped",
     }
 
 
@@ -94,7 +98,7 @@ def test_few_flips_of_real_people_do_not_pass() -> None:
     run = replace(made.BASELINE, parts=(replace(part, counts=(counts,)),))
 
     assert cases(replace(made.GUARDED, baseline=run), "regression.flips") == {
-        "no flips by language_variety": "skipped"
+        "no flips by language_variety, ready": "skipped"
     }
 
 
