@@ -560,6 +560,11 @@ _STATUS = (
         "ResumptionReport.from_offset ResumptionReport.lost_from ResumptionReport.lost_until",
     ),
     *rows_for(
+        Surface.STATUS, Rule.PERIOD, "of the newest Snapshot",
+        "StoreStatus.published PublishedReport.contract PublishedReport.group_by",
+        "PublishedReport.decisions_until PublishedReport.labels_until PublishedReport.waits_for",
+    ),
+    *rows_for(
         Surface.STATUS, Rule.OPERATOR, _TABLE,
         "StoreStatus.evaluator StoreStatus.shards StoreStatus.tables StoreStatus.codings",
         "StoreStatus.id_keys StoreStatus.contracts StoreStatus.resumptions StoreStatus.exclusions",

@@ -97,6 +97,15 @@ def _tables(found: StoreStatus) -> Iterator[Table]:
         "shards",
     )  # fmt: skip
     yield plain_table(
+        ("contract", "group-by", "decisions until", "labels until", "waits for"),
+        (
+            (p.contract, p.group_by or "all decisions", _moment(p.decisions_until),
+             _moment(p.labels_until), "; ".join(p.waits_for))
+            for p in found.published
+        ),
+        "published",
+    )  # fmt: skip
+    yield plain_table(
         ("table", "rows", "oldest hour", "newest hour"),
         (
             (t.name, f"{'about ' if t.estimated else ''}{t.rows:,}",

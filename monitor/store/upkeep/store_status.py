@@ -21,6 +21,7 @@ from monitor.store.id_key_rules import ends, free_day
 from monitor.store.id_keys import read_marks
 from monitor.store.schema import coding, contract, fold_cursor, lease, resumption
 from monitor.store.shard_rows import list_statuses, read_watermark
+from monitor.store.upkeep.published_ages import PublishedReport, published_ages
 
 HOURLY = ("pending", "label_state", "double_label", "waiting_label")
 TABLES = (*HOURLY, "dead_letter", "delta", "snapshot")
@@ -185,6 +186,7 @@ class StoreStatus:
         contracts: every version there was.
         resumptions: oldest first.
         exclusions: those in force, oldest first.
+        published: how far each group-by is published, and what it waits for.
     """
 
     database: str
@@ -200,6 +202,7 @@ class StoreStatus:
     contracts: tuple[ContractReport, ...] = ()
     resumptions: tuple[ResumptionReport, ...] = ()
     exclusions: tuple[ExclusionReport, ...] = ()
+    published: tuple[PublishedReport, ...] = ()
 
 
 def read_status(
@@ -243,6 +246,7 @@ def read_status(
             contracts=tuple(_contracts(connection)),
             resumptions=tuple(_resumptions(connection)),
             exclusions=tuple(_exclusions(connection)),
+            published=tuple(published_ages(connection)),
         )
 
 

@@ -1,0 +1,91 @@
+"""How far what is published has come, and what it waits for, from the newest stored Snapshot.
+
+It says nothing that the Snapshot does not: which slice of a group-by is the slow one is withheld.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    GroupTable,
+    Period,
+    Snapshot,
+    WindowTable,
+    decode,
+)
+from monitor.core.time import DAY, to_datetime
+
+USUAL = 2 * DAY
+"""What is published ends with a UTC day, so it is usually up to a day and a half old."""
+
+FIRST_DECISIONS = "its first whole UTC day with enough decisions"
+FIRST_LABELS = "its first complete labels"
+DECISIONS = "more decisions in one or more slices (fewer than k since then)"
+LABELS = "more labels in one or more slices (fewer than k since then)"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedReport:
+    """One group-by of a contract, in the contract's window.
+
+    Attributes:
+        contract: name.
+        group_by: attribute names joined by ``+``; empty for all decisions together.
+        decisions_until: event time up to which selection and blocked rates go; None before any.
+        labels_until: the same of rates that rest on labels.
+        waits_for: what keeps it from going on, a text each; empty where it is as new as it can be.
+    """
+
+    contract: str
+    group_by: str
+    decisions_until: datetime | None
+    labels_until: datetime | None
+    waits_for: tuple[str, ...]
+
+
+def published_ages(connection: sa.Connection) -> Iterator[PublishedReport]:
+    """Every group-by in the newest Snapshot, in its order; nothing before the first one."""
+    body = connection.execute(
+        sa.text("SELECT body FROM snapshot WHERE id = (SELECT MAX(id) FROM snapshot)")
+    ).scalar_one_or_none()
+    if body is None:
+        return
+    snapshot = decode(bytes(body))
+    for contract in snapshot.contracts:
+        for window in contract.windows:
+            if window.window == contract.window:
+                yield _report(snapshot, contract, window)
+                yield from (_report(snapshot, contract, group) for group in window.groups)
+
+
+def _report(
+    snapshot: Snapshot, contract: ContractTable, table: WindowTable | GroupTable
+) -> PublishedReport:
+    waits = (
+        _waits(table.decisions, snapshot.watermark, FIRST_DECISIONS, DECISIONS),
+        _waits(table.labelled, snapshot.frontier, FIRST_LABELS, LABELS),
+    )
+    return PublishedReport(
+        contract.contract,
+        table.group_by if isinstance(table, GroupTable) else "",
+        _end(table.decisions),
+        _end(table.labelled),
+        tuple(filter(None, waits)),
+    )
+
+
+def _waits(period: Period | None, known: int | None, first: str, more: str) -> str:
+    """What a period waits for; ``known`` is how far its data have come."""
+    if period is None:
+        return first
+    return more if known is not None and known - period.end > USUAL else ""
+
+
+def _end(period: Period | None) -> datetime | None:
+    return None if period is None else to_datetime(period.end)

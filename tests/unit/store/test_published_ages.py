@@ -1,0 +1,108 @@
+"""What each published group-by waits for, from the newest Snapshot alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from monitor.core.contract import Metric
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    GroupTable,
+    Period,
+    SliceRow,
+    Snapshot,
+    WindowTable,
+    encode,
+)
+from monitor.core.time import DAY, HOUR, to_datetime
+from monitor.store.schema import metadata
+from monitor.store.schema import snapshot as stored
+from monitor.store.upkeep.published_ages import (
+    DECISIONS,
+    FIRST_DECISIONS,
+    FIRST_LABELS,
+    LABELS,
+    PublishedReport,
+    published_ages,
+)
+
+NOW = 20_000 * DAY + 11 * HOUR
+FRONTIER = NOW - 3 * DAY
+
+
+@pytest.fixture
+def connection() -> Iterator[sa.Connection]:
+    engine = sa.create_engine("sqlite://")
+    metadata.create_all(engine)
+    with engine.connect() as made:
+        yield made
+
+
+def group(name: str, decisions: int | None, labels: int | None) -> GroupTable:
+    """Published up to so long ago."""
+    ends = [None if age is None else Period(0, NOW - age) for age in (decisions, labels)]
+    return GroupTable(name, (), decisions=ends[0], labelled=ends[1])
+
+
+def put(connection: sa.Connection, number: int, *groups: GroupTable) -> None:
+    row = SliceRow("", {})
+    ends = {"decisions": Period(0, NOW - HOUR), "labelled": Period(0, FRONTIER)}
+    other = WindowTable("24h", row, (group("ignored", None, None),))
+    window = WindowTable("7d", row, groups, **ends)  # type: ignore[arg-type]
+    limits = {Metric.TPR: 0.1}
+    table = ContractTable(
+        *("replies", "1", "team", False, 11, "7d"), limits, {}, {}, {}, (other, window)
+    )
+    body = encode(Snapshot(NOW, FRONTIER, (table,)))
+    values = {"id": number, "stored_at": NOW, "watermark": NOW, "body": body}
+    connection.execute(stored.insert().values(**values))
+
+
+def waits(connection: sa.Connection) -> dict[str, tuple[str, ...]]:
+    return {one.group_by: one.waits_for for one in published_ages(connection)}
+
+
+def test_before_the_first_snapshot_there_is_nothing(connection: sa.Connection) -> None:
+    assert list(published_ages(connection)) == []
+
+
+def test_what_is_as_new_as_it_can_be_waits_for_nothing(connection: sa.Connection) -> None:
+    put(connection, 1, group("channel", 11 * HOUR, 4 * DAY))
+
+    assert list(published_ages(connection)) == [
+        PublishedReport("replies", "", to_datetime(NOW - HOUR), to_datetime(FRONTIER), ()),
+        PublishedReport(
+            "replies", "channel", to_datetime(NOW - 11 * HOUR), to_datetime(NOW - 4 * DAY), ()
+        ),
+    ]
+
+
+def test_each_group_by_says_what_it_waits_for(connection: sa.Connection) -> None:
+    put(
+        connection,
+        1,
+        group("age", 3 * DAY, 4 * DAY),
+        group("channel", 11 * HOUR, 6 * DAY),
+        group("city", 9 * DAY, 9 * DAY),
+        group("tone", None, None),
+        group("variety", DAY, None),
+    )
+
+    assert waits(connection) == {
+        "": (),
+        "age": (DECISIONS,),
+        "channel": (LABELS,),
+        "city": (DECISIONS, LABELS),
+        "tone": (FIRST_DECISIONS, FIRST_LABELS),
+        "variety": (FIRST_LABELS,),
+    }
+
+
+def test_the_newest_snapshot_counts(connection: sa.Connection) -> None:
+    put(connection, 1, group("channel", None, None))
+    put(connection, 2, group("channel", DAY, 4 * DAY))
+
+    assert waits(connection) == {"": (), "channel": ()}
