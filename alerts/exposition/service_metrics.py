@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import enum
-import importlib.metadata
 import math
 import threading
 import time
@@ -40,6 +39,7 @@ from monitor.core.blindness import Blind
 from monitor.core.privacy.bands import Precision
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 from monitor.ports import ConsumerState, Shard, Tallies
+from monitor.version import program_version
 
 # One minute to a week: reviewers answer within hours to days, and a classic histogram needs its
 # edges where the quantiles are expected.
@@ -162,7 +162,7 @@ class ServiceMetrics:
         ):
             self._set(counter, 0.0)
         self._set(catalogue.INSECURE, 0.0)
-        self._set(catalogue.BUILD_INFO, 1.0, _version())
+        self._set(catalogue.BUILD_INFO, 1.0, program_version())
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
 
@@ -482,10 +482,3 @@ def _histogram(family: Family, counts: npt.NDArray[np.int64], total: float) -> M
     edges = [*map(str, _DELAY_EDGES.tolist()), "+Inf"]
     buckets = list(zip(edges, np.cumsum(counts).astype(float).tolist(), strict=True))
     return HistogramMetricFamily(family.name, family.help, buckets=buckets, sum_value=total)
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("slicewatch")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"

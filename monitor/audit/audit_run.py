@@ -52,6 +52,7 @@ from monitor.settings import Settings
 from monitor.settings.check_use_cases import MIN_K
 from monitor.settings.problems import shown
 from monitor.settings.sections import UseCase
+from monitor.version import program_version
 
 _BASELINE, _CANDIDATE = "baseline", "candidate"
 
@@ -91,6 +92,8 @@ def audit(
     report = AuditReport(
         dataset=f"{results.probe_set.name} {results.probe_set.version}".strip(),
         digest=digest(results.probe_set),
+        made_on=today,
+        program=f"slicewatch {program_version()}",
         synthetic=contract.synthetic,
         contract=f"{contract.name} {contract.version}",
         k=contract.k,

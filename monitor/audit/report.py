@@ -369,6 +369,8 @@ class AuditReport:
     Attributes:
         dataset: name and version of the set.
         digest: hash of the set's content.
+        made_on: the day of the report (UTC), by which signatures are judged.
+        program: name and version of what made it.
         synthetic: whether the set is invented; said on every output.
         contract: name and version of the contract.
         k: smallest cell shown.
@@ -384,6 +386,8 @@ class AuditReport:
 
     dataset: str
     digest: str
+    made_on: date
+    program: str
     synthetic: bool
     contract: str
     k: int

@@ -63,6 +63,7 @@ AUDIT: tuple[Row, ...] = (
     ),
     *rows_for(
         _AUDIT, Rule.DECLARED, "by the set, the settings or the sign-off",
+        "AuditReport.made_on AuditReport.program",
         "AuditReport.dataset AuditReport.digest AuditReport.synthetic AuditReport.contract",
         "AuditReport.k Run.versions Run.thresholds RunVersions.judge RunVersions.rubric",
         "RunVersions.policy RunVersions.router Check.limit SliceLine.needed SupportCheck.needed",

@@ -195,6 +195,8 @@ def decision(*met: Requirement) -> ReleaseDecision:
 BLOCKED = AuditReport(
     dataset="ten-pairs 1",
     digest="0123456789abcdef" * 4,
+    made_on=date(2026, 6, 1),
+    program="slicewatch 0.1.0",
     synthetic=True,
     contract="ten-pairs 1",
     k=1,
