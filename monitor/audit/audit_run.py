@@ -170,6 +170,7 @@ class _AuditRun:
         own, synthetic = parts[title], self.contract.synthetic
         rows, compared = _rows(own), self._compared(own)
         groups = self._slices(rows)
+        ungated = self._slices(without_gate(rows)) if synthetic else ()
         declared = {name for group in self.contract.group_bys for name in group.attributes}
         counts = flip_counts(compared, k=self.contract.k, exact=synthetic, declared=declared)
         found = contract_checks(groups, self.contract, rows, self.coding)
@@ -183,7 +184,7 @@ class _AuditRun:
             flips=shown_flips(compared) if synthetic else (),
             flips_withheld=not synthetic,
             counts=counts,
-            slices=lines_of(groups, self.contract),
+            slices=lines_of(groups, self.contract, ungated),
             checks=checks,
             supports=support_checks(groups, self.contract, rows, self.coding),
             calibration=calibration_lines(groups, self.coding, synthetic=synthetic),

@@ -106,6 +106,8 @@ class SliceLine:
         rates: selection, TPR, FPR, blocked and ready.
         supports: trials behind TPR and FPR; a band's lower edge unless synthetic.
         needed: support that the contract asks for.
+        tpr_with_blocked: P(auto_serve | ready) where ready replies that the evidence gate stopped
+            count as not served; of a synthetic set alone, None without ready items.
     """
 
     group_by: str
@@ -113,6 +115,7 @@ class SliceLine:
     rates: Mapping[Metric, ShownRate]
     supports: Mapping[Metric, int] = field(default_factory=dict)
     needed: Mapping[Metric, int] = field(default_factory=dict)
+    tpr_with_blocked: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,9 +208,23 @@ def _most(rows: Sequence[Row], coding: Coding, attributes: tuple[str, ...]) -> i
     return max(held.values(), default=1)
 
 
-def lines_of(groups: Sequence[GroupSlices], contract: Contract) -> tuple[SliceLine, ...]:
-    """Report lines of the slices; of a synthetic set, slices without items are left out."""
+def lines_of(
+    groups: Sequence[GroupSlices], contract: Contract, ungated: Sequence[GroupSlices] = ()
+) -> tuple[SliceLine, ...]:
+    """Report lines of the slices; of a synthetic set, slices without items are left out.
+
+    Args:
+        groups: as :func:`slices_of` made them.
+        contract: the same.
+        ungated: of a synthetic set, the same of its rows :func:`without_gate`.
+    """
     needed = {metric: contract.limits.min_support(metric) for metric in SUPPORTED}
+    all_ready = {
+        (table.group.name, row.slice): row.rates[Metric.TPR].value
+        for table in ungated
+        for row in table.rows
+        if Metric.TPR in row.rates
+    }
     return tuple(
         SliceLine(
             group_by=table.group.name,
@@ -218,6 +232,7 @@ def lines_of(groups: Sequence[GroupSlices], contract: Contract) -> tuple[SliceLi
             rates=row.rates,
             supports=_supports(row, synthetic=contract.synthetic),
             needed=needed,
+            tpr_with_blocked=all_ready.get((table.group.name, row.slice)),
         )
         for table in groups
         for row in table.rows

@@ -24,6 +24,7 @@ AUDIT: tuple[Row, ...] = (
     *rows_for(
         _AUDIT, Rule.AUDITED, "through the door of the service's own rates",
         "Part.slices Part.supports Part.calibration SliceLine.rates SliceLine.supports",
+        "SliceLine.tpr_with_blocked",
         "SupportCheck.support SupportCheck.met CalibrationLine.n CalibrationLine.rate",
         "CalibrationLine.sufficient ShownRate.value ShownRate.lower ShownRate.upper",
         "ShownRate.support ShownRate.at_least ShownRate.at_most",

@@ -173,10 +173,13 @@ def _staged(stage: str, flips: int, numbers: Numbers) -> str:
 
 
 def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> Section:
-    notes = ("Rates with their 95 % Wilson intervals, and the support that they rest on.",)
+    notes = ["Rates with their 95 % Wilson intervals, and the support that they rest on."]
     columns = "slice|selection|TPR|positives|FPR|negatives|blocked"
+    if numbers.exact:
+        notes.append("TPR of all: ready replies that the evidence gate stopped count as unserved.")
+        columns += "|TPR of all"
     rows = _said((_slice(line, numbers) for line in lines), 1)
-    return Section(title, notes + _left_out(numbers), table(columns, rows))
+    return Section(title, (*notes, *_left_out(numbers)), table(columns, rows))
 
 
 def _left_out(numbers: Numbers) -> tuple[str, ...]:
@@ -200,6 +203,7 @@ def _slice(line: SliceLine, numbers: Numbers) -> Row:
         fpr,
         _supported(line, Metric.FPR, numbers),
         numbers.rate(blocked.value) if blocked and blocked.value is not None else NOTHING,
+        *([numbers.rate(line.tpr_with_blocked)] if numbers.exact else ()),
     )
 
 

@@ -20,6 +20,7 @@ from monitor.audit.slices import (
     declared,
     lines_of,
     slices_of,
+    without_gate,
 )
 from monitor.core.contract import Metric
 from monitor.core.privacy.bands import STEPS, edges
@@ -56,6 +57,33 @@ def calibrated(
     one = one or settings()
     groups, _ = slices(pairs, one, synthetic=synthetic)
     return calibration_lines(groups, audit_coding(one.coding), synthetic=synthetic)
+
+
+class TestBlocked:
+    """Ready replies that the evidence gate stopped: not in the TPR, unserved in that of all."""
+
+    def test_they_count_as_unserved_beside_the_tpr(self) -> None:
+        served, blocked = seen(0.9), seen(0.9, passed=False)
+        pairs = [varieties(f"p{i}", served, served) for i in range(7)]
+        pairs += [varieties(f"b{i}", served, blocked) for i in range(3)]
+        pairs += [varieties("n1", seen(0.2), blocked, ready=False)]
+        contract = contract_of(settings().use_case[0], synthetic=True)
+        coding = audit_coding(settings().coding)
+        with_gate, without = (
+            slices_of(rows, contract, coding)
+            for rows in (rows_of(pairs), without_gate(rows_of(pairs)))
+        )
+
+        found = {line.slice: line for line in lines_of(with_gate, contract, without)}
+
+        casual = found[CONVERSATIONAL]
+        assert (casual.rates[M.TPR].value, casual.tpr_with_blocked) == (1.0, 0.7)
+        assert (found[FORMAL].rates[M.TPR].value, found[FORMAL].tpr_with_blocked) == (1.0, 1.0)
+        assert found[""].tpr_with_blocked == 17 / 20
+
+    def test_real_people_have_none(self) -> None:
+        found = slices(reviewed_pairs(300), real_settings(), synthetic=False)[1]
+        assert {line.tpr_with_blocked for line in found} == {None}
 
 
 class TestLesson:
