@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from alerts import rules
+from alerts.exposition import reference
 from consumers.events import schemas
 from monitor.audit.render import as_json
 from monitor.commands.options import load_settings
@@ -21,6 +22,7 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
         f"schemas/{name}.schema.json": json.dumps(schema, indent=2, sort_keys=True) + "\n"
         for name, schema in documents.items()
     }
+    files["docs/metrics.md"] = reference.page()
     return files | rules.rendered(settings or Settings())
 
 
@@ -39,6 +41,8 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
 )
 def command(out: Path, settings: Path | None) -> None:
     """Write the JSON Schemas, Prometheus rules and configuration, Alertmanager files and runbooks.
+
+    And the reference page of all metrics.
 
     It needs no secret and reads none: files of keys and tokens may be missing where it runs.
 

@@ -1,0 +1,131 @@
+"""The reference page of all metrics, made from the catalogue: meaning, unit, labels, a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib import resources
+
+import yaml
+
+from alerts.exposition import catalogue
+from alerts.exposition.catalogue import CATALOGUE, OPERATIONS, PAGE, Family, Kind
+
+LABELS: dict[str, str] = yaml.safe_load(
+    (resources.files(__package__) / "labels.yaml").read_text(encoding="utf-8")
+)
+"""Meaning of every label."""
+
+_UNITS = {
+    "timestamp_seconds": "seconds since 1970",
+    "seconds": "seconds",
+    "ratio": "ratio",
+    "band": "lower edge of a band",
+    "total": "count, since the beginning",
+    "info": "always 1",
+    "messages": "messages",
+}
+_AHEAD = (
+    *(catalogue.REVIEW_DUE, catalogue.RESOLVABLE, catalogue.ACCEPTED_UNTIL),
+    catalogue.CERTIFICATE_EXPIRES,
+)
+"""Instants that usually lie in the future."""
+_SHARD = ("topic", "partition")
+_BOUNDS = ("lower", "upper")
+_EXAMPLE = {"contract": "CONTRACT", "metric": "tpr"}
+"""Labels that an example selects by."""
+
+_INTRODUCTION = """# Metrics
+
+Every metric that slicewatch exports, with its unit, its labels and a query to begin with. This page
+is written by `slicewatch render` from the catalogue that the exporter itself uses.
+
+Queries take the maximum over replicas, which export the same numbers. Replace `CONTRACT` by the name
+of a contract. What may be shown of small slices, and how it is rounded, is in
+[security.md](security.md).
+"""
+
+
+def page() -> str:
+    """The page, in Markdown."""
+    return "\n".join((_INTRODUCTION, *_sections(), *_labels(), ""))
+
+
+def unit(family: Family) -> str:
+    """Unit of a family, by the suffix of its name; a number without any is a count or a flag."""
+    suffixes = (suffix for suffix in _UNITS if family.name.endswith(f"_{suffix}"))
+    return _UNITS[next(suffixes)] if _has_unit(family) else "number"
+
+
+def _has_unit(family: Family) -> bool:
+    return any(family.name.endswith(f"_{suffix}") for suffix in _UNITS)
+
+
+def example(family: Family) -> str:
+    """A query of one family, as one would begin with."""
+    if family.kind is Kind.HISTOGRAM:
+        return f"histogram_quantile(0.9, sum by (le) (rate({family.name}_bucket[1d])))"
+    if family.kind is Kind.COUNTER:
+        kept = [label for label in family.labels if label != "partition"]
+        return f"sum{_by(kept)}(rate({family.name}[5m]))"
+    selected = [f'{name}="{value}"' for name, value in _EXAMPLE.items() if name in family.labels]
+    series = family.name + (f"{{{', '.join(selected)}}}" if selected else "")
+    kept = [label for label in family.labels if label not in _EXAMPLE]
+    newest = f"max{_by(kept)}({series})"
+    if family.name.endswith("_timestamp_seconds"):
+        return f"{newest} - time()" if family in _AHEAD else f"time() - {newest}"
+    return newest
+
+
+def _by(labels: Iterable[str]) -> str:
+    names = ", ".join(labels)
+    return f" by ({names}) " if names else ""
+
+
+def _sections() -> Iterator[str]:
+    groups: dict[str, list[Family]] = {}
+    for family in CATALOGUE:
+        groups.setdefault(_title(family), []).append(family)
+    for title, families in groups.items():
+        yield f"\n## {title}\n"
+        yield "| metric | unit | labels | meaning | example |\n|---|---|---|---|---|"
+        yield from _rows(families)
+
+
+def _title(family: Family) -> str:
+    if family not in PAGE:
+        return "The service itself" if family in OPERATIONS else "What is read"
+    if "incident" in family.labels:
+        return "Incidents"
+    if "probe_set" in family.labels:
+        return "Probe sets"
+    if "slice" in family.labels or family.name.startswith("slicewatch_group_"):
+        return "Slices"
+    return "Contracts, windows and label requests"
+
+
+def _rows(families: Iterable[Family]) -> Iterator[str]:
+    for family in families:
+        if not _is_bound(family):
+            bounds = "<br>".join(f"`{name}`" for name in _names(family))
+            labels = ", ".join(f"`{label}`" for label in family.labels) or "-"
+            query = example(family).replace("|", "\\|")
+            yield f"| {bounds} | {unit(family)} | {labels} | {family.help} | `{query}` |"
+
+
+def _is_bound(family: Family) -> bool:
+    return any(family.name.endswith(f"_{bound}_ratio") for bound in _BOUNDS)
+
+
+def _names(family: Family) -> Iterator[str]:
+    """The family, then the bounds of its interval where it has one."""
+    yield family.name
+    stem, known = family.name.removesuffix("_ratio"), {one.name for one in CATALOGUE}
+    yield from (name for b in _BOUNDS if (name := f"{stem}_{b}_ratio") in known)
+
+
+def _labels() -> Iterator[str]:
+    yield "\n## Labels\n"
+    yield "| label | meaning |\n|---|---|"
+    yield from (f"| `{name}` | {LABELS[name]} |" for name in sorted(LABELS))
+    shard = " and ".join(f"`{name}`" for name in _SHARD)
+    yield f"\nCounters of partitions carry {shard}: sum over them."
