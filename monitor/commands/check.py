@@ -74,10 +74,21 @@ _RATE = 1_000  # decisions a second that memory is estimated for
     metavar="FILE",
     help="Check the events of a file instead: JSON lines (.gz too) of decisions or labels.",
 )
+@click.option("--all", "every", is_flag=True, help="Also print the settings as they will be used.")
 def command(
-    path: Path, *, connect: bool, files: tuple[str, ...], daily: int, audit: float, ready: float
+    path: Path,
+    *,
+    connect: bool,
+    files: tuple[str, ...],
+    daily: int,
+    audit: float,
+    ready: float,
+    every: bool,
 ) -> None:
-    """Validate the settings and print them as they will be used, secrets masked.
+    """Validate the settings, and say what they mean for what can be seen and decided.
+
+    Warnings come first, then what is in order, then the explanations. With --all the settings
+    follow as they will be used, defaults included and secrets masked.
 
     For each contract, group-by and metric it shows how many decisions a day a slice needs for a
     verdict, and what else would make it decidable at --daily, --audit and --ready.
@@ -103,16 +114,17 @@ def command(
     if files:
         _check_events(settings, files)
         return
-    click.echo(resolved(settings).rstrip())
     for warning in warnings(settings):
         click.echo(f"warning: {warning}")
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
-    _echo_labels(settings, Assumed(daily, audit, ready))
-    for line in (*_displayable(settings), _recognised(settings), _clusters(settings)):
-        click.echo(line)
     problems = _try(_certificates, settings)
     if connect:
         problems += [*_try(_topics, settings), *_try(_store, settings)]
+    _echo_labels(settings, Assumed(daily, audit, ready))
+    for line in (*_displayable(settings), _recognised(settings), _clusters(settings)):
+        click.echo(line)
+    if every:
+        click.echo(resolved(settings).rstrip())
     if problems:
         raise SlicewatchError(f"{len(problems)} of the checks failed: {'; '.join(problems)}")
 

@@ -265,7 +265,7 @@ def use_commands(site: Site) -> None:
     site.command("incident", "list", "--all", "--json")
     site.command("incident", "show", "1", code=2)
     site.command("incident", "ack", "1", "--by", "the team", code=2)
-    site.command("check")
+    site.command("check", "--all")
     site.command("db", "forget", planted("decision", 5))
     site.command("db", "forget", planted("never", 5))
     site.command("db", "forget", "x" * 500, code=2)
