@@ -49,6 +49,7 @@ def _in_bands(k: int) -> Callable[[float], bool]:
 
 OTHERWISE: Mapping[str, Callable[[float], bool]] = {
     "slicewatch_duplicate_ratio": lambda value: 0 <= value <= 1,
+    "slicewatch_slice_label_need_seconds": lambda value: value in (0, 604_800, 2_419_200),
     "slicewatch_cardinality_limited": lambda value: value in (0, 1),
     "slicewatch_exposition_series": float.is_integer,
     "slicewatch_exposition_dropped_series": float.is_integer,
