@@ -15,6 +15,10 @@ from monitor.core.publish.snapshot import ContractTable, PublishedValue, ShownIn
 from monitor.core.rates.gaps import HARMED_BY_LESS
 
 
+_SLACK = 1e-9
+"""Limits are inclusive, and differences of rounded rates are off by some 1e-16."""
+
+
 class WindowSays(enum.StrEnum):
     """What the published window of an incident says of it."""
 
@@ -115,5 +119,5 @@ def _window_says(
 def _within(table: ContractTable, metric: Metric, behind: Behind | None, value: float) -> bool:
     if behind is Behind.LEVEL:
         lowest, highest = table.min_levels.get(metric, 0.0), table.max_levels.get(metric, 1.0)
-        return lowest <= value <= highest
-    return abs(value) <= table.max_gaps.get(metric, 1.0)
+        return lowest - _SLACK <= value <= highest + _SLACK
+    return abs(value) <= table.max_gaps.get(metric, 1.0) + _SLACK

@@ -117,6 +117,7 @@ def test_what_is_coded_is_not_compared(reference: str) -> None:
         (PublishedValue(0.5, 0.4, 0.6, FOUND - 1), WindowSays.NOTHING_YET),
         (PublishedValue(0.06, 0.0, 0.1, FOUND), WindowSays.WITHIN_LIMIT),
         (PublishedValue(0.1, 0.0, 0.2, FOUND + 1), WindowSays.WITHIN_LIMIT),
+        (PublishedValue(0.88 - 0.78, 0.0, 0.2, FOUND), WindowSays.WITHIN_LIMIT),
         (PublishedValue(-0.06, -0.1, 0.0, FOUND), WindowSays.WITHIN_LIMIT),
         (PublishedValue(0.11, 0.1, 0.2, FOUND), WindowSays.OUTSIDE_LIMIT),
         (PublishedValue(-0.11, -0.2, -0.1, FOUND), WindowSays.OUTSIDE_LIMIT),
