@@ -14,7 +14,6 @@ from monitor.core.publish.annotations import Behind
 from monitor.core.publish.snapshot import ContractTable, PublishedValue, ShownIncident, SliceRow
 from monitor.core.rates.gaps import HARMED_BY_LESS
 
-
 _SLACK = 1e-9
 """Limits are inclusive, and differences of rounded rates are off by some 1e-16."""
 
