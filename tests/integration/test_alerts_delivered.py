@@ -23,8 +23,10 @@ from monitor.core.publish.snapshot import (
     GroupTable,
     PublishedValue,
     ShownFlips,
+    ShownGap,
     ShownIncident,
     ShownProbeSet,
+    ShownRate,
     ShownStage,
     SliceRow,
     Snapshot,
@@ -80,7 +82,12 @@ def published(
 ) -> Snapshot:
     """Two slices in one state, the incidents that stand, and a probe set."""
     states = dict.fromkeys((Metric.TPR, Metric.FPR), state)
-    rows = tuple(SliceRow(f"channel={name}", states) for name in ("chat", "mail"))
+    chat, mail = ShownRate(0.57, 0.5, 0.64, 456), ShownRate(0.88, 0.82, 0.94, 520)
+    gap = ShownGap("channel=mail", 0.31, 0.25, 0.37)
+    rows = (
+        SliceRow("channel=chat", states, {Metric.TPR: chat}, {Metric.TPR: gap}),
+        SliceRow("channel=mail", states, {Metric.TPR: mail}),
+    )
     window = WindowTable("7d", SliceRow("", states), (GroupTable("channel", rows),))
     limits = {Metric.TPR: 0.1, Metric.FPR: 0.1}
     table = ContractTable(
@@ -129,16 +136,22 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
         ),
         "description": (
             "The TPR is outside the limits of contract replies (incident 7): slice channel=chat.\n"
+            "Ready replies served: channel=chat 57%, channel=mail 88%: 31 points fewer (limit 10),"
+            " of at least 456 ready replies with a label.\n"
             "The slice is worse off: its ready replies are served less often than its"
             " reference's.\n"
-            "Outside the limit since the cohort of 2026-06-01 10:00 UTC.\n"
-            "This slice accounts for most of the excess.\n"
-            "Worse only because of this slice: channel=chat,variety=a.\n"
+            "Outside the limit since 2026-06-01 10:00 UTC at the latest.\n"
+            "The published numbers end at 2026-06-01 11:00 UTC.\n"
             "First published: 30%, 95 % interval 24% to 36%.\n"
             "Latest published: 31%, 95 % interval 25% to 37%.\n"
             "The contract allows a gap of at most 10%.\n"
+            "This slice accounts for most of the excess.\n"
+            "Worse only because of this slice: channel=chat,variety=a.\n"
             "It differs from its reference at this stage of the router: threshold.\n"
             "In the two days before, versions changed at 2026-06-01 09:00 UTC.\n"
+            "First: roll back what changed, and have the waiting replies of those who are worse off"
+            " reviewed first. Do not send them to human review: waiting is the harm.\n"
+            "Acknowledge it: slicewatch incident ack 7 --by NAME\n"
             "Label sampling: audited at 0.05.\n"
             "If the cause is fixed now, the incident can be resolved on 2026-06-13 at the earliest,"
             " at the present rate of labels.\n"
@@ -149,8 +162,9 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
         "dashboard_url": named["annotations"]["dashboard_url"],
         "runbook_url": f"deploy/runbooks/{BREACH}.md",
     }
-    graph = "/graph?g0.expr=slicewatch_slice_gap_ratio%7Bjob%3D%22slicewatch%22%2C"
+    graph = "/graph?g0.expr=slicewatch_slice_gap_ratio+and+on+%28job"
     assert graph in named["annotations"]["dashboard_url"]
+    assert "incident%3D%227%22" in named["annotations"]["dashboard_url"], "of its slice alone"
     assert named["annotations"]["dashboard_url"].startswith("http")
     assert hidden["annotations"]["summary"].endswith(
         "TPR (primary metric) in contract replies, details withheld"

@@ -241,15 +241,20 @@ def assert_says(alert: Body, text: str) -> None:
         r"The TPR is outside the limits of contract replies \(incident \d+\): slice "
         + text
         + r"\.",
+        rf"Ready replies served: {text} [\d.]+%, (all others|[\w=,]+) [\d.]+%: [\d.]+ points"
+        r" fewer \(limit 10\), of at least \d+ ready replies with a label\.",
         "The slice is worse off: its ready replies are served less often than its reference's"
         + r"\.",
-        rf"Outside the limit since the cohort of {since}\.",
-        r"This slice accounts for (most|about half) of the excess\.",
+        rf"Outside the limit since {since} at the latest\.",
+        r"The published numbers end at 2026-01-\d\d \d\d:\d\d UTC(\.|, before the breach.*)",
         rf"First published: {interval}",
         rf"Latest published: {interval}",
         r"The contract allows a gap of at most 10%\.",
+        r"This slice accounts for (most|about half) of the excess\.",
         r"It differs from its reference at this stage of the router: score\.",
         r"In the two days before, no versions or settings changed\.",
+        r"First: roll back what changed, .* waiting is the harm\.",
+        r"Acknowledge it: slicewatch incident ack \d+ --by NAME",
         r"Label sampling: labels asked for with probability 1\.",
         r"If the cause is fixed now, the incident can be resolved on 2026-01-1\d at the earliest,"
         r" at the present rate of labels\.",
