@@ -39,6 +39,7 @@ from monitor.store.id_keys import IdKeys
 from monitor.store.retired import RetiredTopics
 from monitor.store.schema import counts
 from monitor.store.upkeep.last_settings import LastSettings
+from monitor.store.upkeep.published_ages import published_ages
 
 _RATE = 1_000  # decisions a second that memory is estimated for
 
@@ -101,7 +102,8 @@ def command(
     certificate is an error.
 
     With --connect it also checks that the broker, both topics and the database are as required,
-    and shows what a start would change in the store. Exit code 2 when something is wrong.
+    and shows which published numbers wait for what, and what a start would change in the store.
+    Exit code 2 when something is wrong.
 
     With --events it says of each line that is not counted, or not as it may be meant, what is wrong
     and what was expected, and then what would be counted; nothing is stored, and nothing of what an
@@ -278,6 +280,7 @@ def _store(settings: Settings) -> Iterator[str]:
         database.require_head(engine)
         yield f"ok: database {url}, schema {found}"
         yield from _units(settings, engine)
+        yield from _waiting(engine)
         yield from _changes(settings, engine)
     finally:
         engine.dispose()
@@ -303,6 +306,15 @@ def _units(settings: Settings, engine: sa.Engine) -> Iterator[str]:
             f" groups of about {rounded_up(round(known.recent.implied_size))}: the bound on false"
             " pages does not hold; send unit, or raise detection.cluster_size"
         )
+
+
+def _waiting(engine: sa.Engine) -> Iterator[str]:
+    """Group-bys that are not published as far as their data go, and why."""
+    with database.reading(engine) as connection:
+        for one in published_ages(connection):
+            group = f"group-by {one.group_by}" if one.group_by else "all decisions together"
+            for reason in one.waits_for:
+                yield f"note: contract {one.contract}, {group}: publishing waits for {reason}"
 
 
 def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:

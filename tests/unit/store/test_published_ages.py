@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner
 
+from monitor.cli import cli
+from monitor.commands import check
 from monitor.core.contract import Metric
 from monitor.core.publish.snapshot import (
     ContractTable,
@@ -18,6 +22,7 @@ from monitor.core.publish.snapshot import (
     encode,
 )
 from monitor.core.time import DAY, HOUR, to_datetime
+from monitor.store import database
 from monitor.store.schema import metadata
 from monitor.store.schema import snapshot as stored
 from monitor.store.upkeep.published_ages import (
@@ -106,3 +111,25 @@ def test_the_newest_snapshot_counts(connection: sa.Connection) -> None:
     put(connection, 2, group("channel", DAY, 4 * DAY))
 
     assert waits(connection) == {"": (), "channel": ()}
+
+
+def test_check_says_the_same_of_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "_topics", lambda _: iter(()))
+    url = f"sqlite:///{tmp_path}/store.db"
+    engine = database.create_engine(url)
+    database.migrate(engine)
+    with engine.begin() as connection:
+        put(connection, 1, group("channel", 11 * HOUR, 6 * DAY), group("city", DAY, 4 * DAY))
+    engine.dispose()
+    environment = {
+        "SLICEWATCH__STORE__URL": url,
+        "SLICEWATCH__PRIVACY__ID_KEY": "a-key-of-a-test-that-is-long-enough",
+    }
+    settings = Path(__file__).parents[3] / "deploy" / "examples" / "ten_pairs.toml"
+
+    said = CliRunner(env=environment).invoke(cli, ["check", "--connect", "-s", str(settings)])
+
+    notes = [line for line in said.output.splitlines() if line.startswith("note: contract")]
+    assert notes == [
+        f"note: contract replies, group-by channel: publishing waits for {LABELS}",
+    ]
