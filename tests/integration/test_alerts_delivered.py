@@ -135,26 +135,29 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
             "Disparity in routing: TPR (primary metric) in contract replies, slice channel=chat"
         ),
         "description": (
-            "The TPR is outside the limits of contract replies (incident 7): slice channel=chat.\n"
-            "Ready replies served: channel=chat 57%, channel=mail 88%: 31 points fewer (limit 10),"
-            " of at least 456 ready replies with a label.\n"
-            "The slice is worse off: its ready replies are served less often than its"
+            "Incident 7: the TPR is outside its limit, slice channel=chat.\n"
+            "The figures below end at 2026-06-01 11:00 UTC.\n"
+            "Ready replies served: channel=chat 57%, channel=mail 88%: 31 points lower (limit 10)."
+            " This rests on at least 456 labelled ready replies of the slice.\n"
+            "Worse off: the slice, whose ready replies are served less often than its"
             " reference's.\n"
-            "Outside the limit since 2026-06-01 10:00 UTC at the latest.\n"
-            "The published numbers end at 2026-06-01 11:00 UTC.\n"
-            "First published: 30%, 95 % interval 24% to 36%.\n"
-            "Latest published: 31%, 95 % interval 25% to 37%.\n"
-            "The contract allows a gap of at most 10%.\n"
-            "This slice accounts for most of the excess.\n"
-            "Worse only because of this slice: channel=chat,variety=a.\n"
-            "It differs from its reference at this stage of the router: threshold.\n"
-            "In the two days before, versions changed at 2026-06-01 09:00 UTC.\n"
-            "First: roll back what changed, and have the waiting replies of those who are worse off"
-            " reviewed first. Do not send them to human review: waiting is the harm.\n"
-            "Acknowledge it: slicewatch incident ack 7 --by NAME\n"
+            "Since 2026-06-01 10:00 UTC or earlier.\n"
+            "Gap (above 0, the slice is worse off) as last published: 31 points, 95 % interval 25"
+            " to 37 points.\n"
+            "Gap (above 0, the slice is worse off) as first published: 30 points, 95 % interval 24"
+            " to 36 points.\n"
+            "Limit: a gap of at most 10 points, whoever is worse off.\n"
+            "The slice explains most of what is beyond the limit.\n"
+            "Affected only because they overlap with it: channel=chat,variety=a.\n"
+            "The difference arises at this stage of the router: threshold.\n"
+            "In the two days before the breach, versions changed at 2026-06-01 09:00 UTC.\n"
+            "First: move the replies of those worse off to the front of the review queue, and roll"
+            " back what changed. Do not route more of their requests to review: that wait is the"
+            " harm.\n"
+            "Acknowledge this incident: slicewatch incident ack 7 --by NAME\n"
             "Label sampling: audited at 0.05.\n"
-            "If the cause is fixed now, the incident can be resolved on 2026-06-13 at the earliest,"
-            " at the present rate of labels.\n"
+            "Even if the cause is fixed now, the incident cannot be resolved before 2026-06-13:"
+            " labels take that long, at their present rate.\n"
             "Owner of the contract: triage team.\n"
             "This is a disparity in routing, not a statement about people."
         ),
@@ -241,8 +244,9 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
     assert len(told) > 10
     for text in told:
         assert untold(text, delivered.monitored.pages) == set(), text
-    (example,) = {one for one in told if "First published: 30%" in one and "*" not in one}
-    assert untold(example, []) > {"30%", "channel=chat", "2026-06-13"}
+    (example,) = {one for one in told if "as first published: 30 points" in one and "*" not in one}
+    seen = {"57%", "30%", "24%", "36%", "31%", "10%", "channel=chat", "2026-06-13"}
+    assert untold(example, []) > seen
 
 
 def test_a_probe_page_is_delivered_beside_a_breach_and_ends_by_what_the_next_round_shows(

@@ -272,13 +272,15 @@ def untold(text: str, pages: list[str]) -> set[str]:
     values = [float(line.rpartition(" ")[2]) for page in pages for line in _samples(page)]
     labels = {label for page in pages for label in re.findall(r'="([^"]*)"', page)}
     moments = [datetime.fromtimestamp(v, UTC) for v in values if _FIRST_MOMENT < v < _LAST_MOMENT]
-    shown = {f"{100 * value:.4g}%" for value in values}
+    shown = {f"{100 * one:.4g}%" for value in values for one in (value, abs(value))}
     shown |= {form.format(moment) for form in _FORMS for moment in moments}
     parts = set(re.findall(r"\d[\d.]*%|\d{4}-\d\d-\d\d(?: \d\d:\d\d)?", text))
+    parts |= {f"{number.rstrip('.')}%" for number in re.findall(_POINTS, text)}
     slices = set(re.findall(r"\w+=\w+(?:,\w+=\w+)*", text))
     return (parts - shown) | (slices - labels)
 
 
+_POINTS = r"(?<= )-?\d[\d.]*(?= points| to -?\d)|(?<= to )-?\d[\d.]*|(?<=limit )\d[\d.]*"
 _FORMS = ("{:%Y-%m-%d}", "{:%Y-%m-%d %H:%M}")
 _FIRST_MOMENT, _LAST_MOMENT = 1e9, 4e9
 
