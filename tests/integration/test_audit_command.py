@@ -118,7 +118,8 @@ def test_the_baseline_is_blocked_and_the_table_has_the_lessons_numbers(run: Run)
         "formal below 0.70 4 25.0 %",
         "formal 0.70 to 0.90 5 80.0 %",
         "formal 0.90 and above 1 100.0 %",
-        "10 3 3 0 0 judge_or_route/judge_score: 3 0.25",
+        "language_variety ready 6 2 2 0 0 judge_or_route/ 0.5",
+        "language_variety not ready 4 1 1 0 0 judge_or_route/ 1",
         "The baseline is blocked: 5 of 5 requirements are missing.",
     ):
         assert words in said

@@ -37,11 +37,12 @@ def check(environment: dict[str, str], *arguments: str) -> Result:
 
 
 def test_prints_the_resolved_settings_without_secrets(environment: dict[str, str]) -> None:
-    result = check(environment)
-    assert result.exit_code == 0
+    result, brief = check(environment, "--all"), check(environment)
+    assert result.exit_code == brief.exit_code == 0
     assert 'group_id = "slicewatch"' in result.output
     assert "a-secret" not in result.output
-    assert "16 possible atoms" in result.output
+    assert "16 possible atoms" in brief.output
+    assert result.output.startswith(brief.output), "the settings come last, and only if asked for"
 
 
 @pytest.mark.parametrize(
