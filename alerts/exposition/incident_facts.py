@@ -6,12 +6,18 @@ Nothing here is known that the tables do not show: an incident whose slice is wi
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.publish.annotations import Behind
-from monitor.core.publish.snapshot import ContractTable, PublishedValue, ShownIncident, SliceRow
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    PublishedValue,
+    ShownIncident,
+    ShownRate,
+    SliceRow,
+)
 from monitor.core.rates.gaps import HARMED_BY_LESS
 
 _SLACK = 1e-9
@@ -65,10 +71,9 @@ class IncidentFacts:
         if latest is None:
             return cls()
         rows = {row.slice: row for row in _rows(table, incident.group_by)}
-        row = rows.get(incident.slice)
-        rate = row.rates.get(incident.metric) if row else None
+        rate = _rate(rows, incident.slice, incident.metric)
         return cls(
-            tuple(_sides(incident, rows)),
+            tuple(_sides(incident, rows, rate)),
             rate.support if rate else None,
             latest.at,
             _window_says(table, incident, latest),
@@ -86,20 +91,25 @@ def _rows(table: ContractTable, group_by: str) -> Iterator[SliceRow]:
                     yield from group.rows
 
 
-def _sides(incident: ShownIncident, rows: dict[str, SliceRow]) -> Iterator[SideRate]:
-    metric, row = incident.metric, rows.get(incident.slice)
-    rate = row.rates.get(metric) if row else None
-    if row is None or rate is None or rate.value is None:
+def _rate(rows: Mapping[str, SliceRow], name: str, metric: Metric) -> ShownRate | None:
+    return rows[name].rates.get(metric) if name in rows else None
+
+
+def _sides(
+    incident: ShownIncident, rows: Mapping[str, SliceRow], rate: ShownRate | None
+) -> Iterator[SideRate]:
+    metric = incident.metric
+    if rate is None or rate.value is None:
         return
     yield SideRate("slice", incident.slice, rate.value)
-    gap = row.gaps.get(metric)
+    gap = rows[incident.slice].gaps.get(metric)
     if incident.behind is Behind.LEVEL or gap is None or gap.value is None:
         return
     if gap.reference == COMPLEMENT:
         less = metric in HARMED_BY_LESS
         yield SideRate("reference", COMPLEMENT, rate.value + (gap.value if less else -gap.value))
         return
-    other = rows[gap.reference].rates.get(metric) if gap.reference in rows else None
+    other = _rate(rows, gap.reference, metric)
     if other is not None and other.value is not None:
         yield SideRate("reference", gap.reference, other.value)
 

@@ -52,12 +52,8 @@ def page() -> str:
 
 def unit(family: Family) -> str:
     """Unit of a family, by the suffix of its name; a number without any is a count or a flag."""
-    suffixes = (suffix for suffix in _UNITS if family.name.endswith(f"_{suffix}"))
-    return _UNITS[next(suffixes)] if _has_unit(family) else "number"
-
-
-def _has_unit(family: Family) -> bool:
-    return any(family.name.endswith(f"_{suffix}") for suffix in _UNITS)
+    found = (unit for suffix, unit in _UNITS.items() if family.name.endswith(f"_{suffix}"))
+    return next(found, "number")
 
 
 def example(family: Family) -> str:

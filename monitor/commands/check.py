@@ -310,11 +310,10 @@ def _units(settings: Settings, engine: sa.Engine) -> Iterator[str]:
 
 def _waiting(engine: sa.Engine) -> Iterator[str]:
     """Group-bys that are not published as far as their data go, and why."""
-    with database.reading(engine) as connection:
-        for one in published_ages(connection):
-            group = f"group-by {one.group_by}" if one.group_by else "all decisions together"
-            for reason in one.waits_for:
-                yield f"note: contract {one.contract}, {group}: publishing waits for {reason}"
+    for one in published_ages(engine):
+        group = f"group-by {one.group_by}" if one.group_by else "all decisions together"
+        for reason in one.waits_for:
+            yield f"note: contract {one.contract}, {group}: publishing waits for {reason}"
 
 
 def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:

@@ -6,11 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
 from monitor.core.counts.cells import MISSING, OTHER, atom_text, parse_atom
 from monitor.core.counts.coding import Coding
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +115,19 @@ def _limit(contract: Contract, metric: Metric, kind: StreamKind) -> Fraction | N
 
 def _has_reference(group: GroupBy, slices: Sequence[str]) -> bool:
     return group.reference == COMPLEMENT or group.reference in slices
+
+
+def of_references(values: npt.NDArray[_Number], reference: int | None) -> npt.NDArray[_Number]:
+    """What each slice is compared with, as the same counts: of one slice, or of all others.
+
+    Args:
+        values: counts of every slice, shape (S, ...).
+        reference: row of the slice that all are compared with; None for the complements.
+
+    Returns:
+        The same shape; nothing may be written into it.
+    """
+    if reference is None:
+        rest: npt.NDArray[_Number] = values.sum(axis=0) - values
+        return rest
+    return np.broadcast_to(values[reference], values.shape)

@@ -16,7 +16,7 @@ from monitor.core.intervals import Floats
 from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
 from monitor.detection.arrays import Arrays, part, prefixed
 from monitor.detection.pages.cohort import SliceCohort
-from monitor.detection.pages.declared import Comparisons
+from monitor.detection.pages.declared import Comparisons, of_references
 from monitor.detection.pages.projection import EXCESSES, PairCounts, PairLevel, gap_log_e, trials
 from monitor.detection.pages.responses import Responses
 
@@ -80,19 +80,13 @@ class HourlyGaps:
         auto_serve would look like one in which nobody was served.
         """
         n, k = trials(cohort, self.metric)
-        n_rest, k_rest = (self._reference(x)[self.rows] for x in (n, k))
+        n_rest, k_rest = (of_references(x, self.reference)[self.rows] for x in (n, k))
         pairs = PairCounts(n[self.rows], k[self.rows], n_rest, k_rest)
         if self.metric.labelled:
             responses = Responses(cohort.requested, cohort.received)
             whole = responses.whole & responses.references(self.reference).whole
             pairs = pairs.only(whole[self.rows])
         return pairs.swapped if self.metric in HARMED_BY_LESS else pairs
-
-    def _reference(self, values: Int64s) -> Int64s:
-        if self.reference is None:
-            rest: Int64s = values.sum() - values
-            return rest
-        return np.full_like(values, values[self.reference])
 
     def to_arrays(self, prefix: str) -> Arrays:
         """All that the state consists of."""

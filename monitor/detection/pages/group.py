@@ -25,7 +25,7 @@ from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection.arrays import Arrays, part, positions, prefixed
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort
-from monitor.detection.pages.declared import comparisons, declared_slices
+from monitor.detection.pages.declared import comparisons, declared_slices, of_references
 from monitor.detection.pages.gap_bets import GapBets, GapPlan
 from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGaps, add_hour
 from monitor.detection.pages.levels import FRACTIONS, LevelBets, LevelPlan
@@ -187,8 +187,7 @@ class GroupTests:
         """Let a cohort wait to be bet; returns its outcomes, shape (S, J)."""
         own = self._require_plans().outcomes.bin_counts(cohort, layout)
         named = next((one.hourly.reference for one in self.gaps.values()), None)
-        rest = own.sum(axis=0) - own if named is None else np.broadcast_to(own[named], own.shape)
-        self.binned = self.binned + np.stack([own, rest])
+        self.binned = self.binned + np.stack([own, of_references(own, named)])
         self.today = cohort if self.today is None else self.today + cohort
         return own
 

@@ -13,13 +13,15 @@ probability below 1e-7, by which an e-value may grow.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from monitor.core.counts.cells import Int64s
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
 from monitor.core.rates.gaps import Bools
+from monitor.detection.pages.declared import of_references
 
 ROUTES = len(REVIEWED_ROUTES)
 
@@ -42,12 +44,12 @@ FEW = 10.0
 class Responses:
     """Labels requested and received in each slice by route, both of shape (S, 2)."""
 
-    requested: Floats | Int64s
-    received: Floats | Int64s
+    requested: npt.NDArray[np.number[Any]]
+    received: npt.NDArray[np.number[Any]]
 
     def references(self, reference: int | None) -> Responses:
         """Those of what each slice is compared with: one slice, or its complement (None)."""
-        return Responses(*(_compared(x, reference) for x in (self.requested, self.received)))
+        return Responses(*(of_references(x, reference) for x in (self.requested, self.received)))
 
     @property
     def enough(self) -> Bools:
@@ -77,8 +79,7 @@ class Requests:
 
     def references(self, reference: int | None) -> Requests:
         """Those of what each slice is compared with: one slice, or its complement (None)."""
-        asked, expected = (_compared(x, reference) for x in (self.asked, self.expected))
-        return Requests(np.asarray(asked, np.float64), np.asarray(expected, np.float64))
+        return Requests(*(of_references(x, reference) for x in (self.asked, self.expected)))
 
     @property
     def as_stated(self) -> Bools:
@@ -88,11 +89,3 @@ class Requests:
         many = self.asked > self.expected / ENOUGH + room
         kept: Bools = ~np.any(few | many, axis=1)
         return kept
-
-
-def _compared(values: Floats | Int64s, reference: int | None) -> Floats | Int64s:
-    """Of every slice the row of what it is compared with: one slice, or the sum of the others."""
-    if reference is None:
-        rest: Floats | Int64s = values.sum(axis=0) - values
-        return rest
-    return np.broadcast_to(values[reference], values.shape)

@@ -20,6 +20,7 @@ from monitor.core.publish.snapshot import (
     decode,
 )
 from monitor.core.time import DAY, to_datetime
+from monitor.store.evaluator.records import RecordStore
 
 USUAL = 2 * DAY
 """What is published ends with a UTC day, so it is usually up to a day and a half old."""
@@ -49,14 +50,12 @@ class PublishedReport:
     waits_for: tuple[str, ...]
 
 
-def published_ages(connection: sa.Connection) -> Iterator[PublishedReport]:
+def published_ages(engine: sa.Engine) -> Iterator[PublishedReport]:
     """Every group-by in the newest Snapshot, in its order; nothing before the first one."""
-    body = connection.execute(
-        sa.text("SELECT body FROM snapshot WHERE id = (SELECT MAX(id) FROM snapshot)")
-    ).scalar_one_or_none()
-    if body is None:
+    newest = RecordStore(engine).newest_snapshot()
+    if newest is None:
         return
-    snapshot = decode(bytes(body))
+    snapshot = decode(newest[1])
     for contract in snapshot.contracts:
         for window in contract.windows:
             if window.window == contract.window:

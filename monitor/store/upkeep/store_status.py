@@ -246,7 +246,7 @@ def read_status(
             contracts=tuple(_contracts(connection)),
             resumptions=tuple(_resumptions(connection)),
             exclusions=tuple(_exclusions(connection)),
-            published=tuple(published_ages(connection)),
+            published=tuple(published_ages(engine)),
         )
 
 

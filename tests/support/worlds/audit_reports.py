@@ -84,14 +84,13 @@ COUNTS = FlipCounts(
     at_gate=0,
     p_value=0.5,
 )
-COUNTS_NOT_READY = FlipCounts(
-    by=VARIETY,
+COUNTS_NOT_READY = replace(
+    COUNTS,
     expected_ready=False,
     compared=4,
     flips=1,
     directions={FlipDirection.HELD_BACK: 1, FlipDirection.SERVED: 0},
     stages={"judge_or_route/judge_score": 1},
-    at_gate=0,
     p_value=1.0,
 )
 SLICES = (

@@ -23,7 +23,6 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.core.time import DAY, HOUR, to_datetime
 from monitor.store import database
-from monitor.store.schema import metadata
 from monitor.store.schema import snapshot as stored
 from monitor.store.upkeep.published_ages import (
     DECISIONS,
@@ -39,11 +38,16 @@ FRONTIER = NOW - 3 * DAY
 
 
 @pytest.fixture
-def connection() -> Iterator[sa.Connection]:
-    engine = sa.create_engine("sqlite://")
-    metadata.create_all(engine)
-    with engine.connect() as made:
-        yield made
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[sa.Engine]:
+    made = database.create_engine(url)
+    database.migrate(made)
+    yield made
+    made.dispose()
 
 
 def group(name: str, decisions: int | None, labels: int | None) -> GroupTable:
@@ -52,7 +56,7 @@ def group(name: str, decisions: int | None, labels: int | None) -> GroupTable:
     return GroupTable(name, (), decisions=ends[0], labelled=ends[1])
 
 
-def put(connection: sa.Connection, number: int, *groups: GroupTable) -> None:
+def put(engine: sa.Engine, number: int, *groups: GroupTable) -> None:
     row = SliceRow("", {})
     ends = {"decisions": Period(0, NOW - HOUR), "labelled": Period(0, FRONTIER)}
     other = WindowTable("24h", row, (group("ignored", None, None),))
@@ -63,21 +67,22 @@ def put(connection: sa.Connection, number: int, *groups: GroupTable) -> None:
     )
     body = encode(Snapshot(NOW, FRONTIER, (table,)))
     values = {"id": number, "stored_at": NOW, "watermark": NOW, "body": body}
-    connection.execute(stored.insert().values(**values))
+    with engine.begin() as connection:
+        connection.execute(stored.insert().values(**values))
 
 
-def waits(connection: sa.Connection) -> dict[str, tuple[str, ...]]:
-    return {one.group_by: one.waits_for for one in published_ages(connection)}
+def waits(engine: sa.Engine) -> dict[str, tuple[str, ...]]:
+    return {one.group_by: one.waits_for for one in published_ages(engine)}
 
 
-def test_before_the_first_snapshot_there_is_nothing(connection: sa.Connection) -> None:
-    assert list(published_ages(connection)) == []
+def test_before_the_first_snapshot_there_is_nothing(engine: sa.Engine) -> None:
+    assert list(published_ages(engine)) == []
 
 
-def test_what_is_as_new_as_it_can_be_waits_for_nothing(connection: sa.Connection) -> None:
-    put(connection, 1, group("channel", 11 * HOUR, 4 * DAY))
+def test_what_is_as_new_as_it_can_be_waits_for_nothing(engine: sa.Engine) -> None:
+    put(engine, 1, group("channel", 11 * HOUR, 4 * DAY))
 
-    assert list(published_ages(connection)) == [
+    assert list(published_ages(engine)) == [
         PublishedReport("replies", "", to_datetime(NOW - HOUR), to_datetime(FRONTIER), ()),
         PublishedReport(
             "replies", "channel", to_datetime(NOW - 11 * HOUR), to_datetime(NOW - 4 * DAY), ()
@@ -85,9 +90,9 @@ def test_what_is_as_new_as_it_can_be_waits_for_nothing(connection: sa.Connection
     ]
 
 
-def test_each_group_by_says_what_it_waits_for(connection: sa.Connection) -> None:
+def test_each_group_by_says_what_it_waits_for(engine: sa.Engine) -> None:
     put(
-        connection,
+        engine,
         1,
         group("age", 3 * DAY, 4 * DAY),
         group("channel", 11 * HOUR, 6 * DAY),
@@ -96,7 +101,7 @@ def test_each_group_by_says_what_it_waits_for(connection: sa.Connection) -> None
         group("variety", DAY, None),
     )
 
-    assert waits(connection) == {
+    assert waits(engine) == {
         "": (),
         "age": (DECISIONS,),
         "channel": (LABELS,),
@@ -106,21 +111,18 @@ def test_each_group_by_says_what_it_waits_for(connection: sa.Connection) -> None
     }
 
 
-def test_the_newest_snapshot_counts(connection: sa.Connection) -> None:
-    put(connection, 1, group("channel", None, None))
-    put(connection, 2, group("channel", DAY, 4 * DAY))
+def test_the_newest_snapshot_counts(engine: sa.Engine) -> None:
+    put(engine, 1, group("channel", None, None))
+    put(engine, 2, group("channel", DAY, 4 * DAY))
 
-    assert waits(connection) == {"": (), "channel": ()}
+    assert waits(engine) == {"": (), "channel": ()}
 
 
-def test_check_says_the_same_of_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_says_the_same_of_what_waits(
+    url: str, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(check, "_topics", lambda _: iter(()))
-    url = f"sqlite:///{tmp_path}/store.db"
-    engine = database.create_engine(url)
-    database.migrate(engine)
-    with engine.begin() as connection:
-        put(connection, 1, group("channel", 11 * HOUR, 6 * DAY), group("city", DAY, 4 * DAY))
-    engine.dispose()
+    put(engine, 1, group("channel", 11 * HOUR, 6 * DAY), group("city", DAY, 4 * DAY))
     environment = {
         "SLICEWATCH__STORE__URL": url,
         "SLICEWATCH__PRIVACY__ID_KEY": "a-key-of-a-test-that-is-long-enough",
