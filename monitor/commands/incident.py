@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime
 from pathlib import Path
 
 import click
 import msgspec
-import sqlalchemy as sa
 
 from monitor.clock import SystemClock
 from monitor.commands.console import console
-from monitor.commands.incident_report import IncidentReport, acts_table, details, report, table_of
+from monitor.commands.incident_report import acts_table, details, table_of
 from monitor.commands.open_store import opened
-from monitor.commands.options import (
-    LONGEST_NAME,
-    LONGEST_NOTE,
-    Command,
-    incident_argument,
-    plain_line,
-    settings_option,
-)
+from monitor.commands.options import Command, incident_argument, settings_option
+from monitor.core.publish.act_input import ActInput, act_input, sentence
+from monitor.core.publish.act_input import closing as checked_closing
 from monitor.core.publish.annotations import Outcome
-from monitor.core.publish.incidents import Incident
-from monitor.core.publish.snapshot import ShownIncident, decode
-from monitor.core.time import DAY, to_datetime, to_micros
-from monitor.errors import SlicewatchError, StoreError
+from monitor.errors import SlicewatchError
 from monitor.settings.kinds import duration_text
-from monitor.store.database import reading
 from monitor.store.evaluator import stored_incidents
-from monitor.store.evaluator.records import RecordStore
-from monitor.store.evaluator.stored_incidents import (
-    ActInput,
-    Acts,
-    Closing,
-    acknowledge,
-    find_incident,
-    read_acts,
-    read_incidents,
-)
-from monitor.store.schema import incident
+from monitor.store.evaluator.stored_incidents import acknowledge
+from monitor.store.upkeep.reported_incidents import all_reports, one_report
 
-Shown = Mapping[int, ShownIncident]
-LONGEST = 366 * DAY
-"""Longest acceptance: somebody has to look again within a year."""
 _OUTCOMES = "|".join(outcome.value for outcome in Outcome)
 
 
@@ -65,7 +41,11 @@ def act_options(function: Command) -> Command:
     return by(note(function))
 
 
-def act_input(command: str, by: str | None, note: str | None) -> ActInput:
+def _option(field: str) -> str:
+    return f"--{field}"
+
+
+def _said(command: str, by: str | None, note: str | None) -> ActInput:
     """Check ``--by`` and ``--note`` as they were typed.
 
     Raises:
@@ -75,8 +55,7 @@ def act_input(command: str, by: str | None, note: str | None) -> ActInput:
         raise SlicewatchError(
             f"--by is missing; slicewatch incident {command} --help has an example"
         )
-    why = plain_line("--note", note or "", LONGEST_NOTE)
-    return ActInput(plain_line("--by", by, LONGEST_NAME), why)
+    return act_input(by, note or "", _option)
 
 
 @command.command("close")
@@ -105,48 +84,14 @@ def close(
     Example: slicewatch incident close 3 --outcome accepted --until 2026-09-01 --by "triage team"
     --note "repaired with the next release"
     """
-    act, now = act_input("close", by, note), SystemClock().now()
-    closing = _closing(outcome, until, now)
+    act, now = _said("close", by, note), SystemClock().now()
+    closing = checked_closing(outcome, until, now, _option)
     with opened(path) as (settings, engine):
         stored_incidents.close(engine, number, closing, act, now)
         cycle = duration_text(settings.evaluate.cycle)
     click.echo(
-        f"incident {number} is {_sentence(closing)}\n"
+        f"incident {number} is {sentence(closing)}\n"
         f"The evaluator applies it within one cycle ({cycle}), or when it is next started."
-    )
-
-
-def _closing(outcome: str | None, until: str | None, now: int) -> Closing:
-    known = {one.value: one for one in Outcome}
-    if outcome not in known:
-        raise SlicewatchError(f"--outcome must be one of {', '.join(known)}")
-    if known[outcome] is not Outcome.ACCEPTED:
-        if until is not None:
-            raise SlicewatchError("--until is only for --outcome accepted; leave it out")
-        return Closing(known[outcome])
-    if until is None:
-        raise SlicewatchError("--outcome accepted needs --until DATE, as in --until 2026-09-01")
-    return Closing(Outcome.ACCEPTED, _end_of(until, now))
-
-
-def _end_of(text: str, now: int) -> int:
-    """The end of a day that is to come."""
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        raise SlicewatchError("--until must be a day, such as 2026-09-01") from None
-    start = to_micros(datetime(day.year, day.month, day.day, tzinfo=UTC))
-    if not now < start <= now + LONGEST:
-        raise SlicewatchError("--until must be a future day, within a year")
-    return start + DAY
-
-
-def _sentence(closing: Closing) -> str:
-    if closing.until is None:
-        return f"closed as {closing.outcome.value}: a gap that still exists will page again."
-    day = f"{to_datetime(closing.until - DAY):%Y-%m-%d}"
-    return (
-        f"accepted until the end of {day} (UTC): it stays visible, and may page again afterwards."
     )
 
 
@@ -161,68 +106,11 @@ def ack(number: int, path: Path, *, by: str | None, note: str | None) -> None:
 
     Example: slicewatch incident ack 3 --by "triage team" --note "looking at the judge"
     """
-    act = act_input("ack", by, note)
+    act = _said("ack", by, note)
     with opened(path) as (settings, engine):
         acknowledge(engine, number, act, SystemClock().now())
         cycle = duration_text(settings.evaluate.cycle)
     click.echo(f"incident {number} is acknowledged by {act.by}; metrics show it within {cycle}")
-
-
-def all_reports(engine: sa.Engine, now: int, *, resolved: bool) -> list[IncidentReport]:
-    """Reports of unresolved incidents, or of ``resolved`` ones too, by id."""
-    with reading(engine) as connection:
-        found = read_incidents(connection, resolved=resolved)
-        acts = read_acts(connection, sa.true() if resolved else None)
-    return _reports(engine, found, acts, now)
-
-
-def one_report(engine: sa.Engine, number: int, now: int) -> IncidentReport:
-    """One incident.
-
-    Raises:
-        StoreError: there is no such incident.
-    """
-    with reading(engine) as connection:
-        found = find_incident(connection, number)
-        acts = read_acts(connection, incident.c.id == number)
-    if found is None:
-        raise StoreError(
-            f"there is no incident {number}; to list all: slicewatch incident list --all"
-        )
-    return _reports(engine, [found], acts, now)[0]
-
-
-def _reports(
-    engine: sa.Engine, found: Iterable[Incident], acts: Acts, now: int
-) -> list[IncidentReport]:
-    pages = _Pages(RecordStore(engine))
-    return [report(one, acts.get(one.id, ()), pages.of(one), now) for one in found]
-
-
-class _Pages:
-    """Incidents as Snapshots show them; each Snapshot is read once."""
-
-    def __init__(self, records: RecordStore) -> None:
-        self._records = records
-        newest = records.newest_snapshot()
-        self._newest = _shown(newest[1] if newest else None)
-        self._older: dict[int, Shown] = {}
-
-    def of(self, one: Incident) -> ShownIncident | None:
-        """An incident as shown now; one that is over, as the Snapshot showed it that it links to.
-
-        For one that is not resolved no older Snapshot is used: the newest may hide it.
-        """
-        if one.id in self._newest or one.resolved_at is None or one.snapshot is None:
-            return self._newest.get(one.id)
-        if one.snapshot not in self._older:
-            self._older[one.snapshot] = _shown(self._records.snapshot_at(one.snapshot))
-        return self._older[one.snapshot].get(one.id)
-
-
-def _shown(body: bytes | None) -> Shown:
-    tables = decode(body).contracts if body is not None else ()
-    return {one.id: one for table in tables for one in table.incidents}
 
 
 @command.command("list")

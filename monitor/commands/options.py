@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 import click
 import msgspec
 
+from monitor.core.plain_text import plain_line
 from monitor.core.time import to_micros
 from monitor.errors import SlicewatchError
 from monitor.settings import Settings, load
@@ -31,26 +32,10 @@ settings_option = click.option(
 )
 
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
-LONGEST_NAME, LONGEST_NOTE = 80, 500
-"""A name and a remark; there is room for a story in the ticket that the note names."""
 LONGEST_TOPIC = 249  # Kafka has no longer ones
 LONGEST_TIME = 64
 ROW_ID = click.IntRange(1, 1 << 31)  # the end is far from that of any database's integers
 incident_argument = click.argument("number", metavar="ID", type=ROW_ID)
-
-
-def plain_line(option: str, text: str, longest: int) -> str:
-    """Text as it was typed, without spaces around it, fit to be stored and shown.
-
-    Raises:
-        SlicewatchError: it is not one line of plain text, or longer than that; the text itself
-            is not repeated.
-    """
-    if not text.isprintable():
-        raise SlicewatchError(f"{option} must be one line of plain text")
-    if len(text.strip()) > longest:
-        raise SlicewatchError(f"{option} must have at most {longest} characters")
-    return text.strip()
 
 
 def instant(option: str, text: str) -> int:

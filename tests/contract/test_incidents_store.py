@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
+from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import IncidentKind, Outcome, Share, Stage
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
 from monitor.core.publish.snapshot import (
@@ -36,9 +37,7 @@ from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.evaluator.stored_detection import Crossing, DetectionChange, read_detection
 from monitor.store.evaluator.stored_incidents import (
-    ActInput,
     Acts,
-    Closing,
     IncidentChange,
     StoredIncidents,
     acknowledge,

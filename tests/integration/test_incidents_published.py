@@ -12,9 +12,10 @@ from repaired import MOMENTS, REPAIR, TPR, WORSE, alone_crossing, site
 
 from alerts.exposition.renderer import Renderer
 from monitor.core.contract import State
+from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.snapshot import ContractTable, ShownIncident, Snapshot, decode
-from monitor.store.evaluator.stored_incidents import ActInput, Closing, acknowledge, close
+from monitor.store.evaluator.stored_incidents import acknowledge, close
 
 
 def snapshots(one: Releasing) -> list[Snapshot]:

@@ -32,6 +32,7 @@ from sqlalchemy import Engine, select
 
 from monitor.core.contract import Metric
 from monitor.core.privacy.release_blocks import Span
+from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import decode
@@ -42,8 +43,6 @@ from monitor.store.erasure import forget
 from monitor.store.evaluator.published_tables import write_published
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.stored_incidents import (
-    ActInput,
-    Closing,
     IncidentChange,
     acknowledge,
     close,

@@ -15,8 +15,8 @@ import consumers
 import monitor
 from alerts.exposition.catalogue import CATALOGUE
 from monitor.audit.report import AuditReport
-from monitor.commands.incident_report import IncidentReport
 from monitor.commands.probe.probe_status import ProbeStatus
+from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.snapshot import Snapshot
 from monitor.store.schema import PUBLISHED
 from monitor.store.upkeep.store_status import StoreStatus

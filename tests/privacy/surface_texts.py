@@ -371,12 +371,11 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.ROWS: ("msgspec.json.encode(found)",),
         Argument.SETTING: ("cycle",),
         Argument.TYPED: (
-            "_sentence(closing)",
+            "sentence(closing)",
             "act.by",
             "number",
         ),
         Argument.WORD: (
-            "', '.join(known)",
             "'there never was an incident' if resolved else 'no incident is open'",
             "command",
         ),
@@ -384,10 +383,26 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.commands.options": {
         Argument.CAUSE: ("reason",),
         Argument.TYPED: ("file",),
+        Argument.WORD: ("option",),
+    },
+    "monitor.core.plain_text": {
         Argument.WORD: (
+            "field",
             "longest",
-            "option",
         ),
+    },
+    "monitor.core.publish.act_input": {
+        Argument.WORD: (
+            "', '.join(known)",
+            "example",
+            "named('outcome')",
+            "named('until')",
+            "needs",
+            "only",
+        ),
+    },
+    "monitor.store.upkeep.reported_incidents": {
+        Argument.TYPED: ("number",),
     },
     "monitor.commands.probe.access": {
         Argument.CAUSE: ("reason",),

@@ -16,13 +16,11 @@ from monitor.clock import SystemClock
 from monitor.commands.console import console
 from monitor.commands.open_store import opened
 from monitor.commands.options import (
-    LONGEST_NAME,
-    LONGEST_NOTE,
     ROW_ID,
     instant,
-    plain_line,
     settings_option,
 )
+from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE, plain_line
 from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError

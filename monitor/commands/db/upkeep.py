@@ -19,16 +19,14 @@ from monitor.clock import SystemClock
 from monitor.commands.console import moment
 from monitor.commands.open_store import opened
 from monitor.commands.options import (
-    LONGEST_NAME,
-    LONGEST_NOTE,
     LONGEST_TOPIC,
     instant,
     load_settings,
-    plain_line,
     settings_option,
     write_key,
 )
 from monitor.composition import contract_records
+from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE, plain_line
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.ports import Shard

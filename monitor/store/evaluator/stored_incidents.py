@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from monitor.core.contract import Metric
+from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import FIRST_ACT, Act, Action, Incident, Stand, standing
 from monitor.core.publish.snapshot import PublishedValue, Snapshot
@@ -238,32 +239,6 @@ def _resolved(connection: sa.Connection, one: Incident) -> Mapping[str, int]:
     if None in ends:
         return {}
     return {"resolved_at": max((one.opened_at, *(end for end in ends if end is not None)))}
-
-
-@dataclass(frozen=True, slots=True)
-class ActInput:
-    """Author of an act, and the note on it.
-
-    Attributes:
-        by: a person or a team, in one line.
-        note: one line; may be empty.
-    """
-
-    by: str
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """Outcome with which people close an incident.
-
-    Attributes:
-        outcome: in a word.
-        until: of ``accepted``, and of nothing else: the instant from which on it pages again.
-    """
-
-    outcome: Outcome
-    until: int | None = None
 
 
 def acknowledge(engine: sa.Engine, number: int, said: ActInput, now: int) -> Act:

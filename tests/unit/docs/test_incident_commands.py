@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from monitor.commands.incident import command as incident
-from monitor.commands.options import LONGEST_NAME, LONGEST_NOTE
+from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE
 from monitor.core.publish.annotations import Outcome
 
 MANUAL = (Path(__file__).parents[3] / "deploy" / "docs" / "operations.md").read_text()

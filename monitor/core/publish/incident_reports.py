@@ -1,0 +1,173 @@
+"""Report of an incident: its status after people's acts, and what a Snapshot shows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitor.core.contract import Metric
+from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share
+from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
+from monitor.core.publish.snapshot import WITHHELD, PublishedValue, ShownIncident, ShownStage
+from monitor.core.time import to_datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ValueReport:
+    """A gap or a rate as a Snapshot showed it.
+
+    Attributes:
+        value: None where it is coded.
+        lower: lower bound.
+        upper: upper bound.
+        at: event time of the end of the release block that it is of.
+    """
+
+    value: float | None
+    lower: float | None
+    upper: float | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ActReport:
+    """An act of a person on an incident.
+
+    Attributes:
+        number: among the acts of the incident.
+        at: wall clock.
+        action: ack or close.
+        by: who.
+        outcome: of a close.
+        until: of ``accepted``: the instant from which on it pages again.
+        note: why; may be empty.
+    """
+
+    number: int
+    at: datetime
+    action: Action
+    by: str
+    outcome: Outcome | None
+    until: datetime | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentReport:
+    """One incident.
+
+    Attributes:
+        id: of the incident.
+        kind: page or ticket.
+        state: open, acknowledged, accepted, closed or resolved.
+        by: who said so; None where nobody did.
+        outcome: of what is accepted or closed.
+        accepted_until: wall clock from which on what is accepted pages again.
+        contract: name.
+        metric: of its streams.
+        group_by: of the slice; empty where that is withheld.
+        slice: the smallest that explains it; ``withheld`` where the guards hide it.
+        share: of the excess that it accounts for, in words.
+        inherited: shown slices that are only worse since they contain that slice, or lie in it.
+        since: event time of the end of the cohort that first crossed.
+        noticed_at: wall clock of the evaluation that opened it.
+        resolved_at: event time; None while it is not resolved.
+        first: what was shown when it first crossed.
+        latest: what is shown now; of what is resolved, what was shown with ``snapshot``.
+        stage: of the router at which the slice and its reference diverge.
+        versions_changed_at: when other versions began to answer the slice.
+        settings_changed_at: when settings changed.
+        sampling: how its labels were sampled, in words.
+        resolvable_at: the earliest moment at which it can be resolved if it were repaired now.
+        snapshot: number of the stored Snapshot that first showed it.
+        behind: who is worse off; None where that is withheld, or not known.
+        acts: all that people said, in their order.
+    """
+
+    id: int
+    kind: IncidentKind
+    state: Stand
+    by: str | None
+    outcome: Outcome | None
+    accepted_until: datetime | None
+    contract: str
+    metric: Metric
+    group_by: str
+    slice: str
+    share: Share | None
+    inherited: tuple[str, ...]
+    since: datetime
+    noticed_at: datetime
+    resolved_at: datetime | None
+    first: ValueReport | None
+    latest: ValueReport | None
+    stage: ShownStage | None
+    versions_changed_at: datetime | None
+    settings_changed_at: datetime | None
+    sampling: str
+    resolvable_at: datetime | None
+    snapshot: int | None
+    behind: Behind | None
+    acts: tuple[ActReport, ...]
+
+
+def report(
+    incident: Incident, acts: Sequence[Act], shown: ShownIncident | None, now: int
+) -> IncidentReport:
+    """Report of an incident.
+
+    Args:
+        incident: as the evaluator keeps it: of this only its state is reported.
+        acts: its own, in their order.
+        shown: what a Snapshot shows of it: all that is reported of its slice. None: nothing is.
+        now: wall clock.
+    """
+    how, page = standing(incident, acts, now), shown or _hidden(incident)
+    return IncidentReport(
+        id=incident.id,
+        kind=incident.kind,
+        state=how.state,
+        by=how.by,
+        outcome=how.outcome,
+        accepted_until=_time(how.until),
+        contract=incident.contract,
+        metric=incident.metric,
+        group_by=page.group_by,
+        slice=page.slice,
+        share=page.share,
+        inherited=page.inherited,
+        since=to_datetime(incident.opened_at),
+        noticed_at=to_datetime(incident.opened_wall),
+        resolved_at=_time(incident.resolved_at),
+        first=_value(page.first),
+        latest=_value(page.latest),
+        stage=page.stage,
+        versions_changed_at=_time(page.versions_changed_at),
+        settings_changed_at=_time(page.settings_changed_at),
+        sampling=page.sampling,
+        resolvable_at=_time(page.resolvable_at),
+        snapshot=incident.snapshot,
+        behind=page.behind,
+        acts=tuple(map(_act, acts)),
+    )
+
+
+def _hidden(incident: Incident) -> ShownIncident:
+    kind, metric, since = incident.kind, incident.metric, incident.opened_at
+    return ShownIncident(incident.id, kind, metric, since, "", WITHHELD)
+
+
+def _value(shown: PublishedValue | None) -> ValueReport | None:
+    if shown is None:
+        return None
+    return ValueReport(shown.value, shown.lower, shown.upper, to_datetime(shown.at))
+
+
+def _act(act: Act) -> ActReport:
+    at, until = to_datetime(act.at), _time(act.until)
+    return ActReport(act.number, at, act.action, act.by, act.outcome, until, act.note)
+
+
+def _time(at: int | None) -> datetime | None:
+    return None if at is None else to_datetime(at)
