@@ -10,12 +10,14 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 import sqlalchemy as sa
 
 from alerts.exposition.exporter import Exporter
-from alerts.http import Find, HealthChecks, HttpConfig, Servers
+from alerts.http import Find, HealthChecks, HttpConfig, Pages, Servers
+from alerts.rules import breach_alerts
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.collaborators import IngestPolicy, Observer, Store
@@ -42,7 +44,13 @@ from monitor.settings import (
     contract_record,
     duration_text,
 )
-from monitor.settings.sections import DEFAULT_READER, Operations, Security, StreamSettings
+from monitor.settings.sections import (
+    DEFAULT_READER,
+    LimitationSettings,
+    Operations,
+    Security,
+    StreamSettings,
+)
 from monitor.store import database
 from monitor.store.codings import Codings
 from monitor.store.dictionary_rows import live_versions
@@ -52,8 +60,11 @@ from monitor.store.id_keys import IdKeys
 from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.retired import RetiredTopics, Topics
 from monitor.store.upkeep.last_settings import LastSettings
+from monitor.store.upkeep.published_reader import PublishedReader
 from monitor.store.upkeep.retention_guard import RetentionPolicy
 from monitor.store.upkeep.service_health import HealthPolicy
+from monitor.version import program_version
+from monitor.web import Limitation, Site, SiteFacts
 
 if TYPE_CHECKING:
     from consumers.sources.librdkafka_source import RdkafkaSource
@@ -377,6 +388,7 @@ def build_servers(
     clock: Clock,
     *,
     snapshots: Find | None = None,
+    site: Site | None = None,
 ) -> Servers:
     """The HTTP servers for scrapes and probes: one, or two if there is an operations port."""
     server = settings.server
@@ -388,9 +400,44 @@ def build_servers(
         key_file=_path(server.tls_key_file),
         client_ca_file=_path(server.client_ca_file),
         insecure=server.insecure,
+        responders=server.responders,
+        origins=(_origin(settings.alerting.external_url),),
     )
     operations = _operations(server.operations)
-    return Servers(config, operations, exporter, health, clock, snapshots=snapshots)
+    pages = Pages(site.views(), site.forms()) if site else Pages()
+    return Servers(config, operations, exporter, health, clock, snapshots=snapshots, pages=pages)
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def build_site(
+    settings: Settings, engine: sa.Engine, clock: Clock, blind: Callable[[], Sequence[str]]
+) -> Site:
+    """The status page and the API; ``blind`` says why the service does not see."""
+    stream = settings.stream
+    published = PublishedReader(engine, (stream.decisions_topic, stream.labels_topic))
+    return Site(published, _site_facts(settings), blind=blind, now=clock.now)
+
+
+def _site_facts(settings: Settings) -> SiteFacts:
+    alerting = settings.alerting
+    base = alerting.runbooks.rstrip("/")
+    reachable = base.startswith(("http://", "https://"))
+    runbooks = {metric: f"{base}/{name}.md" for metric, name in breach_alerts().items()}
+    return SiteFacts(
+        version=program_version(),
+        limitations=tuple(_limitation(one) for one in settings.limitation),
+        dashboard_url=alerting.dashboard_url,
+        runbooks_url=base if reachable else None,
+        runbooks=runbooks if reachable else {},
+    )
+
+
+def _limitation(one: LimitationSettings) -> Limitation:
+    return Limitation(one.text, one.scope, one.restricted_use, one.owner, one.expires)
 
 
 def _operations(operations: Operations) -> HttpConfig | None:

@@ -129,6 +129,9 @@ class Service:
             HealthChecks(live=self._live, ready=self.ready, started=self._started),
             self._clock,
             snapshots=self._records.snapshot_at if parts.serve else None,
+            site=composition.build_site(settings, self.engine, self._clock, self._blind_texts)
+            if parts.serve
+            else None,
         )
         self.metrics.set_certificates(certificates.expiries(settings))
         self._threads: list[threading.Thread] = []
@@ -307,6 +310,9 @@ class Service:
                 log.error("the service is blind: %s", reason.text)
         self._blind = found
         self.metrics.set_blind({reason.why for reason in found})
+
+    def _blind_texts(self) -> list[str]:
+        return [reason.text for reason in self._blind]
 
     def _clean(self) -> None:
         now = self._clock.now()

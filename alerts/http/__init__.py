@@ -9,7 +9,7 @@ take, a bounded number of connections, and who may read.
 """
 
 from alerts.http.config import HttpConfig, Timeouts
-from alerts.http.servers import Servers
+from alerts.http.servers import Pages, Servers
 from alerts.http.views import Find, HealthChecks
 
-__all__ = ["Find", "HealthChecks", "HttpConfig", "Servers", "Timeouts"]
+__all__ = ["Find", "HealthChecks", "HttpConfig", "Pages", "Servers", "Timeouts"]

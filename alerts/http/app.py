@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 
@@ -18,11 +19,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alerts.http.access_log import AccessLog
 from alerts.http.connection import CERTIFICATE, MAX_HEAD
-from alerts.http.guard import Guard
+from alerts.http.forms import check_origin, read_fields
+from alerts.http.guard import Admission, Guard
 from alerts.http.responses import Turns, View, in_pieces, safely, status_only
 from alerts.http.views import HealthEndpoints, header
+from monitor.settings.sections import ANYBODY
 
-_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+_CHALLENGE = {"WWW-Authenticate": 'Bearer, Basic realm="slicewatch", charset="UTF-8"'}
 _RETRY = {"Retry-After": "5"}
 
 
@@ -43,17 +46,34 @@ class Open:
         await response(scope, receive, send)
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What decides on requests, and keeps account of them.
+
+    Attributes:
+        guard: who is let in.
+        log: logs every request for a view; None where no view is about slices.
+        origins: where browsers reach the port, beside its own address.
+        seconds: that a client has to send a form.
+    """
+
+    guard: Guard
+    log: AccessLog | None = None
+    origins: tuple[str, ...] = ()
+    seconds: float = 5.0
+
+
 class Guarded:
     """A view for admitted readers, on a thread, in its turn; every access is logged."""
 
     def __init__(
-        self, path: str, view: View, guard: Guard, turns: Turns, access: AccessLog | None
+        self, path: str, view: View, access: Access, turns: Turns, *, form: bool = False
     ) -> None:
         self._path = path
         self._view = view
-        self._guard = guard
-        self._turns = turns
         self._access = access
+        self._turns = turns
+        self._form = form
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or say why not."""
@@ -62,16 +82,19 @@ class Guarded:
 
     async def _answer(self, request: Request, send: Send) -> None:
         certificate = request.scope["state"].get(CERTIFICATE)
-        admission = self._guard.admit(header(request, "authorization"), certificate)
+        admission = self._access.guard.admit(header(request, "authorization"), certificate)
 
         async def answer(response: Response) -> None:
-            if self._access is not None:
-                self._access.record(admission.reader, self._path, HTTPStatus(response.status_code))
+            if self._access.log is not None:
+                status = HTTPStatus(response.status_code)
+                self._access.log.record(admission.reader, self._path, status)
             await response(request.scope, request.receive, in_pieces(send))
 
         if not admission.granted:
             challenge = _CHALLENGE if admission.status is HTTPStatus.UNAUTHORIZED else None
             await answer(status_only(admission.status, challenge))
+        elif (refusal := await self._refusal(request, admission)) is not None:
+            await answer(refusal)
         elif not await self._turns.take():
             await answer(status_only(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
         else:
@@ -81,6 +104,41 @@ class Guarded:
             finally:
                 self._turns.give_back()
 
+    async def _refusal(self, request: Request, admission: Admission) -> Response | None:
+        """Tell the view who asks, and what a form says; an answer where that is not to be."""
+        request.state.reader, request.state.responds = admission.reader, admission.responds
+        if not self._form:
+            return None
+        if not admission.responds:
+            return status_only(HTTPStatus.FORBIDDEN)
+        try:
+            anonymous = admission.reader == ANYBODY
+            check_origin(request, self._access.origins, anonymous=anonymous)
+            request.state.fields = await read_fields(request, self._access.seconds)
+        except HTTPException as error:
+            return status_only(error.status_code)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What a port answers with, by path, to admitted readers; on threads.
+
+    Attributes:
+        scraped: read by scrapers, in turns of their own: no page delays a scrape.
+        pages: read by people and programs.
+        forms: sent by readers who may act.
+    """
+
+    scraped: Mapping[str, View]
+    pages: Mapping[str, View] = field(default_factory=dict)
+    forms: Mapping[str, View] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths that are read."""
+        return (*self.scraped, *self.pages)
+
 
 _CLOSE = (b"Connection", b"close")
 _METHODS = ("GET", "HEAD")
@@ -88,42 +146,40 @@ _UNLISTED = ("/healthz",)  # another name of /livez
 
 
 def make_app(
-    views: Mapping[str, View],
-    probes: HealthEndpoints,
-    guard: Guard,
-    turns: Turns,
-    access: AccessLog | None = None,
+    views: Views, probes: HealthEndpoints, access: Access, turns: Turns, page_turns: Turns
 ) -> ASGIApp:
     """Application of one port.
 
     Args:
-        views: by path, for admitted readers alone; they run on threads.
+        views: for admitted readers alone.
         probes: the health paths, open to anyone.
-        guard: who may read the views.
-        turns: of the views.
-        access: logs every request for a view; None where no view is about slices.
+        access: who may read and act.
+        turns: of what is scraped.
+        page_turns: of pages and forms.
     """
     health = probes.views()
-    listed = [_shown(path) for path in (*views, *health) if path not in _UNLISTED]
+    listed = [_shown(path) for path in (*views.paths, *health) if path not in _UNLISTED]
     index = "\n".join(["slicewatch", *listed, ""])
-    open_views: dict[str, View] = {"/": lambda _: PlainTextResponse(index), **health}
+    open_views: dict[str, View] = {**health}
+    if "/" not in views.pages:
+        open_views["/"] = lambda _: PlainTextResponse(index)
+
+    def guarded(path: str, view: View, of: Turns, *, form: bool = False) -> Route:
+        endpoint = Guarded(_shown(path), view, access, of, form=form)
+        return Route(path, endpoint, methods=("POST",) if form else _METHODS)
+
     app = Starlette(
         routes=[
-            *(_route(path, Open(path, view)) for path, view in open_views.items()),
-            *(
-                _route(path, Guarded(_shown(path), view, guard, turns, access))
-                for path, view in views.items()
-            ),
+            *(Route(path, Open(path, view), methods=_METHODS) for path, view in open_views.items()),
+            *(guarded(path, view, turns) for path, view in views.scraped.items()),
+            *(guarded(path, view, page_turns) for path, view in views.pages.items()),
+            *(guarded(path, view, page_turns, form=True) for path, view in views.forms.items()),
         ],
         middleware=[Middleware(_Strict)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
     )
     app.router.redirect_slashes = False  # a path has one spelling
     return app
-
-
-def _route(path: str, endpoint: ASGIApp) -> Route:
-    return Route(path, endpoint, methods=_METHODS)
 
 
 def _shown(path: str) -> str:
@@ -135,11 +191,10 @@ async def _refused(_: Request, error: Exception) -> Response:
     """Answer to a request that no route takes."""
     if not isinstance(error, HTTPException):
         raise error
-    # The router's own list has no order.
-    not_allowed = error.status_code == HTTPStatus.METHOD_NOT_ALLOWED
-    return status_only(
-        error.status_code, {"Allow": ", ".join(_METHODS)} if not_allowed else error.headers
-    )
+    headers = error.headers
+    if headers and "Allow" in headers:  # the router's own list has no order
+        headers = {"Allow": ", ".join(sorted(headers["Allow"].split(", ")))}
+    return status_only(error.status_code, headers)
 
 
 async def _failed(_: Request, __: Exception) -> Response:
@@ -156,7 +211,7 @@ class _Strict:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         refusal = _refusal(scope)
-        # No body is ever read, and what is not read must not be taken for the next request.
+        # Only forms are read, and what is not read must not be taken for the next request.
         body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         answer = self._app if refusal is None else status_only(refusal)
         await answer(scope, receive, _closing(send) if body or refusal else send)

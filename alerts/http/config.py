@@ -42,7 +42,9 @@ class HttpConfig:
     Attributes:
         host: address; another than a loopback one needs TLS and credentials, or ``insecure``.
         port: 0 takes a free one.
-        tokens: bearer tokens by name, one of which the views ask for; empty asks for none.
+        tokens: tokens by name, one of which the views ask for; empty asks for none.
+        responders: readers who may act on incidents, by name of token or certificate.
+        origins: where browsers reach the port, beside its own address: a proxy's, say.
         cert_file: certificate chain (PEM); None is plain HTTP.
         key_file: its key; None if it is in ``cert_file``.
         client_ca_file: the views ask for a client certificate signed by these.
@@ -51,13 +53,16 @@ class HttpConfig:
             credentials: probes and scrapers of operators come without, and learn nothing.
         section: of the settings, for messages.
         slots: connections open at a time; most of them wait for their client or their turn.
-        answers: made and sent at a time; each may hold a page in memory.
+        answers: scrapes made and sent at a time; each may hold a page in memory.
+        pages: other answers at a time; they take computing time from everything else.
         timeouts: how long clients may take.
     """
 
     host: str = "127.0.0.1"
     port: int = 9095
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
+    responders: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
     cert_file: Path | None = None
     key_file: Path | None = None
     client_ca_file: Path | None = None
@@ -66,6 +71,7 @@ class HttpConfig:
     section: str = "server"
     slots: int = 128
     answers: int = 16
+    pages: int = 2
     timeouts: Timeouts = field(default_factory=Timeouts)
 
     @property

@@ -1,15 +1,20 @@
-"""Access control of readers: named bearer tokens, client certificates, or both."""
+"""Access control of readers: named tokens, client certificates, or both.
+
+Programs send a token as a bearer; browsers ask for it as a password, of whatever user name.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-ANONYMOUS = "anonymous"
-"""A reader where no credentials are asked for."""
+from monitor.settings.sections import ANYBODY
+
 UNKNOWN = "unknown"
 """A reader who has shown nothing that we know."""
 
@@ -21,10 +26,12 @@ class Admission:
     Attributes:
         status: OK, FORBIDDEN without a certificate, UNAUTHORIZED without a token.
         reader: name of the token, of the certificate, or of both where both are asked for.
+        responds: whether the reader may acknowledge and close incidents.
     """
 
     status: HTTPStatus
     reader: str
+    responds: bool = False
 
     @property
     def granted(self) -> bool:
@@ -35,13 +42,17 @@ class Admission:
 class Guard:
     """Knows readers by what they show; keeps digests, not the tokens."""
 
-    def __init__(self, tokens: Mapping[str, str], *, certificates: bool) -> None:
+    def __init__(
+        self, tokens: Mapping[str, str], *, certificates: bool, responders: Collection[str] = ()
+    ) -> None:
         """Set up who is let in.
 
         Args:
-            tokens: the bearer tokens by name, one of which is asked for; none asks for none.
+            tokens: the tokens by name, one of which is asked for; none asks for none.
             certificates: whether a checked client certificate is asked for.
+            responders: names of tokens or certificates whose readers may act on incidents.
         """
+        self._responders = frozenset(responders)
         self._digests = {name: _digest(text.strip().encode()) for name, text in tokens.items()}
         self._certificates = certificates
 
@@ -58,7 +69,8 @@ class Guard:
         if self._digests and token is None:
             return Admission(HTTPStatus.UNAUTHORIZED, certificate or UNKNOWN)
         names = [name for name in (token, certificate) if name is not None]
-        return Admission(HTTPStatus.OK, " + ".join(names) or ANONYMOUS)
+        names = names or [ANYBODY]
+        return Admission(HTTPStatus.OK, " + ".join(names), not self._responders.isdisjoint(names))
 
     def _token(self, authorization: str) -> str | None:
         """The name of the token that was sent.
@@ -68,12 +80,21 @@ class Guard:
         """
         scheme, _, given = authorization.partition(" ")
         # Header bytes arrive as latin-1.
-        digest = _digest(given.strip().encode("latin-1"))
+        sent = given.strip().encode("latin-1")
+        digest = _digest(_password(sent) if scheme.lower() == "basic" else sent)
         found = None
         for name, known in self._digests.items():
             if hmac.compare_digest(digest, known):
                 found = name
-        return found if scheme.lower() == "bearer" else None
+        return found if scheme.lower() in ("bearer", "basic") else None
+
+
+def _password(sent: bytes) -> bytes:
+    """The password of Basic credentials (RFC 7617); empty, and no token, where they are none."""
+    try:
+        return base64.b64decode(sent, validate=True).partition(b":")[2].strip()
+    except binascii.Error:
+        return b""
 
 
 def _digest(token: bytes) -> bytes:

@@ -8,7 +8,7 @@ import math
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -32,7 +32,7 @@ class HttpServer:
         self,
         config: HttpConfig,
         app: ASGIApp,
-        turns: Turns,
+        turns: Sequence[Turns],
         *,
         tick: Callable[[], None] | None = None,
     ) -> None:
@@ -41,7 +41,7 @@ class HttpServer:
         Args:
             config: where it listens and how long clients may take.
             app: makes the answers.
-            turns: that the application takes for them.
+            turns: all that the application takes for them.
             tick: called several times a second while the server runs; must not raise.
 
         Raises:
@@ -92,7 +92,7 @@ class _Uvicorn(uvicorn.Server):
         config: HttpConfig,
         tls: ssl.SSLContext | None,
         app: ASGIApp,
-        turns: Turns,
+        turns: Sequence[Turns],
         tick: Callable[[], None] | None,
     ) -> None:
         super().__init__(_settings(config, app))
@@ -116,7 +116,9 @@ class _Uvicorn(uvicorn.Server):
         if self._opened and self._opened.done():
             self._opened.result()  # a port that lets nobody in must not look alive
         self._acceptor.end_overdue()
-        if self._turns.wanted:  # whoever does not take his answer loses his turn
+        if any(
+            turns.wanted for turns in self._turns
+        ):  # whoever does not take his answer loses his turn
             self._acceptor.evict(Phase.WRITING)
         if self._tick:
             self._tick()
@@ -130,7 +132,8 @@ class _Uvicorn(uvicorn.Server):
         for listener in sockets or ():
             listener.close()
         await self._acceptor.close()
-        self._turns.close()
+        for turns in self._turns:
+            turns.close()
 
 
 def _settings(config: HttpConfig, app: ASGIApp) -> uvicorn.Config:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from alerts.exposition.exporter import Exporter
 from alerts.http.access_log import AccessLog
-from alerts.http.app import make_app
+from alerts.http.app import Access, Views, make_app
 from alerts.http.config import HttpConfig
 from alerts.http.guard import Guard
 from alerts.http.responses import Turns, View
@@ -22,6 +23,20 @@ from alerts.http.views import (
 )
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What others put on the fairness port.
+
+    Attributes:
+        read: by path, for admitted readers.
+        forms: by path, for those who may act. The request's state has ``reader``, ``responds`` and
+            ``fields``.
+    """
+
+    read: Mapping[str, View] = field(default_factory=dict)
+    forms: Mapping[str, View] = field(default_factory=dict)
 
 
 class Servers:
@@ -40,6 +55,7 @@ class Servers:
         clock: Clock,
         *,
         snapshots: Find | None = None,
+        pages: Pages = Pages(),
     ) -> None:
         """Check the policy and load the certificates; nothing is bound yet.
 
@@ -50,6 +66,7 @@ class Servers:
             health: of the process.
             clock: of the access log.
             snapshots: finds what was published before; None serves none of that.
+            pages: of the status page and the API, on the fairness port.
 
         Raises:
             SlicewatchError: the policy forbids the settings, or a file cannot be read.
@@ -57,12 +74,13 @@ class Servers:
         self._access = AccessLog(clock)
         probes = HealthEndpoints(health)
         body = exporter.fairness if operations else exporter.body
-        views = {METRICS: metrics_view(body)}
+        read = dict(pages.read)
         if snapshots is not None:
-            views[SNAPSHOT] = snapshot_view(snapshots)
+            read[SNAPSHOT] = snapshot_view(snapshots)
+        views = Views({METRICS: metrics_view(body)}, read, pages.forms)
         self._fairness = _server(fairness, views, probes, self._access)
         self._operations = (
-            _server(operations, {METRICS: metrics_view(exporter.operations)}, probes)
+            _server(operations, Views({METRICS: metrics_view(exporter.operations)}), probes)
             if operations
             else None
         )
@@ -101,12 +119,15 @@ class Servers:
 
 
 def _server(
-    config: HttpConfig,
-    views: Mapping[str, View],
-    probes: HealthEndpoints,
-    access: AccessLog | None = None,
+    config: HttpConfig, views: Views, probes: HealthEndpoints, log: AccessLog | None = None
 ) -> HttpServer:
-    guard = Guard(config.tokens, certificates=config.client_ca_file is not None)
+    guard = Guard(
+        config.tokens,
+        certificates=config.client_ca_file is not None,
+        responders=config.responders,
+    )
+    access = Access(guard, log, config.origins, config.timeouts.head)
     turns = Turns(config.answers, config.timeouts.turn)
-    app = make_app(views, probes, guard, turns, access)
-    return HttpServer(config, app, turns, tick=access.sweep if access else None)
+    page_turns = Turns(config.pages, config.timeouts.turn)
+    app = make_app(views, probes, access, turns, page_turns)
+    return HttpServer(config, app, (turns, page_turns), tick=log.sweep if log else None)

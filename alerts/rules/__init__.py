@@ -5,7 +5,15 @@ messages; all of it is data, and the modules only put in the settings of an inst
 """
 
 from alerts.rules.alertmanager import GROUP_BY
-from alerts.rules.declarations import About, Alert, Inhibition, Severity, alerts, declarations
+from alerts.rules.declarations import (
+    About,
+    Alert,
+    Inhibition,
+    Severity,
+    alerts,
+    breach_alerts,
+    declarations,
+)
 from alerts.rules.prometheus import needed_files, rules
 from alerts.rules.promql import Shown, held_name
 from alerts.rules.rendering import rendered, runbook
@@ -18,6 +26,7 @@ __all__ = [
     "Severity",
     "Shown",
     "alerts",
+    "breach_alerts",
     "declarations",
     "held_name",
     "needed_files",

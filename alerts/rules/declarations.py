@@ -17,6 +17,7 @@ import yaml
 from msgspec import Meta, Struct, field
 
 from alerts.rules.promql import Shown, held_name
+from monitor.core.contract import Metric
 from monitor.core.time import SECOND
 from monitor.settings import Settings
 
@@ -170,6 +171,12 @@ def declarations() -> Declarations:
     """The file, checked against its types; a mistake is reported with its place."""
     text = (resources.files(__package__) / FILE).read_text(encoding="utf-8")
     return msgspec.convert(yaml.safe_load(text), Declarations)
+
+
+def breach_alerts() -> dict[Metric, str]:
+    """Names of the alerts of a breach, by the metric of the contract."""
+    found = (alert for group in declarations().groups.values() for alert in group)
+    return {Metric(one.with_["breached"]): one.name for one in found if "breached" in one.with_}
 
 
 def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:

@@ -6,7 +6,7 @@ Readable in 80 columns; in a pipe a line is as long as it has to be, and nothing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import RenderableType
@@ -15,8 +15,9 @@ from rich.text import Text
 
 from monitor.commands.console import NONE, STATE_STYLES, duration, moment
 from monitor.core.contract import Metric, State, Verdict
-from monitor.core.counts.cells import OTHER, parse_atom
+from monitor.core.counts.cells import parse_atom
 from monitor.core.publish.annotations import Fault
+from monitor.core.publish.conclusion import checks, limited, listed, overall
 from monitor.core.publish.missing_labels import lacking, worst_cases
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -83,12 +84,12 @@ def _contract(
     table: ContractTable, window: WindowTable, now: int, width: int | None
 ) -> Iterator[RenderableType]:
     groups = [_Rows("all decisions", [(_TOTAL, window.total)], window.decisions, window.labelled)]
-    groups += [_Rows(g.group_by, list(_listed(g)), g.decisions, g.labelled) for g in window.groups]
+    groups += [_Rows(g.group_by, _named(g), g.decisions, g.labelled) for g in window.groups]
     longest = max(len(name) + 2 for group in groups for name, _ in group.rows)
     names = longest if width is None else min(longest, max(width, NARROW) - _REST - 1)
     yield Text(f"{table.contract} v{table.version}, window {table.window}", "bold")
     yield from map(Text, _notes(table, window, now))
-    for metric in _limited(table):
+    for metric in limited(table):
         yield Text()
         role = "primary" if metric is table.primary else "guardrail"
         yield Text(f"{_NAMES[metric]} ({role}): {_limits(table, metric)}", "bold")
@@ -101,16 +102,13 @@ def _contract(
         yield Text(f"{group.name}: {span(group.decisions, now)}")
         yield _unjudged(table, group, names, header=i == 0)
     yield Text()
-    yield _conclusion(table, groups[1:])
+    yield _conclusion(table, window)
     yield Text()
 
 
-def _listed(group: GroupTable) -> Iterator[tuple[str, SliceRow]]:
-    for row in group.rows:
-        values = parse_atom(row.slice).values()  # the names are in the heading
-        # A hidden __other__ says nothing: it is listed whether or not anything is in it.
-        if row.rates or OTHER not in values:
-            yield ", ".join(values), row
+def _named(group: GroupTable) -> list[tuple[str, SliceRow]]:
+    """Listed rows by their values: the names are in the heading."""
+    return [(", ".join(parse_atom(row.slice).values()), row) for row in listed(group)]
 
 
 def _notes(table: ContractTable, window: WindowTable, now: int) -> Iterator[str]:
@@ -170,13 +168,6 @@ def span(period: Period | None, now: int) -> str:
     return f"{moment(period.start)} to {moment(period.end)}, {length} long, {age} old"
 
 
-def _limited(table: ContractTable) -> list[Metric]:
-    """Metrics with a limit; the primary one leads."""
-    limited = {*table.max_gaps, *table.min_levels, *table.max_levels}
-    found = [metric for metric in _NAMES if metric in limited]
-    return sorted(found, key=lambda metric: metric is not table.primary)
-
-
 def _limits(table: ContractTable, metric: Metric) -> str:
     found = (
         ("gap at most {:g} points", table.max_gaps),
@@ -205,7 +196,7 @@ def _judged(
 
 
 def _unjudged(table: ContractTable, group: _Rows, names: int, *, header: bool) -> Table:
-    metrics = [m for m in (Metric.SELECTION, Metric.BLOCKED) if m not in _limited(table)]
+    metrics = [m for m in (Metric.SELECTION, Metric.BLOCKED) if m not in limited(table)]
     widths = {f"{metric.value} rate": 16 for metric in metrics} | {"n": _COLUMNS["n"]}
     made = _table(names, widths, header=header)
     for name, row in group.rows:
@@ -229,40 +220,21 @@ def _verdict_and_state(state: State | None) -> str:
     return f"{verdict}: {state}" if verdict in (Verdict.PASS, Verdict.FAIL) else state.value
 
 
-def _conclusion(table: ContractTable, groups: Sequence[_Rows]) -> Text:
+def _conclusion(table: ContractTable, window: WindowTable) -> Text:
     """Contract in one line: what fails by name, and how many pass or are not decided."""
-    judged = list(_verdicts(table, groups))
-    tally = Counter(verdict for _, verdict in judged)
-    failed = [what for what, verdict in judged if verdict is Verdict.FAIL]
+    judged = list(checks(table, window))
+    tally = Counter(check.verdict for check in judged)
+    failed = [
+        f"{_NAMES[check.metric]} of {check.slice}"
+        for check in judged
+        if check.verdict is Verdict.FAIL
+    ]
     undecided = len(judged) - tally[Verdict.PASS] - len(failed)
-    overall = _overall([verdict for _, verdict in judged])
+    verdict = overall(check.verdict for check in judged)
     counts = f"{len(failed)} fail, {tally[Verdict.PASS]} pass, {undecided} are undecided"
     named = f" Fails: {'; '.join(failed)}." if failed else ""
-    text = f"{table.contract} v{table.version}: {overall}. Of {len(judged)} checks {counts}.{named}"
+    text = f"{table.contract} v{table.version}: {verdict}. Of {len(judged)} checks {counts}.{named}"
     return Text(text, "bold red" if failed else "bold")
-
-
-def _verdicts(table: ContractTable, groups: Sequence[_Rows]) -> Iterator[tuple[str, Verdict]]:
-    for metric in _limited(table):
-        level = metric in table.min_levels or metric in table.max_levels
-        for group in groups:
-            for _, row in group.rows:
-                reference = metric in row.rates and metric not in row.gaps
-                state = row.states.get(metric)
-                found = VERDICT_OF[state] if state is not None else None
-                if found is not None and (level or not reference):
-                    yield f"{_NAMES[metric]} of {row.slice}", found
-
-
-def _overall(verdicts: Iterable[Verdict]) -> Verdict:
-    """Fail where anything fails, pass where all pass, else the first that is neither."""
-    found = {*verdicts}
-    if Verdict.FAIL in found:
-        return Verdict.FAIL
-    if found == {Verdict.PASS}:
-        return Verdict.PASS
-    open_ones = [v for v in Verdict if v in found - {Verdict.PASS}]
-    return open_ones[0] if open_ones else Verdict.INSUFFICIENT_SUPPORT
 
 
 def _rate(rate: ShownRate | None) -> Text:

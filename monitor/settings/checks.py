@@ -19,6 +19,7 @@ from monitor.core.time import DAY, WINDOWS
 from monitor.settings.kinds import Duration, Secret, Url, duration_text
 from monitor.settings.problems import Problems, join, problem, shown
 from monitor.settings.sections import (
+    ANYBODY,
     DEFAULT_READER,
     STORE_KEY,
     Alerting,
@@ -56,7 +57,7 @@ MAX_ID_KEY = 64
 """The longest key that BLAKE2b takes, in bytes."""
 _NEW_KEY = "make one with: slicewatch db new-key FILE"
 _KEYS = "privacy.id_keys"
-_TAKEN = (DEFAULT_READER, "anonymous", "unknown", "others")
+_TAKEN = (DEFAULT_READER, ANYBODY, "unknown", "others")
 """Names that the access log gives to readers itself."""
 
 
@@ -360,6 +361,7 @@ def _check_server(server: Server) -> None:
         fix = "set tls_cert_file and tls_key_file"
         raise problem("server.client_ca_file", f"needs TLS; {fix}")
     _check_tokens(server)
+    _check_responders(server)
     _check_address(server)
     _check_operations(server)
 
@@ -409,6 +411,19 @@ def _check_tokens(server: Server) -> None:
         if token in secrets:
             raise problem(key, f"is also {secrets[token]}; give each reader its own")
         secrets[token] = key
+
+
+def _check_responders(server: Server) -> None:
+    """Whoever may act on incidents is known by name, but on this machine's own address."""
+    for i, name in enumerate(server.responders):
+        key = join("server.responders", i)
+        if name == ANYBODY:
+            if server.knows_readers or not is_loopback(server.host):
+                fix = "name tokens or certificates instead"
+                raise problem(key, f"{shown(name)} is only for loopback without tokens; {fix}")
+        elif server.client_ca_file is None and name not in server.all_tokens:
+            known = ", ".join(server.all_tokens) or "there are none yet"
+            raise problem(key, f"{shown(name)} is no name of a token; known: {known}")
 
 
 def tokens_by_key(server: Server) -> Iterator[tuple[str, Secret]]:

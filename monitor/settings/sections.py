@@ -56,6 +56,8 @@ STORE_KEY = "store"
 """Name of the key that a store makes itself, where all use cases are test conditions."""
 DEFAULT_READER = "default"
 """Name of the token in ``server.token``, as the access log gives it."""
+ANYBODY = "anonymous"
+"""Name of a reader who shows no credentials, where none are asked for."""
 
 
 class SettingsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -222,6 +224,7 @@ class Server(SettingsSection, frozen=True, kw_only=True):
     insecure: bool = False
     max_series: Count = 50_000
     tokens: tuple[Token, ...] = ()
+    responders: tuple[Text, ...] = ()
     operations: Operations = field(default_factory=Operations)
 
     @property
@@ -300,6 +303,16 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
         """Receivers by the route that notifies them: page, ticket, visible and deadman."""
         names = ("page", "ticket", "visible", "deadman")
         return {name: getattr(self, name) for name in names}
+
+
+class LimitationSettings(SettingsSection, frozen=True, kw_only=True):
+    """A known limitation of a use case, or of what is measured; the status page shows it."""
+
+    text: Text
+    owner: Text
+    scope: str = ""
+    restricted_use: str = ""
+    expires: date | None = None
 
 
 class Harm(enum.StrEnum):
@@ -452,6 +465,7 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     server: Server = field(default_factory=Server)
     alerting: Alerting = field(default_factory=Alerting)
     probes: ProbesSettings = field(default_factory=ProbesSettings)
+    limitation: tuple[LimitationSettings, ...] = ()
     attribute: tuple[AttributeSettings, ...] = ()
     use_case: tuple[UseCase, ...] = ()
 

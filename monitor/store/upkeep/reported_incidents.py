@@ -31,20 +31,34 @@ def all_reports(engine: sa.Engine, now: int, *, resolved: bool) -> list[Incident
     return _reports(engine, found, acts, now)
 
 
+def newest_reports(engine: sa.Engine, now: int, limit: int) -> list[IncidentReport]:
+    """Reports of the newest incidents, resolved ones too, the newest first."""
+    with reading(engine) as connection:
+        found = read_incidents(connection, resolved=True)[-limit:]
+        acts = read_acts(connection, incident.c.id.in_([one.id for one in found]))
+    return _reports(engine, found[::-1], acts, now)
+
+
+def find_report(engine: sa.Engine, number: int, now: int) -> IncidentReport | None:
+    """One incident; None where there is none."""
+    with reading(engine) as connection:
+        found = find_incident(connection, number)
+        acts = read_acts(connection, incident.c.id == number)
+    return None if found is None else _reports(engine, [found], acts, now)[0]
+
+
 def one_report(engine: sa.Engine, number: int, now: int) -> IncidentReport:
     """One incident.
 
     Raises:
         StoreError: there is no such incident.
     """
-    with reading(engine) as connection:
-        found = find_incident(connection, number)
-        acts = read_acts(connection, incident.c.id == number)
+    found = find_report(engine, number, now)
     if found is None:
         raise StoreError(
             f"there is no incident {number}; to list all: slicewatch incident list --all"
         )
-    return _reports(engine, [found], acts, now)[0]
+    return found
 
 
 def _reports(

@@ -1,0 +1,147 @@
+"""The glossary of what is measured: a name, a definition and a sentence with numbers a metric.
+
+Page, API and documentation take their words from here.
+
+Example:
+    >>> from monitor.core.publish.snapshot import ShownRate
+    >>> said(Metric.TPR, ShownRate(0.83, 0.79, 0.87, 120))
+    'Of 100 ready replies, about 83 went out at once (between 79 and 87).'
+    >>> said(Metric.FPR, ShownRate(None, 0.0, 0.05, 120, at_most=0.03))
+    'Of 100 replies that were not ready, at most 3 went out all the same.'
+    >>> said(Metric.BLOCKED, None)
+    ''
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from monitor.core.contract import COMPLEMENT, Metric, State
+from monitor.core.counts.cells import parse_atom
+from monitor.core.publish.snapshot import WITHHELD, ShownRate
+
+_TOTAL = "all decisions"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A metric in words.
+
+    Attributes:
+        name: as a heading.
+        symbol: the probability.
+        meaning: in one sentence.
+        of: what 100 are taken of.
+        happened: what happened to some of these.
+    """
+
+    name: str
+    symbol: str
+    meaning: str
+    of: str
+    happened: str
+
+
+TERMS: Mapping[Metric, Term] = {
+    Metric.TPR: Term(
+        "Ready replies served at once (TPR)",
+        "P(auto_serve | ready)",
+        "Where it is lower, replies that were ready are held back for review: help comes late.",
+        "ready replies",
+        "went out at once",
+    ),
+    Metric.FPR: Term(
+        "Unready replies served (FPR)",
+        "P(auto_serve | not ready)",
+        "Where it is higher, replies that were not ready go out without review.",
+        "replies that were not ready",
+        "went out all the same",
+    ),
+    Metric.SELECTION: Term(
+        "Requests served at once (selection rate)",
+        "P(auto_serve)",
+        "Of all requests, ready or not: it differs, too, where other requests come.",
+        "requests",
+        "were answered at once, without review",
+    ),
+    Metric.BLOCKED: Term(
+        "Requests blocked (blocked rate)",
+        "P(blocked_by_evidence)",
+        "Where it is higher, more requests get no reply because evidence is missing.",
+        "requests",
+        "were blocked because evidence was missing",
+    ),
+    Metric.READY: Term(
+        "Replies that are ready (base rate)",
+        "P(ready)",
+        "By the reviewers' judgement; no property of the router, and never limited.",
+        "replies",
+        "were ready by the reviewers' judgement",
+    ),
+}
+"""Every metric; "ready" is the reviewers' judgement."""
+
+STATES: Mapping[State, str] = {
+    State.SUPPRESSED: "hidden, to protect small numbers of people",
+    State.INSUFFICIENT_SUPPORT: "too little support to judge",
+    State.MATURING: "labels are still to come",
+    State.NO_LIMIT: "the contract sets no limit",
+    State.INCONCLUSIVE: "undecided: the interval straddles the limit",
+    State.WITHIN_CONTRACT: "within the contract",
+    State.STALE: "was within the contract, but that is too old",
+    State.SUSPECTED: "outside the limit, not confirmed by the sequential test",
+    State.BREACH: "breach: confirmed by the sequential test",
+}
+"""Every state in words."""
+
+
+def said(metric: Metric, rate: ShownRate | None) -> str:
+    """A rate as a sentence about 100 of its trials; empty where it is withheld."""
+    if rate is None:
+        return ""
+    term = TERMS[metric]
+    number = _number(rate)
+    return f"Of 100 {term.of}, {number} {term.happened}{_between(rate)}." if number else ""
+
+
+def _number(rate: ShownRate) -> str:
+    if rate.at_least is not None:
+        return f"at least {_whole(rate.at_least)}"
+    if rate.at_most is not None:
+        return f"at most {_whole(rate.at_most)}"
+    if rate.value is not None:
+        return f"about {_whole(rate.value)}"
+    if rate.lower is not None and rate.upper is not None:
+        return f"between {math.floor(_hundred(rate.lower))} and {math.ceil(_hundred(rate.upper))}"
+    return ""
+
+
+def _between(rate: ShownRate) -> str:
+    if rate.value is None or rate.lower is None or rate.upper is None:
+        return ""
+    lower, upper = math.floor(_hundred(rate.lower)), math.ceil(_hundred(rate.upper))
+    return f" (between {lower} and {upper})"
+
+
+def _hundred(rate: float) -> float:
+    return round(100 * rate, 9)  # 0.29 * 100 is 28.999...
+
+
+def _whole(rate: float) -> str:
+    return f"{_hundred(rate):.0f}"
+
+
+def slice_name(text: str) -> str:
+    """A slice, or what it is compared with, for people to read; the empty text is the total.
+
+    Example:
+        >>> slice_name("channel=chat,device=phone"), slice_name(""), slice_name("complement")
+        ('channel=chat, device=phone', 'all decisions', 'all others')
+    """
+    if text == WITHHELD:
+        return text
+    if text == COMPLEMENT:
+        return "all others"
+    return ", ".join(f"{name}={value}" for name, value in parse_atom(text).items()) or _TOTAL

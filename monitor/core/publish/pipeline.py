@@ -1,0 +1,40 @@
+"""The way from the broker to the page, as the store knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """The partitions of one topic.
+
+    Attributes:
+        topic: name.
+        partitions: how many are known.
+        unowned: how many no worker has claimed.
+        parked: how many wait for a person.
+        flushed_at: wall clock of the newest flush, to the minute; None before the first.
+    """
+
+    topic: str
+    partitions: int
+    unowned: int
+    parked: int
+    flushed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """From the broker to the Snapshot.
+
+    Attributes:
+        topics: of the settings, in their order; without partitions until these are known.
+        newest_decision: event time, taken down to five minutes; None before the first.
+        stored_at: wall clock at which the newest Snapshot was stored; None before the first.
+    """
+
+    topics: tuple[TopicFacts, ...]
+    newest_decision: datetime | None
+    stored_at: datetime | None

@@ -1,0 +1,220 @@
+"""What pages are made of, read from the store: only what was published, and what people said."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from monitor.core.contract import State, Verdict
+from monitor.core.publish.act_input import ActInput, Closing
+from monitor.core.publish.history import HistoryPoint, SliceKey
+from monitor.core.publish.incident_reports import IncidentReport
+from monitor.core.publish.pipeline import Pipeline, TopicFacts
+from monitor.core.publish.snapshot import Snapshot, decode, numbered
+from monitor.core.time import MINUTE, Grain, to_datetime
+from monitor.errors import StoreError
+from monitor.ports import ShardStatus
+from monitor.store.database import reading
+from monitor.store.evaluator import stored_incidents
+from monitor.store.evaluator.published_tables import DECISIONS, LABELLED
+from monitor.store.evaluator.records import RecordStore
+from monitor.store.schema import (
+    published_contract,
+    published_limit,
+    published_rate,
+    published_window,
+    snapshot,
+)
+from monitor.store.shard_rows import read_statuses
+from monitor.store.upkeep.reported_incidents import find_report, newest_reports
+
+_TURN_SECONDS = 1.0
+_SHOWN = (
+    *("value", "lower", "upper", "at_least", "at_most", "support"),
+    *("reference", "gap", "gap_lower", "gap_upper"),
+)
+
+
+class PublishedReader:
+    """Reads for any number of threads, one at a time.
+
+    Pages must not take the connections that the service works with: whoever has waited a second
+    for the turn is told that the store is busy.
+    """
+
+    def __init__(self, engine: sa.Engine, topics: Sequence[str]) -> None:
+        """Nothing is read yet.
+
+        Args:
+            engine: the store.
+            topics: of the settings; the first one has the decisions.
+        """
+        self._engine = engine
+        self._topics = topics
+        self._records = RecordStore(engine)
+        self._turn = threading.Lock()
+        self._seen: tuple[int, Snapshot] | None = None
+
+    def newest(self) -> tuple[int, Snapshot] | None:
+        """The newest Snapshot and its number; None before the first."""
+        with self._one_at_a_time():
+            found = self._records.newest_snapshot(self._seen[0] if self._seen else 0)
+            if found is not None:
+                number, body = found
+                self._seen = number, numbered(decode(body), number)
+            return self._seen
+
+    def at(self, instant: int) -> tuple[int, Snapshot] | None:
+        """The newest stored Snapshot whose watermark an instant had reached; None without one.
+
+        Args:
+            instant: event time, microseconds.
+        """
+        query = sa.select(snapshot.c.id, snapshot.c.body).where(snapshot.c.watermark <= instant)
+        with self._one_at_a_time(), reading(self._engine) as connection:
+            row = connection.execute(query.order_by(snapshot.c.id.desc()).limit(1)).one_or_none()
+        return None if row is None else (row.id, numbered(decode(bytes(row.body)), row.id))
+
+    def history(self, key: SliceKey) -> list[HistoryPoint]:
+        """What was published of a slice and metric, by day; empty where nothing was."""
+        with self._one_at_a_time(), reading(self._engine) as connection:
+            rows = connection.execute(_history(key)).all()
+        return [_point(row) for row in rows]
+
+    def incidents(self, now: int, limit: int) -> list[IncidentReport]:
+        """The newest incidents, resolved ones too, the newest first.
+
+        Args:
+            now: wall clock.
+            limit: how many at most.
+        """
+        with self._one_at_a_time():
+            return newest_reports(self._engine, now, limit)
+
+    def incident(self, number: int, now: int) -> IncidentReport | None:
+        """One incident; None where there is none of that number."""
+        with self._one_at_a_time():
+            return find_report(self._engine, number, now)
+
+    def pipeline(self) -> Pipeline:
+        """From the broker to the newest Snapshot."""
+        with self._one_at_a_time():
+            statuses = [one for one in read_statuses(self._engine) if one.retired_at is None]
+            with reading(self._engine) as connection:
+                query = sa.select(snapshot.c.stored_at).order_by(snapshot.c.id.desc()).limit(1)
+                stored = connection.execute(query).scalar()
+        times = [s.max_decided_at for s in statuses if s.shard.topic == self._topics[0]]
+        return Pipeline(
+            tuple(_topic(name, statuses) for name in self._topics),
+            _floored(times, Grain.MINUTES5),
+            None if stored is None else to_datetime(stored),
+        )
+
+    def acknowledge(self, number: int, said: ActInput, now: int) -> None:
+        """Put on record that somebody looks after an incident.
+
+        Raises:
+            StoreError: there is no such incident.
+        """
+        stored_incidents.acknowledge(self._engine, number, said, now)
+
+    def close(self, number: int, closing: Closing, said: ActInput, now: int) -> None:
+        """Put on record what an incident came to.
+
+        Raises:
+            StoreError: there is no such incident, or it is over.
+        """
+        stored_incidents.close(self._engine, number, closing, said, now)
+
+    @contextmanager
+    def _one_at_a_time(self) -> Iterator[None]:
+        if not self._turn.acquire(timeout=_TURN_SECONDS):
+            raise StoreError("the store is busy; try again in a moment")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+
+def _history(key: SliceKey) -> sa.Select[Any]:
+    """Days by the small table of contracts: the large one is read by its key, a row a day."""
+    day, rate, window, limit = (
+        published_contract.c,
+        published_rate.c,
+        published_window.c,
+        published_limit.c,
+    )
+    of_slice = sa.and_(
+        rate.day == day.day,
+        rate.contract == day.contract,
+        rate.window_name == key.window,
+        rate.group_by == key.group_by,
+        rate.slice == key.slice,
+        rate.metric == key.metric.value,
+    )
+    of_window = sa.and_(
+        window.day == day.day,
+        window.contract == day.contract,
+        window.window_name == key.window,
+        window.group_by == key.group_by,
+        window.kind == (LABELLED if key.metric.labelled else DECISIONS),
+    )
+    of_metric = sa.and_(
+        limit.day == day.day, limit.contract == day.contract, limit.metric == key.metric.value
+    )
+    return (
+        sa.select(
+            day.day,
+            day.version,
+            window.ends_at,
+            limit.max_gap,
+            rate.state,
+            *(rate[name] for name in _SHOWN),
+            rate.verdict,
+        )
+        .select_from(published_contract)
+        .join(published_rate, of_slice)
+        .outerjoin(published_window, of_window)
+        .outerjoin(published_limit, of_metric)
+        .where(day.contract == key.contract)
+        .order_by(day.day)
+    )
+
+
+def _point(row: sa.Row[Any]) -> HistoryPoint:
+    return HistoryPoint(
+        day=row.day,
+        ends_at=_aware(row.ends_at),
+        version=row.version,
+        limit=row.max_gap,
+        state=State(row.state),
+        **{name: getattr(row, name) for name in _SHOWN},
+        verdict=None if row.verdict is None else Verdict(row.verdict),
+    )
+
+
+def _aware(at: datetime | None) -> datetime | None:
+    """SQLite gives instants without their zone."""
+    return at if at is None or at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def _topic(name: str, statuses: Sequence[ShardStatus]) -> TopicFacts:
+    own = [status for status in statuses if status.shard.topic == name]
+    return TopicFacts(
+        name,
+        partitions=len(own),
+        unowned=sum(status.owner is None for status in own),
+        parked=sum(status.parked is not None for status in own),
+        flushed_at=_floored([status.flushed_at for status in own], MINUTE),
+    )
+
+
+def _floored(times: Sequence[int | None], grain: int) -> datetime | None:
+    """The newest of some instants, taken down to a grain; None where there is none."""
+    newest = max((at for at in times if at is not None), default=None)
+    return None if newest is None else to_datetime(newest - newest % grain)

@@ -1,0 +1,12 @@
+"""The status page and the JSON API: what stored Snapshots say, for browsers and programs.
+
+Both are made of the same contents (:mod:`monitor.web.contents`), so neither says more than the
+other. The package knows the web framework's requests and answers, and never the store.
+"""
+
+from monitor.web.contents import Limitation
+from monitor.web.pages import SiteFacts
+from monitor.web.published import Published
+from monitor.web.site import Site
+
+__all__ = ["Limitation", "Published", "Site", "SiteFacts"]

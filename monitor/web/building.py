@@ -1,0 +1,276 @@
+"""The contents of the pages, built from a Snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.publish.annotations import Annotation, Fault
+from monitor.core.publish.conclusion import limited
+from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.history import HistoryPoint
+from monitor.core.publish.pipeline import Pipeline
+from monitor.core.publish.snapshot import (
+    WITHHELD,
+    ContractTable,
+    GroupTable,
+    LabelsAtFault,
+    Noted,
+    Period,
+    Snapshot,
+    WindowTable,
+)
+from monitor.core.time import SECOND, to_datetime
+from monitor.web import headlines
+from monitor.web.contents import (
+    BandContent,
+    ContractContent,
+    Finding,
+    Limitation,
+    Moment,
+    Overview,
+    SliceContent,
+    SliceLine,
+    StandingIncident,
+)
+from monitor.web.lines import all_metrics, find_place, line, places, ranked, total_place, window_of
+from monitor.web.links import LinkError, View
+from monitor.web.reasons import Place
+from monitor.web.words import age_text, moment_text
+
+SYNTHETIC = "Synthetic test conditions, not a finding about people."
+
+_FOUND = {
+    Annotation.GAP: "on a weekly list: outside the contract (false discovery rate 0.10)",
+    Annotation.DRIFT: "on a weekly list: worse than its own reference period, mix by mix",
+    Annotation.MIX_SHIFT: "its rate moved because other requests come, not for any one mix",
+    Annotation.ADWIN: "a change (ADWIN)",
+    Annotation.PAGE_HINKLEY: "a change (Page-Hinkley)",
+    Annotation.LABELS_LATER: "its labels came later than its reference's",
+    Annotation.LABELS_EARLIER: "its labels came earlier than its reference's",
+    Annotation.VERSION_CHANGE: "other versions of the router began to answer it",
+}
+
+
+def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment:
+    """What a Snapshot is of; ``now`` is the wall clock."""
+    at, labels = snapshot.watermark, snapshot.frontier
+    return Moment(
+        snapshot=number,
+        as_of=None if at is None else to_datetime(at),
+        labels_to=None if labels is None else to_datetime(labels),
+        newest=newest,
+        age_seconds=None if at is None else max(0, now - at) / SECOND,
+    )
+
+
+def overview(
+    snapshot: Snapshot | None,
+    at: Moment | None,
+    view: View,
+    *,
+    blind: Sequence[str],
+    pipeline: Pipeline,
+    limitations: Sequence[Limitation],
+) -> Overview:
+    """The first page.
+
+    Args:
+        snapshot: None before the first one.
+        at: what it is of.
+        view: of which contract and window; by default all contracts as they are decided.
+        blind: why the service does not see.
+        pipeline: the way from the broker.
+        limitations: the register.
+
+    Raises:
+        LinkError: there is no such contract, window or group-by.
+    """
+    tables = _chosen(snapshot, view) if snapshot else []
+    contracts = tuple(contract_content(table, view) for table in tables)
+    incidents = tuple(headlines.standing_incidents(snapshot)) if snapshot else ()
+    return Overview(
+        moment=at,
+        verdict=headlines.of_page(contracts, incidents, blind),
+        blind=tuple(blind),
+        incidents=incidents,
+        contracts=contracts,
+        pipeline=pipeline,
+        limitations=tuple(limitations),
+    )
+
+
+def _chosen(snapshot: Snapshot, view: View) -> list[ContractTable]:
+    if not view.contract:
+        return list(snapshot.contracts)
+    found = [table for table in snapshot.contracts if table.contract == view.contract]
+    if not found:
+        names = ", ".join(table.contract for table in snapshot.contracts)
+        raise LinkError(f"contract must be one of {names}")
+    return found
+
+
+def contract_content(table: ContractTable, view: View) -> ContractContent:
+    """One contract in a window.
+
+    Raises:
+        LinkError: it has no such window or group-by.
+    """
+    window = _window(table, view)
+    metrics = limited(table)
+    found = places(table, window)
+    if view.group_by:
+        found = (place for place in found if _in_group(place, view.group_by))
+    slices = ranked(line(place, metrics) for place in found)
+    if view.group_by and not slices:
+        raise LinkError(f"group_by must be one of {', '.join(g.group_by for g in window.groups)}")
+    return ContractContent(
+        contract=table.contract,
+        version=table.version,
+        owner=table.owner,
+        synthetic=table.synthetic,
+        k=table.k,
+        window=window.window,
+        verdict_window=table.window,
+        windows=tuple(one.window for one in table.windows),
+        metrics=metrics,
+        verdict=headlines.of_contract(table, window, slices),
+        notes=tuple(_notes(table, window)),
+        total=line(total_place(table, window), metrics),
+        slices=slices,
+    )
+
+
+def _in_group(place: Place, name: str) -> bool:
+    return isinstance(place.table, GroupTable) and place.table.group_by == name
+
+
+def _window(table: ContractTable, view: View) -> WindowTable:
+    window = window_of(table, view.window)
+    if window is None:
+        names = ", ".join(one.window for one in table.windows)
+        raise LinkError(f"window must be one of {names}")
+    return window
+
+
+def _notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
+    """What has to be known to read the numbers of a window."""
+    yield SYNTHETIC if table.synthetic else f"What rests on fewer than {table.k} people is hidden."
+    if window.window != table.window:
+        yield f"The contract is decided on its window of {table.window}, not on this one."
+    if table.max_age is not None:
+        age = age_text(table.max_age / SECOND)
+        yield f"What is older than {age} is stale, and no longer within the contract."
+    if window.data_lost:
+        yield "Data were lost: events that could not be read are missing from this window."
+    if window.excluded:
+        yield "Part of this window is left out: its data were declared bad, or never complete."
+    yield from map(_at_fault, table.labels_at_fault)
+
+
+def _at_fault(one: LabelsAtFault) -> str:
+    hidden = one.slice == WITHHELD
+    slice_ = f"A slice of {one.group_by}" if hidden else slice_name(one.slice)
+    share = "" if one.share is None else f" (about {100 * one.share:.0f} %)"
+    where = f"{slice_}, route {one.route.name.lower()}"
+    since = moment_text(one.since)
+    if one.fault is Fault.MISSING:
+        return f"{where}: requested labels are missing since {since}{share}."
+    often = "too seldom" if one.fault is Fault.TOO_FEW else "too often"
+    return f"{where}: labels are requested {often} since {since}{share}."
+
+
+def slice_content(
+    snapshot: Snapshot, at: Moment, view: View, history: Sequence[HistoryPoint]
+) -> SliceContent:
+    """One slice.
+
+    Raises:
+        LinkError: there is no such slice.
+    """
+    table, place = chosen_place(snapshot, view)
+    metric = chosen_metric(table, view)
+    row = place.row
+    reference = _reference(place, metric)
+    return SliceContent(
+        moment=at,
+        contract=table.contract,
+        version=table.version,
+        synthetic=table.synthetic,
+        k=table.k,
+        window=place.window.window,
+        windows=tuple(one.window for one in table.windows),
+        metric=metric,
+        line=line(place, all_metrics(table)),
+        reference=reference,
+        reference_line=_reference_line(table, place, reference),
+        calibration=tuple(BandContent(one.band, one.rate) for one in row.calibration),
+        agreement=row.agreement,
+        findings=tuple(map(_finding, row.noted)),
+        notes=tuple(_slice_notes(table, place)),
+        history=tuple(history),
+        incidents=tuple(_of_slice(snapshot, table, row.slice)),
+    )
+
+
+def chosen_place(snapshot: Snapshot, view: View) -> tuple[ContractTable, Place]:
+    """The row that a view is of, and its contract.
+
+    Raises:
+        LinkError: there is none.
+    """
+    tables = _chosen(snapshot, view)
+    if not tables:
+        raise LinkError("no contract is published yet")
+    table = tables[0]
+    place = find_place(table, _window(table, view), view.group_by, view.slice)
+    if place is None:
+        raise LinkError("this contract has no such slice in that group_by")
+    return table, place
+
+
+def chosen_metric(table: ContractTable, view: View) -> Metric:
+    """The metric that a view is of: by default the primary one."""
+    return view.metric or table.primary
+
+
+def _reference(place: Place, metric: Metric) -> str | None:
+    gaps = place.row.gaps
+    gap = gaps.get(metric) or next(iter(gaps.values()), None)
+    return None if gap is None else gap.reference
+
+
+def _reference_line(table: ContractTable, place: Place, reference: str | None) -> SliceLine | None:
+    if reference in (None, COMPLEMENT) or not isinstance(place.table, GroupTable):
+        return None
+    found = find_place(table, place.window, place.table.group_by, reference or "")
+    return None if found is None else line(found, all_metrics(table))
+
+
+def _finding(noted: Noted) -> Finding:
+    what, latest = _FOUND[noted.annotation], to_datetime(noted.latest)
+    return Finding(what, noted.metric, noted.count, latest)
+
+
+def _slice_notes(table: ContractTable, place: Place) -> Iterator[str]:
+    yield from _notes(table, place.window)
+    for what, period in (
+        ("Selection and blocked rates", place.table.decisions),
+        ("Rates that rest on labels", place.table.labelled),
+    ):
+        yield f"{what}: {_span(period)}."
+    left_out = place.table.left_out if isinstance(place.table, GroupTable) else None
+    if left_out is not None:
+        yield f"At most {100 * left_out:.1f} % of decisions are in no row: their values are rare."
+
+
+def _span(period: Period | None) -> str:
+    if period is None:
+        return "nothing is published yet"
+    return f"from {moment_text(period.start)} to {moment_text(period.end)}"
+
+
+def _of_slice(snapshot: Snapshot, table: ContractTable, slice_: str) -> Iterator[StandingIncident]:
+    for one in headlines.standing_incidents(snapshot):
+        if one.contract == table.contract and one.slice == slice_:
+            yield one

@@ -1,0 +1,294 @@
+"""The contents of the pages, and the answers of the API: plain values, each said once.
+
+Numbers are those of a Snapshot, and so are the gaps in them: None is withheld or coded. All times
+are in UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from monitor.core.contract import Metric, Role, State
+from monitor.core.publish.history import HistoryPoint
+from monitor.core.publish.incident_reports import IncidentReport
+from monitor.core.publish.pipeline import Pipeline
+from monitor.core.publish.snapshot import ShownAgreement, ShownGap, ShownRate
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The verdict of a page or contract.
+
+    Attributes:
+        word: a verdict, or ``blind``.
+        sentence: the same in plain words.
+    """
+
+    word: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limitation:
+    """A known limitation of the use case or of what is measured, as its owner registered it.
+
+    Attributes:
+        text: what is limited.
+        scope: what it concerns; empty: everything.
+        restricted_use: what the numbers must not be used for; may be empty.
+        owner: who answers for it.
+        expires: when it is to be looked at again; None is not said.
+    """
+
+    text: str
+    scope: str
+    restricted_use: str
+    owner: str
+    expires: date | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One metric of one slice in one window.
+
+    Attributes:
+        metric: which rate.
+        role: primary or guardrail; None where the contract does not limit it.
+        state: what is known of it.
+        sentence: the rate in plain words; empty where it is withheld.
+        rate: with its interval and the band of its support; None where it is withheld.
+        gap: against the reference; None where it is withheld, or where there is none.
+        max_gap: largest allowed gap; None without a limit.
+        min_level: smallest allowed rate.
+        max_level: largest allowed rate.
+        ends_at: event time to which it goes; None before the first block.
+        why: why it is not decided; empty where it is.
+        until: what has to happen, or until when it stays so; empty where it is decided.
+        breach_since: end of the release block that first showed the breach; None without one.
+        evidence: progress of the sequential test towards a page, 0 to 4; None where hidden.
+    """
+
+    metric: Metric
+    role: Role | None
+    state: State
+    sentence: str
+    rate: ShownRate | None
+    gap: ShownGap | None
+    max_gap: float | None
+    min_level: float | None
+    max_level: float | None
+    ends_at: datetime | None
+    why: str
+    until: str
+    breach_since: datetime | None
+    evidence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLine:
+    """One slice in one window.
+
+    Attributes:
+        group_by: attribute names joined by ``+``; empty for all decisions.
+        slice: slice text; empty for all decisions.
+        completeness: labels received / labels requested; None where withheld.
+        cells: its metrics, the primary one first.
+    """
+
+    group_by: str
+    slice: str
+    completeness: float | None
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContractContent:
+    """One contract, its slices ranked from the worst to those of which nothing is known.
+
+    Attributes:
+        contract: name.
+        version: of the contract.
+        owner: who answers for it.
+        synthetic: declared test conditions.
+        k: smallest number of people that is shown.
+        window: the window that is shown.
+        verdict_window: the window that the contract is decided on.
+        windows: all that it has.
+        metrics: those that it limits, the primary one first.
+        verdict: on all of its checks.
+        notes: what has to be known to read the numbers.
+        total: all decisions together.
+        slices: the ranked slices of all group-bys.
+    """
+
+    contract: str
+    version: str
+    owner: str
+    synthetic: bool
+    k: int
+    window: str
+    verdict_window: str
+    windows: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    verdict: Headline
+    notes: tuple[str, ...]
+    total: SliceLine
+    slices: tuple[SliceLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a view is of.
+
+    Attributes:
+        snapshot: number of the stored Snapshot.
+        as_of: its watermark: event time to which decisions are complete; None at first.
+        labels_to: event time to which labels are complete; None at first.
+        newest: whether it is the newest one.
+        age_seconds: seconds from ``as_of`` to now; None at first.
+    """
+
+    snapshot: int
+    as_of: datetime | None
+    labels_to: datetime | None
+    newest: bool
+    age_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StandingIncident:
+    """An incident that is not over, as the Snapshot shows it.
+
+    Attributes:
+        id: of the incident.
+        contract: name.
+        metric: of its streams.
+        kind: page or ticket.
+        slice: slice text, or ``withheld``; empty for all decisions.
+        since: event time.
+        acknowledged: whether somebody has said to look after it.
+        accepted_until: wall clock until which it is accepted; None where it is not.
+        sentence: what happened, to whom.
+    """
+
+    id: int
+    contract: str
+    metric: Metric
+    kind: str
+    slice: str
+    since: datetime
+    acknowledged: bool
+    accepted_until: datetime | None
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The first page.
+
+    Attributes:
+        moment: what it is of; None before the first Snapshot.
+        verdict: on everything.
+        blind: why the service does not see; empty while it does.
+        incidents: those that are not over.
+        contracts: one each.
+        pipeline: the way from the broker.
+        limitations: the register of known limitations.
+    """
+
+    moment: Moment | None
+    verdict: Headline
+    blind: tuple[str, ...]
+    incidents: tuple[StandingIncident, ...]
+    contracts: tuple[ContractContent, ...]
+    pipeline: Pipeline
+    limitations: tuple[Limitation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BandContent:
+    """P(ready | score band); the rate is None where too few were labelled."""
+
+    band: str
+    rate: ShownRate | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An advisory finding: it never pages.
+
+    Attributes:
+        what: in plain words.
+        metric: of which rate; None of none.
+        count: how often since monitoring began.
+        latest: end of the release block that first showed the last of them.
+    """
+
+    what: str
+    metric: Metric | None
+    count: int
+    latest: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SliceContent:
+    """One slice, all of its metrics.
+
+    Attributes:
+        moment: what it is of.
+        contract: name.
+        version: of the contract.
+        synthetic: declared test conditions.
+        k: smallest number of people that is shown.
+        window: the window that is shown.
+        windows: all that the contract has.
+        metric: the one that the history is of.
+        line: its numbers.
+        reference: slice text of the reference, or ``complement``; None where there is none.
+        reference_line: its numbers; None of a complement.
+        calibration: by score band.
+        agreement: of two reviewers; None where too few decisions have two labels.
+        findings: advisory ones.
+        notes: what has to be known to read the numbers.
+        history: what was published, by day.
+        incidents: those of this slice that are not over.
+    """
+
+    moment: Moment
+    contract: str
+    version: str
+    synthetic: bool
+    k: int
+    window: str
+    windows: tuple[str, ...]
+    metric: Metric
+    line: SliceLine
+    reference: str | None
+    reference_line: SliceLine | None
+    calibration: tuple[BandContent, ...]
+    agreement: ShownAgreement | None
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    history: tuple[HistoryPoint, ...]
+    incidents: tuple[StandingIncident, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentList:
+    """The newest incidents, the newest first; ``more`` where older ones are left out."""
+
+    incidents: tuple[IncidentReport, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryContent:
+    """What was published of one slice and metric, by day."""
+
+    contract: str
+    window: str
+    group_by: str
+    slice: str
+    metric: Metric
+    points: tuple[HistoryPoint, ...]

@@ -1,0 +1,109 @@
+"""CSV of exactly what a view shows, safe to open in a spreadsheet.
+
+Example:
+    >>> print(written(["slice", "gap"], [["=cmd", 0.1], ["channel=chat", None]]), end="")
+    slice,gap
+    '=cmd,0.1
+    channel=chat,
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, fields
+from datetime import date
+from enum import Enum
+
+from monitor.core.publish.history import HistoryPoint
+from monitor.core.publish.incident_reports import IncidentReport
+from monitor.web.contents import Cell, ContractContent, HistoryContent, Moment, SliceContent
+from monitor.web.contents import SliceLine as Line
+
+Value = str | float | int | date | None
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_RATE = ("value", "lower", "upper", "at_least", "at_most", "support")
+_GAP = ("reference", "value", "lower", "upper", "ratio", "ratio_lower", "ratio_upper", "verdict")
+_COLUMNS = (
+    *("as_of", "snapshot", "contract", "version", "window", "group_by", "slice", "metric", "state"),
+    *_RATE,
+    *("reference", "gap", "gap_lower", "gap_upper", "ratio", "ratio_lower", "ratio_upper"),
+    *("verdict", "max_gap", "min_level", "max_level", "completeness", "ends_at", "why", "until"),
+)
+
+
+def written(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table as CSV (RFC 4180, with the line ends of a text file); None is an empty field.
+
+    A text that a spreadsheet would take for a formula is preceded by an apostrophe.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_field(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def _field(value: object) -> object:
+    if isinstance(value, date):  # datetimes too
+        return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value
+
+
+def of_contracts(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:
+    """The cells of an overview, in its order."""
+    return written(_COLUMNS, (row for one in contracts for row in _contract(moment, one)))
+
+
+def _contract(moment: Moment | None, one: ContractContent) -> Iterator[list[object]]:
+    for line in (one.total, *one.slices):
+        yield from _line(moment, one.contract, one.version, one.window, line)
+
+
+def of_slice(content: SliceContent) -> str:
+    """The metrics of a slice."""
+    of = (content.moment, content.contract, content.version, content.window)
+    return written(_COLUMNS, _line(*of, content.line))
+
+
+def _line(
+    moment: Moment | None, contract: str, version: str, window: str, line: Line
+) -> Iterator[list[object]]:
+    at, number = (moment.as_of, moment.snapshot) if moment else (None, None)
+    for cell in line.cells:
+        yield [
+            *(at, number, contract, version, window, line.group_by, line.slice),
+            *(cell.metric, cell.state),
+            *(getattr(cell.rate, name, None) for name in _RATE),
+            *_gap(cell),
+            *(cell.max_gap, cell.min_level, cell.max_level),
+            line.completeness if cell.metric.labelled else None,
+            *(cell.ends_at, cell.why, cell.until),
+        ]
+
+
+def _gap(cell: Cell) -> list[object]:
+    return [getattr(cell.gap, name, None) for name in _GAP]
+
+
+def of_history(content: HistoryContent) -> str:
+    """A history, a day a row."""
+    names = [field.name for field in fields(HistoryPoint)]
+    return written(names, (list(asdict(point).values()) for point in content.points))
+
+
+_INCIDENT = (
+    *("id", "kind", "state", "by", "outcome", "accepted_until", "contract", "metric", "group_by"),
+    *("slice", "share", "since", "noticed_at", "resolved_at", "behind"),
+)
+
+
+def of_incidents(incidents: Iterable[IncidentReport]) -> str:
+    """Incidents, a row each."""
+    return written(_INCIDENT, ([getattr(one, name) for name in _INCIDENT] for one in incidents))

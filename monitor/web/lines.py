@@ -1,0 +1,112 @@
+"""Lines of a page from the rows of a Snapshot: cells, their order, and who is worst off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from monitor.core.contract import Metric, Role, State, role_of
+from monitor.core.publish.conclusion import limited, listed
+from monitor.core.publish.glossary import said
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    GroupTable,
+    WindowTable,
+)
+from monitor.core.time import to_datetime
+from monitor.web.contents import Cell, SliceLine
+from monitor.web.reasons import Place, why_and_until
+
+RANKS = (
+    *(State.BREACH, State.SUSPECTED, State.INCONCLUSIVE),
+    *(State.STALE, State.MATURING, State.WITHIN_CONTRACT),
+    *(State.INSUFFICIENT_SUPPORT, State.NO_LIMIT, State.SUPPRESSED),
+)
+"""States from the worst to those of which nothing is known."""
+
+
+def all_metrics(table: ContractTable) -> tuple[Metric, ...]:
+    """All metrics, those that the contract limits first."""
+    first = limited(table)
+    return (*first, *(metric for metric in Metric if metric not in first))
+
+
+def window_of(table: ContractTable, name: str | None = None) -> WindowTable | None:
+    """A window of a contract, by default the one that it is decided on; None where it has none."""
+    wanted = name or table.window
+    return next((one for one in table.windows if one.window == wanted), None)
+
+
+def places(contract: ContractTable, window: WindowTable) -> Iterator[Place]:
+    """The rows of a window, group-by by group-by; the total is not among them."""
+    for group in window.groups:
+        for row in listed(group):
+            yield Place(contract, window, group, row)
+
+
+def total_place(contract: ContractTable, window: WindowTable) -> Place:
+    """The row of all decisions."""
+    return Place(contract, window, window, window.total)
+
+
+def find_place(
+    contract: ContractTable, window: WindowTable, group_by: str, slice_: str
+) -> Place | None:
+    """A row by its names; None where the table has none."""
+    if not group_by:
+        return total_place(contract, window) if not slice_ else None
+    wanted = (group_by, slice_)
+    found = (p for p in places(contract, window) if (_group_by(p.table), p.row.slice) == wanted)
+    return next(found, None)
+
+
+def line(place: Place, metrics: Iterable[Metric]) -> SliceLine:
+    """The line of a row with some of its metrics."""
+    shown = tuple(cell(place, metric) for metric in metrics if metric in place.row.states)
+    return SliceLine(_group_by(place.table), place.row.slice, place.row.completeness, shown)
+
+
+def cell(place: Place, metric: Metric) -> Cell:
+    """One metric of a row."""
+    contract, row = place.contract, place.row
+    period, rate = place.period(metric), row.rates.get(metric)
+    since = row.breach_since.get(metric)
+    why, until = why_and_until(place, metric)
+    return Cell(
+        metric=metric,
+        role=_role(contract, metric),
+        state=row.states[metric],
+        sentence=said(metric, rate),
+        rate=rate,
+        gap=row.gaps.get(metric),
+        max_gap=contract.max_gaps.get(metric),
+        min_level=contract.min_levels.get(metric),
+        max_level=contract.max_levels.get(metric),
+        ends_at=None if period is None else to_datetime(period.end),
+        why=why,
+        until=until,
+        breach_since=None if since is None else to_datetime(since),
+        evidence=row.evidence.get(metric),
+    )
+
+
+def ranked(lines: Iterable[SliceLine]) -> tuple[SliceLine, ...]:
+    """Lines from the worst to those of which nothing is known; ties by size of gap, then name."""
+    return tuple(sorted(lines, key=_rank))
+
+
+def _rank(one: SliceLine) -> tuple[int, int, float, str, str]:
+    """By the worst state of its metrics, the first of these, and how far its gap is from 0."""
+    ranks = [RANKS.index(cell.state) for cell in one.cells]
+    worst = min(ranks, default=len(RANKS))
+    at = ranks.index(worst) if ranks else 0
+    gap = one.cells[at].gap if one.cells else None
+    size = abs(gap.value) if gap and gap.value is not None else 0.0
+    return worst, at, -size, one.group_by, one.slice
+
+
+def _role(contract: ContractTable, metric: Metric) -> Role | None:
+    return role_of(metric, contract.primary) if metric in limited(contract) else None
+
+
+def _group_by(table: WindowTable | GroupTable) -> str:
+    return table.group_by if isinstance(table, GroupTable) else ""

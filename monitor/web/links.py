@@ -1,0 +1,115 @@
+"""Permalinks: what a view shows, as query parameters; what is no such thing is said, not echoed.
+
+Example:
+    >>> View(contract="demo", slice="channel=chat", metric=Metric.TPR).query()
+    'contract=demo&slice=channel%3Dchat&metric=tpr'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+from monitor.core.contract import Metric
+from monitor.core.time import WINDOWS, to_datetime, to_micros
+from monitor.errors import SlicewatchError
+
+_LONGEST = 1_024
+_NAMES = frozenset({"contract", "window", "group_by", "slice", "metric", "as_of", "page"})
+
+
+class LinkError(SlicewatchError):
+    """A link that this service has not made; the text says which part of it is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a view is of.
+
+    Attributes:
+        contract: name; empty: the first one, or all.
+        window: name; empty: the one that the contract is decided on.
+        group_by: attribute names joined by ``+``; empty: all decisions, or all group-bys.
+        slice: slice text; empty: all decisions.
+        metric: None: the primary one.
+        as_of: event time (us): the newest Snapshot of then; None: the newest one.
+        page: of a long list, from 1.
+    """
+
+    contract: str = ""
+    window: str = ""
+    group_by: str = ""
+    slice: str = ""
+    metric: Metric | None = None
+    as_of: int | None = None
+    page: int = 1
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> View:
+        """The view of query parameters.
+
+        Raises:
+            LinkError: one is unknown, or says what it cannot say.
+        """
+        if unknown := given.keys() - _NAMES:
+            raise LinkError(f"{len(unknown)} of its parameters are unknown")
+        if any(len(text) > _LONGEST for text in given.values()):
+            raise LinkError(f"a parameter is longer than {_LONGEST} characters")
+        window, metric = given.get("window", ""), given.get("metric", "")
+        as_of, page = given.get("as_of", ""), given.get("page", "")
+        if window and window not in WINDOWS:
+            raise LinkError(f"window must be one of {', '.join(WINDOWS)}")
+        return cls(
+            contract=given.get("contract", ""),
+            window=window,
+            group_by=given.get("group_by", ""),
+            slice=given.get("slice", ""),
+            metric=_metric(metric) if metric else None,
+            as_of=_instant(as_of) if as_of else None,
+            page=_page(page) if page else 1,
+        )
+
+    def query(self, **changes: object) -> str:
+        """The query parameters of this view, or of one that differs from it."""
+        view = replace(self, **changes)  # type: ignore[arg-type]  # checked by replace itself
+        found = {
+            "contract": view.contract,
+            "window": view.window,
+            "group_by": view.group_by,
+            "slice": view.slice,
+            "metric": view.metric.value if view.metric else "",
+            "as_of": "" if view.as_of is None else _instant_text(view.as_of),
+            "page": str(view.page) if view.page > 1 else "",
+        }
+        return urlencode({name: text for name, text in found.items() if text})
+
+
+def _instant_text(at: int) -> str:
+    return f"{to_datetime(at):%Y-%m-%dT%H:%M:%S}Z"
+
+
+def _metric(text: str) -> Metric:
+    try:
+        return Metric(text)
+    except ValueError:
+        raise LinkError(f"metric must be one of {', '.join(Metric)}") from None
+
+
+def _instant(text: str) -> int:
+    try:
+        at = datetime.fromisoformat(text)
+        if at.tzinfo is None:
+            raise ValueError
+        return to_micros(at.astimezone(UTC))
+    except (ValueError, OverflowError):  # the latter at the ends of the calendar
+        raise LinkError(
+            "as_of must be a time with its zone, such as 2026-06-01T10:00:00Z"
+        ) from None
+
+
+def _page(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text[:6]) >= 1 and len(text) < 6):  # noqa: PLR2004
+        raise LinkError("page must be a whole number from 1 on")
+    return int(text)

@@ -1,0 +1,238 @@
+"""The pages as HTML: templates filled with contents, every text escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from importlib import resources
+
+import jinja2
+from markupsafe import Markup
+
+from monitor.core.contract import Metric, Verdict
+from monitor.core.publish.annotations import Behind, Outcome
+from monitor.core.publish.glossary import TERMS, slice_name
+from monitor.core.publish.history import HistoryPoint
+from monitor.core.publish.incident_reports import IncidentReport, ValueReport
+from monitor.core.publish.snapshot import ShownGap, ShownRate
+from monitor.core.time import to_micros
+from monitor.web import charts, words
+from monitor.web.contents import (
+    Cell,
+    ContractContent,
+    IncidentList,
+    Limitation,
+    Overview,
+    SliceContent,
+    SliceLine,
+)
+from monitor.web.headlines import BLIND, incident_sentence
+from monitor.web.links import View
+
+PAGE_SIZE = 100
+"""Slices on one page of an overview."""
+
+_VERDICT_TONES = {
+    Verdict.PASS.value: "good",
+    Verdict.FAIL.value: "bad",
+    Verdict.INCONCLUSIVE.value: "unsure",
+    Verdict.INSUFFICIENT_SUPPORT.value: "grey",
+    BLIND: "bad",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SiteFacts:
+    """What the settings say of the pages.
+
+    Attributes:
+        version: of slicewatch.
+        limitations: the register of known limitations.
+        dashboard_url: of Grafana; None where there is none.
+        runbooks_url: of the runbooks; None where no browser can reach them.
+        runbooks: the runbook of a breach, by metric; a metric without one is absent.
+    """
+
+    version: str
+    limitations: tuple[Limitation, ...] = ()
+    dashboard_url: str | None = None
+    runbooks_url: str | None = None
+    runbooks: Mapping[Metric, str] = field(default_factory=dict)
+
+
+class Pages:
+    """Renders pages; any thread may use it."""
+
+    def __init__(self, facts: SiteFacts) -> None:
+        """Load the templates."""
+        folder = resources.files(__package__) / "templates"
+        style = (folder / "style.css").read_text(encoding="utf-8")
+        self._environment = _environment(facts, style)
+        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        self.policy = (
+            f"default-src 'none'; style-src 'sha256-{digest}'; form-action 'self';"
+            " base-uri 'none'; frame-ancestors 'none'"
+        )
+
+    def overview(self, page: Overview, view: View, today: date) -> str:
+        """The first page; ``today`` is a UTC date."""
+        scale = charts.gap_scales(page.contracts)
+        return self._render(
+            "overview",
+            page=page,
+            view=view,
+            today=today,
+            strip=lambda cell: charts.gap_strip(cell, scale),
+            shown=lambda contract: _shown(contract, view.page),
+            pages=lambda contract: -(-len(contract.slices) // PAGE_SIZE),
+        )
+
+    def slice(self, page: SliceContent, view: View) -> str:
+        """The page of one slice."""
+        scale = charts.gap_scale(charts.sizes(page.line.cells))
+        marks = _marks(page)
+        drawn = {
+            "rate": charts.rate_history(page.history, marks),
+            "gap": charts.gap_history(page.history, marks),
+            "calibration": charts.calibration(page.calibration),
+        }
+        return self._render(
+            "slice",
+            page=page,
+            view=view,
+            charts=drawn,
+            strip=lambda cell: charts.gap_strip(cell, scale),
+            behind=lambda cell: words.behind_text(cell.metric, page.line.slice, cell.gap),
+        )
+
+    def incidents(self, page: IncidentList) -> str:
+        """The list of incidents."""
+        return self._render("incidents", page=page)
+
+    def incident(
+        self,
+        one: IncidentReport,
+        cell: Cell | None,
+        slice_link: str,
+        *,
+        responds: bool,
+        error: str = "",
+    ) -> str:
+        """The page of one incident.
+
+        Args:
+            one: the incident.
+            cell: what the newest window shows of its slice and metric; None where nothing is.
+            slice_link: query of the slice's page; empty where the slice is withheld.
+            responds: whether the reader may act on it.
+            error: why the last act was refused.
+        """
+        scale = charts.gap_scale(charts.sizes([cell] if cell else []))
+        return self._render(
+            "incident",
+            one=one,
+            cell=cell,
+            slice_link=slice_link,
+            responds=responds,
+            error=error,
+            open=one.state in ("open", "acknowledged", "accepted"),
+            outcomes=[outcome.value for outcome in Outcome],
+            strip=lambda cell: charts.gap_strip(cell, scale),
+        )
+
+    def message(self, title: str, text: str) -> str:
+        """A page that says why there is none."""
+        return self._render("message", title=title, text=text)
+
+    def _render(self, name: str, **values: object) -> str:
+        return self._environment.get_template(f"{name}.html.j2").render(values)
+
+
+def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader(str(__package__), "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "time": words.moment_text,
+        "age": words.age_text,
+        "micros": to_micros,
+        "percent": words.percent,
+        "rate": words.rate_text,
+        "gap": words.gap_text,
+        "slice": slice_name,
+        "point_rate": _point_rate,
+        "point_gap": _point_gap,
+    }
+    made.globals |= {
+        "site": facts,
+        "style": Markup(style),  # noqa: S704 - our own file
+        "tones": charts.TONES,
+        "verdict_tones": _VERDICT_TONES,
+        "terms": TERMS,
+        "none_text": words.NONE,
+        "sentence": lambda one: incident_sentence(one.metric, one.slice, one.behind),
+        "status": status_text,
+        "value": _value_text,
+    }
+    return made
+
+
+def _shown(contract: ContractContent, page: int) -> Sequence[SliceLine]:
+    """The lines of a page; all decisions come first on the first one."""
+    lines = contract.slices[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    return (contract.total, *lines) if page == 1 else lines
+
+
+def _marks(page: SliceContent) -> list[charts.Mark]:
+    """Incidents, new versions of the contract and of the router, on the axis of time."""
+    found = [charts.Mark(one.since, "incident", f"incident {one.id}") for one in page.incidents]
+    found += [
+        charts.Mark(one.latest, "version", one.what)
+        for one in page.findings
+        if one.what.startswith("other versions")
+    ]
+    days = zip(page.history, page.history[1:], strict=False)
+    found += [
+        charts.Mark(after.ends_at, "contract", f"contract version {after.version}")
+        for before, after in days
+        if before.version != after.version and after.ends_at is not None
+    ]
+    return found
+
+
+def _point_rate(point: HistoryPoint) -> str:
+    if point.value is None and point.at_least is None and point.at_most is None:
+        return words.bounds(point.lower, point.upper)
+    rate = ShownRate(point.value, point.lower, point.upper, 0, point.at_least, point.at_most)
+    return f"{words.rate_text(rate)} [{words.bounds(point.lower, point.upper)}]"
+
+
+def _point_gap(point: HistoryPoint) -> str:
+    return words.gap_text(
+        ShownGap(point.reference or "", point.gap, point.gap_lower, point.gap_upper)
+    )
+
+
+def status_text(one: IncidentReport) -> str:
+    """The state of an incident in words."""
+    if one.accepted_until is not None:
+        return f"accepted until {words.moment_text(one.accepted_until)}"
+    state = one.state.value
+    return f"{state}: {one.outcome.value.replace('_', ' ')}" if one.outcome else state
+
+
+def _value_text(one: IncidentReport, shown: ValueReport) -> str:
+    """A gap in points, or a rate where its level is what is broken."""
+    at = f"in data to {words.moment_text(shown.at)}"
+    if one.behind is Behind.LEVEL:
+        return f"{words.percent(shown.value)} [{words.bounds(shown.lower, shown.upper)}], {at}"
+    gap = ShownGap("", shown.value, shown.lower, shown.upper)
+    return f"gap {words.gap_text(gap)} points, {at}"

@@ -1,0 +1,51 @@
+"""What pages and API read; the store has the implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from monitor.core.publish.act_input import ActInput, Closing
+from monitor.core.publish.history import HistoryPoint, SliceKey
+from monitor.core.publish.incident_reports import IncidentReport
+from monitor.core.publish.pipeline import Pipeline
+from monitor.core.publish.snapshot import Snapshot
+
+
+class Published(Protocol):
+    """Everything published, and acts on incidents; any thread may use it.
+
+    Every method raises StoreError where the store cannot be read or is busy.
+    """
+
+    def newest(self) -> tuple[int, Snapshot] | None:
+        """The newest Snapshot and its number; None before the first."""
+        ...
+
+    def at(self, instant: int) -> tuple[int, Snapshot] | None:
+        """The newest stored Snapshot whose watermark an instant (us) had reached."""
+        ...
+
+    def history(self, key: SliceKey) -> Sequence[HistoryPoint]:
+        """What was published of a slice and metric, by day."""
+        ...
+
+    def incidents(self, now: int, limit: int) -> Sequence[IncidentReport]:
+        """The newest incidents, the newest first."""
+        ...
+
+    def incident(self, number: int, now: int) -> IncidentReport | None:
+        """One incident; None where there is none of that number."""
+        ...
+
+    def pipeline(self) -> Pipeline:
+        """From the broker to the newest Snapshot."""
+        ...
+
+    def acknowledge(self, number: int, said: ActInput, now: int) -> None:
+        """Put on record that somebody looks after an incident."""
+        ...
+
+    def close(self, number: int, closing: Closing, said: ActInput, now: int) -> None:
+        """Put on record what an incident came to."""
+        ...

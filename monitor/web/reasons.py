@@ -1,0 +1,143 @@
+"""Why a cell is not decided, and until when: as much as the guards allow to say.
+
+What hides a slice is never told apart (too few decisions, too few labels of a kind, or that another
+slice could be worked out from it): which of them it is would say something of its few people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monitor.core.contract import Metric, State
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    GroupTable,
+    Period,
+    ShownRate,
+    SliceRow,
+    WindowTable,
+)
+from monitor.core.time import WINDOWS
+from monitor.web.words import moment_text
+
+_WEEKS = {
+    0: "less than a week of labels at their present rate",
+    1: "one to four weeks of labels at their present rate",
+    4: "more than four weeks of labels at their present rate",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A row in its tables.
+
+    Attributes:
+        contract: of the row.
+        window: of the row.
+        table: its group-by, or the window itself for the total.
+        row: the slice.
+    """
+
+    contract: ContractTable
+    window: WindowTable
+    table: WindowTable | GroupTable
+    row: SliceRow
+
+    def period(self, metric: Metric) -> Period | None:
+        """The period that a metric of it is of."""
+        return self.table.labelled if metric.labelled else self.table.decisions
+
+
+def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
+    """Why a metric is not decided, and what ends that; both empty where it is decided."""
+    state = place.row.states[metric]
+    explain = _EXPLAINED.get(state)
+    return explain(place, metric) if explain else ("", "")
+
+
+def _suppressed(place: Place, metric: Metric) -> tuple[str, str]:
+    listed = _listed_from(place)
+    if listed is not None:
+        whole = moment_text(listed + WINDOWS[place.window.window].length)
+        return (
+            f"Its values are in the settings since {moment_text(listed)}, within this window.",
+            f"Windows that begin then or later have it: from about {whole} on.",
+        )
+    if place.period(metric) is None:
+        what = "labels" if metric.labelled else "decisions"
+        return (
+            f"No hour of this table is complete in {what} yet.",
+            "It is shown after its first whole UTC day.",
+        )
+    few = f"fewer than {place.contract.k}"
+    return (
+        f"Hidden: its numbers rest on {few} people, or would give away another slice that does.",
+        "It is shown when it has enough decisions and labels of every kind; a longer window or"
+        " pooling it with a similar value in the settings helps.",
+    )
+
+
+def _listed_from(place: Place) -> int | None:
+    if place.window.no_data_before is not None:
+        return place.window.no_data_before
+    if isinstance(place.table, GroupTable):
+        return place.table.no_data_before.get(place.row.slice)
+    return None
+
+
+def _insufficient(place: Place, metric: Metric) -> tuple[str, str]:
+    needed = place.contract.min_supports.get(metric)
+    has = _at_least(place.row.rates.get(metric))
+    asks = f"The contract asks for {needed} {_counted(metric)}" if needed else "It needs more"
+    why = f"{asks} of the slice and of its reference; the slice has {has}."
+    return why, _weeks(place.row, metric) or "More labels, a longer window, or pooling helps."
+
+
+def _at_least(rate: ShownRate | None) -> str:
+    return "fewer than can be shown" if rate is None else f"at least {rate.support}"
+
+
+def _counted(metric: Metric) -> str:
+    return {
+        Metric.TPR: "labelled ready replies",
+        Metric.FPR: "labelled replies that were not ready",
+    }.get(metric, "requests")
+
+
+def _maturing(place: Place, metric: Metric) -> tuple[str, str]:
+    known = place.row.completeness
+    came = "" if known is None else f": {100 * known:.0f} % have come"
+    return (
+        f"Labels that were requested are still missing{came}.",
+        "It is judged when at least 95 % of them have come.",
+    )
+
+
+def _inconclusive(place: Place, metric: Metric) -> tuple[str, str]:
+    return (
+        "Its interval straddles the limit, so it is neither kept nor broken for certain.",
+        _weeks(place.row, metric),
+    )
+
+
+def _stale(place: Place, metric: Metric) -> tuple[str, str]:
+    period = place.period(metric)
+    end = "" if period is None else f" in {moment_text(period.end)}"
+    return (
+        f"It was within the contract, but its data end{end}, which is too long ago.",
+        "It is judged again when newer decisions or labels can be published.",
+    )
+
+
+def _weeks(row: SliceRow, metric: Metric) -> str:
+    weeks = row.label_needs.get(metric)
+    return "" if weeks is None else f"A gap 5 points beyond the limit needs {_WEEKS[weeks]}."
+
+
+_EXPLAINED = {
+    State.SUPPRESSED: _suppressed,
+    State.INSUFFICIENT_SUPPORT: _insufficient,
+    State.MATURING: _maturing,
+    State.INCONCLUSIVE: _inconclusive,
+    State.STALE: _stale,
+}

@@ -1,0 +1,338 @@
+"""The status page and the API by path: requests in, answers out."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from http import HTTPStatus
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from monitor.core.publish.act_input import act_input, closing
+from monitor.core.publish.history import SliceKey
+from monitor.core.publish.incident_reports import IncidentReport
+from monitor.core.publish.snapshot import WITHHELD, Snapshot
+from monitor.core.time import to_datetime
+from monitor.errors import SlicewatchError, StoreError
+from monitor.web import building, csv_files, openapi
+from monitor.web.contents import (
+    Cell,
+    HistoryContent,
+    IncidentList,
+    Moment,
+    Overview,
+    SliceContent,
+)
+from monitor.web.lines import cell, find_place, window_of
+from monitor.web.links import LinkError, View
+from monitor.web.pages import Pages, SiteFacts
+from monitor.web.published import Published
+
+Endpoint = Callable[[Request], Response]
+"""Makes the answer to a request."""
+
+MAX_INCIDENTS = 50
+"""Incidents on a page; the command lists all."""
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)  # within a database's integers
+_BUSY = {"Retry-After": "1"}
+_log = logging.getLogger("slicewatch.access")
+
+
+class NothingThereError(SlicewatchError):
+    """What a link names is not there."""
+
+
+class Site:
+    """All pages and answers, from what is published; any thread may use it."""
+
+    def __init__(
+        self,
+        published: Published,
+        facts: SiteFacts,
+        *,
+        blind: Callable[[], Sequence[str]],
+        now: Callable[[], int],
+    ) -> None:
+        """Load the templates.
+
+        Args:
+            published: what there is to show.
+            facts: of the settings.
+            blind: reasons why the service does not see; must only read memory.
+            now: wall clock, microseconds.
+        """
+        self._published = published
+        self._facts = facts
+        self._blind = blind
+        self._now = now
+        self._pages = Pages(facts)
+        self._openapi = msgspec.json.encode(openapi.document(facts.version))
+
+    def views(self) -> dict[str, Endpoint]:
+        """Everything that is read, by path."""
+        pages = {
+            "/": self._overview_page,
+            "/slice": self._slice_page,
+            "/incidents": self._incidents_page,
+            "/incidents/{number}": self._incident_page,
+        }
+        files = {
+            "/overview.csv": self._overview_csv,
+            "/slice.csv": self._slice_csv,
+            "/history.csv": self._history_csv,
+            "/incidents.csv": self._incidents_csv,
+        }
+        answers = {
+            openapi.SNAPSHOT: lambda request: _json(self._overview(request)),
+            openapi.SLICE: lambda request: _json(self._slice(request)),
+            openapi.HISTORY: lambda request: _json(self._history(request)),
+            openapi.INCIDENTS: lambda _: _json(self._incidents()),
+            openapi.INCIDENT: lambda request: _json(self._incident(request)),
+            openapi.DOCUMENT: lambda _: Response(self._openapi, media_type="application/json"),
+        }
+        return {
+            **{path: self._as_page(make) for path, make in pages.items()},
+            **{path: _as_text(make) for path, make in (files | answers).items()},
+        }
+
+    def forms(self) -> dict[str, Endpoint]:
+        """Everything that readers with the right may do, by path."""
+        made = {"/acknowledge": self._acknowledge, "/close": self._close}
+        return {path: self._as_page(make) for path, make in made.items()}
+
+    # What is shown
+
+    def _found(self, view: View) -> tuple[int, Snapshot] | None:
+        if view.as_of is None:
+            return self._published.newest()
+        return self._published.at(view.as_of)
+
+    def _moment(self, view: View, found: tuple[int, Snapshot]) -> Moment:
+        return building.moment(*found, newest=view.as_of is None, now=self._now())
+
+    def _overview(self, request: Request) -> Overview:
+        view = _view(request)
+        found = self._found(view)
+        if found is None and view.as_of is not None:
+            raise NothingThereError("nothing was published at that time, or it is kept no longer")
+        return building.overview(
+            found[1] if found else None,
+            self._moment(view, found) if found else None,
+            view,
+            blind=self._blind() if view.as_of is None else (),
+            pipeline=self._published.pipeline(),
+            limitations=self._facts.limitations,
+        )
+
+    def _slice(self, request: Request) -> SliceContent:
+        view = _view(request)
+        found = self._found(view)
+        if found is None:
+            raise NothingThereError("nothing is published yet, or it is kept no longer")
+        table, place = building.chosen_place(found[1], view)
+        key = SliceKey(
+            contract=table.contract,
+            window=place.window.window,
+            group_by=view.group_by,
+            slice=view.slice,
+            metric=building.chosen_metric(table, view),
+        )
+        points = [
+            point
+            for point in self._published.history(key)
+            if view.as_of is None or point.day <= to_datetime(view.as_of).date()
+        ]
+        return building.slice_content(found[1], self._moment(view, found), view, points)
+
+    def _history(self, request: Request) -> HistoryContent:
+        content = self._slice(request)
+        return HistoryContent(
+            contract=content.contract,
+            window=content.window,
+            group_by=content.line.group_by,
+            slice=content.line.slice,
+            metric=content.metric,
+            points=content.history,
+        )
+
+    def _incidents(self) -> IncidentList:
+        found = tuple(self._published.incidents(self._now(), MAX_INCIDENTS + 1))
+        return IncidentList(found[:MAX_INCIDENTS], len(found) > MAX_INCIDENTS)
+
+    def _incident(self, request: Request) -> IncidentReport:
+        return self._incident_of(str(request.path_params["number"]))
+
+    def _incident_of(self, number: str) -> IncidentReport:
+        one = None
+        if _NUMBER.fullmatch(number):
+            one = self._published.incident(int(number), self._now())
+        if one is None:
+            raise NothingThereError("there is no incident of that number")
+        return one
+
+    # Pages
+
+    def _overview_page(self, request: Request) -> Response:
+        page = self._overview(request)
+        today = to_datetime(self._now()).date()
+        return self._html(self._pages.overview(page, _view(request), today))
+
+    def _slice_page(self, request: Request) -> Response:
+        return self._html(self._pages.slice(self._slice(request), _view(request)))
+
+    def _incidents_page(self, _: Request) -> Response:
+        return self._html(self._pages.incidents(self._incidents()))
+
+    def _incident_page(self, request: Request) -> Response:
+        return self._html(self._of_incident(self._incident(request), request))
+
+    def _of_incident(self, one: IncidentReport, request: Request, error: str = "") -> str:
+        link, found = self._newest_cell(one)
+        responds = bool(request.state.responds)
+        return self._pages.incident(one, found, link, responds=responds, error=error)
+
+    def _newest_cell(self, one: IncidentReport) -> tuple[str, Cell | None]:
+        """Query of the page of an incident's slice, and what is newest of its metric."""
+        if one.slice == WITHHELD:
+            return "", None
+        link = View(one.contract, "", one.group_by, one.slice, one.metric).query()
+        newest = self._published.newest()
+        for table in newest[1].contracts if newest else ():
+            window = window_of(table) if table.contract == one.contract else None
+            place = find_place(table, window, one.group_by, one.slice) if window else None
+            if place is not None:
+                return link, cell(place, one.metric)
+        return "", None
+
+    def _html(self, body: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
+        headers = {
+            "Content-Security-Policy": self._pages.policy,
+            "Referrer-Policy": "same-origin",  # without it a form has no origin to be checked
+            "X-Frame-Options": "DENY",
+        }
+        return Response(body, status, headers, media_type="text/html")
+
+    # Files
+
+    def _overview_csv(self, request: Request) -> Response:
+        page = self._overview(request)
+        return _csv("overview", csv_files.of_contracts(page.moment, page.contracts))
+
+    def _slice_csv(self, request: Request) -> Response:
+        return _csv("slice", csv_files.of_slice(self._slice(request)))
+
+    def _history_csv(self, request: Request) -> Response:
+        return _csv("history", csv_files.of_history(self._history(request)))
+
+    def _incidents_csv(self, _: Request) -> Response:
+        return _csv("incidents", csv_files.of_incidents(self._incidents().incidents))
+
+    # What people do
+
+    def _acknowledge(self, request: Request) -> Response:
+        def act(number: int, fields: Mapping[str, str]) -> None:
+            said = act_input(_author(fields), fields.get("note", ""), _field_name)
+            self._published.acknowledge(number, said, self._now())
+
+        return self._acted(request, "acknowledged", act)
+
+    def _close(self, request: Request) -> Response:
+        def act(number: int, fields: Mapping[str, str]) -> None:
+            said = act_input(_author(fields), fields.get("note", ""), _field_name)
+            now = self._now()
+            outcome = closing(fields.get("outcome"), fields.get("until"), now, _field_name)
+            self._published.close(number, outcome, said, now)
+
+        return self._acted(request, "closed", act)
+
+    def _acted(
+        self, request: Request, what: str, act: Callable[[int, Mapping[str, str]], None]
+    ) -> Response:
+        """Do it, log who did, and show the incident; or say why not."""
+        fields: Mapping[str, str] = request.state.fields
+        one = self._incident_of(fields.get("incident", ""))
+        try:
+            act(one.id, fields)
+        except SlicewatchError as error:
+            page = self._of_incident(one, request, str(error))
+            return self._html(page, HTTPStatus.BAD_REQUEST)
+        _log.info("incident %s", what, extra={"incident": one.id, "reader": request.state.reader})
+        return RedirectResponse(f"/incidents/{one.id}", HTTPStatus.SEE_OTHER)
+
+    # Refusals
+
+    def _as_page(self, make: Endpoint) -> Endpoint:
+        """The endpoint, whose refusals are pages."""
+
+        @wraps(make)
+        def answered(request: Request) -> Response:
+            try:
+                return make(request)
+            except LinkError as error:
+                title, status = "This link shows nothing", HTTPStatus.BAD_REQUEST
+                text = f"{str(error)[0].upper()}{str(error)[1:]}."
+            except NothingThereError as error:
+                title, status = "Not there", HTTPStatus.NOT_FOUND
+                text = f"{str(error)[0].upper()}{str(error)[1:]}."
+            except StoreError:
+                title, status = "Not now", HTTPStatus.SERVICE_UNAVAILABLE
+                text = "The store cannot be read at the moment. Try again."
+            return self._html(self._pages.message(title, text), status)
+
+        return answered
+
+
+def _as_text(make: Endpoint) -> Endpoint:
+    """The endpoint, whose refusals are JSON."""
+
+    @wraps(make)
+    def answered(request: Request) -> Response:
+        try:
+            return make(request)
+        except LinkError as error:
+            return _refusal(HTTPStatus.BAD_REQUEST, str(error))
+        except NothingThereError as error:
+            return _refusal(HTTPStatus.NOT_FOUND, str(error))
+        except StoreError:
+            busy = "the store cannot be read at the moment; try again"
+            return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, busy)
+
+    return answered
+
+
+def _refusal(status: HTTPStatus, why: str) -> Response:
+    headers = _BUSY if status is HTTPStatus.SERVICE_UNAVAILABLE else None
+    body = msgspec.json.encode({"error": why})
+    return Response(body, status, headers, media_type="application/json")
+
+
+def _view(request: Request) -> View:
+    return View.parse(dict(request.query_params))
+
+
+def _json(content: object) -> Response:
+    return Response(msgspec.json.encode(content), media_type="application/json")
+
+
+def _csv(name: str, text: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="slicewatch-{name}.csv"'}
+    return Response(text, headers=headers, media_type="text/csv")
+
+
+def _author(fields: Mapping[str, str]) -> str:
+    by = fields.get("by", "")
+    if not by.strip():
+        raise SlicewatchError("Your name is missing: a person on duty or a team")
+    return by
+
+
+_FIELD_NAMES = {"by": "Your name", "note": "The note", "outcome": "Outcome", "until": "Last day"}
+
+
+def _field_name(field: str) -> str:
+    return _FIELD_NAMES[field]

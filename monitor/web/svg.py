@@ -1,0 +1,74 @@
+"""The pieces that charts are drawn with; every text is escaped, every number is rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+
+def short(number: float) -> float:
+    """A coordinate to a tenth of a unit: a page of a thousand charts has a size."""
+    return round(number, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A linear axis: values from ``first`` to ``last`` lie between two edges, others on them."""
+
+    first: float
+    last: float
+    begin: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """The coordinate of a value."""
+        share = (value - self.first) / (self.last - self.first)
+        return short(self.begin + (self.end - self.begin) * min(1.0, max(0.0, share)))
+
+
+def line(kind: str, x: tuple[float, float], y: tuple[float, float]) -> str:
+    """A straight line of a class."""
+    return f'<line class="{kind}" x1="{x[0]}" x2="{x[1]}" y1="{y[0]}" y2="{y[1]}"/>'
+
+
+def rect(kind: str, x: tuple[float, float], y: tuple[float, float]) -> str:
+    """A rectangle of a class, between two edges each way."""
+    width, height = short(x[1] - x[0]), short(y[1] - y[0])
+    return f'<rect class="{kind}" x="{x[0]}" y="{y[0]}" width="{width}" height="{height}"/>'
+
+
+def circle(kind: str, x: float, y: float, radius: float) -> str:
+    """A circle of a class."""
+    return f'<circle class="{kind}" cx="{x}" cy="{y}" r="{radius}"/>'
+
+
+def diamond(kind: str, x: float, y: float, radius: float) -> str:
+    """A diamond of a class."""
+    up, down, left, right = (short(v) for v in (y - radius, y + radius, x - radius, x + radius))
+    return f'<path class="{kind}" d="M{x} {up} L{right} {y} L{x} {down} L{left} {y} Z"/>'
+
+
+def shape(name: str, kind: str, points: Iterable[tuple[float, float]]) -> str:
+    """A ``polyline`` or ``polygon`` of a class."""
+    joined = " ".join(f"{x},{y}" for x, y in points)
+    return f'<{name} class="{kind}" points="{joined}"/>'
+
+
+def text(x: float, y: float, anchor: str, said: str) -> str:
+    """A text at its start, middle or end."""
+    return f'<text x="{x}" y="{short(y)}" text-anchor="{anchor}">{escape(said)}</text>'
+
+
+def titled(body: str, title: str) -> str:
+    """What a pointer shows of a part."""
+    return f"<g>{body}<title>{escape(title)}</title></g>"
+
+
+def drawing(width: int, height: int, label: str, parts: Iterable[str], kind: str) -> Markup:
+    """A chart; ``label`` says in words what it shows."""
+    box = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    said = f'role="img" aria-label="{escape(label)}"'
+    body = "".join(parts)
+    return Markup(f'<svg class="{kind}" {box} {said}>{body}</svg>')  # noqa: S704 - escaped above

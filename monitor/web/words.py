@@ -1,0 +1,103 @@
+"""Numbers and times as pages write them: per cent, points, ISO 8601 in UTC.
+
+Example:
+    >>> percent(0.831), points(-0.2), points(0.205), bounds(0.79, 0.87)
+    ('83 %', '-20', '+20.5', '79 to 87 %')
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from monitor.core.contract import Metric
+from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.snapshot import ShownGap, ShownRate
+from monitor.core.rates.gap_words import said_of_slice, worse_off
+from monitor.core.time import DAY, HOUR, MINUTE, SECOND, to_datetime
+
+NONE = "\N{EN DASH}"
+
+
+def moment_text(at: datetime | int) -> str:
+    """Date and time to the minute in UTC; an integer is in microseconds."""
+    return f"{to_datetime(at) if isinstance(at, int) else at:%Y-%m-%d %H:%M} UTC"
+
+
+def age_text(seconds: float) -> str:
+    """A span of time in the unit that suits it.
+
+    Example:
+        >>> age_text(40), age_text(600), age_text(90_000), age_text(9 * 86_400)
+        ('less than a minute', '10 minutes', '25 hours', '9 days')
+    """
+    micros = seconds * SECOND
+    if micros < MINUTE:
+        return "less than a minute"
+    for unit, length, until in (("minute", MINUTE, 2 * HOUR), ("hour", HOUR, 2 * DAY)):
+        if micros < until:
+            return _count(micros / length, unit)
+    return _count(micros / DAY, "day")
+
+
+def _count(number: float, unit: str) -> str:
+    whole = f"{number:.0f}"
+    return f"{whole} {unit}" if whole == "1" else f"{whole} {unit}s"
+
+
+def percent(rate: float | None) -> str:
+    """A rate in per cent; at most one decimal."""
+    return NONE if rate is None else f"{_short(100 * rate)} %"
+
+
+def points(difference: float | None) -> str:
+    """A difference of rates in points, with its sign."""
+    if difference is None:
+        return NONE
+    text = _short(100 * difference)
+    return text if text.startswith("-") or text == "0" else f"+{text}"
+
+
+def _short(number: float) -> str:
+    text = f"{number:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def bounds(lower: float | None, upper: float | None) -> str:
+    """The bounds of a rate."""
+    if lower is None or upper is None:
+        return NONE
+    return f"{_short(100 * lower)} to {_short(100 * upper)} %"
+
+
+def gap_bounds(lower: float | None, upper: float | None) -> str:
+    """The bounds of a gap, in points."""
+    return NONE if lower is None or upper is None else f"{points(lower)} to {points(upper)}"
+
+
+def rate_text(rate: ShownRate | None) -> str:
+    """A rate as a table shows it."""
+    if rate is None:
+        return NONE
+    if rate.at_least is not None:
+        return f"at least {percent(rate.at_least)}"
+    if rate.at_most is not None:
+        return f"at most {percent(rate.at_most)}"
+    return percent(rate.value)
+
+
+def gap_text(gap: ShownGap | None) -> str:
+    """A gap as a table shows it: in points with its interval."""
+    if gap is None or gap.lower is None or gap.upper is None:
+        return NONE
+    interval = f"[{gap_bounds(gap.lower, gap.upper)}]"
+    return interval if gap.value is None else f"{points(gap.value)} {interval}"
+
+
+def behind_text(metric: Metric, slice_: str, gap: ShownGap | None) -> str:
+    """Who is worse off by a shown gap, in words; empty where nobody is, or it is not shown."""
+    if gap is None or not gap.value:
+        return ""
+    name, other = slice_name(slice_), slice_name(gap.reference)
+    if worse_off(name, other, gap.value) == name:
+        return f"{name}: {said_of_slice(metric, 1)} than those of {other}"
+    return f"{name}: {said_of_slice(metric, -1)} than those of {other}"
