@@ -79,7 +79,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         summary: one line; a Go template that sees the labels of ``expr`` alone.
         description: the same in sentences.
         details: names of texts that follow the description, each on its own line if it applies.
-        snapshot: whether it links to the stored Snapshot of its incident.
+        status: whether it links to the page of its incident.
         dashboard: what it links to.
         runbook: name of the runbook's template; by default that of the alert.
         silence: matchers of the ready-made silence in the runbook, in addition to the alert's name.
@@ -98,7 +98,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     summary: Text
     description: Text
     details: tuple[Name, ...] = ()
-    snapshot: bool = False
+    status: bool = False
     dashboard: Dashboard | None = None
     runbook: AlertName | None = None
     silence: dict[Name, Placeholder] = field(default_factory=dict)

@@ -81,8 +81,8 @@ def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
         "summary": alert.summary,
         "description": alert.description + "".join(f"<< {name} >>" for name in alert.details),
     }
-    if alert.snapshot:
-        texts["snapshot_url"] = "<< snapshot_url >>"
+    if alert.status:
+        texts["status_url"] = "<< status_url >>"
     if alert.dashboard:
         texts["dashboard_url"] = _dashboard_url(alert.dashboard, settings.alerting.dashboard_url)
     known = values(alert, settings)

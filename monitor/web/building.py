@@ -155,7 +155,7 @@ def _window(table: ContractTable, view: View) -> WindowTable:
 
 def _notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
     """What has to be known to read the numbers of a window."""
-    yield SYNTHETIC if table.synthetic else f"What rests on fewer than {table.k} people is hidden."
+    yield SYNTHETIC if table.synthetic else f"What rests on fewer than {table.k} is hidden."
     if window.window != table.window:
         yield f"The contract is decided on its window of {table.window}, not on this one."
     if table.max_age is not None:

@@ -26,7 +26,7 @@ WIDTH, HEIGHT = 640, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 8, 10, 24
 _SMALLEST_SCALE = 0.1
 _STEP = 0.05
-_TICKS = 5
+_TICKS = 6
 _DAY = 86_400
 _ACROSS = (_LEFT, WIDTH - _RIGHT)
 _STRIP, _MIDDLE = (3, STRIP_HEIGHT - 3), STRIP_HEIGHT / 2
@@ -211,10 +211,13 @@ def _event(one: Mark, x: Axis) -> str:
 
 
 def _y_ticks(y: Axis) -> Iterator[str]:
-    for i in range(_TICKS):
-        value = y.first + (y.last - y.first) * i / (_TICKS - 1)
-        yield svg.line("grid", _ACROSS, (y(value), y(value)))
-        yield svg.text(_LEFT - 6, y(value) + 4, "end", f"{100 * value:.0f}")
+    """A few round values of the axis, which begins and ends at multiples of 5 points."""
+    first, last = round(y.first / _STEP), round(y.last / _STEP)
+    every = next(n for n in (1, 2, 4, 5, 10, 20) if (last - first) / n < _TICKS)
+    for number in range(-(-first // every) * every, last + 1, every):
+        at = y(number * _STEP)
+        yield svg.line("grid", _ACROSS, (at, at))
+        yield svg.text(_LEFT - 6, at + 4, "end", f"{number * 5}")
 
 
 def _x_ticks(x: Axis) -> Iterator[str]:

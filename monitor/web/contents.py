@@ -111,7 +111,7 @@ class ContractContent:
         version: of the contract.
         owner: who answers for it.
         synthetic: declared test conditions.
-        k: smallest number of people that is shown.
+        k: smallest number of decisions or labels that is shown.
         window: the window that is shown.
         verdict_window: the window that the contract is decided on.
         windows: all that it has.
@@ -240,7 +240,7 @@ class SliceContent:
         contract: name.
         version: of the contract.
         synthetic: declared test conditions.
-        k: smallest number of people that is shown.
+        k: smallest number of decisions or labels that is shown.
         window: the window that is shown.
         windows: all that the contract has.
         metric: the one that the history is of.

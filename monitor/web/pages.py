@@ -87,6 +87,7 @@ class Pages:
             today=today,
             strip=lambda cell: charts.gap_strip(cell, scale),
             shown=lambda contract: _shown(contract, view.page),
+            same_why=_same_why,
             pages=lambda contract: -(-len(contract.slices) // PAGE_SIZE),
         )
 
@@ -189,6 +190,12 @@ def _shown(contract: ContractContent, page: int) -> Sequence[SliceLine]:
     """The lines of a page; all decisions come first on the first one."""
     lines = contract.slices[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return (contract.total, *lines) if page == 1 else lines
+
+
+def _same_why(line: SliceLine) -> bool:
+    """True when all metrics of a slice are undecided for one reason, which is said once then."""
+    reasons = {(cell.why, cell.until) for cell in line.cells}
+    return len(line.cells) > 1 and len(reasons) == 1
 
 
 def _marks(page: SliceContent) -> list[charts.Mark]:

@@ -1,7 +1,7 @@
 """Why a cell is not decided, and until when: as much as the guards allow to say.
 
 What hides a slice is never told apart (too few decisions, too few labels of a kind, or that another
-slice could be worked out from it): which of them it is would say something of its few people.
+slice could be worked out from it): which of them it is would say something of its few.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def _suppressed(place: Place, metric: Metric) -> tuple[str, str]:
             f"No hour of this table is complete in {what} yet.",
             "It is shown after its first whole UTC day.",
         )
-    few = f"fewer than {place.contract.k}"
+    few = f"fewer than {place.contract.k} decisions or labels"
     return (
-        f"Hidden: its numbers rest on {few} people, or would give away another slice that does.",
+        f"Hidden: it rests on {few}, or showing it would give away another slice that does.",
         "It is shown when it has enough decisions and labels of every kind; a longer window or"
         " pooling it with a similar value in the settings helps.",
     )

@@ -161,7 +161,7 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
             "Owner of the contract: triage team.\n"
             "This is a disparity in routing, not a statement about people."
         ),
-        "snapshot_url": "https://monitor.example/snapshot/12",
+        "status_url": "https://monitor.example/incidents/7",
         "dashboard_url": named["annotations"]["dashboard_url"],
         "runbook_url": f"deploy/runbooks/{BREACH}.md",
     }
@@ -173,7 +173,8 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
         "TPR (primary metric) in contract replies, details withheld"
     )
     assert "channel" not in str({**hidden["annotations"], "dashboard_url": ""})
-    assert hidden["annotations"]["snapshot_url"] == "https://monitor.example"
+    number = hidden["labels"]["incident"]
+    assert hidden["annotations"]["status_url"] == f"https://monitor.example/incidents/{number}"
     chat = delivered.told.chats()[-1]["attachments"][0]
     assert chat["title"] == f"[FIRING, 2] page: {BREACH}, contract replies, tpr"
     assert chat["color"] == "danger"

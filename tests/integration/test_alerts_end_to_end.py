@@ -264,11 +264,12 @@ def assert_says(alert: Body, text: str) -> None:
 
 
 def assert_links(alert: Body, folder: Path) -> None:
-    """The links lead to the Snapshot that first told of it, and to its runbook."""
+    """The links lead to the page of the incident, and to its runbook."""
     said, number = alert["annotations"], int(alert["labels"]["incident"])
     runbook = folder / said["runbook_url"].removeprefix("deploy/")
     assert PAGE in runbook.read_text()
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/snapshot/\d+", said["snapshot_url"])
-    with urllib.request.urlopen(said["snapshot_url"], timeout=10) as answer:
-        (table,) = decode(answer.read()).contracts
-    assert number in {one.id for one in table.incidents}
+    assert re.fullmatch(rf"http://127\.0\.0\.1:\d+/incidents/{number}", said["status_url"])
+    with urllib.request.urlopen(said["status_url"], timeout=10) as answer:
+        shown = answer.read().decode()
+    assert f"<h1>Incident {number} (page): " in shown
+    assert f"slicewatch incident ack {number} --by NAME" in shown
