@@ -112,7 +112,7 @@ class PublishedReader:
         return Pipeline(
             tuple(_topic(name, statuses) for name in self._topics),
             _floored(times, Grain.MINUTES5),
-            None if stored is None else to_datetime(stored),
+            _floored([stored], MINUTE),
         )
 
     def acknowledge(self, number: int, said: ActInput, now: int) -> None:

@@ -1,4 +1,4 @@
-"""A headless browser of a test: pages as people see them, their keyboard, and an accessibility check."""
+"""A headless browser: pages as people see them, their keyboard, and a check of accessibility."""
 
 from __future__ import annotations
 

@@ -78,11 +78,12 @@ def connect(server: Servers) -> socket.socket:
 
 
 def fetch(
-    server: Servers, path: str, method: str = "GET", **headers: str
+    server: Servers, path: str, method: str = "GET", body: str | None = None, **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
     client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=FAR)
     with contextlib.closing(client):
-        client.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        client.request(method, path, body, named)
         response = client.getresponse()
         return response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
 

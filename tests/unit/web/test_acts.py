@@ -1,0 +1,206 @@
+"""Acknowledging and closing incidents by form: who may, from where, and what is put on record."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from migrated import bring_to_head
+from published_lesson import BOTH, T0, lesson
+from served import fetch
+from served_site import OPEN, ServedSite, SetClock, publish, served_site
+
+from alerts.http import HttpConfig, Timeouts
+from monitor.core.contract import Metric
+from monitor.core.publish.annotations import IncidentKind
+from monitor.core.publish.incidents import Incident
+from monitor.core.publish.snapshot import ShownIncident, Snapshot
+from monitor.core.time import DAY, HOUR
+from monitor.store import database
+from monitor.store.evaluator.stored_incidents import IncidentChange
+from monitor.store.schema import incident_act
+
+ACK = {"incident": "1", "by": "triage team", "note": "looking at the judge"}
+TOKENS = {"oncall": "token-of-oncall", "grafana": "token-of-grafana"}
+GUARDED = HttpConfig(port=0, tokens=TOKENS, responders=("oncall",))
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[sa.Engine]:
+    url = f"sqlite:///{tmp_path}/store.db"
+    bring_to_head(url)
+    made = database.create_engine(url)
+    slice_ = ("channel", "channel=chat")
+    opened = Incident(1, IncidentKind.PAGE, "lesson", Metric.TPR, T0 - DAY, T0, *slice_)
+    publish(made, _with_incident(), T0, IncidentChange([opened]))
+    yield made
+    made.dispose()
+
+
+def _with_incident() -> Snapshot:
+    (table,) = lesson(*BOTH).contracts
+    shown = ShownIncident(1, IncidentKind.PAGE, Metric.TPR, T0 - DAY, "channel", "channel=chat")
+    return replace(lesson(), contracts=(replace(table, incidents=(shown,)),))
+
+
+@pytest.fixture
+def site(engine: sa.Engine) -> Iterator[ServedSite]:
+    with served_site(engine, SetClock(T0 + HOUR)) as site:
+        yield site
+
+
+@pytest.fixture
+def guarded(engine: sa.Engine) -> Iterator[ServedSite]:
+    with served_site(engine, SetClock(T0 + HOUR), config=GUARDED) as site:
+        yield site
+
+
+def acts(engine: sa.Engine) -> list[tuple[str, str, str, str | None]]:
+    with database.reading(engine) as connection:
+        columns = (incident_act.c.action, incident_act.c.by, incident_act.c.note)
+        query = sa.select(*columns, incident_act.c.outcome).order_by(incident_act.c.number)
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def basic(token: str) -> str:
+    return "Basic " + base64.b64encode(f"whoever:{token}".encode()).decode()
+
+
+def test_an_incident_is_acknowledged_and_closed_by_form(
+    engine: sa.Engine, site: ServedSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, page = site.get("/incidents/1")
+    assert "Nobody has acknowledged it" in site.get("/")[1]
+    assert '<form method="post" action="/acknowledge">' in page
+    with caplog.at_level(logging.INFO, "slicewatch.access"):
+        status, headers, _ = site.post("/acknowledge", ACK)
+    assert (status, headers["location"]) == (303, "/incidents/1")
+    (line,) = [record for record in caplog.records if record.message == "incident acknowledged"]
+    assert (line.__dict__["incident"], line.__dict__["reader"]) == (1, "anonymous")
+    assert "acknowledged, by triage team" in site.get("/incidents/1")[1]
+
+    accepted = {**ACK, "outcome": "accepted", "until": "2024-10-20", "note": ""}
+    assert site.post("/close", accepted)[0] == 303
+    assert site.post("/close", {**ACK, "outcome": "confirmed"})[0] == 303
+    assert acts(engine) == [
+        ("ack", "triage team", "looking at the judge", None),
+        ("close", "triage team", "", "accepted"),
+        ("close", "triage team", "looking at the judge", "confirmed"),
+    ]
+    page = site.get("/incidents/1")[1]
+    assert "closed: confirmed" in page
+    assert "<form" not in page, "it is over"
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "said"),
+    [
+        ("/acknowledge", {"by": " "}, "Your name is missing: a person on duty or a team"),
+        ("/acknowledge", {"by": "x" * 81}, "Your name must have at most 80 characters"),
+        ("/acknowledge", {"note": "two\nlines"}, "The note must be one line of plain text"),
+        ("/close", {"outcome": "SECRET"}, "Outcome must be one of confirmed"),
+        ("/close", {"outcome": "accepted"}, "Outcome accepted needs Last day"),
+        ("/close", {"outcome": "accepted", "until": "SECRET"}, "Last day must be a day"),
+        ("/close", {"outcome": "accepted", "until": "2020-01-01"}, "must be a future day"),
+        ("/close", {"outcome": "confirmed", "until": "2024-10-20"}, "Last day is only for"),
+    ],
+)
+def test_what_is_wrong_in_a_form_is_said_and_nothing_is_kept(
+    engine: sa.Engine, site: ServedSite, path: str, change: dict[str, str], said: str
+) -> None:
+    status, _, page = site.post(path, {**ACK, **change})
+    assert (status, said in page, acts(engine)) == (400, True, [])
+    assert "SECRET" not in page
+
+
+@pytest.mark.parametrize("number", ["", "2", "0", "x", "1 "])
+def test_no_other_incident_is_acted_on(engine: sa.Engine, site: ServedSite, number: str) -> None:
+    assert site.post("/acknowledge", {**ACK, "incident": number})[0] == 404
+    assert acts(engine) == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://elsewhere.example"},
+        {"Origin": "null"},
+        {"Origin": ""},  # sent without one, and without a bearer token
+        {"Host": "rebound.example", "Origin": "http://rebound.example"},
+        {"Host": "rebound.example"},
+    ],
+)
+def test_a_page_of_somebody_else_cannot_act(
+    engine: sa.Engine, site: ServedSite, headers: dict[str, str]
+) -> None:
+    assert site.post("/acknowledge", ACK, **headers)[0] == 403
+    assert acts(engine) == []
+
+
+def test_a_proxy_s_address_is_an_origin_of_ours(engine: sa.Engine) -> None:
+    config = replace(GUARDED, origins=("https://monitor.example",))
+    with served_site(engine, SetClock(T0 + HOUR), config=config) as site:
+        headers = {"Origin": "https://monitor.example", "Authorization": basic(TOKENS["oncall"])}
+        assert site.post("/acknowledge", ACK, **headers)[0] == 303
+
+
+def test_only_named_readers_may_act_and_browsers_are_asked_for_a_password(
+    engine: sa.Engine, guarded: ServedSite
+) -> None:
+    assert guarded.get("/incidents/1")[0] == guarded.post("/acknowledge", ACK)[0] == 401
+    reader, oncall = basic(TOKENS["grafana"]), basic(TOKENS["oncall"])
+    status, page = guarded.get("/incidents/1", Authorization=reader)
+    assert (status, "<form" in page, "server.responders" in page) == (200, False, True)
+    assert guarded.post("/acknowledge", ACK, Authorization=reader)[0] == 403
+    assert "<form" in guarded.get("/incidents/1", Authorization=oncall)[1]
+    assert guarded.post("/acknowledge", ACK, Authorization=oncall)[0] == 303
+    bearer = f"Bearer {TOKENS['oncall']}"
+    assert guarded.post("/acknowledge", ACK, Authorization=bearer, Origin="")[0] == 303
+    assert len(acts(engine)) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("text/plain", "incident=1&by=x", 415),
+        ("multipart/form-data; boundary=x", "--x--", 415),
+        ("application/x-www-form-urlencoded; charset=utf-8", "incident=1&by=x", 303),
+        ("application/x-www-form-urlencoded", "note=" + "x" * 9_000, 413),
+        ("application/x-www-form-urlencoded", "&".join(f"a{i}=1" for i in range(99)), 400),
+        ("application/x-www-form-urlencoded", "by=%ff%fe", 400),
+    ],
+)
+def test_only_small_forms_are_read(site: ServedSite, kind: str, body: str, status: int) -> None:
+
+    headers = {"Content-Type": kind, "Origin": site.base}
+    assert fetch(site.servers, "/acknowledge", "POST", body, **headers)[0] == status
+
+
+def test_who_sends_a_form_slowly_is_answered_all_the_same(engine: sa.Engine) -> None:
+    config = replace(OPEN, timeouts=Timeouts(head=0.3))
+    with served_site(engine, SetClock(T0 + HOUR), config=config) as site:
+        address = ("127.0.0.1", site.servers.port)
+        with socket.create_connection(address, timeout=10) as client:
+            begun = time.monotonic()
+            client.sendall(
+                b"POST /acknowledge HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n"
+                b"Content-Type: application/x-www-form-urlencoded\r\n"
+                b"Origin: http://127.0.0.1\r\n\r\nincident=1"
+            )
+            answer = client.recv(65_536)
+            assert answer.startswith(b"HTTP/1.1 408 ")
+            assert time.monotonic() - begun < 8
+
+
+def test_reading_acts_on_nothing(engine: sa.Engine, site: ServedSite) -> None:
+    for path in ("/acknowledge", "/close"):
+        assert site.get(f"{path}?incident=1&by=x&outcome=confirmed")[0] == 405
+    for path in ("/", "/incidents/1", "/metrics"):
+        assert site.post(path, ACK)[0] == 405
+    assert acts(engine) == []

@@ -1,0 +1,341 @@
+"""The status page and the API over a real port: what is shown, and what is not."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import sqlalchemy as sa
+from migrated import bring_to_head
+from published_lesson import BOTH, T0, full, hidden, lesson
+from served_site import ServedSite, SetClock, publish, served_site
+
+from monitor.core.contract import Metric, State
+from monitor.core.publish.snapshot import GroupTable, SliceRow, Snapshot
+from monitor.core.time import DAY, HOUR
+from monitor.store import database
+from monitor.web import Limitation, SiteFacts
+from monitor.web.openapi import ANSWERS, DOCUMENT
+
+SLICE = "?contract=lesson&group_by=channel&slice=channel%3Dchat"
+HIDDEN = "?contract=lesson&group_by=channel&slice=channel%3Demail"
+PAGES = ("/", f"/slice{SLICE}", f"/slice{HIDDEN}", "/incidents")
+FILES = ("/overview.csv", f"/slice.csv{SLICE}", f"/history.csv{SLICE}", "/incidents.csv")
+ANSWERED = (
+    *("/api/v1/snapshot", f"/api/v1/slice{SLICE}", f"/api/v1/slice{HIDDEN}"),
+    *(f"/api/v1/history{SLICE}", "/api/v1/incidents"),
+)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[sa.Engine]:
+    url = f"sqlite:///{tmp_path}/store.db"
+    bring_to_head(url)
+    made = database.create_engine(url)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock(T0 + 3 * HOUR)
+
+
+@pytest.fixture
+def site(engine: sa.Engine, clock: SetClock) -> Iterator[ServedSite]:
+    with served_site(engine, clock) as site:
+        yield site
+
+
+def test_before_anything_is_published_the_page_says_what_it_waits_for(site: ServedSite) -> None:
+    status, page = site.get("/")
+    assert status == 200
+    assert "Nothing has been published yet" in page
+    assert site.json("/api/v1/snapshot")["verdict"]["word"] == "insufficient_support"
+    assert site.get(f"/slice{SLICE}")[0] == site.get(f"/api/v1/slice{SLICE}")[0] == 404
+    assert "There never was an incident." in site.get("/incidents")[1]
+
+
+def test_the_first_line_is_the_verdict_with_the_age_of_the_data(
+    engine: sa.Engine, site: ServedSite
+) -> None:
+    publish(engine, lesson(*BOTH), T0)
+    _, page = site.get("/")
+    heading = _text(_element(page, "h1"))
+    assert (
+        heading == "inconclusive No check fails; 0 of 4 are within the contract, 4 are undecided."
+    )
+    assert "complete to 2024-10-04 09:00 UTC (3 hours ago), labels to 2024-10-04 08:00 UTC." in (
+        _text(page)
+    )
+
+
+def test_who_is_blind_does_not_say_that_all_is_well(engine: sa.Engine, clock: SetClock) -> None:
+    publish(engine, _in_state(State.WITHIN_CONTRACT), T0)
+    with served_site(engine, clock, blind=["no worker reads decisions/0"]) as site:
+        heading = _text(_element(site.get("/")[1], "h1"))
+        then = site.json("/api/v1/snapshot?as_of=2024-10-04T09:30:00Z")
+    assert heading.startswith("blind The service is blind: no worker reads decisions/0.")
+    assert then["verdict"]["word"] == "pass", "what is blind now says nothing of then"
+
+
+def _in_state(state: State, **more: Any) -> Snapshot:
+    row = replace(full("channel=chat"), states=dict.fromkeys(Metric, state), **more)
+    return lesson(row)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (State.SUPPRESSED, "Hidden: it rests on fewer than 11 decisions or labels, or showing it"),
+        (
+            State.INSUFFICIENT_SUPPORT,
+            "The contract asks for 50 labelled ready replies of the",
+        ),
+        (State.MATURING, "Labels that were requested are still missing: 98 % have come."),
+        (State.INCONCLUSIVE, "Its interval straddles the limit"),
+        (State.STALE, "It was within the contract, but its data end in 2024-10-04 09:00 UTC"),
+        (State.WITHIN_CONTRACT, ""),
+        (State.BREACH, ""),
+    ],
+)
+def test_a_cell_that_is_not_decided_says_why(
+    engine: sa.Engine, site: ServedSite, state: State, said: str
+) -> None:
+    publish(engine, _in_state(state), T0)
+    cell = site.json(f"/api/v1/slice{SLICE}")["line"]["cells"][0]
+    assert cell["metric"] == "tpr"
+    assert cell["why"].startswith(said)
+    assert bool(cell["why"]) is bool(said)
+    page = _text(site.get(f"/slice{SLICE}")[1])
+    assert said in page
+
+
+def test_a_hidden_slice_says_until_when_where_that_is_known(
+    engine: sa.Engine, site: ServedSite
+) -> None:
+    publish(engine, _listed_late(lesson(*BOTH)), T0)
+    cell = site.json(f"/api/v1/slice{HIDDEN}")["line"]["cells"][0]
+    assert cell["why"].startswith("Its values are in the settings since 2024-10-03 09:00 UTC")
+    assert "from about 2024-10-10 09:00 UTC on" in cell["until"]
+
+
+def _listed_late(snapshot: Snapshot) -> Snapshot:
+    (table,) = snapshot.contracts
+    (window,) = table.windows
+    (group,) = window.groups
+    late = replace(group, no_data_before={"channel=email": T0 - DAY})
+    window = replace(window, groups=(late,))
+    return replace(snapshot, contracts=(replace(table, windows=(window,)),))
+
+
+def test_a_hidden_slice_has_no_number_in_page_answer_or_file(
+    engine: sa.Engine, site: ServedSite
+) -> None:
+    publish(engine, lesson(*BOTH), T0)
+    row = next(tr for tr in _elements(site.get("/")[1], "tr") if "channel=email" in tr)
+    assert '<rect class="hatch" x="0"' in row
+    without_link = re.sub(r'href="[^"]*"', "", row)
+    visible = re.sub(r"<svg.*?</svg>", "", without_link)
+    assert re.findall(r"\d+", _text(visible)) == ["11"], "k alone"
+    drawn = re.findall(r'<svg class="strip hidden".*?</svg>', row)
+    assert len(set(drawn)) == 1, "the same for whatever is hidden"
+
+    content = site.json(f"/api/v1/slice{HIDDEN}")
+    assert content["line"]["completeness"] is None
+    for cell in content["line"]["cells"]:
+        assert (cell["rate"], cell["gap"], cell["evidence"], cell["sentence"]) == (
+            *(None, None, None, ""),
+        )
+    assert content["calibration"] == content["findings"] == []
+    hidden_rows = [r for r in _csv(site.get("/overview.csv")[1]) if r["slice"] == "channel=email"]
+    assert len(hidden_rows) == 2
+    shown_of_it = {name: row[name] for row in hidden_rows for name in row if row[name]}
+    assert shown_of_it.keys() <= {
+        *("as_of", "snapshot", "contract", "version", "window", "group_by", "slice", "metric"),
+        *("state", "max_gap", "min_level", "max_level", "ends_at", "why", "until"),
+    }
+
+
+def test_page_answer_and_file_say_the_same(engine: sa.Engine, site: ServedSite) -> None:
+    publish(engine, lesson(*BOTH), T0)
+    (contract,) = site.json("/api/v1/snapshot")["contracts"]
+    cell = next(c for c in contract["slices"][0]["cells"] if c["metric"] == "tpr")
+    rows = _csv(site.get("/overview.csv")[1])
+    row = next(r for r in rows if (r["slice"], r["metric"]) == ("channel=chat", "tpr"))
+    assert [float(row[name]) for name in ("value", "lower", "upper", "gap", "gap_upper")] == [
+        *(cell["rate"][name] for name in ("value", "lower", "upper")),
+        *(cell["gap"]["value"], cell["gap"]["upper"]),
+    ]
+    page = _text(site.get("/")[1])
+    assert "gap +33 [-10 to +70] points, against channel=chat" in page
+    assert (
+        cell["sentence"] == "Of 100 ready replies, about 83 went out at once (between 43 and 98)."
+    )
+    assert cell["sentence"] in _text(site.get(f"/slice{SLICE}")[1])
+
+
+def test_the_worst_comes_first(engine: sa.Engine, site: ServedSite) -> None:
+    states = {
+        **{"a": State.SUPPRESSED, "b": State.WITHIN_CONTRACT, "c": State.BREACH},
+        **{"d": State.INCONCLUSIVE, "e": State.SUSPECTED},
+    }
+    rows = [
+        replace(full(f"channel={name}"), states=dict.fromkeys(Metric, state))
+        for name, state in states.items()
+    ]
+    publish(engine, lesson(*rows), T0)
+    (contract,) = site.json("/api/v1/snapshot")["contracts"]
+    assert [one["slice"][-1] for one in contract["slices"]] == ["c", "e", "d", "b", "a"]
+    assert contract["verdict"]["sentence"].startswith(
+        "The contract is broken: channel=c: its ready replies are served less often than those of"
+        " channel=chat (33 points, limit 10)."
+    )
+
+
+def test_every_answer_is_what_the_openapi_document_says(
+    engine: sa.Engine, site: ServedSite
+) -> None:
+    publish(engine, lesson(*BOTH), T0)
+    document = site.json(DOCUMENT)
+    assert document["info"]["version"] == "1.2.3"
+    assert set(document["paths"]) == set(ANSWERS)
+    for path in ANSWERED:
+        of = path.partition("?")[0]
+        (media,) = document["paths"][of]["get"]["responses"]["200"]["content"].values()
+        schema = {**media["schema"], "components": document["components"]}
+        jsonschema.Draft202012Validator(schema).validate(site.json(path))
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("contract=SECRET", "contract must be one of lesson"),
+        ("window=SECRET", "window must be one of 1h, 24h, 7d, 28d"),
+        ("contract=lesson&window=28d", "window must be one of 7d"),
+        ("contract=lesson&group_by=SECRET", "group_by must be one of channel"),
+        ("SECRET=1", "1 of its parameters are unknown"),
+        ("metric=SECRET", "metric must be one of selection, tpr, fpr, blocked, ready"),
+        ("as_of=SECRET", "as_of must be a time with its zone, such as 2026-06-01T10:00:00Z"),
+        ("as_of=2026-06-01T10:00:00", "as_of must be a time with its zone"),
+        ("as_of=9999-12-31T23:59:59-23:59", "as_of must be a time with its zone"),
+        ("page=0", "page must be a whole number from 1 on"),
+        ("page=SECRET", "page must be a whole number from 1 on"),
+        (f"slice={'x' * 1_025}", "a parameter is longer than 1024 characters"),
+    ],
+)
+def test_a_link_that_shows_nothing_says_why_and_echoes_nothing(
+    engine: sa.Engine, site: ServedSite, query: str, why: str
+) -> None:
+    publish(engine, lesson(*BOTH), T0)
+    status, page = site.get(f"/?{query}")
+    assert status == 400
+    assert why.lower() in _text(page).lower()
+    status, answer = site.get(f"/api/v1/snapshot?{query}")
+    assert (status, why in json.loads(answer)["error"]) == (400, True)
+    assert "SECRET" not in page + answer
+
+
+def test_an_unknown_slice_or_incident_is_not_there(engine: sa.Engine, site: ServedSite) -> None:
+    publish(engine, lesson(*BOTH), T0)
+    gone = "/slice?contract=lesson&group_by=channel&slice=channel%3DSECRET"
+    assert site.get(gone)[0] == site.get(f"/api/v1{gone}")[0] == 400
+    assert "SECRET" not in site.get(gone)[1]
+    for path in ("/incidents/1", "/incidents/0", "/incidents/x", "/incidents/9999999999"):
+        assert site.get(path)[0] == site.get(f"/api/v1{path}")[0] == 404
+
+
+def test_an_older_state_is_shown_under_its_own_time(engine: sa.Engine, site: ServedSite) -> None:
+    publish(engine, lesson(full("channel=chat", 0.5)), T0)
+    publish(engine, lesson(hidden("channel=chat"), at=T0 + 2 * DAY), T0 + 2 * DAY)
+    then = "as_of=2024-10-05T00%3A00%3A00Z"
+    assert site.json(f"/api/v1/slice{SLICE}")["line"]["cells"][0]["rate"] is None
+    content = site.json(f"/api/v1/slice{SLICE}&{then}")
+    assert content["line"]["completeness"] == 0.5
+    assert (content["moment"]["newest"], content["moment"]["snapshot"]) == (False, 1)
+    assert [point["day"] for point in content["history"]] == ["2024-10-04"], "no later ones"
+    assert "This is not the newest state." in site.get(f"/slice{SLICE}&{then}")[1]
+    assert site.get("/?as_of=2024-10-01T00:00:00Z")[0] == 404
+
+
+def test_texts_of_the_settings_cannot_become_markup_or_formulas(
+    engine: sa.Engine, clock: SetClock
+) -> None:
+    evil = '=HYPERLINK("x")<script>alert(1)</script>'
+    (table,) = lesson(*BOTH, replace(full(f"channel={evil}"), gaps={})).contracts
+    snapshot = replace(lesson(), contracts=(replace(table, contract=evil, owner=evil),))
+    publish(engine, snapshot, T0)
+    limits = (Limitation(evil, evil, evil, evil, date(2024, 1, 1)),)
+    with served_site(engine, clock, SiteFacts("1", limitations=limits)) as site:
+        _, page = site.get("/")
+        _, text = site.get("/overview.csv")
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "overdue" in _text(page)
+    assert {row["contract"] for row in _csv(text)} == {f"'{evil}"}
+
+
+def test_a_thousand_slices_fit_on_pages_of_a_hundred(engine: sa.Engine, site: ServedSite) -> None:
+    rows = [full(f"channel={i:04}") for i in range(1_000)]
+    publish(engine, lesson(*rows), T0)
+    _, first = site.get("/")
+    assert len(first) < 500_000
+    _, last = site.get("/?page=10")
+    shown = [set(re.findall(r"channel=(\d{4})</a>", page)) for page in (first, last)]
+    assert [len(one) for one in shown] == [100, 100]
+    assert not shown[0] & shown[1]
+    assert len(_csv(site.get("/overview.csv")[1])) == 2 * 1_001
+
+
+def test_nothing_on_a_page_comes_from_elsewhere(engine: sa.Engine, site: ServedSite) -> None:
+    publish(engine, lesson(*BOTH), T0)
+    for path in PAGES:
+        _, page = site.get(path)
+        assert not re.findall(r"<(?:script|link|img|iframe|object)\b|javascript:|\bon\w+=", page)
+        assert not re.findall(r"https?://", page)
+
+
+def test_every_path_is_served(engine: sa.Engine, site: ServedSite) -> None:
+    publish(engine, lesson(*BOTH), T0)
+    assert [(path, site.get(path)[0]) for path in (*PAGES, *FILES, *ANSWERED)] == [
+        (path, 200) for path in (*PAGES, *FILES, *ANSWERED)
+    ]
+
+
+def test_without_a_calibration_or_a_period_a_slice_is_shown_all_the_same(
+    engine: sa.Engine, site: ServedSite
+) -> None:
+    bare = SliceRow("channel=chat", dict.fromkeys(Metric, State.SUPPRESSED))
+    (table,) = lesson().contracts
+    (window,) = table.windows
+    empty = replace(window, groups=(GroupTable("channel", (bare,)),), decisions=None)
+    publish(engine, replace(lesson(), contracts=(replace(table, windows=(empty,)),)), T0)
+    page = _text(site.get(f"/slice{SLICE}")[1])
+    assert "No hour of this table is complete in labels yet." in page
+    assert "Selection and blocked rates: nothing is published yet." in page
+
+
+def _csv(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def _elements(page: str, name: str) -> list[str]:
+    return re.findall(rf"<{name}\b.*?</{name}>", page, re.DOTALL)
+
+
+def _element(page: str, name: str) -> str:
+    return _elements(page, name)[0]
+
+
+def _text(markup: str) -> str:
+    bare = re.sub(r"<[^>]*>", " ", markup)
+    return re.sub(r"\s+([.,;:)])", r"\1", re.sub(r"\s+", " ", bare)).strip().replace("&#39;", "'")
