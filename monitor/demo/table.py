@@ -253,7 +253,7 @@ def _foot(view: View) -> Text:
     for other in view.watch.others:
         text.append(f"\n{other} suspected although nothing happened to it", style="bold red")
     text.append(_NOTES, style="dim")
-    text.append(f"\n{view.url}/metrics  {view.url}/readyz  (Ctrl-C stops)")
+    text.append(f"\nstatus: {view.url}/  {view.url}/metrics  (Ctrl-C stops)")
     return text
 
 

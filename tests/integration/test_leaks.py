@@ -59,6 +59,13 @@ SLICE_WORDS = (
     *("blocked_by_evidence", "email", "slice=", "group_by"),
 )
 
+_CHAT = "?group_by=channel&slice=channel%3Dchat"
+STATUS_PAGES = (
+    *("/", f"/slice{_CHAT}", "/incidents", "/overview.csv", f"/slice.csv{_CHAT}"),
+    *(f"/history.csv{_CHAT}", "/incidents.csv", "/api/v1/snapshot", f"/api/v1/slice{_CHAT}"),
+    *(f"/api/v1/history{_CHAT}", "/api/v1/incidents", "/api/v1/openapi.json"),
+)
+
 
 class Loud(Running):
     program = ("-c", LOUD)
@@ -198,6 +205,7 @@ def site(
         planted(kind, n) for kind in ("decision", "label", "reviewer", "unit") for n in (0, 3)
     ]
     secrets += [planted("value", 3), planted("text"), ID_KEY, TOKEN, GUESSED]
+    secrets += [planted("query"), planted("name"), planted("path")]
     password = sa.make_url(url).password
     if password is not None:
         secrets.append(password)
@@ -244,6 +252,13 @@ def everything_read(site: Site) -> None:
     assert list(broken(read_page(site.fetch(site.operations)), K)) == []
     assert site.fetch(site.service.port, "/snapshot/1", TOKEN)
     site.fetch(site.service.port, f"/snapshot/{planted('path')}", TOKEN)
+    for path in STATUS_PAGES:
+        assert site.fetch(site.service.port, path, TOKEN), path
+    for path in ("/", "/slice", "/incidents", "/overview.csv", "/api/v1/slice"):
+        for name in ("contract", "slice", "metric", "as_of", planted("name")):
+            site.fetch(site.service.port, f"{path}?{name}={planted('query')}", TOKEN)
+    for path in STATUS_PAGES:
+        site.fetch(site.service.port, path, GUESSED)
     for token in (GUESSED, ""):
         site.fetch(site.service.port, token=token)
         site.fetch(site.service.port, f"/metrics?token={token}", token=token)

@@ -20,6 +20,7 @@ from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.snapshot import Snapshot
 from monitor.store.schema import PUBLISHED
 from monitor.store.upkeep.store_status import StoreStatus
+from monitor.web.openapi import ANSWERS
 
 PACKAGES = [Path(*package.__path__) for package in (monitor, consumers, alerts)]
 """Where they are imported from: the tree, or an installed wheel."""
@@ -56,6 +57,12 @@ def _types_in(hint: Any) -> list[type]:
 
 def snapshot_names() -> set[str]:
     return fields_below(Snapshot)
+
+
+def page_names() -> set[str]:
+    """Fields of all answers of the API, which pages and files are made of, too."""
+    found = {name for kind in ANSWERS.values() for name in fields_below(kind)}
+    return found - snapshot_names() - incident_names()
 
 
 def status_names() -> set[str]:

@@ -401,6 +401,20 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "only",
         ),
     },
+    "monitor.web.building": {
+        Argument.SETTING: (
+            "', '.join((g.group_by for g in window.groups))",
+            "names",
+        ),
+    },
+    "monitor.web.links": {
+        Argument.WORD: (
+            "', '.join(Metric)",
+            "', '.join(WINDOWS)",
+            "_LONGEST",
+            "len(unknown)",
+        ),
+    },
     "monitor.store.upkeep.reported_incidents": {
         Argument.TYPED: ("number",),
     },

@@ -18,7 +18,8 @@ class Surface(enum.StrEnum):
     DEMO = "demo"  # slicewatch demo --json
     STATUS = "status"  # slicewatch db status --json
     DEAD_LETTER = "dead letter"  # slicewatch db dead-letters
-    INCIDENT = "incident"  # slicewatch incident --json
+    INCIDENT = "incident"  # slicewatch incident --json, /incidents
+    PAGE = "page"  # the status page, its files and the API, beside Snapshot and incidents
     PROBES = "probes"  # slicewatch probe status --json
     AUDIT = "audit"  # slicewatch audit, in every format
     LOG = "log"  # standard error of the service

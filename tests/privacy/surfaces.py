@@ -618,6 +618,89 @@ _INCIDENTS = (
     ),
 )  # fmt: skip
 
+_OF_SNAPSHOT = "as its Snapshot has it, and no more"
+_PAGES = (
+    *rows_for(
+        Surface.PAGE, Rule.RELEASED_RATE, _OF_SNAPSHOT,
+        "Cell.rate Cell.gap BandContent.rate HistoryPoint.value HistoryPoint.gap",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.RELEASED_RATE, "of what is shown, in words", "Cell.sentence",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.BOUND, _OF_SNAPSHOT,
+        "HistoryPoint.lower HistoryPoint.upper HistoryPoint.gap_lower HistoryPoint.gap_upper",
+    ),
+    *rows_for(Surface.PAGE, Rule.CODED, _OF_SNAPSHOT, "HistoryPoint.at_least HistoryPoint.at_most"),
+    *rows_for(Surface.PAGE, Rule.BAND, _OF_SNAPSHOT, "HistoryPoint.support"),
+    *rows_for(Surface.PAGE, Rule.ROUNDED_SHARE, _OF_SNAPSHOT, "SliceLine.completeness"),
+    *rows_for(
+        Surface.PAGE, Rule.STATE, _OF_SNAPSHOT,
+        "Cell.state HistoryPoint.state HistoryPoint.verdict Headline.word Headline.sentence",
+        "SliceContent.agreement",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.STATE, "by the state and what the settings and the Snapshot say; what"
+        " hides a slice is never told apart", "Cell.why Cell.until",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.CLASS, _OF_SNAPSHOT, "Cell.evidence Finding.what",
+    ),
+    *rows_for(Surface.PAGE, Rule.COUNTED, _OF_SNAPSHOT, "Finding.count"),
+    *rows_for(
+        Surface.PAGE, Rule.PERIOD, _OF_SNAPSHOT,
+        "Cell.ends_at Cell.breach_since Finding.latest HistoryPoint.ends_at HistoryPoint.day",
+        "Moment.as_of Moment.labels_to Moment.age_seconds",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.PERIOD, "taken down to five minutes", "Pipeline.newest_decision",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.PROCESS, "wall clock to the minute; a number of the store",
+        "Pipeline.stored_at TopicFacts.flushed_at Moment.snapshot Moment.newest",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.WHOLE_STREAM, "of partitions, whatever was in them",
+        "TopicFacts.partitions TopicFacts.unowned TopicFacts.parked Overview.blind",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.PAGE, "an incident comes with the cohort that crosses",
+        "StandingIncident.id StandingIncident.contract StandingIncident.metric",
+        "StandingIncident.kind StandingIncident.since IncidentList.more",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.STATE, "of a slice that is shown; else withheld",
+        "StandingIncident.slice StandingIncident.sentence",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.DECLARED, "said by people, or by the settings",
+        "StandingIncident.acknowledged StandingIncident.accepted_until Limitation.text",
+        "Limitation.scope Limitation.restricted_use Limitation.owner Limitation.expires",
+        "Cell.role Cell.max_gap Cell.min_level Cell.max_level HistoryPoint.limit",
+        "HistoryPoint.version ContractContent.version ContractContent.owner",
+        "ContractContent.synthetic ContractContent.k ContractContent.verdict_window",
+        "ContractContent.windows ContractContent.metrics SliceContent.version",
+        "SliceContent.synthetic SliceContent.k SliceContent.windows TopicFacts.topic",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.LISTED, "from the allow-lists and the contract",
+        "Cell.metric SliceLine.group_by SliceLine.slice ContractContent.contract",
+        "ContractContent.window SliceContent.contract SliceContent.window SliceContent.metric",
+        "SliceContent.reference BandContent.band Finding.metric HistoryPoint.reference",
+        "HistoryContent.contract HistoryContent.window HistoryContent.group_by",
+        "HistoryContent.slice HistoryContent.metric",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.STATE, "what it is made of has rows of its own",
+        "Overview.moment Overview.verdict Overview.incidents Overview.contracts Overview.pipeline",
+        "Overview.limitations ContractContent.verdict ContractContent.notes ContractContent.total",
+        "ContractContent.slices SliceLine.cells SliceContent.moment SliceContent.line",
+        "SliceContent.reference_line SliceContent.calibration SliceContent.findings",
+        "SliceContent.notes SliceContent.history SliceContent.incidents IncidentList.incidents",
+        "HistoryContent.points Pipeline.topics",
+    ),
+)  # fmt: skip
+
 _PROBES = (
     *rows_for(
         Surface.PROBES, Rule.DECLARED, "by the settings, or by the program itself",
@@ -691,7 +774,7 @@ _LOGS = (
     *_logs(
         Rule.LISTED, "a path of ours; a reader by the name of its token or certificate",
         "no answer to %s", "access; count path reader since status",
-        "access refused; count path reader since status",
+        "access refused; count path reader since status", "incident %s; incident reader",
     ),
 )  # fmt: skip
 
@@ -721,6 +804,7 @@ TABLE: tuple[Row, ...] = (
     *_STATUS,
     *_DEAD_LETTERS,
     *_INCIDENTS,
+    *_PAGES,
     *_PROBES,
     *AUDIT,
     *_LOGS,

@@ -165,7 +165,7 @@ def test_it_shows_pace_watermark_and_addresses(view: View) -> None:
     assert "TPR, 24h: 2026-01-" in text
     assert " h behind the watermark" in text
     assert f"{URL}/metrics" in text
-    assert f"{URL}/readyz" in text
+    assert f"status: {URL}/ " in text
 
 
 def test_before_the_first_snapshot_it_says_what_it_waits_for(view: View) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 from http import HTTPStatus
 
 import pytest
 
 from alerts.http.config import common_name
 from alerts.http.guard import Guard
+
+
+def packed(credentials: str) -> str:
+    return base64.b64encode(credentials.encode()).decode()
+
 
 TOKENS = {"prometheus": "first-token", "grafana": "second-token"}
 
@@ -18,6 +24,8 @@ TOKENS = {"prometheus": "first-token", "grafana": "second-token"}
         ("Bearer first-token", "prometheus"),
         ("bearer second-token ", "grafana"),
         ("Bearer  second-token", "grafana"),
+        (f"Basic {packed('whoever:first-token')}", "prometheus"),
+        (f"basic {packed(':second-token')}", "grafana"),
     ],
 )
 def test_each_token_lets_in_under_its_name(header: str, reader: str) -> None:
@@ -30,6 +38,7 @@ def test_each_token_lets_in_under_its_name(header: str, reader: str) -> None:
 @pytest.mark.parametrize(
     "header",
     ["", "Bearer", "Bearer ", "Bearer first", "Bearer first-tokenn", "Basic first-token",
+     f"Basic {packed('first-token')}", f"Basic {packed('prometheus:first')}", "Basic !!!", "Basic ",
      "first-token", "Bearer prometheus", "Bearer first-token second-token", "\xff \xff"],
 )  # fmt: skip
 def test_anything_else_is_refused_without_a_name(header: str) -> None:
@@ -91,3 +100,17 @@ def test_a_guard_prints_no_token() -> None:
 )
 def test_a_certificate_is_known_by_its_common_name(subject: object, name: str) -> None:
     assert common_name({"subject": subject}) == name
+
+
+def test_who_may_act_is_known_by_token_or_certificate_and_nobody_else_is() -> None:
+    guard = Guard(TOKENS, certificates=False, responders=("grafana",))
+    assert guard.admit("Bearer second-token", None).responds
+    assert not guard.admit("Bearer first-token", None).responds
+    assert not guard.admit("Bearer grafana", None).responds
+    by_certificate = Guard(TOKENS, certificates=True, responders=("host-1",))
+    assert by_certificate.admit("Bearer first-token", "host-1").responds
+    assert not by_certificate.admit("Bearer first-token", "host-2").responds
+    assert not by_certificate.admit("Bearer first-token", "x + host-1").responds
+    assert not by_certificate.admit("", "host-1").responds
+    assert Guard({}, certificates=False, responders=("anonymous",)).admit("", None).responds
+    assert not Guard({}, certificates=False).admit("", None).responds
