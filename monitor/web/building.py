@@ -64,10 +64,19 @@ def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment
     )
 
 
+def contract_contents(snapshot: Snapshot, view: View) -> tuple[ContractContent, ...]:
+    """The contracts of a view, by default all of them as they are decided.
+
+    Raises:
+        LinkError: there is no such contract, window or group-by.
+    """
+    return tuple(contract_content(table, view) for table in _chosen(snapshot, view))
+
+
 def overview(
     snapshot: Snapshot | None,
     at: Moment | None,
-    view: View,
+    contracts: tuple[ContractContent, ...],
     *,
     blind: Sequence[str],
     pipeline: Pipeline,
@@ -78,16 +87,11 @@ def overview(
     Args:
         snapshot: None before the first one.
         at: what it is of.
-        view: of which contract and window; by default all contracts as they are decided.
+        contracts: of the view.
         blind: why the service does not see.
         pipeline: the way from the broker.
         limitations: the register.
-
-    Raises:
-        LinkError: there is no such contract, window or group-by.
     """
-    tables = _chosen(snapshot, view) if snapshot else []
-    contracts = tuple(contract_content(table, view) for table in tables)
     incidents = tuple(headlines.standing_incidents(snapshot)) if snapshot else ()
     return Overview(
         moment=at,

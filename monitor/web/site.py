@@ -21,6 +21,7 @@ from monitor.errors import SlicewatchError, StoreError
 from monitor.web import building, csv_files, openapi
 from monitor.web.contents import (
     Cell,
+    ContractContent,
     HistoryContent,
     IncidentList,
     Moment,
@@ -71,6 +72,7 @@ class Site:
         self._blind = blind
         self._now = now
         self._pages = Pages(facts)
+        self._built: tuple[int, dict[tuple[str, str, str], tuple[ContractContent, ...]]] = (0, {})
         self._openapi = msgspec.json.encode(openapi.document(facts.version))
 
     def views(self) -> dict[str, Endpoint]:
@@ -123,11 +125,25 @@ class Site:
         return building.overview(
             found[1] if found else None,
             self._moment(view, found) if found else None,
-            view,
+            self._contracts(view, found) if found else (),
             blind=self._blind() if view.as_of is None else (),
             pipeline=self._published.pipeline(),
             limitations=self._facts.limitations,
         )
+
+    def _contracts(self, view: View, found: tuple[int, Snapshot]) -> tuple[ContractContent, ...]:
+        """The contracts of a view; those of the newest Snapshot are built once."""
+        number, snapshot = found
+        if view.as_of is not None:
+            return building.contract_contents(snapshot, view)
+        newest, built = self._built
+        if newest != number:
+            built = {}
+            self._built = number, built
+        key = view.contract, view.window, view.group_by
+        if key not in built:  # at worst two threads build the same
+            built[key] = building.contract_contents(snapshot, view)
+        return built[key]
 
     def _slice(self, request: Request) -> SliceContent:
         view = _view(request)
