@@ -9,6 +9,7 @@ from monitor.core.publish.annotations import Annotation, Fault
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.history import HistoryPoint
+from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.pipeline import Pipeline
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -29,6 +30,7 @@ from monitor.web.contents import (
     Limitation,
     Moment,
     Overview,
+    PastIncident,
     SliceContent,
     SliceLine,
     StandingIncident,
@@ -185,9 +187,20 @@ def _at_fault(one: LabelsAtFault) -> str:
 
 
 def slice_content(
-    snapshot: Snapshot, at: Moment, view: View, history: Sequence[HistoryPoint]
+    snapshot: Snapshot,
+    at: Moment,
+    view: View,
+    history: Sequence[HistoryPoint],
+    incidents: Sequence[IncidentReport],
 ) -> SliceContent:
     """One slice.
+
+    Args:
+        snapshot: that it is shown of.
+        at: what that is of.
+        view: of which slice, window and metric.
+        history: of slice and metric.
+        incidents: of all slices, over or not.
 
     Raises:
         LinkError: there is no such slice.
@@ -214,6 +227,7 @@ def slice_content(
         notes=tuple(_slice_notes(table, place)),
         history=tuple(history),
         incidents=tuple(_of_slice(snapshot, table, row.slice)),
+        past=tuple(_past(incidents, table.contract, metric, row.slice)),
     )
 
 
@@ -272,6 +286,15 @@ def _span(period: Period | None) -> str:
     if period is None:
         return "nothing is published yet"
     return f"from {moment_text(period.start)} to {moment_text(period.end)}"
+
+
+def _past(
+    incidents: Sequence[IncidentReport], contract: str, metric: Metric, slice_: str
+) -> Iterator[PastIncident]:
+    for one in incidents:
+        if (one.contract, one.metric, one.slice) == (contract, metric, slice_):
+            outcome = one.outcome.value if one.outcome else ""
+            yield PastIncident(one.id, one.since, one.resolved_at, outcome)
 
 
 def _of_slice(snapshot: Snapshot, table: ContractTable, slice_: str) -> Iterator[StandingIncident]:

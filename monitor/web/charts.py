@@ -117,7 +117,7 @@ def _hatched() -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A moment on the axis of time: ``kind`` is incident, contract or version."""
+    """A moment on the axis of time: ``kind`` is incident, resolved, contract or version."""
 
     at: datetime
     kind: str

@@ -232,6 +232,23 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class PastIncident:
+    """An incident of a slice and metric, over or not.
+
+    Attributes:
+        id: of the incident.
+        since: event time.
+        resolved_at: event time; None while it is not resolved.
+        outcome: what people found it to be; empty where nobody said so.
+    """
+
+    id: int
+    since: datetime
+    resolved_at: datetime | None
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
 class SliceContent:
     """One slice, all of its metrics.
 
@@ -253,6 +270,7 @@ class SliceContent:
         notes: what has to be known to read the numbers.
         history: what was published, by day.
         incidents: those of this slice that are not over.
+        past: the incidents of this slice and ``metric`` among the newest ones, over or not.
     """
 
     moment: Moment
@@ -272,6 +290,7 @@ class SliceContent:
     notes: tuple[str, ...]
     history: tuple[HistoryPoint, ...]
     incidents: tuple[StandingIncident, ...]
+    past: tuple[PastIncident, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,12 @@ def _same_why(line: SliceLine) -> bool:
 
 def _marks(page: SliceContent) -> list[charts.Mark]:
     """Incidents, new versions of the contract and of the router, on the axis of time."""
-    found = [charts.Mark(one.since, "incident", f"incident {one.id}") for one in page.incidents]
+    found = [charts.Mark(one.since, "incident", f"incident {one.id}") for one in page.past]
+    found += [
+        charts.Mark(one.resolved_at, "resolved", f"incident {one.id} is resolved")
+        for one in page.past
+        if one.resolved_at is not None
+    ]
     found += [
         charts.Mark(one.latest, "version", one.what)
         for one in page.findings

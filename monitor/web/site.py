@@ -16,7 +16,7 @@ from monitor.core.publish.act_input import act_input, closing
 from monitor.core.publish.history import SliceKey
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.snapshot import WITHHELD, Snapshot
-from monitor.core.time import to_datetime
+from monitor.core.time import to_datetime, to_micros
 from monitor.errors import SlicewatchError, StoreError
 from monitor.web import building, csv_files, openapi
 from monitor.web.contents import (
@@ -163,7 +163,12 @@ class Site:
             for point in self._published.history(key)
             if view.as_of is None or point.day <= to_datetime(view.as_of).date()
         ]
-        return building.slice_content(found[1], self._moment(view, found), view, points)
+        incidents = [
+            one
+            for one in self._published.incidents(self._now(), MAX_INCIDENTS)
+            if view.as_of is None or to_micros(one.since) <= view.as_of
+        ]
+        return building.slice_content(found[1], self._moment(view, found), view, points, incidents)
 
     def _history(self, request: Request) -> HistoryContent:
         content = self._slice(request)

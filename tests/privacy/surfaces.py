@@ -666,7 +666,8 @@ _PAGES = (
     *rows_for(
         Surface.PAGE, Rule.PAGE, "an incident comes with the cohort that crosses",
         "StandingIncident.id StandingIncident.contract StandingIncident.metric",
-        "StandingIncident.kind StandingIncident.since IncidentList.more",
+        "StandingIncident.kind StandingIncident.since IncidentList.more PastIncident.id",
+        "PastIncident.since PastIncident.resolved_at",
     ),
     *rows_for(
         Surface.PAGE, Rule.STATE, "of a slice that is shown; else withheld",
@@ -675,6 +676,7 @@ _PAGES = (
     *rows_for(
         Surface.PAGE, Rule.DECLARED, "said by people, or by the settings",
         "StandingIncident.acknowledged StandingIncident.accepted_until Limitation.text",
+        "PastIncident.outcome",
         "Limitation.scope Limitation.restricted_use Limitation.owner Limitation.expires",
         "Cell.role Cell.max_gap Cell.min_level Cell.max_level HistoryPoint.limit",
         "HistoryPoint.version ContractContent.version ContractContent.owner",
@@ -697,6 +699,7 @@ _PAGES = (
         "ContractContent.slices SliceLine.cells SliceContent.moment SliceContent.line",
         "SliceContent.reference_line SliceContent.calibration SliceContent.findings",
         "SliceContent.notes SliceContent.history SliceContent.incidents IncidentList.incidents",
+        "SliceContent.past",
         "HistoryContent.points Pipeline.topics",
     ),
 )  # fmt: skip

@@ -204,3 +204,14 @@ def test_reading_acts_on_nothing(engine: sa.Engine, site: ServedSite) -> None:
     for path in ("/", "/incidents/1", "/metrics"):
         assert site.post(path, ACK)[0] == 405
     assert acts(engine) == []
+
+
+def test_a_slice_shows_its_incidents_also_when_they_are_over(site: ServedSite) -> None:
+    slice_ = "/api/v1/slice?group_by=channel&slice=channel%3Dchat"
+    site.post("/close", {**ACK, "outcome": "confirmed"})
+    (past,) = site.json(slice_)["past"]
+    assert (past["id"], past["outcome"], past["resolved_at"]) == (1, "confirmed", None)
+    assert site.json(f"{slice_}&metric=fpr")["past"] == []
+    assert site.json("/api/v1/slice?group_by=channel&slice=channel%3Demail")["past"] == []
+    page = site.get("/slice?group_by=channel&slice=channel%3Dchat")[1]
+    assert "not resolved (confirmed)" in page
