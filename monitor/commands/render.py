@@ -37,7 +37,7 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
 @click.option(
     "--settings",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Settings whose [alerting] and use cases are used; without it, the defaults.",
+    help="Settings whose [alerting], [links] and use cases are used; without it, the defaults.",
 )
 def command(out: Path, settings: Path | None) -> None:
     """Write the JSON Schemas, Prometheus rules and configuration, Alertmanager files and runbooks.

@@ -302,6 +302,12 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
         return {name: getattr(self, name) for name in names}
 
 
+class Links(SettingsSection, frozen=True, kw_only=True):
+    """Addresses at which people open other views of the same numbers."""
+
+    grafana: WebUrl | None = None
+
+
 class Harm(enum.StrEnum):
     """Harm to people when a contract is broken."""
 
@@ -451,6 +457,7 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     retention: Retention = field(default_factory=Retention)
     server: Server = field(default_factory=Server)
     alerting: Alerting = field(default_factory=Alerting)
+    links: Links = field(default_factory=Links)
     probes: ProbesSettings = field(default_factory=ProbesSettings)
     attribute: tuple[AttributeSettings, ...] = ()
     use_case: tuple[UseCase, ...] = ()
