@@ -93,7 +93,9 @@ def _check_alerting(alerting: Alerting) -> None:
 def _check_links(settings: Settings) -> None:
     """Raise SettingsError where alerts would have two dashboards to lead to."""
     if settings.links.grafana is not None and settings.alerting.dashboard_url is not None:
-        raise problem("links.grafana", "is set beside alerting.dashboard_url; leave out one of the two")
+        raise problem(
+            "links.grafana", "is set beside alerting.dashboard_url; leave out one of the two"
+        )
 
 
 def _check_office(alerting: Alerting) -> None:
