@@ -221,6 +221,8 @@ def live(router: Eventful, serving: list[Running], settings: Path) -> None:
 @pytest.mark.timeout(900)
 def test_every_query_is_answered(site: Site) -> None:
     eventually(lambda: bool(site.instant('slicewatch_contract_info{version="2"}')), "it is read")
+    # Who evaluates says so first when it takes the lease, then every ten minutes.
+    eventually(lambda: bool(site.over_time("slicewatch_pending_decisions")), "a new evaluator")
     unanswered = {
         one.where
         for uid, document in DOCUMENTS.items()
@@ -253,7 +255,9 @@ def test_a_second_process_doubles_nothing(site: Site) -> None:
                 text = filled(one.text, values)
                 alone = re.sub(r"(slicewatch_\w+)\{", rf'\1{{instance="127.0.0.1:{port}", ', text)
                 both = _values(site.instant(text, now))
-                assert both == _values(site.instant(alone, now)), one.where
+                # Growth is extrapolated from moments that differ by the time of a scrape.
+                expected = pytest.approx(_values(site.instant(alone, now)), rel=0.05)
+                assert both == expected, one.where
                 compared += bool(both)
     assert compared > 50
 
@@ -319,10 +323,15 @@ def test_the_reference_is_what_the_slice_is_compared_with(site: Site) -> None:
 
 def test_an_alert_leads_to_the_panel_of_its_slice(site: Site) -> None:
     """As it is told: the address, read as Grafana reads it, chooses what the panel has data of."""
-    eventually(lambda: bool(site.watch.firing("SlicewatchTprBreach")), "a breach is told")
+
+    def told() -> list[str]:
+        alerts = site.watch.firing("SlicewatchTprBreach").values()
+        return [alert["annotations"]["dashboard_url"] for alert in alerts]
+
+    # While nothing is exported, as at a restart, the address has no slice.
+    eventually(lambda: any("var-slice" in one for one in told()), "a breach of a slice")
     slices = set()
-    for alert in site.watch.firing("SlicewatchTprBreach").values():
-        url = urllib.parse.urlsplit(alert["annotations"]["dashboard_url"])
+    for url in (urllib.parse.urlsplit(one) for one in told() if "var-slice" in one):
         assert f"{url.scheme}://{url.netloc}" == GRAFANA
         chosen = {k: v for k, (v,) in urllib.parse.parse_qs(url.query, strict_parsing=True).items()}
         uid, number = url.path.split("/")[2], int(chosen.pop("viewPanel"))
