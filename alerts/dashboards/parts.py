@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from alerts.dashboards.model import Column, Look, Query, Source, Unit, Variable
+from alerts.dashboards.model import Column, Kind, Look, Panel, Query, Source, Unit, Variable
 from alerts.dashboards.promql import newest, series
 from alerts.dashboards.shown_states import LIMIT_COLOR
 from alerts.exposition import catalogue
@@ -130,3 +130,30 @@ FLAG: tuple[dict[str, Any], ...] = (
     },
 )
 """Words for what is 1 while something is wrong, else 0."""
+
+
+def flag(number: int, key: str, title: str, about: str, query: Query, *, height: int = 6) -> Panel:
+    """Something that is 1 while it is wrong."""
+    return Panel(
+        number,
+        key,
+        title,
+        about,
+        Kind.STATES,
+        (query,),
+        width=8,
+        height=height,
+        mappings=FLAG,
+    )
+
+
+def lines(
+    number: int,
+    key: str,
+    title: str,
+    about: str,
+    *queries: Query,
+    unit: Unit = Unit.COUNT,
+) -> Panel:
+    """Numbers that are never below 0."""
+    return Panel(number, key, title, about, queries=queries, unit=unit, width=8, height=7, lowest=0)
