@@ -26,6 +26,9 @@ AlertName = Annotated[str, Meta(pattern=r"^Slicewatch([A-Z][a-z]+)+$")]
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z_]*$")]
 Query = Annotated[str, Meta(pattern=r"\{%s\}")]
 Text = Annotated[str, Meta(min_length=1)]
+PanelName = Annotated[
+    str, Meta(pattern=r"^[a-z]+\.[a-z_]+$", description="A dashboard and a panel of it: fleet.age.")
+]
 Placeholder = Annotated[str, Meta(pattern=r"^[A-Z_]+$", description="To be filled in by people.")]
 
 
@@ -80,7 +83,9 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         description: the same in sentences.
         details: names of texts that follow the description, each on its own line if it applies.
         status: whether it links to the page of its incident.
-        dashboard: what it links to.
+        dashboard: what it links to where the settings name no Grafana with our dashboards.
+        panel: the panel that shows what it is about; it links to the alert's runbook.
+        choices: names of texts that choose further variables of that panel's dashboard.
         runbook: name of the runbook's template; by default that of the alert.
         silence: matchers of the ready-made silence in the runbook, in addition to the alert's name.
     """
@@ -90,6 +95,8 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     severity: Severity
     guardrail: Severity | None = None
     about: About
+    panel: PanelName
+    choices: tuple[Name, ...] = ()
     expr: Text
     for_: Duration | None = field(default=None, name="for")
     keep_firing_for: Duration | None = None

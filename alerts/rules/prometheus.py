@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+from alerts.dashboards import places
 from alerts.rules.declarations import (
     Alert,
     Dashboard,
@@ -83,12 +84,19 @@ def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
     }
     if alert.status:
         texts["status_url"] = "<< status_url >>"
-    if alert.dashboard:
+    if settings.links.grafana:
+        texts["dashboard_url"] = _panel_url(alert, settings.links.grafana, settings)
+    elif alert.dashboard:
         texts["dashboard_url"] = _dashboard_url(alert.dashboard, settings.alerting.dashboard_url)
     known = values(alert, settings)
     for name, text in texts.items():
         yield name, _with_selectors(filled(text, known))
-    yield "runbook_url", f"{settings.alerting.runbooks.rstrip('/')}/{alert.name}.md"
+    yield "runbook_url", runbook_url(alert, settings)
+
+
+def runbook_url(alert: Alert, settings: Settings) -> str:
+    """Where people read its runbook."""
+    return f"{settings.alerting.runbooks.rstrip('/')}/{alert.name}.md"
 
 
 def _with_selectors(text: str) -> str:
@@ -105,6 +113,17 @@ def _selector(name: str, labels: tuple[str, ...]) -> str:
     matchers = ",".join(f"{label}=%q" for label in labels)
     given = " ".join(f"$labels.{label}" for label in labels)
     return f"{{{{ ${name} := printf `{matchers}` {given} }}}}"
+
+
+def _panel_url(alert: Alert, grafana: str, settings: Settings) -> str:
+    """The panel that shows it, with its dashboard's variables as far as the alert has them."""
+    place = places(settings)[alert.panel]
+    given = "".join(
+        f"{{{{ with $labels.{one.name} }}}}&var-{one.name}={{{{ . | urlquery }}}}{{{{ end }}}}"
+        for one in place.dashboard.variables
+    )
+    chosen = "".join(f"<< {name} >>" for name in alert.choices)
+    return f"{grafana.rstrip('/')}{place.path}{given}{chosen}"
 
 
 def _dashboard_url(dashboard: Dashboard, address: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Every file about alerts, as ``slicewatch render`` writes them.
+"""Every file about alerts and the dashboards of their panels, as ``slicewatch render`` writes them.
 
 Runbooks are one Markdown page for each alert, from the templates in ``runbooks``.
 """
@@ -12,9 +12,10 @@ from typing import Any
 import jinja2
 import yaml
 
+from alerts import dashboards
 from alerts.rules.alertmanager import configuration, notifications
 from alerts.rules.declarations import Alert, Severity, alerts
-from alerts.rules.prometheus import example, rules
+from alerts.rules.prometheus import example, rules, runbook_url
 from monitor.settings import Settings
 
 REACTIONS = {
@@ -73,7 +74,16 @@ def rendered(settings: Settings) -> dict[str, str]:
         "alertmanager/alertmanager.yml": to_yaml(configuration(settings)),
         "alertmanager/templates/slicewatch.tmpl": notifications(),
         **{f"runbooks/{alert.name}.md": runbook(alert) for alert in alerts(settings)},
+        **dashboards.rendered(settings, _runbooks(settings), to_yaml),
     }
+
+
+def _runbooks(settings: Settings) -> dict[str, list[tuple[str, str]]]:
+    """Alerts and the addresses of their runbooks, by the panel that shows what they are about."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for alert in alerts(settings):
+        found.setdefault(alert.panel, []).append((alert.name, runbook_url(alert, settings)))
+    return found
 
 
 class _Dumper(yaml.SafeDumper):

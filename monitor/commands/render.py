@@ -37,12 +37,12 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
 @click.option(
     "--settings",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Settings whose [alerting] and use cases are used; without it, the defaults.",
+    help="Settings whose [alerting], [links] and use cases are used; without it, the defaults.",
 )
 def command(out: Path, settings: Path | None) -> None:
     """Write the JSON Schemas, Prometheus rules and configuration, Alertmanager files and runbooks.
 
-    And the reference page of all metrics.
+    And the Grafana dashboards with their provisioning files, and the reference page of all metrics.
 
     It needs no secret and reads none: files of keys and tokens may be missing where it runs.
 

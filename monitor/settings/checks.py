@@ -74,6 +74,7 @@ def check_sections(settings: Settings) -> None:
         lambda: _check_security(stream.security),
         lambda: _check_server(settings.server),
         lambda: _check_alerting(settings.alerting),
+        lambda: _check_links(settings),
     )
     for check in checks:
         with problems.collected():
@@ -88,6 +89,14 @@ def _check_alerting(alerting: Alerting) -> None:
         key = join("alerting", name)
         if receiver.webhook_token_file is not None and receiver.webhook_url is None:
             raise problem(f"{key}.webhook_url", "is missing; it goes with webhook_token_file")
+
+
+def _check_links(settings: Settings) -> None:
+    """Raise SettingsError where alerts would have two dashboards to lead to."""
+    if settings.links.grafana is not None and settings.alerting.dashboard_url is not None:
+        raise problem(
+            "links.grafana", "is set beside alerting.dashboard_url; leave out one of the two"
+        )
 
 
 def _check_office(alerting: Alerting) -> None:

@@ -315,6 +315,12 @@ class LimitationSettings(SettingsSection, frozen=True, kw_only=True):
     expires: date | None = None
 
 
+class Links(SettingsSection, frozen=True, kw_only=True):
+    """Addresses at which people open other views of the same numbers."""
+
+    grafana: WebUrl | None = None
+
+
 class Harm(enum.StrEnum):
     """Harm to people when a contract is broken."""
 
@@ -464,6 +470,7 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     retention: Retention = field(default_factory=Retention)
     server: Server = field(default_factory=Server)
     alerting: Alerting = field(default_factory=Alerting)
+    links: Links = field(default_factory=Links)
     probes: ProbesSettings = field(default_factory=ProbesSettings)
     limitation: tuple[LimitationSettings, ...] = ()
     attribute: tuple[AttributeSettings, ...] = ()

@@ -37,6 +37,9 @@ KNOWS_SETTINGS_ONLY = "monitor.settings"
 and secrets have a type of their own that prints as a mask."""
 
 ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
+    "alerts.dashboards.promql": {
+        Argument.WORD: ("', '.join(sorted(unknown))", "family.name"),
+    },
     "alerts.http.config": {
         Argument.CAUSE: ("error",),
         Argument.SETTING: ("config.section", "key", "self.section", "text"),

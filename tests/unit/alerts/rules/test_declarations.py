@@ -102,6 +102,7 @@ def test_every_text_and_every_selector_is_used() -> None:
     document = declarations()
     placed = set(re.findall(r"<< (\w+) >>", (FOLDER / "alerts.yaml").read_text()))
     placed |= {name for alert in ALERTS for name in alert.details}
+    placed |= {name for alert in ALERTS for name in alert.choices}
     placed |= {"status_url"} if any(alert.status for alert in ALERTS) else set()
     assert set(document.texts) <= placed
     used = set(re.findall(r"\$(\w+) \| query", "".join(map(everything, ALERTS))))

@@ -1,0 +1,11 @@
+"""Grafana dashboards, rendered for an installation: pure functions and data.
+
+What is shown is declared in ``fleet``, ``slices``, ``operations``, ``health`` and ``history``;
+:mod:`~alerts.dashboards.grafana` writes it in Grafana's words. Alerts name the panel that shows
+what they are about, panels link to the runbooks of those alerts.
+"""
+
+from alerts.dashboards.boards import Place, dashboards, places
+from alerts.dashboards.rendering import rendered
+
+__all__ = ["Place", "dashboards", "places", "rendered"]

@@ -1,0 +1,46 @@
+"""All dashboards, and where a panel is found: alerts name it as ``dashboard.panel``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from alerts.dashboards.fleet import FLEET
+from alerts.dashboards.health import health
+from alerts.dashboards.model import Dashboard, Panel
+from alerts.dashboards.operations import OPERATIONS
+from alerts.dashboards.slices import SLICE
+from monitor.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A panel and its dashboard."""
+
+    dashboard: Dashboard
+    panel: Panel
+
+    @property
+    def name(self) -> str:
+        """As alerts name it."""
+        return f"{self.dashboard.name}.{self.panel.key}"
+
+    @property
+    def path(self) -> str:
+        """Path of the panel below Grafana's address, without the values of variables."""
+        return f"/d/{self.dashboard.uid}/{self.dashboard.uid}?viewPanel={self.panel.id}"
+
+
+def dashboards(settings: Settings) -> tuple[Dashboard, ...]:
+    """All dashboards of an installation."""
+    return FLEET, SLICE, OPERATIONS, health(float(settings.evaluate.completeness))
+
+
+def places(settings: Settings) -> dict[str, Place]:
+    """All panels by their name."""
+    return {place.name: place for place in _places(settings)}
+
+
+def _places(settings: Settings) -> Iterator[Place]:
+    for dashboard in dashboards(settings):
+        yield from (Place(dashboard, panel) for panel in dashboard.panels)

@@ -1,0 +1,142 @@
+"""Dashboards as Grafana's JSON: the classic model, which Grafana 10 to 13 provision from files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from alerts.dashboards.grafana_panels import Json, Links, panels, reference
+from alerts.dashboards.model import Annotation, Dashboard, Source, Variable
+
+SCHEMA_VERSION = 42
+"""Of the classic model; older Grafanas read it as well, newer ones migrate it."""
+TAG = "slicewatch"
+
+_SOURCE_LABELS = {Source.PROMETHEUS: "Prometheus", Source.POSTGRESQL: "Published tables"}
+_BUILT_IN = {
+    "builtIn": 1,
+    "datasource": {"type": "grafana", "uid": "-- Grafana --"},
+    "enable": True,
+    "hide": True,
+    "iconColor": "rgba(0, 211, 255, 1)",
+    "name": "Annotations & Alerts",
+    "type": "dashboard",
+}
+_REFRESH_WITH_TIME = 2
+_SORT, _SORT_DESCENDING = 1, 2
+_SHARED_CROSSHAIR = 1
+
+
+def document(dashboard: Dashboard, links: Links) -> Json:
+    """The whole dashboard.
+
+    Args:
+        dashboard: what it consists of.
+        links: where its panels lead, by their key.
+    """
+    return {
+        "uid": dashboard.uid,
+        "title": dashboard.title,
+        "description": dashboard.about,
+        "tags": [TAG],
+        "schemaVersion": SCHEMA_VERSION,
+        "version": 1,
+        "editable": False,
+        "graphTooltip": _SHARED_CROSSHAIR,
+        "fiscalYearStartMonth": 0,
+        "timezone": "utc",
+        "refresh": "1m",
+        "time": {"from": dashboard.since, "to": "now"},
+        "timepicker": {},
+        "links": [_DASHBOARDS],
+        "templating": {"list": list(_variables(dashboard))},
+        "annotations": {"list": [_BUILT_IN, *map(_annotation, dashboard.annotations)]},
+        "panels": list(panels(dashboard, links)),
+    }
+
+
+_DASHBOARDS: Json = {
+    "type": "dashboards",
+    "title": "slicewatch",
+    "tags": [TAG],
+    "asDropdown": False,
+    "includeVars": True,
+    "keepTime": True,
+    "targetBlank": False,
+    "icon": "external link",
+    "tooltip": "",
+    "url": "",
+}
+"""The other dashboards of slicewatch, with what is chosen here."""
+
+
+# What a reader chooses, and marks
+
+
+def _variables(dashboard: Dashboard) -> Iterator[Json]:
+    yield from map(_source_variable, dashboard.sources)
+    yield from map(_variable, dashboard.variables)
+    yield {
+        "type": "adhoc",
+        "name": "filters",
+        "label": "Filters",
+        "description": "Further labels, such as that of a cluster.",
+        "datasource": reference(Source.PROMETHEUS),
+        "hide": 0,
+        "skipUrlSync": False,
+    }
+
+
+def _source_variable(source: Source) -> Json:
+    return {
+        "type": "datasource",
+        "name": source.variable,
+        "label": _SOURCE_LABELS[source],
+        "query": source.value,
+        "regex": "",
+        "refresh": 1,
+        **_CHOICE,
+    }
+
+
+def _variable(variable: Variable) -> Json:
+    return {
+        "type": "query",
+        "name": variable.name,
+        "label": variable.label,
+        "datasource": reference(Source.PROMETHEUS),
+        "definition": variable.query,
+        "query": {
+            "qryType": 1,
+            "query": variable.query,
+            "refId": "PrometheusVariableQueryEditor-VariableQuery",
+        },
+        "regex": "",
+        "refresh": _REFRESH_WITH_TIME,
+        "sort": _SORT_DESCENDING if variable.descending else _SORT,
+        **_CHOICE,
+    }
+
+
+_CHOICE: Json = {
+    "current": {},
+    "options": [],
+    "multi": False,
+    "includeAll": False,
+    "hide": 0,
+    "skipUrlSync": False,
+}
+
+
+def _annotation(annotation: Annotation) -> Json:
+    return {
+        "name": annotation.name,
+        "datasource": reference(Source.PROMETHEUS),
+        "enable": annotation.shown,
+        "hide": False,
+        "iconColor": annotation.color,
+        "expr": annotation.query,
+        "titleFormat": annotation.title,
+        "textFormat": annotation.text,
+        "step": "60s",
+        "useValueForTime": annotation.at_value,
+    }

@@ -1,0 +1,100 @@
+"""The dashboard of drift and of the data that the rates rest on: labels, sampling, probes."""
+
+from __future__ import annotations
+
+from alerts.dashboards.health_labels import copies, labels
+from alerts.dashboards.health_probes import probes
+from alerts.dashboards.history import completeness_by_day
+from alerts.dashboards.model import (
+    Column,
+    Dashboard,
+    Kind,
+    Panel,
+    Query,
+    Row,
+    Unit,
+)
+from alerts.dashboards.parts import (
+    CONTRACT,
+    JOB,
+    NONE_IS_GOOD,
+    slice_link,
+    table,
+)
+from alerts.dashboards.promql import newest
+from alerts.exposition import catalogue
+
+_FINDING = ("metric", "group_by", "slice", "window", "finding")
+
+
+def _findings() -> tuple[Panel, ...]:
+    return (
+        Panel(
+            1,
+            "findings",
+            "Findings, the newest first",
+            "`gap` and `drift` are the weekly lists; mix_shift, adwin, page_hinkley, labels_later,"
+            " labels_earlier and version_change annotate. All are advisory and never page. `last`"
+            f" is the end of the block of data that showed it. {NONE_IS_GOOD}",
+            Kind.TABLE,
+            (
+                table(f"1000 * {newest(catalogue.FOUND_AT, _FINDING, 'contract')}"),
+                table(f"{newest(catalogue.FINDINGS, _FINDING, 'contract')} > 0"),
+            ),
+            width=14,
+            height=9,
+            columns=(
+                Column("finding", "finding"),
+                Column("metric", "metric", width=90),
+                Column("group_by", "group_by"),
+                Column(
+                    "slice",
+                    "slice",
+                    link=slice_link(group_by="group_by", slice="slice", window="window"),
+                ),
+                Column("Value #A", "last", Unit.INSTANT),
+                Column("Value #B", "times", Unit.COUNT, decimals=0, width=80),
+            ),
+            sort="last",
+        ),
+        Panel(
+            2,
+            "findings_total",
+            "Findings since monitoring began",
+            "By kind, over all slices of the contract: a step is a new finding.",
+            queries=(
+                Query(
+                    f"sum by (finding) ({newest(catalogue.FINDINGS, _FINDING, 'contract')})",
+                    "{{finding}}",
+                ),
+            ),
+            width=10,
+            height=9,
+            lowest=0,
+        ),
+    )
+
+
+def health(complete: float) -> Dashboard:
+    """Drift, labels, sampling and probes.
+
+    Args:
+        complete: the completeness at which a cohort is mature, by the settings.
+    """
+    return Dashboard(
+        "health",
+        "slicewatch / drift and data health",
+        "Has something changed, and can the rates be trusted?",
+        (JOB, CONTRACT),
+        (
+            Row("Drift", _findings()),
+            Row("Labels", labels(complete)),
+            Row("Copies, clusters and gaps in the data", copies()),
+            Row("Probes", probes()),
+            Row(
+                "By day, as far back as published",
+                (completeness_by_day(24, complete),),
+                folded=True,
+            ),
+        ),
+    )

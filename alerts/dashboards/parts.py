@@ -1,0 +1,159 @@
+"""Variables, looks and sentences that several dashboards share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alerts.dashboards.model import Column, Kind, Look, Panel, Query, Source, Unit, Variable
+from alerts.dashboards.promql import newest, series
+from alerts.dashboards.shown_states import LIMIT_COLOR
+from alerts.exposition import catalogue
+
+JOB = Variable("job", "Job", "label_values(slicewatch_build_info, job)")
+"""An installation: the scrape job of all its processes, whatever its name."""
+CONTRACT = Variable(
+    "contract", "Contract", f"label_values({series(catalogue.CONTRACT_INFO)}, contract)"
+)
+
+AS_PUBLISHED = (
+    "The time axis is when a value was published. What it is about ended earlier, at the end of its"
+    " window."
+)
+"""Prometheus can move no line by what another series says."""
+WITHHELD = "Where nothing is drawn, the number is withheld or unknown: it is not zero."
+NONE_IS_GOOD = "Empty where there is none."
+BY_REPLICA = "Each number is the maximum over processes."
+
+SLICE_PAGE = "/d/slicewatch-slice/"
+KEPT = ("datasource", "history", "job", "contract")
+"""Variables that a link takes along as they are chosen."""
+
+
+def slice_link(**fields: str) -> tuple[str, str]:
+    """A link of a table's cells to the dashboard of one slice.
+
+    Args:
+        fields: variables of that dashboard, by the column that holds their value, or by ``$name``
+            the variable.
+    """
+    kept = "&".join(f"${{{name}:queryparam}}" for name in KEPT)
+    chosen = "&".join(f"var-{name}={_value(found)}" for name, found in fields.items())
+    return ("This slice in detail", f"{SLICE_PAGE}?{kept}&{chosen}&${{__url_time_range}}")
+
+
+def _value(found: str) -> str:
+    if found.startswith("$"):
+        return f"${{{found[1:]}:percentencode}}"
+    return f'${{__data.fields["{found}"]:percentencode}}'
+
+
+def color(name: str, shade: str) -> Look:
+    """Lines of one colour."""
+    return Look(name, {"color": _fixed(shade)})
+
+
+def limit_look(name: str) -> Look:
+    """A limit: a dashed line, not filled."""
+    dashes: dict[str, Any] = {"fill": "dash", "dash": [8, 8]}
+    return Look(
+        name,
+        {
+            "color": _fixed(LIMIT_COLOR),
+            "custom.lineStyle": dashes,
+            "custom.lineWidth": 2,
+            "custom.fillOpacity": 0,
+        },
+    )
+
+
+def dotted(name: str, shade: str) -> Look:
+    """A thin line of dots."""
+    dots: dict[str, Any] = {"fill": "dot", "dash": [2, 4]}
+    return Look(name, {"color": _fixed(shade), "custom.lineStyle": dots})
+
+
+def band(lower: str, upper: str, shade: str) -> tuple[Look, Look]:
+    """Two bounds: no lines, what is between them is filled."""
+    return (
+        Look(lower, {"color": _fixed(shade), "custom.lineWidth": 0, "custom.hideFrom": _LEGEND}),
+        Look(
+            upper,
+            {
+                "color": _fixed(shade),
+                "custom.lineWidth": 0,
+                "custom.fillBelowTo": lower,
+                "custom.fillOpacity": 20,
+                "custom.hideFrom": _LEGEND,
+            },
+        ),
+    )
+
+
+_LEGEND = {"legend": True, "tooltip": False, "viz": False}
+
+
+def _fixed(shade: str) -> dict[str, str]:
+    return {"mode": "fixed", "fixedColor": shade}
+
+
+def table(text: str) -> Query:
+    """The newest values as rows."""
+    return Query(text, now=True, table=True)
+
+
+def sql(text: str, *, rows: bool = False) -> Query:
+    """A query of the published tables."""
+    return Query(text, source=Source.POSTGRESQL, table=rows)
+
+
+def gap_limits(*chosen: str) -> tuple[Query, Query]:
+    """The limit on a gap; it holds in either direction."""
+    limit = newest(catalogue.MAX_GAP, (), *chosen)
+    return Query(limit, "limit"), Query(f"-{limit}", "limit, the other way")
+
+
+GAP_LIMIT_LOOKS = (limit_look("limit"), limit_look("limit, the other way"))
+
+
+def share(source: str, title: str, width: int | None = None) -> Column:
+    """A column of ratios, in per cent."""
+    return Column(source, title, Unit.SHARE, decimals=0, width=width)
+
+
+FLAG: tuple[dict[str, Any], ...] = (
+    {
+        "type": "value",
+        "options": {
+            "0": {"text": "no", "color": "rgba(128, 128, 128, 0.25)", "index": 0},
+            "1": {"text": "yes", "color": "dark-red", "index": 1},
+        },
+    },
+)
+"""Words for what is 1 while something is wrong, else 0."""
+
+
+def flag(number: int, key: str, title: str, about: str, query: Query, *, height: int = 6) -> Panel:
+    """Something that is 1 while it is wrong."""
+    return Panel(
+        number,
+        key,
+        title,
+        about,
+        Kind.STATES,
+        (query,),
+        width=8,
+        height=height,
+        mappings=FLAG,
+    )
+
+
+def lines(
+    number: int,
+    key: str,
+    title: str,
+    about: str,
+    *queries: Query,
+    unit: Unit = Unit.COUNT,
+) -> Panel:
+    """Numbers that are never below 0."""
+    return Panel(number, key, title, about, queries=queries, unit=unit, width=8, height=7, lowest=0)

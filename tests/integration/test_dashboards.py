@@ -1,0 +1,344 @@
+"""Every query of every dashboard, asked as Grafana asks it of a service that has lived for a while.
+
+A real Prometheus has read two processes that serve and one that ingests; a real PostgreSQL holds
+what they published, and is read as the reporter of the roles that we ship.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from eventful import LATER, Eventful, settings_text
+from grafana import (
+    POSTGRESQL,
+    PROMETHEUS,
+    Asked,
+    documents,
+    filled,
+    filled_sql,
+    label_values,
+    panels,
+    queries,
+    variables,
+)
+from kafka_broker import KafkaBroker
+from manual import Administrator
+from monitoring import eventually, get
+from notified import Watch, watching
+from postgres import PostgresServer
+from regressing import BEGINS, CONVERSATIONAL, FREQUENT, VOICE
+from running import Running
+
+from alerts.exposition.catalogue import PAGE
+
+pytestmark = pytest.mark.slow
+
+DOCUMENTS = documents()
+GRAFANA = "https://grafana.example"
+FIRST, LAST = "2025-01-01T00:00:00Z", "2027-01-01T00:00:00Z"
+FIVE_MINUTES = 300
+Result = list[dict[str, Any]]
+
+EMPTY: Mapping[str, str] = {
+    "slicewatch-operations: Certificates: A": "no port and no broker of this service has one",
+    "slicewatch-operations: Certificates: B": "no port and no broker of this service has one",
+}
+"""Queries without data in this world, and why."""
+
+
+@dataclass
+class Site:
+    """What has been lived through, and where it is asked.
+
+    Attributes:
+        began: when Prometheus began to read.
+        ports: of the processes that serve.
+    """
+
+    watch: Watch
+    reader: str
+    began: float
+    ports: tuple[int, int]
+    chosen: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+
+    def ask(self, kind: str, **parameters: object) -> Any:
+        """An answer of Prometheus's API, which must not be an error."""
+        query = urllib.parse.urlencode(parameters, doseq=True)
+        found = get(f"{self.watch.prometheus}/api/v1/{kind}?{query}")
+        assert found is not None, f"refused: {parameters}"
+        assert found["status"] == "success"
+        return found["data"]
+
+    def instant(self, text: str, at: float | None = None) -> Result:
+        result: Result = self.ask("query", query=text, time=at or time.time())["result"]
+        return result
+
+    def over_time(self, text: str) -> Result:
+        # What began more than five minutes ago has, in five minutes.
+        end = time.time() + FIVE_MINUTES
+        result: Result = self.ask("query_range", query=text, start=self.began, end=end, step=2)[
+            "result"
+        ]
+        return result
+
+    def sql(self, text: str) -> list[dict[str, Any]]:
+        with psycopg.connect(self.reader) as connection:
+            cursor = connection.execute(text.encode())
+            assert cursor.description is not None
+            names = [column.name for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def choices(self, uid: str) -> list[dict[str, str]]:
+        """All values that a reader can choose in the variables of a dashboard, together."""
+        if uid not in self.chosen:
+            self.chosen[uid] = list(self._choices(list(variables(DOCUMENTS[uid]).items()), {}))
+        return self.chosen[uid]
+
+    def _choices(
+        self, left: list[tuple[str, str]], values: dict[str, str]
+    ) -> Iterator[dict[str, str]]:
+        if not left:
+            yield values
+            return
+        (name, query), *others = left
+        series, label = label_values(filled(query, values))
+        for value in self.ask(f"label/{label}/values", **{"match[]": series}):
+            yield from self._choices(others, values | {name: value})
+
+    def answers(self, one: Asked, values: Mapping[str, str]) -> Result:
+        if one.source == POSTGRESQL:
+            return self.sql(filled_sql(one.text, values, FIRST, LAST))
+        text = filled(one.text, values)
+        return self.instant(text) if one.now else self.over_time(text)
+
+    def answered(self, uid: str, one: Asked) -> bool:
+        """Whether it has data for anything that a reader can choose."""
+        return any(_has_data(self.answers(one, values)) for values in self.choices(uid))
+
+
+def _has_data(rows: Result) -> bool:
+    """Series of Prometheus; rows of SQL with a number beside the time."""
+    return any(
+        ("metric" in row and "time" not in row)
+        or any(value is not None for name, value in row.items() if name != "time")
+        for row in rows
+    )
+
+
+def day(number: int, hour: int = 0) -> datetime:
+    return BEGINS + timedelta(days=number, hours=hour)
+
+
+@pytest.fixture(scope="module")
+def site(
+    _kafka_process: KafkaBroker, _postgres_for_roles: PostgresServer, tmp_path_factory: Any
+) -> Iterator[Site]:
+    folder: Path = tmp_path_factory.mktemp("dashboards")
+    broker = _kafka_process
+    topics = "dashboards-d", "dashboards-l"
+    broker.create_topic(topics[0], 2)
+    broker.create_topic(topics[1], 1)
+    administrator = Administrator(_postgres_for_roles, folder, settings_text())
+    administrator.follow("Roles")
+    settings = folder / "slicewatch.toml"
+    environment = {
+        "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": broker.bootstrap,
+        "SLICEWATCH__STREAM__DECISIONS_TOPIC": topics[0],
+        "SLICEWATCH__STREAM__LABELS_TOPIC": topics[1],
+        "SLICEWATCH__STREAM__GROUP_ID": "dashboards",
+        "SLICEWATCH__STORE__URL": administrator.url("slicewatch_service"),
+        "SLICEWATCH__LINKS__GRAFANA": GRAFANA,
+    }
+    with ExitStack() as stack:
+        start = ["--settings", str(settings)]
+        processes = [
+            stack.enter_context(Running(folder, [part, *start], environment))
+            for part in ("ingest", "serve", "serve")
+        ]
+        watch = stack.enter_context(
+            watching(folder / "watch", settings, environment, *(p.port for p in processes))
+        )
+        lived = Site(
+            watch,
+            administrator.url("slicewatch_reader"),
+            time.time(),
+            (processes[1].port, processes[2].port),
+        )
+        live(Eventful(broker, *topics), processes[1:], settings)
+        yield lived
+
+
+@pytest.fixture(scope="module")
+def _postgres_for_roles() -> Iterator[PostgresServer]:
+    server = PostgresServer()
+    yield server
+    server.close()
+
+
+def live(router: Eventful, serving: list[Running], settings: Path) -> None:
+    """Twelve days: a release, two regressions, tablets, labels that are not asked for."""
+
+    def until(end: datetime) -> None:
+        router.live_until(end)
+        wanted = (end - timedelta(hours=2)).timestamp()
+
+        def mature() -> bool:
+            at = serving[0].value("slicewatch_label_frontier_timestamp_seconds")
+            return (at or 0.0) >= wanted
+
+        serving[0].until(mature, f"labels until {end}", 120)
+
+    until(day(2))
+    router.versions = LATER
+    router.worse |= {CONVERSATIONAL: 0.3, VOICE: 0.3}
+    until(day(4))
+    router.tablets = FREQUENT
+    until(day(8, 6))
+    router.unasked = {CONVERSATIONAL}
+    until(day(12, 6))
+    # The contract gets another version; nothing else of it changes.
+    settings.write_text(settings_text("2"))
+    for one in serving:
+        one.stop()
+        one.restart()
+    for one in serving:
+        one.until(
+            lambda one=one: one.value("slicewatch_contract_info", version="2") == 1,  # type: ignore[misc]
+            "the new contract",
+        )
+
+
+@pytest.mark.timeout(900)
+def test_every_query_is_answered(site: Site) -> None:
+    eventually(lambda: bool(site.instant('slicewatch_contract_info{version="2"}')), "it is read")
+    # Who evaluates says so first when it takes the lease, then every ten minutes.
+    eventually(lambda: bool(site.over_time("slicewatch_pending_decisions")), "a new evaluator")
+    unanswered = {
+        one.where
+        for uid, document in DOCUMENTS.items()
+        for one in queries(document)
+        if not site.answered(uid, one)
+    }
+    assert unanswered == set(EMPTY)
+
+
+def test_every_variable_has_a_choice(site: Site) -> None:
+    for uid in DOCUMENTS:
+        assert site.choices(uid), uid
+    chosen = site.choices("slicewatch-slice")
+    assert {one["metric"] for one in chosen} == {"selection", "tpr", "fpr", "blocked", "ready"}
+    assert {one["window"] for one in chosen} == {"1h", "24h"}
+
+
+def test_a_second_process_doubles_nothing(site: Site) -> None:
+    """What both export alike, asked of one of them alone, has the same answer."""
+    page = {family.name for family in PAGE}
+    port = site.ports[0]
+    eventually(lambda: _agree(site), "both publish the same")
+    now, compared = time.time(), 0
+    for uid, document in DOCUMENTS.items():
+        for one in queries(document):
+            names = set(re.findall(r"slicewatch_\w+|\bup\b|scrape_\w+|ALERTS", one.text))
+            if one.source != PROMETHEUS or not names <= page:
+                continue
+            for values in site.choices(uid)[:3]:
+                text = filled(one.text, values)
+                alone = re.sub(r"(slicewatch_\w+)\{", rf'\1{{instance="127.0.0.1:{port}", ', text)
+                both = _values(site.instant(text, now))
+                # Growth is extrapolated from moments that differ by the time of a scrape.
+                expected = pytest.approx(_values(site.instant(alone, now)), rel=0.05)
+                assert both == expected, one.where
+                compared += bool(both)
+    assert compared > 50
+
+
+def _agree(site: Site) -> bool:
+    name = "slicewatch_watermark_timestamp_seconds"
+    return len({row["value"][1] for row in site.instant(name)}) == 1
+
+
+def _values(rows: Result) -> dict[tuple[tuple[str, str], ...], float]:
+    found = {tuple(sorted(row["metric"].items())): float(row["value"][1]) for row in rows}
+    assert len(found) == len(rows), "a series twice"
+    return found
+
+
+def test_history_says_what_was_scraped_at_the_end_of_its_window(site: Site) -> None:
+    """Two ways from one publication: through Prometheus, and through the published tables."""
+    (drawn,) = [
+        one
+        for one in queries(DOCUMENTS["slicewatch-slice"])
+        if one.source == POSTGRESQL and '"rate"' in one.text
+    ]
+    compared = 0
+    for values in site.choices("slicewatch-slice"):
+        rows = site.answers(drawn, values)
+        chosen = ", ".join(f'{k}="{values[k]}"' for k in ("contract", "metric", "window"))
+        chosen += f', group_by="{values["group_by"]}", slice="{values["slice"]}"'
+        scraped = site.instant(f"max(slicewatch_slice_rate_ratio{{{chosen}}})")
+        if not rows or not scraped:
+            continue
+        kind = "decisions" if values["metric"] in ("selection", "blocked") else "labelled"
+        (end,) = site.instant(
+            "max(slicewatch_window_end_timestamp_seconds{"
+            f'window="{values["window"]}", group_by="{values["group_by"]}", kind="{kind}"}})'
+        )
+        assert rows[-1]["time"].timestamp() == float(end["value"][1])
+        assert rows[-1]["rate"] == pytest.approx(float(scraped[0]["value"][1]))
+        times = [row["time"] for row in rows]
+        assert times == sorted(set(times))
+        compared += 1
+    assert compared > 20
+
+
+def test_the_reference_is_what_the_slice_is_compared_with(site: Site) -> None:
+    """Put together from rate and gap, it is the rate that is published of a named reference."""
+    (asked,) = [
+        one.text
+        for one in queries(DOCUMENTS["slicewatch-slice"])
+        if one.source == PROMETHEUS and "_rate_ratio" in one.text and "_gap_ratio" in one.text
+    ]
+    metrics = set()
+    for values in site.choices("slicewatch-slice"):
+        for row in site.instant(filled(asked, values)):
+            where = f'metric="{values["metric"]}", window="{values["window"]}"'
+            reference = row["metric"]["reference"]
+            (own,) = site.instant(
+                f'max(slicewatch_slice_rate_ratio{{{where}, slice="{reference}"}})'
+            )
+            assert float(row["value"][1]) == pytest.approx(float(own["value"][1]))
+            metrics.add(values["metric"])
+    assert metrics == {"selection", "tpr", "fpr", "blocked", "ready"}
+
+
+def test_an_alert_leads_to_the_panel_of_its_slice(site: Site) -> None:
+    """As it is told: the address, read as Grafana reads it, chooses what the panel has data of."""
+
+    def told() -> list[str]:
+        alerts = site.watch.firing("SlicewatchTprBreach").values()
+        return [alert["annotations"]["dashboard_url"] for alert in alerts]
+
+    # While nothing is exported, as at a restart, the address has no slice.
+    eventually(lambda: any("var-slice" in one for one in told()), "a breach of a slice")
+    slices = set()
+    for url in (urllib.parse.urlsplit(one) for one in told() if "var-slice" in one):
+        assert f"{url.scheme}://{url.netloc}" == GRAFANA
+        chosen = {k: v for k, (v,) in urllib.parse.parse_qs(url.query, strict_parsing=True).items()}
+        uid, number = url.path.split("/")[2], int(chosen.pop("viewPanel"))
+        (panel,) = [one for one in panels(DOCUMENTS[uid]) if one["id"] == number]
+        values = {name.removeprefix("var-"): value for name, value in chosen.items()}
+        assert values in site.choices(uid)
+        where = f"{uid}: {panel['title']}: A"
+        (drawn,) = [one for one in queries(DOCUMENTS[uid]) if one.where == where]
+        slices |= {values["slice"]} if _has_data(site.answers(drawn, values)) else set()
+    assert slices & {"language_variety=conversational", "channel=voice"}

@@ -1,0 +1,334 @@
+"""The dashboards as they are in the repository: well formed, and about metrics that exist."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import grafana_types
+import pytest
+import yaml
+from grafana import (
+    FOLDER,
+    POSTGRESQL,
+    PROMETHEUS,
+    documents,
+    filled,
+    filled_sql,
+    label_values,
+    panels,
+    queries,
+    rows,
+    sources,
+    variables,
+)
+from monitoring import run
+
+from alerts.dashboards import dashboards, places
+from alerts.exposition.catalogue import CATALOGUE, Kind
+from alerts.rules import rendered
+from monitor.core.contract import State
+from monitor.settings import Settings
+from monitor.store.schema import PUBLISHED
+
+DOCUMENTS = documents()
+KNOWN = {family.name: family for family in CATALOGUE}
+KNOWN |= {f"{f.name}_bucket": f for f in CATALOGUE if f.kind is Kind.HISTOGRAM}
+OUTSIDE = {"up", "scrape_duration_seconds", "scrape_samples_scraped", "ALERTS"}
+"""Series of Prometheus itself."""
+TARGET = {"job", "instance"}
+COLUMNS = 24
+each = pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
+
+
+def asked(document: dict[str, Any], source: str) -> dict[str, str]:
+    return {one.where: one.text for one in queries(document) if one.source == source}
+
+
+def promql(document: dict[str, Any]) -> dict[str, str]:
+    """All PromQL: of panels, annotations and variables."""
+    chosen = {name: label_values(query)[0] for name, query in variables(document).items()}
+    return asked(document, PROMETHEUS) | chosen
+
+
+# Files
+
+
+def test_there_are_four_and_nothing_else_beside_them() -> None:
+    assert set(DOCUMENTS) == {f"slicewatch-{n}" for n in ("fleet", "slice", "operations", "health")}
+    kept = {str(p.relative_to(FOLDER.parent)) for p in FOLDER.rglob("*") if p.is_file()}
+    assert kept == {name for name in rendered(Settings()) if name.startswith("grafana/")}
+
+
+@each
+def test_grafanas_own_types_know_all_of_it(document: dict[str, Any]) -> None:
+    assert grafana_types.faults(document) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("editabel",), True),
+        (("refresh",), 60),
+        (("panels", 1, "options", "colorMode"), "loud"),
+        (("panels", 1, "fieldConfig", "defaults", "units"), "s"),
+        (("panels", 2, "transformations", 0, "ids"), "merge"),
+        (("panels", 1, "targets", 0, "expresion"), "up"),
+        (("templating", "list", 0, "type"), "choice"),
+        (("annotations", "list", 0, "enable"), "yes"),
+    ],
+    ids=lambda value: "",
+)
+def test_grafanas_own_types_notice_a_mistake(path: tuple[str | int, ...], value: object) -> None:
+    """That the check above can fail, in every part of a dashboard."""
+    broken = copy.deepcopy(DOCUMENTS["slicewatch-fleet"])
+    place: Any = broken
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    assert len(grafana_types.faults(broken)) == 1
+
+
+@each
+def test_nobody_edits_what_is_rendered(document: dict[str, Any]) -> None:
+    assert document["editable"] is False
+    assert document["tags"] == ["slicewatch"]
+    assert "id" not in document, "of one Grafana alone"
+    assert 8 <= len(document["uid"]) <= 40
+
+
+def test_each_leads_to_the_others() -> None:
+    for document in DOCUMENTS.values():
+        (link,) = document["links"]
+        assert (link["type"], link["tags"]) == ("dashboards", ["slicewatch"])
+        assert link["includeVars"]
+        assert link["keepTime"]
+
+
+# Panels
+
+
+@each
+def test_ids_and_titles_are_unique(document: dict[str, Any]) -> None:
+    every = [*rows(document), *panels(document)]
+    assert len({one["id"] for one in every}) == len(every)
+    assert len({one["title"] for one in every}) == len(every)
+
+
+def test_names_of_panels_are_unique() -> None:
+    declared = [panel for one in dashboards(Settings()) for panel in one.panels]
+    assert len(places(Settings())) == len(declared)
+    assert len(declared) == sum(len(list(panels(one))) for one in DOCUMENTS.values())
+
+
+@each
+def test_no_panel_lies_on_another(document: dict[str, Any]) -> None:
+    folded = [row["panels"] for row in rows(document) if row["panels"]]
+    for level in (document["panels"], *folded):
+        cells = [
+            (x, y)
+            for place in (one["gridPos"] for one in level)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        ]
+        assert len(set(cells)) == len(cells)
+        assert max(x for x, _ in cells) < COLUMNS
+
+
+@each
+def test_every_panel_says_what_it_shows(document: dict[str, Any]) -> None:
+    for panel in panels(document):
+        assert panel["title"].strip(), panel["id"]
+        assert len(panel["description"]) > 20, panel["title"]
+        assert panel["description"].endswith("."), panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        references = [target["refId"] for target in panel["targets"]]
+        assert len(set(references)) == len(references) > 0
+
+
+@each
+def test_what_is_withheld_leaves_a_hole(document: dict[str, Any]) -> None:
+    for panel in panels(document):
+        assert panel["fieldConfig"]["defaults"]["custom"].get("spanNulls", False) is False
+    assert not re.search(r"or\s+vector|vector\(0|COALESCE|fill", str(asked(document, POSTGRESQL)))
+    for where, text in promql(document).items():
+        assert not re.search(r"\bvector\(|\babsent|\bdefault\b", text), where
+
+
+@each
+def test_no_colour_comes_from_a_number_but_from_a_limit(document: dict[str, Any]) -> None:
+    """Grafana's own default would paint what is above 80 red."""
+    complete = float(Settings().evaluate.completeness)
+    for panel in panels(document):
+        steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+        assert [step["value"] for step in steps] in ([None], [None, complete]), panel["title"]
+
+
+@each
+def test_all_columns_of_a_table_come_from_its_queries(document: dict[str, Any]) -> None:
+    for panel in panels(document):
+        if panel["type"] != "table":
+            continue
+        (include,) = [t for t in panel["transformations"] if t["id"] == "filterFieldsByName"]
+        names = include["options"]["include"]["names"]
+        several = len(panel["targets"]) > 1
+        numbers = {f"Value #{t['refId']}" if several else "Value" for t in panel["targets"]}
+        labels = {
+            label.strip()
+            for target in panel["targets"]
+            for by in re.findall(r"by \(([^)]*)\)", target["expr"])
+            for label in by.split(",")
+        }
+        assert set(names) <= numbers | labels, panel["title"]
+        titles = {override["matcher"]["options"] for override in panel["fieldConfig"]["overrides"]}
+        (organized,) = [t for t in panel["transformations"] if t["id"] == "organize"]
+        assert titles == set(organized["options"]["renameByName"].values())
+
+
+# Queries
+
+
+@each
+def test_every_metric_and_label_is_in_the_catalogue(document: dict[str, Any]) -> None:
+    for where, text in promql(document).items():
+        selected = re.findall(r"([a-zA-Z_][a-zA-Z0-9_]*)\{([^}]*)\}", text)
+        assert selected or text == "slicewatch_build_info", where
+        for name, matchers in selected:
+            assert name in KNOWN or name in OUTSIDE, where
+            used = set(re.findall(r"(\w+)(?:=~|!~|!=|=)", matchers))
+            if name in KNOWN:
+                assert used <= {*KNOWN[name].labels, "job"}, where
+            assert "job" in used, f"{where}: another installation would be in it"
+        assert set(re.findall(r"\bslicewatch_\w+", text)) <= set(KNOWN), where
+
+
+@each
+def test_lines_are_named_by_labels_that_their_query_keeps(document: dict[str, Any]) -> None:
+    for panel in panels(document):
+        for target in panel["targets"]:
+            named = set(re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", "")))
+            kept = set(re.findall(r"\w+", " ".join(re.findall(r"by \(([^)]*)\)", str(target)))))
+            assert named <= kept, panel["title"]
+
+
+@each
+def test_counters_are_asked_for_their_growth(document: dict[str, Any]) -> None:
+    counters = {family.name for family in CATALOGUE if family.kind is Kind.COUNTER}
+    for where, text in promql(document).items():
+        for name in set(re.findall(r"slicewatch_\w+", text)) & counters:
+            assert re.search(rf"(rate|increase)\({name}\{{[^}}]*\}}\[", text), where
+        for interval in re.findall(r"\brate\([^[]*\[([^]]+)\]", text):
+            assert interval == "$__rate_interval", where
+
+
+@each
+def test_every_variable_is_there(document: dict[str, Any]) -> None:
+    known = set(variables(document)) | set(sources(document))
+    built_in = {"__rate_interval", "__range", "__url_time_range", "__data"}
+    text = json.dumps(document["panels"]) + json.dumps(document["annotations"])
+    used = set(re.findall(r"\$\{?(\w+)", text)) - built_in - {"__timeFilter"}
+    # A link to the dashboard of a slice takes along what this one has.
+    assert used <= known | {"history"}
+    assert known <= used | {"job"}
+    seen: set[str] = set()
+    for name, query in variables(document).items():
+        assert set(re.findall(r"\$(\w+)", query)) <= seen, "it is chosen later"
+        seen.add(name)
+
+
+def test_every_place_of_a_link_is_a_variable_of_that_dashboard() -> None:
+    given = set(variables(DOCUMENTS["slicewatch-slice"]))
+    links = re.findall(r"/d/slicewatch-slice/\?[^\"\\]*(?:\\.[^\"\\]*)*", str(DOCUMENTS))
+    assert links
+    for link in links:
+        assert set(re.findall(r"var-(\w+)=", link)) <= given
+
+
+@each
+def test_data_sources_are_chosen_by_the_reader(document: dict[str, Any]) -> None:
+    known = {f"${{{name}}}": kind for name, kind in sources(document).items()}
+    for panel in panels(document):
+        for one in (panel, *panel["targets"]):
+            assert known[one["datasource"]["uid"]] == one["datasource"]["type"]
+
+
+@each
+def test_values_of_variables_cannot_end_an_sql_string(document: dict[str, Any]) -> None:
+    for where, text in asked(document, POSTGRESQL).items():
+        assert "'$" not in text, where
+        every = filled_sql(text, dict.fromkeys(variables(document), "it's"), "a", "b")
+        assert "'it''s'" in every, where
+        tables = set(re.findall(r"\bpublished_\w+", text))
+        assert tables <= {table.name for table in PUBLISHED}, where
+
+
+def test_history_is_drawn_at_the_end_of_its_window() -> None:
+    """Rates and gaps; what a day as a whole says is drawn where its decisions end."""
+    for document in DOCUMENTS.values():
+        for where, text in asked(document, POSTGRESQL).items():
+            first = re.search(r'(\S+) AS "time"', text)
+            assert first is not None, where
+            of_window = "r.gap AS" in text or "r.value AS" in text or "r.completeness AS" in text
+            assert first[1] == ("w.ends_at" if of_window else "c.complete_to"), where
+
+
+def test_panels_of_labelled_windows_say_until_when() -> None:
+    """Prometheus draws a value when it was published: the panel says so, and another says when."""
+    slice_page = DOCUMENTS["slicewatch-slice"]
+    drawn = [p for p in panels(slice_page) if p["title"].endswith("as published")]
+    assert len(drawn) == 2
+    assert all("at the end of its window" in one["description"] for one in drawn)
+    (until,) = [p for p in panels(slice_page) if "goes until" in p["title"]]
+    assert "slicewatch_window_end_timestamp_seconds" in until["targets"][0]["expr"]
+
+
+def test_every_state_has_a_word_and_a_colour() -> None:
+    (panel,) = [
+        p for p in panels(DOCUMENTS["slicewatch-fleet"]) if p["title"].startswith("State of every")
+    ]
+    (mapping,) = panel["fieldConfig"]["defaults"]["mappings"]
+    codes = dict(re.findall(r'state="(\w+)"\}\) == 1\) \* (\d+)', panel["targets"][0]["expr"]))
+    assert set(codes) == {*State}
+    for state, code in codes.items():
+        assert mapping["options"][code]["text"] == state.replace("_", " ")
+    green = [one["text"] for one in mapping["options"].values() if one["color"] == "green"]
+    assert green == ["within contract"]
+
+
+def test_prometheus_can_parse_every_query(tmp_path: Path) -> None:
+    values = itertools.chain.from_iterable(variables(one) for one in DOCUMENTS.values())
+    chosen = dict.fromkeys(values, "any")
+    texts = [text for one in DOCUMENTS.values() for text in promql(one).values()]
+    records = [
+        {"record": f"query:{number}", "expr": filled(text, chosen)}
+        for number, text in enumerate(texts)
+    ]
+    (tmp_path / "rules.yml").write_text(
+        yaml.safe_dump({"groups": [{"name": "panels", "rules": records}]})
+    )
+    done = run("promtool", "check", "rules", str(tmp_path / "rules.yml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(texts)} rules found" in done.stdout
+
+
+# Provisioning
+
+
+def test_provisioned_data_sources_are_of_the_types_that_the_dashboards_choose() -> None:
+    (path,) = (FOLDER / "provisioning" / "datasources").iterdir()
+    provisioned = yaml.safe_load(path.read_text())["datasources"]
+    wanted = {kind for one in DOCUMENTS.values() for kind in sources(one).values()}
+    assert {one["type"] for one in provisioned} == wanted == {PROMETHEUS, POSTGRESQL}
+    for one in provisioned:
+        assert one["url"].startswith("$"), "from Grafana's environment"
+        assert all(v.startswith("$") for v in one.get("secureJsonData", {}).values())
+
+
+def test_provisioned_dashboards_are_read_only() -> None:
+    (path,) = (FOLDER / "provisioning" / "dashboards").iterdir()
+    (provider,) = yaml.safe_load(path.read_text())["providers"]
+    assert provider["allowUiUpdates"] is False

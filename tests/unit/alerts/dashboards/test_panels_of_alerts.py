@@ -1,0 +1,117 @@
+"""Every alert has a panel that shows it and leads to its runbook, and leads to that panel."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+import pytest
+import yaml
+from grafana import documents, panels, variables
+
+from alerts.dashboards import places
+from alerts.exposition.catalogue import CATALOGUE
+from alerts.rules import Alert, alerts, rendered
+from monitor import settings as api
+from monitor.errors import SettingsError
+from monitor.settings import Settings
+from monitor.settings.sections import Alerting, Links
+
+DOCUMENTS = {one["uid"]: one for one in documents().values()}
+ALERTS = alerts(Settings())
+PLACES = places(Settings())
+GRAFANA = "https://grafana.example/sub"
+named = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+
+
+def panel_of(alert: Alert) -> dict[str, Any]:
+    place = PLACES[alert.panel]
+    every = panels(DOCUMENTS[place.dashboard.uid])
+    return next(one for one in every if one["id"] == place.panel.id)
+
+
+def said_by(settings: Settings) -> dict[str, dict[str, str]]:
+    document = yaml.safe_load(rendered(settings)["prometheus/rules.yml"])
+    rules = (rule for group in document["groups"] for rule in group["rules"])
+    return {rule["alert"]: rule["annotations"] for rule in rules if "alert" in rule}
+
+
+@named
+def test_the_panel_shows_what_the_alert_asks(alert: Alert) -> None:
+    """A metric of its expression, at least one."""
+    if alert.expr == "vector(1)":
+        assert "ALERTS" in str(panel_of(alert)["targets"])
+        return
+    known = {family.name for family in CATALOGUE} | {"up"}
+    asked = set(re.findall(r"\w+", alert.expr)) & known
+    if {"slicewatch_page", "slicewatch_ticket"} & asked:  # a latch: what it is about is the gap
+        asked = {"slicewatch_slice_gap_ratio", "slicewatch_slice_support_band"}
+    shown = set(re.findall(r"\w+", str(panel_of(alert)["targets"]))) & known
+    assert asked & shown, (asked, shown)
+
+
+@named
+def test_the_panel_leads_to_the_runbook(alert: Alert) -> None:
+    links = {link["title"]: link["url"] for link in panel_of(alert)["links"]}
+    assert links[f"Runbook: {alert.name}"] == said_by(Settings())[alert.name]["runbook_url"]
+
+
+def test_panels_lead_to_no_other_runbook() -> None:
+    linked = [
+        (link["title"], document["uid"], panel["id"])
+        for document in DOCUMENTS.values()
+        for panel in panels(document)
+        for link in panel["links"]
+    ]
+    expected = [
+        (f"Runbook: {one.name}", PLACES[one.panel].dashboard.uid, PLACES[one.panel].panel.id)
+        for one in ALERTS
+    ]
+    assert sorted(linked) == sorted(expected)
+
+
+def test_runbooks_are_where_the_settings_have_them() -> None:
+    settings = Settings(alerting=Alerting(runbooks="https://wiki.example/runbooks/"))
+    text = rendered(settings)["grafana/dashboards/slicewatch-operations.json"]
+    assert '"https://wiki.example/runbooks/SlicewatchDown.md"' in text
+
+
+# To the panel
+
+
+def test_without_a_grafana_nothing_changes() -> None:
+    assert "/d/slicewatch-" not in rendered(Settings())["prometheus/rules.yml"]
+
+
+@named
+def test_with_one_every_alert_leads_to_its_panel(alert: Alert) -> None:
+    url = said_by(Settings(links=Links(grafana=f"{GRAFANA}/")))[alert.name]["dashboard_url"]
+    address, _, query = re.sub(r"\{\{.*?\}\}", "", url).partition("?")
+    place = PLACES[alert.panel]
+    assert address == f"{GRAFANA}/d/{place.dashboard.uid}/{place.dashboard.uid}"
+    assert parse_qs(query)["viewPanel"] == [str(place.panel.id)]
+    assert urlsplit(address).scheme == "https"
+    chosen = set(re.findall(r"&var-(\w+)=", url))
+    assert chosen <= set(variables(DOCUMENTS[place.dashboard.uid]))
+    assert "job" in chosen
+
+
+def test_an_incident_leads_to_its_slice() -> None:
+    said = said_by(Settings(links=Links(grafana=GRAFANA)))
+    for name in ("SlicewatchTprBreach", "SlicewatchGapTicket", "SlicewatchEvidenceLost"):
+        chosen = set(re.findall(r"&var-(\w+)=", said[name]["dashboard_url"]))
+        assert chosen == {"job", "contract", "window", "group_by", "slice", "metric"}
+        assert 'slice!="withheld"' in said[name]["dashboard_url"]
+
+
+def test_two_dashboards_are_one_too_many(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    alerting = msgspec.structs.replace(Alerting(), dashboard_url=GRAFANA)
+    file.write_text(
+        f'[alerting]\ndashboard_url = "{alerting.dashboard_url}"\n[links]\ngrafana = "{GRAFANA}"\n'
+    )
+    with pytest.raises(SettingsError, match=r"alerting\.dashboard_url"):
+        api.load(file, {})
