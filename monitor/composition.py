@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import msgspec
 import sqlalchemy as sa
 
+from alerts.dashboards import FLEET, SLICE
+from alerts.dashboards.model import Dashboard
 from alerts.exposition.exporter import Exporter
 from alerts.http import Find, HealthChecks, HttpConfig, Pages, Servers
 from alerts.rules import breach_alerts
@@ -430,10 +432,16 @@ def _site_facts(settings: Settings) -> SiteFacts:
     return SiteFacts(
         version=program_version(),
         limitations=tuple(_limitation(one) for one in settings.limitation),
-        dashboard_url=alerting.dashboard_url,
+        dashboard_url=_dashboard(settings, FLEET) or alerting.dashboard_url,
+        slice_dashboard_url=_dashboard(settings, SLICE),
         runbooks_url=base if reachable else None,
         runbooks=runbooks if reachable else {},
     )
+
+
+def _dashboard(settings: Settings, one: Dashboard) -> str | None:
+    grafana = settings.links.grafana
+    return None if grafana is None else f"{grafana.rstrip('/')}/d/{one.uid}/{one.uid}"
 
 
 def _limitation(one: LimitationSettings) -> Limitation:

@@ -26,12 +26,13 @@ _SORT, _SORT_DESCENDING = 1, 2
 _SHARED_CROSSHAIR = 1
 
 
-def document(dashboard: Dashboard, links: Links) -> Json:
+def document(dashboard: Dashboard, links: Links, status_page: str) -> Json:
     """The whole dashboard.
 
     Args:
         dashboard: what it consists of.
         links: where its panels lead, by their key.
+        status_page: address of the service's own pages.
     """
     return {
         "uid": dashboard.uid,
@@ -47,7 +48,7 @@ def document(dashboard: Dashboard, links: Links) -> Json:
         "refresh": "1m",
         "time": {"from": dashboard.since, "to": "now"},
         "timepicker": {},
-        "links": [_DASHBOARDS],
+        "links": [_DASHBOARDS, _status_link(dashboard, status_page)],
         "templating": {"list": list(_variables(dashboard))},
         "annotations": {"list": [_BUILT_IN, *map(_annotation, dashboard.annotations)]},
         "panels": list(panels(dashboard, links)),
@@ -67,6 +68,26 @@ _DASHBOARDS: Json = {
     "url": "",
 }
 """The other dashboards of slicewatch, with what is chosen here."""
+
+
+def _status_link(dashboard: Dashboard, address: str) -> Json:
+    """The status page; of exactly the slice, where a dashboard is of one."""
+    path = "/"
+    if {"group_by", "slice"} <= {one.name for one in dashboard.variables}:
+        chosen = ("contract", "window", "group_by", "slice", "metric")
+        path = "/slice?" + "&".join(f"{name}=${{{name}:percentencode}}" for name in chosen)
+    return {
+        "type": "link",
+        "title": "Status page",
+        "url": address.rstrip("/") + path,
+        "tags": [],
+        "asDropdown": False,
+        "includeVars": False,
+        "keepTime": False,
+        "targetBlank": True,
+        "icon": "external link",
+        "tooltip": "",
+    }
 
 
 # What a reader chooses, and marks

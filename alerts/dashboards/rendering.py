@@ -37,6 +37,7 @@ def rendered(
             ]
             for panel in dashboard.panels
         }
-        text = json.dumps(document(dashboard, links), indent=2, ensure_ascii=False)
+        made = document(dashboard, links, settings.alerting.external_url)
+        text = json.dumps(made, indent=2, ensure_ascii=False)
         files[f"grafana/dashboards/{dashboard.uid}.json"] = text + "\n"
     return files

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from importlib import resources
+from urllib.parse import urlencode
 
 import jinja2
 from markupsafe import Markup
@@ -52,6 +53,7 @@ class SiteFacts:
         version: of slicewatch.
         limitations: the register of known limitations.
         dashboard_url: of Grafana; None where there is none.
+        slice_dashboard_url: of the dashboard of one slice, without its variables; None likewise.
         runbooks_url: of the runbooks; None where no browser can reach them.
         runbooks: the runbook of a breach, by metric; a metric without one is absent.
     """
@@ -59,6 +61,7 @@ class SiteFacts:
     version: str
     limitations: tuple[Limitation, ...] = ()
     dashboard_url: str | None = None
+    slice_dashboard_url: str | None = None
     runbooks_url: str | None = None
     runbooks: Mapping[Metric, str] = field(default_factory=dict)
 
@@ -105,6 +108,7 @@ class Pages:
             page=page,
             view=view,
             charts=drawn,
+            dashboard_query=_dashboard_query(page),
             strip=lambda cell: charts.gap_strip(cell, scale),
             behind=lambda cell: words.behind_text(cell.metric, page.line.slice, cell.gap),
         )
@@ -190,6 +194,18 @@ def _shown(contract: ContractContent, page: int) -> Sequence[SliceLine]:
     """The lines of a page; all decisions come first on the first one."""
     lines = contract.slices[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return (contract.total, *lines) if page == 1 else lines
+
+
+def _dashboard_query(page: SliceContent) -> str:
+    """The variables of the dashboard of a slice."""
+    chosen = {
+        "contract": page.contract,
+        "window": page.window,
+        "group_by": page.line.group_by,
+        "slice": page.line.slice,
+        "metric": page.metric.value,
+    }
+    return urlencode({f"var-{name}": value for name, value in chosen.items()})
 
 
 def _same_why(line: SliceLine) -> bool:

@@ -8,6 +8,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import grafana_types
 import pytest
@@ -28,7 +29,7 @@ from grafana import (
 )
 from monitoring import run
 
-from alerts.dashboards import dashboards, places
+from alerts.dashboards import SLICE, dashboards, places
 from alerts.exposition.catalogue import CATALOGUE, Kind
 from alerts.rules import rendered
 from monitor.core.contract import State
@@ -101,9 +102,18 @@ def test_nobody_edits_what_is_rendered(document: dict[str, Any]) -> None:
     assert 8 <= len(document["uid"]) <= 40
 
 
-def test_each_leads_to_the_others() -> None:
-    for document in DOCUMENTS.values():
-        (link,) = document["links"]
+def test_each_leads_to_the_others_and_to_the_status_page() -> None:
+    for uid, document in DOCUMENTS.items():
+        link, status = document["links"]
+        assert status["type"] == "link"
+        address, _, query = status["url"].partition("?")
+        if uid != SLICE.uid:
+            assert (address, query) == ("http://localhost:9095/", "")
+        else:
+            assert address == "http://localhost:9095/slice"
+            names = {name for name, _ in parse_qsl(query)}
+            assert names == {"contract", "window", "group_by", "slice", "metric"}
+            assert names <= {one["name"] for one in document["templating"]["list"]}
         assert (link["type"], link["tags"]) == ("dashboards", ["slicewatch"])
         assert link["includeVars"]
         assert link["keepTime"]
