@@ -71,6 +71,11 @@ class View:
             page=_page(page) if page else 1,
         )
 
+    @property
+    def of_all(self) -> View:
+        """The same of all slices and metrics."""
+        return replace(self, slice="", metric=None)
+
     def query(self, **changes: object) -> str:
         """The query parameters of this view, or of one that differs from it."""
         view = replace(self, **changes)  # type: ignore[arg-type]  # checked by replace itself

@@ -201,7 +201,8 @@ class Site:
     def _overview_page(self, request: Request) -> Response:
         page = self._overview(request)
         today = to_datetime(self._now()).date()
-        return self._html(self._pages.overview(page, _view(request), today))
+        # What it does not show was not checked, and must not come back in its links.
+        return self._html(self._pages.overview(page, _view(request).of_all, today))
 
     def _slice_page(self, request: Request) -> Response:
         return self._html(self._pages.slice(self._slice(request), _view(request)))

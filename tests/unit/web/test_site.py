@@ -245,6 +245,13 @@ def test_a_link_that_shows_nothing_says_why_and_echoes_nothing(
     assert "SECRET" not in page + answer
 
 
+def test_a_page_repeats_nothing_that_it_does_not_show(engine: sa.Engine, site: ServedSite) -> None:
+    publish(engine, lesson(*BOTH), T0)
+    for query in ("slice=SECRET", "contract=lesson&slice=SECRET&metric=tpr"):
+        status, page = site.get(f"/?{query}")
+        assert (status, "SECRET" in page) == (200, False)
+
+
 def test_an_unknown_slice_or_incident_is_not_there(engine: sa.Engine, site: ServedSite) -> None:
     publish(engine, lesson(*BOTH), T0)
     gone = "/slice?contract=lesson&group_by=channel&slice=channel%3DSECRET"
