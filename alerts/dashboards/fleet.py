@@ -41,10 +41,8 @@ _ABOUT = (*_INCIDENT, "kind", "state", "group_by", "slice", "behind", "stage", "
 _PERIOD = ("group_by", "window", "kind")
 
 
-def _counted(by: tuple[str, ...]) -> str:
-    """How many slices are in each state. A state is exported as 0 or 1, so a zero is counted."""
-    states = newest(catalogue.STATE, (*by, *_ROW[1:], "state"), "contract")
-    return f"sum by ({', '.join((*by[:-1], 'state'))}) ({states})"
+_COUNTED = f"sum by (state) ({newest(catalogue.STATE, (*_ROW, 'state'), 'contract')})"
+"""How many slices are in each state. A state is exported as 0 or 1, so a zero is counted."""
 
 
 _STATES_NOW = Panel(
@@ -55,7 +53,7 @@ _STATES_NOW = Panel(
     " contract` says that a limit is kept; `suppressed`, `insufficient support`, `maturing` and"
     " `inconclusive` are undecided, which is no pass.",
     Kind.NUMBERS,
-    (Query(_counted(("metric",)), "{{state}}", now=True),),
+    (Query(_COUNTED, "{{state}}", now=True),),
     width=24,
     height=4,
     looks=shown_states.LOOKS,
@@ -104,7 +102,7 @@ _OVER_TIME = Panel(
     "Slices by state, over time",
     "How many slices and metrics of the contract are in each state. "
     "A gap in the graph is a time at which nothing was exported.",
-    queries=(Query(_counted(("metric",)), "{{state}}"),),
+    queries=(Query(_COUNTED, "{{state}}"),),
     width=12,
     looks=shown_states.LOOKS,
     stacked=True,
@@ -120,8 +118,12 @@ _TIMELINE = Panel(
     Kind.STATES,
     (
         Query(
-            shown_states.state_code("contract", "metric", by=_ROW[1:]),
-            "{{group_by}} {{slice}}",
+            shown_states.state_code("contract", "metric", by=(), where='group_by=""'),
+            "all decisions",
+        ),
+        Query(
+            shown_states.state_code("contract", "metric", by=_ROW[1:], where='group_by!=""'),
+            "{{slice}}",
         ),
     ),
     width=12,
@@ -144,24 +146,26 @@ _GAPS = Panel(
 )
 
 
+_LIMITED = newest(catalogue.MAX_GAP, ["metric"], "contract")
+_POINT = f"{decided(catalogue.GAP.value, _ROW, 'contract')} and on (metric) {_LIMITED}"
+_WITH_GAP = f"and on (metric, group_by, slice) ({_POINT})"
+"""Every row has a number to be sorted by."""
+
+
 def _compared(family: Family) -> str:
-    return decided(family, (*_ROW, "reference"), "contract")
+    return f"{decided(family, (*_ROW, 'reference'), 'contract')} {_WITH_GAP}"
 
 
-_WITH_GAP = f"and on (metric, group_by, slice) {_compared(catalogue.GAP.value)}"
-_BEYOND = (
-    f"abs({_compared(catalogue.GAP.value)})"
-    f" - on (metric) group_left () {newest(catalogue.MAX_GAP, ['metric'], 'contract')}"
-)
+_BEYOND = f"abs({_compared(catalogue.GAP.value)}) - on (metric) group_left () {_LIMITED}"
 
 _WORST = Panel(
     6,
     "worst",
     "Worst slices",
-    "All gaps of the contract's window that are shown, the one furthest beyond its limit first;"
+    "All gaps of the contract's window that have a limit, the one furthest beyond it first;"
     " `beyond the limit` is below 0 where the limit is kept. `evidence` is how far the sequential"
-    " test is on the way to a page, 0 to 4: it looks at newer data than the gap. A slice of which"
-    " nothing is shown is not in this table.",
+    " test is on the way to a page, 0 to 4: it looks at newer data than the gap. Not in this table"
+    " are slices of which nothing, or only bounds, are shown.",
     Kind.TABLE,
     (
         table(_compared(catalogue.GAP.value)),
@@ -171,7 +175,7 @@ _WORST = Panel(
         table(f"{decided(catalogue.SUPPORT, _ROW, 'contract')} {_WITH_GAP}"),
         table(f"({shown_states.state_code('contract', by=_ROW)}) {_WITH_GAP}"),
         table(f"{newest(catalogue.EVIDENCE, _ROW, 'contract')} {_WITH_GAP}"),
-        table(f"{decided(catalogue.GAP.value, (*_ROW, 'window'), 'contract')} * 0"),
+        table(f"0 * {decided(catalogue.GAP.value, (*_ROW, 'window'), 'contract')} {_WITH_GAP}"),
     ),
     height=10,
     columns=(

@@ -291,7 +291,9 @@ def test_every_state_has_a_word_and_a_colour() -> None:
         p for p in panels(DOCUMENTS["slicewatch-fleet"]) if p["title"].startswith("State of every")
     ]
     (mapping,) = panel["fieldConfig"]["defaults"]["mappings"]
-    codes = dict(re.findall(r'state="(\w+)"\}\) == 1\) \* (\d+)', panel["targets"][0]["expr"]))
+    codes = dict(
+        re.findall(r'state="(\w+)", group_by=""\}\) == 1\) \* (\d+)', panel["targets"][0]["expr"])
+    )
     assert set(codes) == {*State}
     for state, code in codes.items():
         assert mapping["options"][code]["text"] == state.replace("_", " ")
