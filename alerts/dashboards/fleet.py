@@ -19,9 +19,11 @@ from alerts.dashboards.parts import (
     CONTRACT,
     GAP_LIMIT_LOOKS,
     JOB,
+    LEVEL_LIMIT_LOOKS,
     NONE_IS_GOOD,
     WITHHELD,
     gap_limits,
+    level_limits,
     limit_look,
     share,
     slice_link,
@@ -163,9 +165,9 @@ _WORST = Panel(
     "worst",
     "Worst slices",
     "All gaps of the contract's window that have a limit, the one furthest beyond it first;"
-    " `beyond the limit` is below 0 where the limit is kept. `evidence` is how far the sequential"
-    " test is on the way to a page, 0 to 4: it looks at newer data than the gap. Not in this table"
-    " are slices of which nothing, or only bounds, are shown.",
+    " `beyond the limit` only ranks, by the shown gap: what is decided is the `state`. `evidence`"
+    " is how far the sequential test is on the way to a page, 0 to 4: it looks at newer data than"
+    " the gap. Not in this table are slices of which nothing, or only bounds, are shown.",
     Kind.TABLE,
     (
         table(_compared(catalogue.GAP.value)),
@@ -197,6 +199,24 @@ _WORST = Panel(
         Column("window", "window", width=80),
     ),
     sort="beyond the limit",
+)
+
+_RATES = Panel(
+    14,
+    "rates",
+    "Rate of every slice: $metric",
+    "In the contract's window, with the smallest and the largest rate that the contract allows in"
+    f" any slice, where it limits them. {AS_PUBLISHED} {WITHHELD}",
+    queries=(
+        Query(
+            decided(*(catalogue.RATE.value, _ROW[1:], "contract", "metric"), where='group_by!=""'),
+            "{{slice}}",
+        ),
+        *level_limits("contract", "metric"),
+    ),
+    unit=Unit.SHARE,
+    width=24,
+    looks=LEVEL_LIMIT_LOOKS,
 )
 
 _UNDECIDED_STATES = newest(
@@ -321,7 +341,7 @@ FLEET = Dashboard(
     (JOB, CONTRACT, _METRIC),
     (
         Row("Now", (_STATES_NOW, _INCIDENTS)),
-        Row("Gaps", (_GAPS, _WORST)),
+        Row("Gaps and rates", (_GAPS, _WORST, _RATES)),
         Row("States over time", (_OVER_TIME, _TIMELINE)),
         Row("Age and support of the data", (_AGE, _WINDOWS, _UNDECIDED)),
         Row("Contracts", (_CONTRACTS, _LIMITS)),
