@@ -132,10 +132,28 @@ _TIMELINE = Panel(
     mappings=shown_states.MAPPINGS,
 )
 
+_ENDS_OF_CONTRACT = decided(catalogue.WINDOW_END, ("group_by", "kind"), "contract")
+_UNTIL = Panel(
+    15,
+    "until",
+    "The contract's window goes until",
+    "Group-bys advance one by one: the end of the one furthest behind, and of the one furthest"
+    " ahead. `decisions` are selection and blocked, `labelled` are TPR, FPR and ready. The graphs"
+    " below say nothing about what came after.",
+    Kind.NUMBERS,
+    (
+        Query(f"1000 * min by (kind) ({_ENDS_OF_CONTRACT})", "{{kind}}, at least", now=True),
+        Query(f"1000 * max by (kind) ({_ENDS_OF_CONTRACT})", "{{kind}}, at most", now=True),
+    ),
+    unit=Unit.INSTANT,
+    width=24,
+    height=4,
+)
+
 _GAPS = Panel(
     5,
     "gaps",
-    "Gap of every slice against its limit: $metric",
+    "Gap of every slice against its limit: $metric, as published",
     "Slice against its reference, in the contract's window; above 0, the slice is worse off. The"
     f" limit holds in either direction. {AS_PUBLISHED} {WITHHELD}",
     queries=(
@@ -204,7 +222,7 @@ _WORST = Panel(
 _RATES = Panel(
     14,
     "rates",
-    "Rate of every slice: $metric",
+    "Rate of every slice: $metric, as published",
     "In the contract's window, with the smallest and the largest rate that the contract allows in"
     f" any slice, where it limits them. {AS_PUBLISHED} {WITHHELD}",
     queries=(
@@ -341,7 +359,7 @@ FLEET = Dashboard(
     (JOB, CONTRACT, _METRIC),
     (
         Row("Now", (_STATES_NOW, _INCIDENTS)),
-        Row("Gaps and rates", (_GAPS, _WORST, _RATES)),
+        Row("Gaps and rates", (_UNTIL, _GAPS, _WORST, _RATES)),
         Row("States over time", (_OVER_TIME, _TIMELINE)),
         Row("Age and support of the data", (_AGE, _WINDOWS, _UNDECIDED)),
         Row("Contracts", (_CONTRACTS, _LIMITS)),
