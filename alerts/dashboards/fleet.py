@@ -19,9 +19,11 @@ from alerts.dashboards.parts import (
     CONTRACT,
     GAP_LIMIT_LOOKS,
     JOB,
+    LEVEL_LIMIT_LOOKS,
     NONE_IS_GOOD,
     WITHHELD,
     gap_limits,
+    level_limits,
     limit_look,
     share,
     slice_link,
@@ -41,10 +43,8 @@ _ABOUT = (*_INCIDENT, "kind", "state", "group_by", "slice", "behind", "stage", "
 _PERIOD = ("group_by", "window", "kind")
 
 
-def _counted(by: tuple[str, ...]) -> str:
-    """How many slices are in each state. A state is exported as 0 or 1, so a zero is counted."""
-    states = newest(catalogue.STATE, (*by, *_ROW[1:], "state"), "contract")
-    return f"sum by ({', '.join((*by[:-1], 'state'))}) ({states})"
+_COUNTED = f"sum by (state) ({newest(catalogue.STATE, (*_ROW, 'state'), 'contract')})"
+"""How many slices are in each state. A state is exported as 0 or 1, so a zero is counted."""
 
 
 _STATES_NOW = Panel(
@@ -55,7 +55,7 @@ _STATES_NOW = Panel(
     " contract` says that a limit is kept; `suppressed`, `insufficient support`, `maturing` and"
     " `inconclusive` are undecided, which is no pass.",
     Kind.NUMBERS,
-    (Query(_counted(("metric",)), "{{state}}", now=True),),
+    (Query(_COUNTED, "{{state}}", now=True),),
     width=24,
     height=4,
     looks=shown_states.LOOKS,
@@ -104,7 +104,7 @@ _OVER_TIME = Panel(
     "Slices by state, over time",
     "How many slices and metrics of the contract are in each state. "
     "A gap in the graph is a time at which nothing was exported.",
-    queries=(Query(_counted(("metric",)), "{{state}}"),),
+    queries=(Query(_COUNTED, "{{state}}"),),
     width=12,
     looks=shown_states.LOOKS,
     stacked=True,
@@ -120,18 +120,40 @@ _TIMELINE = Panel(
     Kind.STATES,
     (
         Query(
-            shown_states.state_code("contract", "metric", by=_ROW[1:]),
-            "{{group_by}} {{slice}}",
+            shown_states.state_code("contract", "metric", by=(), where='group_by=""'),
+            "all decisions",
+        ),
+        Query(
+            shown_states.state_code("contract", "metric", by=_ROW[1:], where='group_by!=""'),
+            "{{slice}}",
         ),
     ),
     width=12,
     mappings=shown_states.MAPPINGS,
 )
 
+_ENDS_OF_CONTRACT = decided(catalogue.WINDOW_END, ("group_by", "kind"), "contract")
+_UNTIL = Panel(
+    15,
+    "until",
+    "The contract's window goes until",
+    "Group-bys advance one by one: the end of the one furthest behind, and of the one furthest"
+    " ahead. `decisions` are selection and blocked, `labelled` are TPR, FPR and ready. The graphs"
+    " below say nothing about what came after.",
+    Kind.NUMBERS,
+    (
+        Query(f"1000 * min by (kind) ({_ENDS_OF_CONTRACT})", "{{kind}}, at least", now=True),
+        Query(f"1000 * max by (kind) ({_ENDS_OF_CONTRACT})", "{{kind}}, at most", now=True),
+    ),
+    unit=Unit.INSTANT,
+    width=24,
+    height=4,
+)
+
 _GAPS = Panel(
     5,
     "gaps",
-    "Gap of every slice against its limit: $metric",
+    "Gap of every slice against its limit: $metric, as published",
     "Slice against its reference, in the contract's window; above 0, the slice is worse off. The"
     f" limit holds in either direction. {AS_PUBLISHED} {WITHHELD}",
     queries=(
@@ -144,24 +166,26 @@ _GAPS = Panel(
 )
 
 
+_LIMITED = newest(catalogue.MAX_GAP, ["metric"], "contract")
+_POINT = f"{decided(catalogue.GAP.value, _ROW, 'contract')} and on (metric) {_LIMITED}"
+_WITH_GAP = f"and on (metric, group_by, slice) ({_POINT})"
+"""Every row has a number to be sorted by."""
+
+
 def _compared(family: Family) -> str:
-    return decided(family, (*_ROW, "reference"), "contract")
+    return f"{decided(family, (*_ROW, 'reference'), 'contract')} {_WITH_GAP}"
 
 
-_WITH_GAP = f"and on (metric, group_by, slice) {_compared(catalogue.GAP.value)}"
-_BEYOND = (
-    f"abs({_compared(catalogue.GAP.value)})"
-    f" - on (metric) group_left () {newest(catalogue.MAX_GAP, ['metric'], 'contract')}"
-)
+_BEYOND = f"abs({_compared(catalogue.GAP.value)}) - on (metric) group_left () {_LIMITED}"
 
 _WORST = Panel(
     6,
     "worst",
     "Worst slices",
-    "All gaps of the contract's window that are shown, the one furthest beyond its limit first;"
-    " `beyond the limit` is below 0 where the limit is kept. `evidence` is how far the sequential"
-    " test is on the way to a page, 0 to 4: it looks at newer data than the gap. A slice of which"
-    " nothing is shown is not in this table.",
+    "All gaps of the contract's window that have a limit, the one furthest beyond it first;"
+    " `beyond the limit` only ranks, by the shown gap: what is decided is the `state`. `evidence`"
+    " is how far the sequential test is on the way to a page, 0 to 4: it looks at newer data than"
+    " the gap. Not in this table are slices of which nothing, or only bounds, are shown.",
     Kind.TABLE,
     (
         table(_compared(catalogue.GAP.value)),
@@ -171,7 +195,7 @@ _WORST = Panel(
         table(f"{decided(catalogue.SUPPORT, _ROW, 'contract')} {_WITH_GAP}"),
         table(f"({shown_states.state_code('contract', by=_ROW)}) {_WITH_GAP}"),
         table(f"{newest(catalogue.EVIDENCE, _ROW, 'contract')} {_WITH_GAP}"),
-        table(f"{decided(catalogue.GAP.value, (*_ROW, 'window'), 'contract')} * 0"),
+        table(f"0 * {decided(catalogue.GAP.value, (*_ROW, 'window'), 'contract')} {_WITH_GAP}"),
     ),
     height=10,
     columns=(
@@ -193,6 +217,24 @@ _WORST = Panel(
         Column("window", "window", width=80),
     ),
     sort="beyond the limit",
+)
+
+_RATES = Panel(
+    14,
+    "rates",
+    "Rate of every slice: $metric, as published",
+    "In the contract's window, with the smallest and the largest rate that the contract allows in"
+    f" any slice, where it limits them. {AS_PUBLISHED} {WITHHELD}",
+    queries=(
+        Query(
+            decided(*(catalogue.RATE.value, _ROW[1:], "contract", "metric"), where='group_by!=""'),
+            "{{slice}}",
+        ),
+        *level_limits("contract", "metric"),
+    ),
+    unit=Unit.SHARE,
+    width=24,
+    looks=LEVEL_LIMIT_LOOKS,
 )
 
 _UNDECIDED_STATES = newest(
@@ -317,7 +359,7 @@ FLEET = Dashboard(
     (JOB, CONTRACT, _METRIC),
     (
         Row("Now", (_STATES_NOW, _INCIDENTS)),
-        Row("Gaps", (_GAPS, _WORST)),
+        Row("Gaps and rates", (_UNTIL, _GAPS, _WORST, _RATES)),
         Row("States over time", (_OVER_TIME, _TIMELINE)),
         Row("Age and support of the data", (_AGE, _WINDOWS, _UNDECIDED)),
         Row("Contracts", (_CONTRACTS, _LIMITS)),

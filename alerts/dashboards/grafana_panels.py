@@ -227,10 +227,11 @@ def _column_look(column: Column) -> Look:
 def _transformations(panel: Panel) -> Iterator[Json]:
     if panel.kind is not Kind.TABLE:
         return
+    names = [column.source for column in panel.columns]
+    # Without the times of the queries, rows are merged by their labels alone.
+    yield {"id": "filterFieldsByName", "options": {"include": {"names": names}}}
     if len(panel.queries) > 1:
         yield {"id": "merge", "options": {}}
-    names = [column.source for column in panel.columns]
-    yield {"id": "filterFieldsByName", "options": {"include": {"names": names}}}
     yield {
         "id": "organize",
         "options": {

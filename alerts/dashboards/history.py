@@ -10,10 +10,10 @@ from __future__ import annotations
 from alerts.dashboards.model import Kind, Panel, Unit
 from alerts.dashboards.parts import (
     GAP_LIMIT_LOOKS,
+    LEVEL_LIMIT_LOOKS,
     WITHHELD,
     band,
     dotted,
-    limit_look,
     sql,
 )
 from alerts.dashboards.shown_states import LOOKS
@@ -60,7 +60,7 @@ def rate_by_day(number: int) -> Panel:
             *band("lower", "upper", "blue"),
             *(dotted(name, "blue") for name in ("at least", "at most")),
             dotted("reference", "text"),
-            *(limit_look(name) for name in ("smallest allowed", "largest allowed")),
+            *LEVEL_LIMIT_LOOKS,
         ),
     )
 

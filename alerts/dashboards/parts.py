@@ -115,6 +115,17 @@ def gap_limits(*chosen: str) -> tuple[Query, Query]:
 GAP_LIMIT_LOOKS = (limit_look("limit"), limit_look("limit, the other way"))
 
 
+def level_limits(*chosen: str) -> tuple[Query, Query]:
+    """The limits on a rate, which hold for every slice by itself."""
+    return (
+        Query(newest(catalogue.MIN_LEVEL, (), *chosen), "smallest allowed"),
+        Query(newest(catalogue.MAX_LEVEL, (), *chosen), "largest allowed"),
+    )
+
+
+LEVEL_LIMIT_LOOKS = (limit_look("smallest allowed"), limit_look("largest allowed"))
+
+
 def share(source: str, title: str, width: int | None = None) -> Column:
     """A column of ratios, in per cent."""
     return Column(source, title, Unit.SHARE, decimals=0, width=width)

@@ -49,17 +49,17 @@ LOOKS = tuple(
 """For lines that are named by a state."""
 
 
-def state_code(*chosen: str, by: tuple[str, ...]) -> str:
+def state_code(*chosen: str, by: tuple[str, ...], where: str = "") -> str:
     """PromQL of the number of the state that applies, by these labels.
 
     A state that does not apply is 0 and is left out; nothing stands for a slice that is not there.
     """
     terms = (
-        f"({newest(catalogue.STATE, by, *chosen, where=_matcher(state))} == 1) * {code}"
+        f"({newest(catalogue.STATE, by, *chosen, where=_matcher(state, where))} == 1) * {code}"
         for state, code in CODES.items()
     )
     return "\nor ".join(terms)
 
 
-def _matcher(state: State) -> str:
-    return f'state="{state.value}"'
+def _matcher(state: State, where: str) -> str:
+    return ", ".join([f'state="{state.value}"', where] if where else [f'state="{state.value}"'])

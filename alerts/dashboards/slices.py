@@ -19,10 +19,12 @@ from alerts.dashboards.parts import (
     CONTRACT,
     GAP_LIMIT_LOOKS,
     JOB,
+    LEVEL_LIMIT_LOOKS,
     WITHHELD,
     band,
     dotted,
     gap_limits,
+    level_limits,
     limit_look,
 )
 from alerts.dashboards.promql import newest, series
@@ -166,8 +168,7 @@ _RATE = Panel(
             ),
             "all decisions",
         ),
-        Query(newest(catalogue.MIN_LEVEL, (), "contract", "metric"), "smallest allowed"),
-        Query(newest(catalogue.MAX_LEVEL, (), "contract", "metric"), "largest allowed"),
+        *level_limits("contract", "metric"),
     ),
     unit=Unit.SHARE,
     height=10,
@@ -176,7 +177,7 @@ _RATE = Panel(
         *(dotted(name, "blue") for name in ("at least", "at most")),
         dotted("/^reference/", "text"),
         dotted("all decisions", "purple"),
-        *(limit_look(name) for name in ("smallest allowed", "largest allowed")),
+        *LEVEL_LIMIT_LOOKS,
     ),
 )
 

@@ -342,3 +342,59 @@ def test_an_alert_leads_to_the_panel_of_its_slice(site: Site) -> None:
         (drawn,) = [one for one in queries(DOCUMENTS[uid]) if one.where == where]
         slices |= {values["slice"]} if _has_data(site.answers(drawn, values)) else set()
     assert slices & {"language_variety=conversational", "channel=voice"}
+
+
+def test_every_row_of_a_sorted_table_has_the_number_it_is_sorted_by(site: Site) -> None:
+    """It is no order otherwise. Grafana merges rows by the labels that all queries have."""
+    checked = 0
+    for uid, document in DOCUMENTS.items():
+        for panel in panels(document):
+            found = {one["id"]: one["options"] for one in panel["transformations"]}
+            if "sortBy" not in found or len(panel["targets"]) < 2:
+                continue
+            titles = found["organize"]["renameByName"]
+            (source,) = [k for k, v in titles.items() if v == found["sortBy"]["sort"][0]["field"]]
+            for values in site.choices(uid)[:5]:
+                rows = {
+                    f"Value #{target['refId']}": _keys(site.instant(filled(target["expr"], values)))
+                    for target in panel["targets"]
+                }
+                shared = set.intersection(*(names for names, _ in rows.values()))
+                keys = {
+                    name: {tuple(row.get(label, "") for label in sorted(shared)) for row in of}
+                    for name, (_, of) in rows.items()
+                }
+                assert all(one <= keys[source] for one in keys.values()), panel["title"]
+                checked += bool(keys[source])
+    assert checked > 5
+
+
+def _keys(rows: Result) -> tuple[set[str], list[dict[str, str]]]:
+    """Labels that any row has, and the labels of all rows."""
+    labels = [row["metric"] for row in rows]
+    return {name for one in labels for name in one}, labels
+
+
+def test_a_suppressed_slice_shows_no_number(site: Site) -> None:
+    """Neither a zero nor anything else: in graphs of the slice nothing is drawn of it."""
+    (rate, gap, support) = (
+        next(one for one in panels(DOCUMENTS["slicewatch-slice"]) if one["title"].startswith(begin))
+        for begin in ("$metric of $slice", "Gap of $metric: ", "Support of")
+    )
+    drawn = {
+        target["expr"]
+        for panel in (rate, gap, support)
+        for target in panel["targets"]
+        if "$slice" in target["expr"]
+    }
+    hidden = 0
+    for values in site.choices("slicewatch-slice"):
+        if values["window"] != "24h":
+            continue
+        chosen = ", ".join(f'{k}="{v}"' for k, v in values.items() if k != "job")
+        state = site.instant(f'slicewatch_slice_state{{{chosen}, state="suppressed"}} == 1')
+        if state:
+            assert all(site.instant(filled(text, values)) == [] for text in drawn)
+            hidden += 1
+    assert len(drawn) > 8
+    assert hidden > 0

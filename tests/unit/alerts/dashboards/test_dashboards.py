@@ -288,12 +288,18 @@ def test_history_is_drawn_at_the_end_of_its_window() -> None:
 
 def test_panels_of_labelled_windows_say_until_when() -> None:
     """Prometheus draws a value when it was published: the panel says so, and another says when."""
-    slice_page = DOCUMENTS["slicewatch-slice"]
-    drawn = [p for p in panels(slice_page) if p["title"].endswith("as published")]
-    assert len(drawn) == 2
-    assert all("at the end of its window" in one["description"] for one in drawn)
-    (until,) = [p for p in panels(slice_page) if "goes until" in p["title"]]
-    assert "slicewatch_window_end_timestamp_seconds" in until["targets"][0]["expr"]
+    for document in (DOCUMENTS["slicewatch-slice"], DOCUMENTS["slicewatch-fleet"]):
+        drawn = [
+            one
+            for one in panels(document)
+            if one["type"] == "timeseries" and "slicewatch_slice_gap" in str(one["targets"])
+        ]
+        assert drawn
+        for one in drawn:
+            assert one["title"].endswith("as published")
+            assert "at the end of its window" in one["description"]
+        (until,) = [p for p in panels(document) if "goes until" in p["title"]]
+        assert "slicewatch_window_end_timestamp_seconds" in until["targets"][0]["expr"]
 
 
 def test_every_state_has_a_word_and_a_colour() -> None:
@@ -301,7 +307,9 @@ def test_every_state_has_a_word_and_a_colour() -> None:
         p for p in panels(DOCUMENTS["slicewatch-fleet"]) if p["title"].startswith("State of every")
     ]
     (mapping,) = panel["fieldConfig"]["defaults"]["mappings"]
-    codes = dict(re.findall(r'state="(\w+)"\}\) == 1\) \* (\d+)', panel["targets"][0]["expr"]))
+    codes = dict(
+        re.findall(r'state="(\w+)", group_by=""\}\) == 1\) \* (\d+)', panel["targets"][0]["expr"])
+    )
     assert set(codes) == {*State}
     for state, code in codes.items():
         assert mapping["options"][code]["text"] == state.replace("_", " ")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -10,15 +12,18 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 import yaml
+from click.testing import CliRunner
+from eventful import settings_text
 from grafana import documents, panels, variables
 
 from alerts.dashboards import places
 from alerts.exposition.catalogue import CATALOGUE
 from alerts.rules import Alert, alerts, rendered
 from monitor import settings as api
+from monitor.cli import cli
 from monitor.errors import SettingsError
 from monitor.settings import Settings
-from monitor.settings.sections import Alerting, Links
+from monitor.settings.sections import Alerting, Evaluate, Links
 
 DOCUMENTS = {one["uid"]: one for one in documents().values()}
 ALERTS = alerts(Settings())
@@ -77,6 +82,28 @@ def test_runbooks_are_where_the_settings_have_them() -> None:
     settings = Settings(alerting=Alerting(runbooks="https://wiki.example/runbooks/"))
     text = rendered(settings)["grafana/dashboards/slicewatch-operations.json"]
     assert '"https://wiki.example/runbooks/SlicewatchDown.md"' in text
+
+
+def test_the_line_of_completeness_is_that_of_the_settings() -> None:
+    settings = Settings(evaluate=Evaluate(completeness=Fraction("0.9")))
+    document = json.loads(rendered(settings)["grafana/dashboards/slicewatch-health.json"])
+    drawn = [p["fieldConfig"]["defaults"]["thresholds"]["steps"] for p in panels(document)]
+    assert [steps[1]["value"] for steps in drawn if len(steps) > 1] == [0.9, 0.9]
+
+
+def test_a_folder_of_ones_own_gets_them_too(tmp_path: Path) -> None:
+    """As somebody with settings renders them."""
+    file = tmp_path / "settings.toml"
+    links = '[alerting]\nrunbooks = "https://wiki.example/r"\n[links]\ngrafana = "https://g"\n'
+    file.write_text(settings_text() + links)
+    out = tmp_path / "out"
+    done = CliRunner().invoke(cli, ["render", "--settings", str(file), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    written = {path.name for path in (out / "grafana").rglob("*") if path.is_file()}
+    assert written == {"slicewatch.yaml", *(f"{uid}.json" for uid in DOCUMENTS)}
+    assert "https://g/d/slicewatch-slice/" in (out / "prometheus" / "rules.yml").read_text()
+    fleet = (out / "grafana" / "dashboards" / "slicewatch-fleet.json").read_text()
+    assert "https://wiki.example/r/SlicewatchWindowOld.md" in fleet
 
 
 # To the panel
