@@ -14,6 +14,7 @@ from monitor.core.publish.annotations import Behind
 from monitor.core.publish.snapshot import (
     ContractTable,
     PublishedValue,
+    ShownGap,
     ShownIncident,
     ShownRate,
     SliceRow,
@@ -54,12 +55,15 @@ class IncidentFacts:
 
     Attributes:
         sides: the rate of the slice, then that of its reference; empty where it is not shown.
+        relative: the lower of both rates over the higher one, where the contract limits it; None
+            where it is not shown, or the incident is no comparison.
         support: lower edge of the band of the slice's support; None where that is not shown.
         window_end: end of what the latest number is of (microseconds); None without a number.
         window_says: whether that number shows the breach.
     """
 
     sides: tuple[SideRate, ...] = ()
+    relative: float | None = None
     support: int | None = None
     window_end: int | None = None
     window_says: WindowSays = WindowSays.UNKNOWN
@@ -72,11 +76,14 @@ class IncidentFacts:
             return cls()
         rows = {row.slice: row for row in _rows(table, incident.group_by)}
         rate = _rate(rows, incident.slice, incident.metric)
+        gap = rows[incident.slice].gaps.get(incident.metric) if incident.slice in rows else None
+        relative = _relative(table, incident, gap)
         return cls(
             tuple(_sides(incident, rows, rate)),
+            relative,
             rate.support if rate else None,
             latest.at,
-            _window_says(table, incident, latest),
+            _window_says(table, incident, latest, relative),
         )
 
 
@@ -114,14 +121,24 @@ def _sides(
         yield SideRate("reference", gap.reference, other.value)
 
 
+def _relative(table: ContractTable, incident: ShownIncident, gap: ShownGap | None) -> float | None:
+    """The lower rate over the higher one, to the two decimals of what is shown."""
+    if incident.behind is Behind.LEVEL or incident.metric not in table.min_ratios:
+        return None
+    if gap is None or gap.ratio is None:
+        return None
+    return gap.ratio if gap.ratio <= 1 else round(1 / gap.ratio, 2)
+
+
 def _window_says(
-    table: ContractTable, incident: ShownIncident, latest: PublishedValue
+    table: ContractTable, incident: ShownIncident, latest: PublishedValue, relative: float | None
 ) -> WindowSays:
     if latest.at < incident.since:
         return WindowSays.NOTHING_YET
     if latest.value is None:
         return WindowSays.UNKNOWN
     inside = _within(table, incident.metric, incident.behind, latest.value)
+    inside &= relative is None or relative >= table.min_ratios[incident.metric] - _SLACK
     return WindowSays.WITHIN_LIMIT if inside else WindowSays.OUTSIDE_LIMIT
 
 

@@ -160,6 +160,7 @@ class _Collected:
         self.put(catalogue.CONTRACT_INFO, 1, name, *identity, table.primary.value)
         for family, limits in (
             (catalogue.MAX_GAP, table.max_gaps),
+            (catalogue.MIN_RATIO, table.min_ratios),
             (catalogue.MIN_LEVEL, table.min_levels),
             (catalogue.MAX_LEVEL, table.max_levels),
             (catalogue.MIN_SUPPORT, table.min_supports),
@@ -287,6 +288,7 @@ class _Collected:
                 self._add_interval(interval, self.labels(catalogue.INCIDENT, *which), shown)
         for known in facts.sides:
             self.put(catalogue.INCIDENT_RATE, known.rate, *which, known.side, known.slice)
+        self.put(catalogue.INCIDENT_RELATIVE, facts.relative, *which)
         self.put(catalogue.INCIDENT_SUPPORT, facts.support, *which)
         self.put(catalogue.INCIDENT_WINDOW_END, _seconds(facts.window_end), *which)
         self.put(catalogue.INCIDENT_SINCE, _seconds(one.since), *which)

@@ -172,18 +172,19 @@ def span(period: Period | None, now: int) -> str:
 
 def _limited(table: ContractTable) -> list[Metric]:
     """Metrics with a limit; the primary one leads."""
-    limited = {*table.max_gaps, *table.min_levels, *table.max_levels}
+    limited = {*table.max_gaps, *table.min_ratios, *table.min_levels, *table.max_levels}
     found = [metric for metric in _NAMES if metric in limited]
     return sorted(found, key=lambda metric: metric is not table.primary)
 
 
 def _limits(table: ContractTable, metric: Metric) -> str:
     found = (
-        ("gap at most {:g} points", table.max_gaps),
-        ("at least {:g} %", table.min_levels),
-        ("at most {:g} %", table.max_levels),
+        ("gap at most {:g} points", 100, table.max_gaps),
+        ("the lower rate at least {:g} times the higher", 1, table.min_ratios),
+        ("at least {:g} %", 100, table.min_levels),
+        ("at most {:g} %", 100, table.max_levels),
     )
-    texts = [t.format(100 * limits[metric]) for t, limits in found if metric in limits]
+    texts = [t.format(by * limits[metric]) for t, by, limits in found if metric in limits]
     return ", ".join(texts) + f"; needs a support of {table.min_supports[metric]}"
 
 

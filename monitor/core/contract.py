@@ -93,6 +93,8 @@ class Limits:
             and reference have together).
         min_negatives: support an FPR needs, in effective negatives.
         max_selection_gap: largest allowed gap of P(auto_serve), over all requests, ready or not.
+        min_selection_ratio: smallest allowed ratio of the lower P(auto_serve) of slice and
+            reference to the higher one (adverse impact; 0.8 is the four-fifths rule).
     """
 
     max_tpr_gap: Fraction
@@ -103,6 +105,7 @@ class Limits:
     min_positives: int
     min_negatives: int
     max_selection_gap: Fraction | None = None
+    min_selection_ratio: Fraction | None = None
 
     def max_gap(self, metric: Metric) -> Fraction | None:
         """The limit on the gap of a metric; None where the contract sets none."""
@@ -112,6 +115,10 @@ class Limits:
             Metric.BLOCKED: self.max_blocked_gap,
             Metric.SELECTION: self.max_selection_gap,
         }.get(metric)
+
+    def min_ratio(self, metric: Metric) -> Fraction | None:
+        """The limit on the ratio of two rates of a metric; None where the contract sets none."""
+        return self.min_selection_ratio if metric is Metric.SELECTION else None
 
     def min_support(self, metric: Metric) -> int:
         """Support a metric needs: positives for TPR, negatives for FPR, else both."""

@@ -26,7 +26,7 @@ def resolved(settings: Settings) -> str:
     return "\n".join(_table(plain(settings), "", ())).strip() + "\n"
 
 
-_LATER_LIMITS = frozenset({"max_selection_gap"})
+_LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio"})
 
 
 def contract_numbers(use_case: UseCase) -> str:

@@ -36,6 +36,7 @@ from monitor.settings.kinds import (
     Path,
     Place,
     Port,
+    Ratio,
     Score,
     Secret,
     SessionTimeout,
@@ -371,6 +372,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     max_fpr_gap: Limit = Fraction("0.10")
     max_blocked_gap: Limit | None = None
     max_selection_gap: Limit | None = None
+    min_selection_ratio: Ratio | None = None
     min_tpr: Limit | None = None
     max_fpr: Limit | None = None
     min_positives: Count = 50
@@ -388,6 +390,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
             max_fpr_gap=self.max_fpr_gap,
             max_blocked_gap=self.max_blocked_gap,
             max_selection_gap=self.max_selection_gap,
+            min_selection_ratio=self.min_selection_ratio,
             min_tpr=self.min_tpr,
             max_fpr=self.max_fpr,
             min_positives=self.min_positives,

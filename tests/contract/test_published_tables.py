@@ -142,8 +142,9 @@ def test_windows_contracts_and_limits(engine: sa.Engine) -> None:
     }
     limits = read(engine, "published_limit")
     assert [tuple(row.values())[1:] for row in limits] == [
-        ("lesson", "fpr", 0.2, None, 0.3, 30), ("lesson", "tpr", 0.1, 0.6, None, 50)
-    ]  # fmt: skip
+        ("lesson", "fpr", 0.2, None, 0.3, 30, None),
+        ("lesson", "tpr", 0.1, 0.6, None, 50, None),
+    ]
 
 
 def test_every_number_is_the_snapshots(engine: sa.Engine) -> None:
@@ -434,6 +435,7 @@ def test_no_other_module_that_can_write_names_these_tables() -> None:
         store / "schema.py",
         store / "evaluator" / "published_tables.py",
         store / "migrations" / "versions" / "r1001_baseline.py",
+        store / "migrations" / "versions" / "r1002_ratio_limits.py",
     }
 
 

@@ -113,7 +113,8 @@ def test_an_old_store_is_refused_until_it_is_migrated(
     frozen_store.load(FROZEN).write_to(engine)
     next_release.become(monkeypatch, tmp_path)
     with pytest.raises(
-        StoreError, match=rf"schema is {FROZEN}, this version needs 1002.*db migrate"
+        StoreError,
+        match=rf"schema is {FROZEN}, this version needs {next_release.REVISION}.*db migrate",
     ):
         database.require_head(engine)
 

@@ -78,7 +78,16 @@ def table(cells: list[Cell], limits: Limits, **settings: Any) -> dict[str, Any]:
     return encoded(build_contract(made, CODING, [window(cells)]))
 
 
-@pytest.mark.parametrize("limits", [ALL_LIMITS, EASY], ids=["minimum", "easy"])
+SELECTION = replace(EASY, min_selection_ratio=Fraction("0.80"))
+BOTH = replace(SELECTION, max_selection_gap=Fraction("0.10"))
+"""Ratio alone, and beside a gap: a row has one verdict on both."""
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [ALL_LIMITS, EASY, SELECTION, BOTH],
+    ids=["minimum", "easy", "ratio", "gap and ratio"],
+)
 @pytest.mark.parametrize("settings", [{}, {"k": 1, "synthetic": True}], ids=["guarded", "exact"])
 def test_every_state_and_verdict_follows_from_its_row(
     limits: Limits, settings: dict[str, Any]

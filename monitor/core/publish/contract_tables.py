@@ -135,6 +135,7 @@ class Builder:
             review_due=contract.review_due,
             primary=contract.primary_metric,
             max_age=contract.max_age,
+            min_ratios=_numbers({metric: limits.min_ratio(metric) for metric in Metric}),
         )
 
     def window(self, name: str, total: BlockCounts, groups: Sequence[GroupTable]) -> WindowTable:

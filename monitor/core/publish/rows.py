@@ -51,6 +51,7 @@ from monitor.core.rates.estimates import (
 )
 from monitor.core.rates.gaps import (
     GapColumns,
+    both,
     comparisons,
     gap,
     level_verdict,
@@ -60,6 +61,7 @@ from monitor.core.rates.gaps import (
     verdict,
     verdicts_together,
 )
+from monitor.core.rates.tolerance import Tolerance
 
 _T = TypeVar("_T")
 
@@ -178,7 +180,7 @@ def _metric_rows(
     compared: int,
 ) -> _MetricRows:
     """One metric: numbers and intervals as shown, states and verdicts by these intervals."""
-    limits, slices = policy.limits, rolled.decisions.slices
+    slices = rolled.decisions.slices
     others = np.array([reference is not None and text != reference for text in slices], bool)
     enough, mature = _enough(policy, rate, other, others), rate.mature
     gaps: list[ShownGap | None] = [None] * len(slices)
@@ -186,8 +188,8 @@ def _metric_rows(
     if other is not None:
         mature = mature & (other.mature | ~others)
         shown = _gaps(policy, rate, other, enough & mature & others, compared)
-        limit = limits.max_gap(rate.exact.metric)
-        gap_verdicts = _only(verdict(shown, limit, enough & mature), others)
+        found = [verdict(shown, one, enough & mature) for one in _tolerances(policy, rate)]
+        gap_verdicts = _only(list(map(both, *found)), others)
         gaps = _only(shown_gaps(shown, reference or COMPLEMENT, gap_verdicts), others)
     levels: list[Verdict | None] = [None] * len(slices)
     if reference is not None:  # the total is no slice: it has no level of its own to keep
@@ -202,16 +204,26 @@ def _metric_rows(
 
 def _gaps(policy: Policy, rate: _Rate, other: _Rate, enough: Bools, compared: int) -> GapColumns:
     """The gaps of one metric as they may be shown; they agree with what exact counts decide."""
-    limit = policy.limits.max_gap(rate.exact.metric)
 
     def gaps_at(z: float) -> GapColumns:
         return gap(rate.measured.columns(z), other.measured.columns(z))
 
     shown = show_gaps(rate.shown, other.shown, simultaneous_z(compared), policy.precision)
-    if limit is None:
-        return shown
-    verdicts = verdicts_together(gaps_at, limit, enough, compared)
-    return as_decided(shown, verdicts, enough, float(limit))
+    for allowed in _tolerances(policy, rate):
+        if allowed is not None:
+            verdicts = verdicts_together(gaps_at, allowed, enough, compared)
+            shown = as_decided(shown, verdicts, enough, allowed)
+    return shown
+
+
+def _tolerances(policy: Policy, rate: _Rate) -> tuple[Tolerance | None, Tolerance | None]:
+    """What the contract allows of the gap of a metric, and of its ratio; None is not limited."""
+    metric = rate.exact.metric
+    gap, ratio = policy.limits.max_gap(metric), policy.limits.min_ratio(metric)
+    return (
+        None if gap is None else Tolerance.of_gap(gap),
+        None if ratio is None else Tolerance.of_ratio(ratio),
+    )
 
 
 def _enough(policy: Policy, rate: _Rate, other: _Rate | None, compared: Bools) -> Bools:

@@ -54,7 +54,8 @@ class ShownGap:
         ratio: rate of the slice over rate of the reference; None over zero or where coded.
         ratio_lower: lower bound of the ratio.
         ratio_upper: upper bound of the ratio; None where the reference may be zero.
-        verdict: by the bounds, never by the point; None where the contract sets no limit.
+        verdict: by the bounds of gap and ratio, never by the point: fail if one of them fails, pass
+            if all that are limited pass; None where the contract sets no limit.
     """
 
     reference: str
@@ -393,6 +394,7 @@ class ContractTable:
     ones are guardrails. ``review_due`` is the instant (microseconds) at which
     people are to look at the contract again; None where nobody has said so. What ended longer than
     ``max_age`` (microseconds) before the watermark is never ``within_contract``; None: no limit.
+    ``min_ratios`` are limits on the ratio of the lower to the higher of two rates.
     """
 
     contract: str
@@ -412,6 +414,7 @@ class ContractTable:
     review_due: int | None = None
     primary: Metric = Metric.TPR
     max_age: int | None = None
+    min_ratios: Mapping[Metric, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

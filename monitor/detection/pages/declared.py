@@ -72,7 +72,7 @@ def comparisons(
     """
     limit = _limit(contract, metric, kind)
     slices = declared_slices(group, coding)
-    if limit is None or (kind is StreamKind.GAP and not _has_reference(group, slices)):
+    if limit is None or (kind is not StreamKind.LEVEL and not _has_reference(group, slices)):
         return Comparisons((), (), ())
     found = [
         (Stream(contract.name, group.name, metric, kind, text, reference, direction, limit), row)
@@ -99,7 +99,7 @@ def all_streams(contracts: Sequence[Contract], coding: Coding) -> tuple[Stream, 
 
 
 def _looks(group: GroupBy, text: str, kind: StreamKind) -> Iterator[tuple[str, Direction]]:
-    """A gap is looked at in each direction; a reference is not compared with itself."""
+    """A comparison is looked at in each direction; a reference is not compared with itself."""
     if kind is StreamKind.LEVEL:
         yield "", Direction.SLICE_WORSE
     elif text != group.reference:
@@ -110,6 +110,8 @@ def _limit(contract: Contract, metric: Metric, kind: StreamKind) -> Fraction | N
     limits = contract.limits
     if kind is StreamKind.GAP:
         return limits.max_gap(metric)
+    if kind is StreamKind.RATIO:
+        return limits.min_ratio(metric)
     return {Metric.TPR: limits.min_tpr, Metric.FPR: limits.max_fpr}.get(metric)
 
 

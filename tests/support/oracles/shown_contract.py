@@ -48,8 +48,8 @@ def expected_of(
     rate, gap = row["rates"].get(metric), row["gaps"].get(metric)
     if rate is None:
         return {("suppressed", None)}
-    limit = contract["max_gaps"].get(metric)
-    limited = gap is not None and limit is not None
+    limit, ratio = contract["max_gaps"].get(metric), contract["min_ratios"].get(metric)
+    limited = gap is not None and not limit is ratio is None
     pending = "insufficient_support" if limited else None
     short, out = ("insufficient_support", pending), ("maturing", pending)
     compared = row["slice"] and not _is_reference(row, rows)
@@ -57,7 +57,7 @@ def expected_of(
         return {short}
     if compared and (gap is None or not _reference_supported(contract, metric, gap, rows)):
         return {short}
-    verdict = _by_gap(gap, limit) if gap is not None and limit is not None else None
+    verdict = _of_both(gap, limit, ratio) if gap is not None else None
     expected = {(_state([verdict, _by_level(contract, metric, rate, row["slice"])]), verdict)}
     if gap is not None and gap["reference"] == "complement":
         expected.add(short)
@@ -87,6 +87,25 @@ def _by_gap(gap: Row, limit: float) -> str:
     if low > most or -high > most:
         return "fail"
     return "pass" if high <= most and -low <= most else "inconclusive"
+
+
+def _of_both(gap: Row, limit: float | None, ratio: float | None) -> str | None:
+    """On gap and ratio: the worse one."""
+    found = [
+        *([] if limit is None else [_by_gap(gap, limit)]),
+        *([] if ratio is None else [_by_ratio(gap, ratio)]),
+    ]
+    return next((one for one in ("fail", "inconclusive", "pass") if one in found), None)
+
+
+def _by_ratio(gap: Row, limit: float) -> str:
+    least, most = _number(limit), _number(1 / limit)
+    low = None if gap["ratio_lower"] is None else _number(gap["ratio_lower"])
+    high = None if gap["ratio_upper"] is None else _number(gap["ratio_upper"])
+    if (low is not None and low > most) or (high is not None and high < least):
+        return "fail"
+    within = low is not None and high is not None and low >= least and high <= most
+    return "pass" if within else "inconclusive"
 
 
 def _by_level(contract: Row, metric: str, rate: Row, slice_: str) -> str | None:

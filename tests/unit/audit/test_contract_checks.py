@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from audited import VALUES, real_settings, reviewed_pairs, settings
@@ -454,3 +454,56 @@ class TestRealPeople:
         for check in checks(ten_pairs(), one, synthetic=False):
             assert (check.value, check.lower, check.upper) == (None, None, None)
             assert (check.point, check.verdict) == (Point.NONE, UNSUPPORTED)
+
+
+class TestRatios:
+    LIMITS: ClassVar[dict[str, Any]] = {"min_selection_ratio": Fraction("0.80")}
+
+    def of(self, formal: int, conversational: int) -> Check:
+        """So many of ten ready items of each are served."""
+        one = settings(groups=VARIETY_ALONE, limits=self.LIMITS)
+        pairs = [
+            varieties(f"p{i}", *(seen(0.8 if i < n else 0.5) for n in (formal, conversational)))
+            for i in range(10)
+        ]
+        (found,) = (c for c in checks(pairs, one) if c.name == "selection_ratio")
+        return found
+
+    @pytest.mark.parametrize(
+        ("formal", "conversational", "point", "worse_off"),
+        [
+            (10, 8, Point.PASS, CONVERSATIONAL),  # exactly four fifths
+            (10, 7, Point.FAIL, CONVERSATIONAL),
+            (7, 10, Point.FAIL, FORMAL),
+            (0, 5, Point.FAIL, FORMAL),
+            (0, 0, Point.NONE, ""),
+        ],
+    )
+    def test_points_are_of_the_lower_rate_to_the_higher(
+        self, formal: int, conversational: int, point: Point, worse_off: str
+    ) -> None:
+        found = self.of(formal, conversational)
+        assert (found.limit, found.point, found.worse_off) == (0.8, point, worse_off)
+        assert found.verdict is UNSUPPORTED
+        if formal:
+            assert found.value == pytest.approx(conversational / formal)
+
+    def test_each_limit_has_its_own_verdict_by_its_own_bounds(self) -> None:
+        """A gap within .30 beside a ratio of .6: one passes, the other fails."""
+        limits = {"max_selection_gap": Fraction("0.30"), **self.LIMITS}
+        one = real_settings(groups=VARIETY_ALONE, limits=limits)
+        pairs = [
+            varieties(
+                f"p{i}",
+                seen(0.8 if i % 5 < 2 else 0.5),
+                seen(0.8 if i % 25 < 6 else 0.5),
+                ready=i % 2 == 0,
+            )
+            for i in range(3_000)
+        ]
+        found = {c.name: c for c in checks(pairs, one, synthetic=False)}
+        gap, ratio = found["selection_gap"], found["selection_ratio"]
+        assert (gap.value, gap.verdict, gap.point) == (0.16, Verdict.PASS, Point.PASS)
+        assert (ratio.value, ratio.verdict, ratio.point) == (0.6, Verdict.FAIL, Point.FAIL)
+        assert ratio.upper is not None
+        assert ratio.upper < 0.8

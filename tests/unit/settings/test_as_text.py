@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from id_keys import WITH_KEY
 
 from monitor import settings as api
+from monitor.errors import SettingsError
 from monitor.settings.sections import UseCase
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -118,6 +119,18 @@ def test_changed_texts_change_the_record_only(key: str, value: str) -> None:
     before, after = use_case(), use_case(**{f"SLICEWATCH__USE_CASE__0__{key}": value})
     assert api.contract_numbers(before) == api.contract_numbers(after)
     assert api.contract_record(before) != api.contract_record(after)
+
+
+def test_a_later_limit_is_in_the_numbers_only_where_it_is_set() -> None:
+    limited = api.contract_numbers(use_case(**{f"{CONTRACT}MIN_SELECTION_RATIO": "0.80"}))
+    assert "min_selection_ratio" not in api.contract_numbers(use_case())
+    assert "min_selection_ratio" in limited
+
+
+@pytest.mark.parametrize("ratio", ["0", "1", "1.25", "-0.8"])
+def test_a_ratio_is_above_0_and_below_1(ratio: str) -> None:
+    with pytest.raises(SettingsError, match=r"min_selection_ratio.* above 0 and below 1"):
+        use_case(**{f"{CONTRACT}MIN_SELECTION_RATIO": ratio})
 
 
 def test_ways_of_writing_do_not_matter() -> None:

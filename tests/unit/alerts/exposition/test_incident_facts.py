@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from alerts.exposition.incident_facts import IncidentFacts, SideRate, WindowSays
@@ -145,3 +147,25 @@ def test_a_level_is_of_the_slice_alone_also_of_all_decisions(
 
     assert facts.sides == (SideRate("slice", "", value),)
     assert facts.window_says is says
+
+
+@pytest.mark.parametrize(
+    ("ratio", "behind", "gap_limit", "relative", "says"),
+    [
+        (0.75, Behind.SLICE, 0.3, 0.75, WindowSays.OUTSIDE_LIMIT),
+        (1.6, Behind.REFERENCE, 0.3, 0.62, WindowSays.OUTSIDE_LIMIT),
+        (0.8, Behind.SLICE, 0.3, 0.8, WindowSays.WITHIN_LIMIT),
+        (0.9, Behind.SLICE, 0.1, 0.9, WindowSays.OUTSIDE_LIMIT),  # by the gap
+        (None, Behind.SLICE, 0.3, None, WindowSays.WITHIN_LIMIT),
+    ],
+)
+def test_the_ratio_is_of_the_lower_rate_to_the_higher_where_it_is_limited(
+    ratio: float | None, behind: Behind, gap_limit: float, relative: float | None, says: WindowSays
+) -> None:
+    metric = Metric.SELECTION
+    compared = ShownGap("city=york", 0.21, None, None, ratio)
+    rows = row("city=lagos", 0.6, compared, metric), row("city=york", 0.8, None, metric)
+    limited = replace(table(*rows), max_gaps={metric: gap_limit}, min_ratios={metric: 0.8})
+    facts = IncidentFacts.of(limited, incident(metric, behind=behind))
+    assert (facts.relative, facts.window_says) == (relative, says)
+    assert IncidentFacts.of(replace(limited, min_ratios={}), incident(metric)).relative is None

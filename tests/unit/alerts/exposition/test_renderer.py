@@ -148,6 +148,7 @@ def snapshot(*windows: WindowTable) -> Snapshot:
         ),
         review_due=AT + 9_000_000,
         max_age=14 * DAY,
+        min_ratios={Metric.TPR: 0.8},
     )
     return Snapshot(AT, AT - 1, (table,))
 
@@ -300,6 +301,7 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
     assert value(found, "slicewatch_incident_latest_ratio", **which) == 0.31
     of_slice = {**which, "side": "slice", "slice": "channel=chat"}
     assert value(found, "slicewatch_incident_rate_ratio", **of_slice) == 0.83
+    assert value(found, "slicewatch_incident_relative_rate_ratio", **which) == 0.6
     assert value(found, "slicewatch_incident_support_band", **which) == 26
     assert value(found, "slicewatch_incident_window_end_timestamp_seconds", **which) == AT / 1e6
     assert value(found, "slicewatch_incident_change_timestamp_seconds", **which, what="versions")
@@ -417,6 +419,7 @@ def test_the_contract_is_told_with_its_limits(page: Page) -> None:
     assert value(found, review, contract="lesson") == AT / 1e6 + 9
     for name, metric, expected in (
         ("max_gap_ratio", "tpr", 0.1),
+        ("min_relative_rate_ratio", "tpr", 0.8),
         ("min_level_ratio", "tpr", 0.6),
         ("max_level_ratio", "fpr", 0.3),
         ("min_support", "fpr", 30),
