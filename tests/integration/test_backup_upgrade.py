@@ -165,6 +165,7 @@ def assert_goes_on(frozen: FrozenStore, url: str, folder: Path) -> None:
     where = {Shard(row["topic"], row["part"]): row["next_offset"] for row in after.pop("later")}
     assert where == frozen_positions(frozen)
     assert [row.pop("later") for row in after["contract"]] == [7]
+    assert {row.pop("min_ratio") for row in after["published_limit"]} == {None}
     assert {name: rows for name, rows in after.items() if rows} == frozen.tables
     assert_counts_on(frozen, url, folder)
 
