@@ -166,6 +166,9 @@ class _Collected:
             (catalogue.MIN_SUPPORT, table.min_supports),
         ):
             self._add_by_metric(family, limits, name)
+        for own in table.own_limits:
+            which = (name, own.metric.value, own.group_by, own.slice, own.kind.value)
+            self.put(catalogue.OWN_LIMIT, own.value, *which)
         self.put(catalogue.REVIEW_DUE, _seconds(table.review_due), name)
         self.put(catalogue.MAX_AGE, _seconds(table.max_age), name)
         for one in table.requests_at_fault:
@@ -289,6 +292,8 @@ class _Collected:
         for known in facts.sides:
             self.put(catalogue.INCIDENT_RATE, known.rate, *which, known.side, known.slice)
         self.put(catalogue.INCIDENT_RELATIVE, facts.relative, *which)
+        for kind, limit in facts.own_limits.items():
+            self.put(catalogue.INCIDENT_LIMIT, limit, *which, kind.value)
         self.put(catalogue.INCIDENT_SUPPORT, facts.support, *which)
         self.put(catalogue.INCIDENT_WINDOW_END, _seconds(facts.window_end), *which)
         self.put(catalogue.INCIDENT_SINCE, _seconds(one.since), *which)

@@ -19,7 +19,16 @@ from monitor.audit.matching import by_pair
 from monitor.audit.model import Row
 from monitor.audit.report import Check, Point, SupportCheck
 from monitor.audit.slices import SUPPORTED, GroupSlices, declared, slice_of, slices_within
-from monitor.core.contract import COMPLEMENT, Contract, Limits, Metric, Role, Verdict, exceeds
+from monitor.core.contract import (
+    COMPLEMENT,
+    Contract,
+    GroupBy,
+    Limits,
+    Metric,
+    Role,
+    Verdict,
+    exceeds,
+)
 from monitor.core.counts.coding import Coding
 from monitor.core.privacy.bands import Precision
 from monitor.core.probes.flips import in_rates
@@ -59,8 +68,9 @@ def contract_checks(
         for row in declared(table):
             if row.rates or not contract.synthetic:
                 its = compared.get(row.slice)
-                checks += _gaps(row.slice, table.group.reference, contract, its)
-                checks += _levels(row, contract.limits, exact=contract.synthetic)
+                checks += _gaps(row.slice, table.group, contract, its)
+                limits = contract.limits_of(table.group.name, row.slice)
+                checks += _levels(row, limits, exact=contract.synthetic)
     return tuple(checks)
 
 
@@ -159,12 +169,13 @@ def _compared(
 
 
 def _gaps(
-    text: str, reference: str, contract: Contract, compared: _Compared | None
+    text: str, group: GroupBy, contract: Contract, compared: _Compared | None
 ) -> Iterator[Check]:
+    reference, limits = group.reference, contract.limits_of(group.name, text)
     if text == reference:
         return
     for metric in _GAPS:
-        limit = contract.limits.max_gap(metric)
+        limit = limits.max_gap(metric)
         if limit is not None:
             allowed = Tolerance.of_gap(limit)
             shown = compared.row.gaps.get(metric) if compared else None
@@ -186,14 +197,15 @@ def _gaps(
                 matched=compared is not None and compared.matched,
                 worse_off=worse_off(text, reference, value),
             )
-    yield from _ratios(text, reference, contract, compared)
+    yield from _ratios(text, group, contract, compared)
 
 
 def _ratios(
-    text: str, reference: str, contract: Contract, compared: _Compared | None
+    text: str, group: GroupBy, contract: Contract, compared: _Compared | None
 ) -> Iterator[Check]:
+    reference, limits = group.reference, contract.limits_of(group.name, text)
     for metric in _GAPS:
-        limit = contract.limits.min_ratio(metric)
+        limit = limits.min_ratio(metric)
         if limit is not None:
             allowed = Tolerance.of_ratio(limit)
             shown = compared.row.gaps.get(metric) if compared else None

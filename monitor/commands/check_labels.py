@@ -9,7 +9,7 @@ from math import prod
 from rich.table import Table
 
 from monitor.commands.console import NONE, plain_table
-from monitor.core.contract import Metric
+from monitor.core.contract import Contract, GroupBy, Limits, Metric
 from monitor.core.counts.audit_grid import COMMON_RATES, Thinned, largest_loss, thinned
 from monitor.core.publish.decidable import (
     BEYOND,
@@ -171,10 +171,10 @@ def _comparisons(settings: Settings, assumed: Assumed) -> list[_Comparison]:
     values = {attribute.name: len(attribute.values) for attribute in settings.attribute}
     return [
         _Comparison(
-            group.name,
+            name,
             metric,
             Design(
-                contract,
+                replace(contract, limits=limits),
                 prod(values[name] for name in group.attributes),
                 group.reference,
                 assumed.audit,
@@ -187,13 +187,19 @@ def _comparisons(settings: Settings, assumed: Assumed) -> list[_Comparison]:
         )
         for contract in settings.contracts
         for group in contract.group_bys
+        for name, limits in _limits(contract, group)
         for metric in Metric
-        for ratio, limit in (
-            (False, contract.limits.max_gap(metric)),
-            (True, contract.limits.min_ratio(metric)),
-        )
+        for ratio, limit in ((False, limits.max_gap(metric)), (True, limits.min_ratio(metric)))
         if limit is not None
     ]
+
+
+def _limits(contract: Contract, group: GroupBy) -> Iterator[tuple[str, Limits]]:
+    """The limits of a group-by, and those of its slices that have their own, by name."""
+    yield group.name, contract.limits_of(group.name)
+    for own in contract.own_limits:
+        if own.group_by == group.name and own.slice:
+            yield own.slice, own.alone(contract.limits)
 
 
 def _ways(one: _Comparison, assumed: Assumed) -> str:

@@ -23,6 +23,7 @@ from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     LabelsAtFault,
+    LimitKind,
     Period,
     ShownGap,
     ShownRate,
@@ -95,11 +96,12 @@ def _contract(
         for i, group in enumerate(groups):
             yield Text(f"{group.name}: {span(group.period(metric), now)}")
             yield _judged(table, group, metric, names, header=i == 0)
-    yield Text()
-    yield Text("rates without a limit", "bold")
-    for i, group in enumerate(groups):
-        yield Text(f"{group.name}: {span(group.decisions, now)}")
-        yield _unjudged(table, group, names, header=i == 0)
+    if metrics := [m for m in (Metric.SELECTION, Metric.BLOCKED) if m not in _limited(table)]:
+        yield Text()
+        yield Text("rates without a limit", "bold")
+        for i, group in enumerate(groups):
+            yield Text(f"{group.name}: {span(group.decisions, now)}")
+            yield _unjudged(table, group, metrics, names, header=i == 0)
     yield Text()
     yield _conclusion(table, groups[1:])
     yield Text()
@@ -172,20 +174,35 @@ def span(period: Period | None, now: int) -> str:
 
 def _limited(table: ContractTable) -> list[Metric]:
     """Metrics with a limit; the primary one leads."""
-    limited = {*table.max_gaps, *table.min_ratios, *table.min_levels, *table.max_levels}
+    limited = {
+        *(*table.max_gaps, *table.min_ratios, *table.min_levels, *table.max_levels),
+        *(own.metric for own in table.own_limits),
+    }
     found = [metric for metric in _NAMES if metric in limited]
     return sorted(found, key=lambda metric: metric is not table.primary)
 
 
 def _limits(table: ContractTable, metric: Metric) -> str:
-    found = (
-        ("gap at most {:g} points", 100, table.max_gaps),
-        ("the lower rate at least {:g} times the higher", 1, table.min_ratios),
-        ("at least {:g} %", 100, table.min_levels),
-        ("at most {:g} %", 100, table.max_levels),
-    )
-    texts = [t.format(by * limits[metric]) for t, by, limits in found if metric in limits]
+    texts = [_limit(kind, x) for kind, x in table.limits_of("", "", metric).items()]
+    texts += [
+        f"{own.slice or own.group_by}: {_limit(own.kind, own.value)}"
+        for own in table.own_limits
+        if own.metric is metric
+    ]
     return ", ".join(texts) + f"; needs a support of {table.min_supports[metric]}"
+
+
+def _limit(kind: LimitKind, value: float) -> str:
+    text, by = _LIMITS[kind]
+    return text.format(by * value)
+
+
+_LIMITS = {
+    LimitKind.MAX_GAP: ("gap at most {:g} points", 100),
+    LimitKind.MIN_RATIO: ("the lower rate at least {:g} times the higher", 1),
+    LimitKind.MIN_LEVEL: ("at least {:g} %", 100),
+    LimitKind.MAX_LEVEL: ("at most {:g} %", 100),
+}
 
 
 def _judged(
@@ -205,8 +222,9 @@ def _judged(
     return made
 
 
-def _unjudged(table: ContractTable, group: _Rows, names: int, *, header: bool) -> Table:
-    metrics = [m for m in (Metric.SELECTION, Metric.BLOCKED) if m not in _limited(table)]
+def _unjudged(
+    table: ContractTable, group: _Rows, metrics: Sequence[Metric], names: int, *, header: bool
+) -> Table:
     widths = {f"{metric.value} rate": 16 for metric in metrics} | {"n": _COLUMNS["n"]}
     made = _table(names, widths, header=header)
     for name, row in group.rows:
@@ -245,12 +263,13 @@ def _conclusion(table: ContractTable, groups: Sequence[_Rows]) -> Text:
 
 def _verdicts(table: ContractTable, groups: Sequence[_Rows]) -> Iterator[tuple[str, Verdict]]:
     for metric in _limited(table):
-        level = metric in table.min_levels or metric in table.max_levels
         for group in groups:
             for _, row in group.rows:
                 reference = metric in row.rates and metric not in row.gaps
                 state = row.states.get(metric)
                 found = VERDICT_OF[state] if state is not None else None
+                limits = table.limits_of(group.name, row.slice, metric)
+                level = LimitKind.MIN_LEVEL in limits or LimitKind.MAX_LEVEL in limits
                 if found is not None and (level or not reference):
                     yield f"{_NAMES[metric]} of {row.slice}", found
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from answered import answered
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric, PrimaryMetric
+from monitor.core.contract import Contract, GroupBy, Limits, Metric, OwnLimits, PrimaryMetric
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort
@@ -40,7 +40,19 @@ LIMITS = Limits(
     max_selection_gap=Fraction("0.10"),
     min_selection_ratio=Fraction(9, 10),
 )
-CONTRACT = Contract("replies", "1", "owner", PrimaryMetric.TPR, LIMITS, "7d", (GROUP,), False, 11)
+OWN = OwnLimits(
+    "channel",
+    "channel=email",
+    (
+        ("max_tpr_gap", Fraction("0.12")),
+        ("max_selection_gap", Fraction("0.05")),
+        ("min_selection_ratio", Fraction(91, 100)),
+    ),
+)
+CONTRACT = Contract(
+    *("replies", "1", "owner", PrimaryMetric.TPR, LIMITS, "7d", (GROUP,), False, 11),
+    own_limits=(OWN,),
+)
 OTHER = "channel=__other__"
 ROWS = {"channel=chat": 2, "channel=email": 3}
 MONDAY = 480_000 - (480_000 - 96) % 168

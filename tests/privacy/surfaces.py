@@ -24,7 +24,8 @@ _METRICS = (
     *_metrics(
         Rule.DECLARED, "the contract's own numbers and names",
         "contract_info contract_max_gap_ratio contract_min_relative_rate_ratio",
-        "contract_min_level_ratio contract_max_level_ratio",
+        "contract_min_level_ratio contract_max_level_ratio contract_own_limit_ratio",
+        "incident_limit_ratio",
         "contract_min_support contract_review_due_timestamp_seconds contract_max_age_seconds",
     ),
     *_metrics(

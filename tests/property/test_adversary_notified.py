@@ -75,6 +75,7 @@ def test_texts_of_incidents_are_looked_up_on_the_page_and_nowhere_else() -> None
             catalogue.MIN_RATIO,
             catalogue.MIN_LEVEL,
             catalogue.MAX_LEVEL,
+            catalogue.OWN_LIMIT,
         )
     } | {catalogue.CONTRACT_INFO.name, catalogue.GAP.value.name}
     said = [

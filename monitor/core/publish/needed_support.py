@@ -6,12 +6,14 @@ gap cannot pass, even if both rates are the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
-from monitor.core.contract import Contract, Metric
+from monitor.core.contract import Contract, Limits, Metric
 from monitor.core.intervals import mover, ratio_interval, wilson
 from monitor.core.privacy.bands import Precision, edges
 from monitor.core.rates.gaps import comparisons, simultaneous_z
@@ -28,6 +30,8 @@ class Displayable:
     """Support that slice and reference each need for a gap of 0 to be within its limit.
 
     Attributes:
+        own: the slice, or else the group-by, that has this limit as its own; empty for the
+            contract's.
         metric: of the gap.
         limit: the contract's.
         at_rates: by the rates of :data:`RATES`; None is never.
@@ -35,6 +39,7 @@ class Displayable:
         ratio: whether the limit is on the ratio of two rates, and not on their gap.
     """
 
+    own: str
     metric: Metric
     limit: Fraction
     at_rates: tuple[int | None, ...]
@@ -52,17 +57,24 @@ def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ..
     precision = Precision(contract.k, contract.synthetic and contract.k == 1)
     z = simultaneous_z(comparisons(largest_group, "complement"))
     found = []
-    for metric in Metric:
+    for (own, limits), metric in product(_limits(contract), Metric):
         for allowed, limit in (
-            (Tolerance.of_gap, contract.limits.max_gap(metric)),
-            (Tolerance.of_ratio, contract.limits.min_ratio(metric)),
+            (Tolerance.of_gap, limits.max_gap(metric)),
+            (Tolerance.of_ratio, limits.min_ratio(metric)),
         ):
             if limit is not None:
                 kept = allowed(limit)
                 at_rates = tuple(_smallest(precision, kept, z, rate) for rate in RATES)
                 coded = _smallest(precision, kept, z, None)
-                found.append(Displayable(metric, limit, at_rates, coded, kept.ratio))
+                found.append(Displayable(own, metric, limit, at_rates, coded, kept.ratio))
     return tuple(found)
+
+
+def _limits(contract: Contract) -> Iterator[tuple[str, Limits]]:
+    """The contract's limits, and those that group-bys and slices have of their own."""
+    yield "", contract.limits
+    for own in contract.own_limits:
+        yield own.slice or own.group_by, own.alone(contract.limits)
 
 
 def _smallest(precision: Precision, kept: Tolerance, z: float, rate: float | None) -> int | None:

@@ -264,7 +264,8 @@ def _onset(gaps: Sequence[_Gap], trials: AtomTrials) -> int:
 
 def _limit_on_gap(contract: Contract, streams: Sequence[Stream], trials: AtomTrials) -> float:
     """What is no news between atoms; of a ratio the gap that it allows at the rate of all."""
-    limit = contract.limits.max_gap(streams[0].metric)
+    limits = (contract.limits_of(s.group_by, s.slice).max_gap(s.metric) for s in streams)
+    limit = min((one for one in limits if one is not None), default=None)
     if limit is None and streams[0].kind is StreamKind.RATIO:
         served = float(divide(trials.spared.sum(), trials.total.sum(), empty=1))
         return max(float(1 - streams[0].limit) * served, _LEAST_LIMIT)

@@ -46,7 +46,7 @@ class HourlyGaps:
     Attributes:
         metric: TPR, FPR (where every decision is to be labelled), BLOCKED or SELECTION.
         kind: GAP or RATIO.
-        limit: largest gap or smallest ratio, inclusive.
+        limit: largest gap or smallest ratio of each, inclusive, shape (P,).
         rows: row of each compared slice among the slices of the group-by, shape (P,).
         reference: row of the slice that all are compared with; None for the complements.
         level: recent common rate of each slice and its reference.
@@ -56,7 +56,7 @@ class HourlyGaps:
 
     metric: Metric
     kind: StreamKind
-    limit: float
+    limit: Floats
     rows: Int64s
     reference: int | None
     level: PairLevel
@@ -70,17 +70,22 @@ class HourlyGaps:
         named = None if first.reference == COMPLEMENT else slices.index(first.reference)
         level = PairLevel.start(len(rows), USUAL[metric])
         waiting = np.zeros((len(rows), DIRECTIONS, ALTERNATIVES))
-        return cls(metric, first.kind, float(first.limit), rows, named, level, waiting)
+        limit = np.array([float(one.limit) for one in streams.streams[::DIRECTIONS]])
+        return cls(metric, first.kind, limit, rows, named, level, waiting)
 
-    @property
-    def null(self) -> tuple[float, float]:
-        """Offset and slope of what is tested: rate_a - slope rate_b <= offset."""
-        return (0.0, 1 / self.limit) if self.kind is StreamKind.RATIO else (self.limit, 1.0)
+    def null(self, pairs: Bools) -> tuple[Floats, Floats]:
+        """Offset and slope of what is tested in some slices: rate_a - slope rate_b <= offset."""
+        limit = self.limit[pairs]
+        if self.kind is StreamKind.RATIO:
+            return np.zeros(len(limit)), 1 / limit
+        return limit, np.ones(len(limit))
 
-    def alternatives(self, counts: PairCounts, level: Floats) -> tuple[Floats, Floats]:
-        """What is bet on: rates of both arms, each of shape (P, 5)."""
+    def alternatives(
+        self, pairs: Bools, counts: PairCounts, level: Floats
+    ) -> tuple[Floats, Floats]:
+        """What is bet on: rates of both arms of some slices, in both directions, (2n, 5) each."""
         made = ratio_alternatives if self.kind is StreamKind.RATIO else gap_alternatives
-        return made(counts, level, self.limit)
+        return made(counts, level, np.tile(self.limit[pairs], DIRECTIONS))
 
     def take(self, chosen: Bools | Int64s) -> Floats:
         """Take the waiting evidence of some slices, shape (n, 2, 5); it waits no longer."""
@@ -152,9 +157,13 @@ def add_hour(
     rates = [
         np.tile(one.level.rate[rows], DIRECTIONS) for one, rows in zip(gaps, found, strict=True)
     ]
-    bets = [one.alternatives(c, rate) for one, c, rate in zip(gaps, both, rates, strict=True)]
+    each = zip(gaps, found, both, rates, strict=True)
+    bets = [one.alternatives(rows, counts, rate) for one, rows, counts, rate in each]
     sizes = [DIRECTIONS * np.count_nonzero(rows) for rows in found]
-    offset, slope = (np.repeat(x, sizes) for x in zip(*(one.null for one in gaps), strict=True))
+    nulls = [one.null(rows) for one, rows in zip(gaps, found, strict=True)]
+    offset, slope = (
+        np.concatenate([np.tile(x, DIRECTIONS) for x in one]) for one in zip(*nulls, strict=True)
+    )
     a1, b1 = (np.concatenate(x) for x in zip(*bets, strict=True))
     log_e = pair_log_e(PairCounts.joined(both), (a1, b1), offset, slope) / cluster_size
     own = np.split(log_e, np.cumsum(sizes)[:-1])

@@ -52,11 +52,11 @@ class _Gaps:
 
 @dataclass(slots=True)
 class _Plans:
-    """Plans of one day's bets."""
+    """Plans of one day's bets, by metric and by limit: slices may have their own."""
 
     outcomes: Outcomes
-    gaps: dict[Metric, GapPlan] = field(default_factory=dict)
-    levels: dict[Metric, LevelPlan] = field(default_factory=dict)
+    gaps: dict[Metric, dict[float, GapPlan]] = field(default_factory=dict)
+    levels: dict[Metric, dict[float, LevelPlan]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -187,11 +187,15 @@ class GroupTests:
         for metric in LABELLED:
             if metric in self.gaps:
                 hourly = self.gaps[metric].hourly
-                bets = GapBets(metric, hourly.limit)
-                plans.gaps[metric] = bets.plan(plans.outcomes, hourly.reference)
+                plans.gaps[metric] = {
+                    limit: GapBets(metric, limit).plan(plans.outcomes, hourly.reference)
+                    for limit in np.unique(hourly.limit).tolist()
+                }
             if metric in self.levels:
-                limit = float(self.levels[metric].streams[0].limit)
-                plans.levels[metric] = LevelBets(metric, limit).plan(plans.outcomes)
+                plans.levels[metric] = {
+                    limit: LevelBets(metric, limit).plan(plans.outcomes)
+                    for limit in np.unique(_limits(self.levels[metric])).tolist()
+                }
         return plans
 
     # Evidence.
@@ -232,7 +236,10 @@ class GroupTests:
         enough = self._responses.enough & self._requests.as_stated
         for metric, watch in self.levels.items():
             rows = positions(self.slices, [stream.slice for stream in watch.streams])
-            log_e = self._require_plans().levels[metric].log_e(counts)[rows]
+            log_e = np.zeros((len(rows), len(FRACTIONS)))
+            for limit, plan in self._require_plans().levels[metric].items():
+                its = np.flatnonzero(_limits(watch) == limit)
+                log_e[its] = plan.log_e(counts)[rows[its]]
             some = np.flatnonzero(counts[rows].any(axis=1) & enough[rows])
             watch.bet(some, log_e[some], self.divisor)
 
@@ -266,8 +273,13 @@ class GroupTests:
             if not len(pairs):  # due is the reference alone, which has no gap of its own
                 continue
             rows = gaps.hourly.rows[pairs]
-            augmented = plans[metric].log_e(rows, self.binned[0, rows], self.binned[1, rows])
-            by_pair = augmented.transpose(1, 0, 2) / self.divisor
+            by_pair = np.zeros((len(pairs), DIRECTIONS, ALTERNATIVES))
+            for limit, plan in plans[metric].items():
+                its = np.flatnonzero(gaps.hourly.limit[pairs] == limit)
+                if not len(its):  # of what bets now, none has this limit
+                    continue
+                bet = plan.log_e(rows[its], self.binned[0, rows[its]], self.binned[1, rows[its]])
+                by_pair[its] = bet.transpose(1, 0, 2) / self.divisor
             by_labels = gaps.hourly.take(pairs)
             by_labels[~(responses.whole & others.whole)[rows]] = 0
             log_e = np.concatenate([by_pair, by_labels], axis=2)
@@ -348,6 +360,11 @@ def _today(arrays: Arrays) -> SliceCohort:
     nothing = np.zeros((len(arrays["decisions"]), ROUTES), np.int64)
     known = {"requested": nothing, "received": nothing} | arrays
     return SliceCohort(**{field_.name: known[field_.name] for field_ in fields(SliceCohort)})
+
+
+def _limits(watch: StreamGroup) -> Floats:
+    """The limit of every stream."""
+    return np.array([float(stream.limit) for stream in watch.streams])
 
 
 def _directions(pairs: Int64s) -> Int64s:

@@ -220,12 +220,14 @@ def gap_alternatives(
     return np.minimum(b1 + gap, _HIGHEST), b1
 
 
-def ratio_alternatives(counts: PairCounts, level: Floats, limit: float) -> tuple[Floats, Floats]:
+def ratio_alternatives(
+    counts: PairCounts, level: Floats, limit: npt.ArrayLike
+) -> tuple[Floats, Floats]:
     """Rates of both arms, each of shape (P, 5), with ratios b / a below the limit.
 
     The mean over the trials of both arms is the level, unless that would leave [.0001, .995].
     """
-    ratio = limit * (1 - SHORTFALLS)
+    ratio = np.broadcast_to(np.asarray(limit, np.float64), level.shape)[:, None] * (1 - SHORTFALLS)
     share_b = divide(counts.n_b, counts.n_a + counts.n_b, empty=0.5)[:, None]
     a1 = np.clip(level[:, None] / (1 - share_b * (1 - ratio)), _RAREST, _HIGHEST)
     return a1, np.maximum(a1 * ratio, _RAREST)

@@ -193,7 +193,7 @@ class ShownIncidents:
         group = place.table
         metric, contract = known.incident.metric, self.beside.contract
         frontier = self.beside.frontier
-        limit = contract.limits.max_gap(metric)
+        limit = contract.limits_of(place.group_by, place.row.slice).max_gap(metric)
         if (
             known.kind is not StreamKind.GAP
             or not metric.labelled

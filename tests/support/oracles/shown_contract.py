@@ -27,13 +27,33 @@ def disagreements(contract: Row) -> list[str]:
         A line for each; empty where all follow.
     """
     (window,) = (one for one in contract["windows"] if one["window"] == contract["window"])
-    tables = [[window["total"]], *(group["rows"] for group in window["groups"])]
-    return [text for rows in tables for text in _of_table(contract, rows)]
+    tables = [("", [window["total"]])]
+    tables += [(group["group_by"], group["rows"]) for group in window["groups"]]
+    return [text for name, rows in tables for text in _of_table(contract, name, rows)]
 
 
-def _of_table(contract: Row, rows: list[Row]) -> Iterator[str]:
+_WHERE = {
+    "max_gap": "max_gaps",
+    "min_relative_rate": "min_ratios",
+    "min_level": "min_levels",
+    "max_level": "max_levels",
+}
+
+
+def _for_slice(contract: Row, group_by: str, slice_: str) -> Row:
+    """The contract with the limits of one slice: its own, else its group-by's, else all's."""
+    limits = {where: dict(contract[where]) for where in _WHERE.values()}
+    for of in ("", slice_):
+        for own in contract["own_limits"]:
+            if own["group_by"] == group_by and own["slice"] == of:
+                limits[_WHERE[own["kind"]]][own["metric"]] = own["value"]
+    return {**contract, **limits}
+
+
+def _of_table(everyones: Row, group_by: str, rows: list[Row]) -> Iterator[str]:
     by_slice = {row["slice"]: row for row in rows}
     for row in rows:
+        contract = _for_slice(everyones, group_by, row["slice"])
         for metric, state in row["states"].items():
             verdict = row["gaps"].get(metric, {}).get("verdict")
             expected = expected_of(contract, row, by_slice, metric)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from audited import VALUES, real_settings, reviewed_pairs, settings
 from matched import CANDIDATE, VARIETY, row, seen, ten_pairs, varieties
@@ -19,7 +20,7 @@ from monitor.audit.report import Check, Point, SupportCheck
 from monitor.audit.slices import GroupSlices, audit_coding, slices_of, without_gate
 from monitor.core.contract import COMPLEMENT, Metric, Verdict
 from monitor.settings import Settings
-from monitor.settings.sections import GroupBySettings
+from monitor.settings.sections import GroupBySettings, OwnLimitSettings
 
 FORMAL, CONVERSATIONAL = f"{VARIETY}=formal", f"{VARIETY}=conversational"
 UNSUPPORTED = Verdict.INSUFFICIENT_SUPPORT
@@ -507,3 +508,23 @@ class TestRatios:
         assert (ratio.value, ratio.verdict, ratio.point) == (0.6, Verdict.FAIL, Point.FAIL)
         assert ratio.upper is not None
         assert ratio.upper < 0.8
+
+    def test_a_slice_has_its_own_limit(self) -> None:
+        """The same gap of a third is within that of the slice, and beyond the contract's."""
+        own = OwnLimitSettings(
+            group_by=(VARIETY,), slice=CONVERSATIONAL, max_tpr_gap=Fraction("0.4"),
+            min_tpr=Fraction("0.9"),
+        )  # fmt: skip
+        one = replace_case(settings(groups=VARIETY_ALONE), limit=(own,))
+        found = {(c.name, c.slice): c for c in checks(ten_pairs(), one)}
+        tpr = found["tpr_gap", CONVERSATIONAL]
+        assert (tpr.limit, tpr.point) == (0.4, Point.PASS)
+        assert found["fpr_gap", CONVERSATIONAL].limit == 0.1
+        assert found["min_tpr", CONVERSATIONAL].point is Point.FAIL
+        assert ("min_tpr", FORMAL) not in found
+
+
+def replace_case(one: Settings, **changes: Any) -> Settings:
+    return msgspec.structs.replace(
+        one, use_case=(msgspec.structs.replace(one.use_case[0], **changes),)
+    )

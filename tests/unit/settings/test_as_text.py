@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,50 @@ def test_a_later_limit_is_in_the_numbers_only_where_it_is_set() -> None:
 def test_a_ratio_is_above_0_and_below_1(ratio: str) -> None:
     with pytest.raises(SettingsError, match=r"min_selection_ratio.* above 0 and below 1"):
         use_case(**{f"{CONTRACT}MIN_SELECTION_RATIO": ratio})
+
+
+OWN = (
+    '[{ group_by = ["channel"], max_tpr_gap = 0.05 },'
+    ' { group_by = ["channel"], slice = "channel=chat", max_tpr_gap = 0.20 }]'
+)
+
+
+def test_limits_of_slices_are_numbers_of_the_contract() -> None:
+    name = "SLICEWATCH__USE_CASE__0__LIMIT"
+    one = use_case(**{name: OWN})
+    assert "own_limits" not in api.contract_numbers(use_case())
+    assert "own_limits" in api.contract_numbers(one)
+    other = use_case(**{name: OWN.replace("0.20", "0.15")})
+    assert api.contract_numbers(one) != api.contract_numbers(other)
+    assert one.to_core().limits_of("channel", "channel=chat").max_tpr_gap == Fraction("0.20")
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ('{ group_by = ["tone"], max_tpr_gap = 0.05 }', r"limit\[0\]\.group_by: .*no group-by"),
+        ('{ group_by = ["channel"] }', r"limit\[0\]: sets no limit; add one such as"),
+        (
+            '{ group_by = ["channel"], slice = "chat", max_tpr_gap = 0.1 }',
+            r"limit\[0\]\.slice: .*is not a slice",
+        ),
+        (
+            '{ group_by = ["channel"], slice = "channel=fax", max_tpr_gap = 0.1 }',
+            r"limit\[0\]\.slice: .*not allow-listed",
+        ),
+        (
+            '{ group_by = ["channel"], max_fpr = 0.1 }, { group_by = ["channel"], min_tpr = 0.5 }',
+            r"limit\[1\].*channel",
+        ),
+        (
+            '{ group_by = ["language"], slice = "language=en", max_tpr_gap = 0.1 }',
+            r"limit\[0\]\.slice: .*is the reference of its group-by, which has no gap",
+        ),
+    ],
+)
+def test_a_limit_of_nothing_is_refused(own: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        use_case(**{"SLICEWATCH__USE_CASE__0__LIMIT": f"[{own}]"})
 
 
 def test_ways_of_writing_do_not_matter() -> None:

@@ -13,6 +13,8 @@ from monitor.core.publish.snapshot import (
     WITHHELD,
     ContractTable,
     GroupTable,
+    LimitKind,
+    OwnLimit,
     PublishedValue,
     ShownGap,
     ShownIncident,
@@ -169,3 +171,32 @@ def test_the_ratio_is_of_the_lower_rate_to_the_higher_where_it_is_limited(
     facts = IncidentFacts.of(limited, incident(metric, behind=behind))
     assert (facts.relative, facts.window_says) == (relative, says)
     assert IncidentFacts.of(replace(limited, min_ratios={}), incident(metric)).relative is None
+
+
+@pytest.mark.parametrize(
+    ("own", "limits", "says"),
+    [
+        ((), {}, WindowSays.OUTSIDE_LIMIT),
+        ((("city", "", 0.3),), {LimitKind.MAX_GAP: 0.3}, WindowSays.WITHIN_LIMIT),
+        (
+            (("city", "", 0.3), ("city", "city=lagos", 0.2)),
+            {LimitKind.MAX_GAP: 0.2},
+            WindowSays.OUTSIDE_LIMIT,
+        ),
+        ((("city", "city=york", 0.3), ("tone", "", 0.3)), {}, WindowSays.OUTSIDE_LIMIT),
+    ],
+)
+def test_a_slice_is_told_with_the_limits_of_its_own(
+    own: tuple[tuple[str, str, float], ...], limits: dict[LimitKind, float], says: WindowSays
+) -> None:
+    metric = Metric.TPR
+    shown = table(row("city=lagos", 0.67, gap(COMPLEMENT), metric))
+    its = tuple(OwnLimit(g, s, metric, LimitKind.MAX_GAP, value) for g, s, value in own)
+    facts = IncidentFacts.of(replace(shown, own_limits=its), incident(metric))
+    assert (facts.own_limits, facts.window_says) == (limits, says)
+
+
+def test_a_hidden_slice_is_told_with_no_limit_of_its_own() -> None:
+    its = OwnLimit("city", "city=lagos", Metric.TPR, LimitKind.MAX_GAP, 0.3)
+    withheld = incident(Metric.TPR, None, group_by="", slice=WITHHELD)
+    assert IncidentFacts.of(replace(table(), own_limits=(its,)), withheld).own_limits == {}

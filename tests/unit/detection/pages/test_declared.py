@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric, PrimaryMetric
+from monitor.core.contract import Contract, GroupBy, Limits, Metric, OwnLimits, PrimaryMetric
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.detection.pages.budget import RESERVE, Budget
 from monitor.detection.pages.declared import all_streams, comparisons, declared_slices
@@ -116,3 +117,37 @@ def test_an_undeclared_ratio_leaves_everybody_the_same_weight() -> None:
     assert kept.keys() == without.weights.keys()
     assert shares == pytest.approx([0.6 / 0.8] * len(shares))
     assert math.fsum(with_ratio.weights.values()) == pytest.approx(1 - RESERVE)
+
+
+OWN = (
+    OwnLimits("channel", "", (("max_tpr_gap", Fraction("0.20")),)),
+    OwnLimits("channel", "channel=chat", (("max_tpr_gap", Fraction("0.05")),)),
+    OwnLimits("channel", "channel=email", (("min_tpr", Fraction("0.70")),)),
+)
+
+
+def test_the_most_specific_limit_holds() -> None:
+    one = replace(contract(GroupBy(("channel",)), GroupBy(("tone",))), own_limits=OWN)
+    assert one.limits_of("tone", "tone=formal") == one.limits == one.limits_of("", "")
+    assert one.limits_of("channel").max_tpr_gap == Fraction("0.20")
+    assert one.limits_of("channel", "channel=chat").max_tpr_gap == Fraction("0.05")
+    email = one.limits_of("channel", "channel=email")
+    assert (email.max_tpr_gap, email.min_tpr) == (Fraction("0.20"), Fraction("0.70"))
+    assert email.max_fpr_gap == Fraction("0.08"), "where it says nothing, the contract does"
+
+
+def test_every_stream_has_the_limit_of_its_slice() -> None:
+    groups = GroupBy(("channel",)), GroupBy(("tone",))
+    one = replace(contract(*groups), own_limits=OWN)
+    found = comparisons(one, groups[0], Metric.TPR, StreamKind.GAP, CODING)
+    assert {(s.slice, s.limit) for s in found.streams} == {
+        ("channel=chat", Fraction("0.05")),
+        ("channel=email", Fraction("0.20")),
+        ("channel=__other__", Fraction("0.20")),
+    }
+    levels = comparisons(one, groups[0], Metric.TPR, StreamKind.LEVEL, CODING).streams
+    assert [(s.slice, s.limit) for s in levels] == [("channel=email", Fraction("0.70"))]
+    others = comparisons(one, groups[1], Metric.TPR, StreamKind.GAP, CODING).streams
+    assert {s.limit for s in others} == {Fraction("0.10")}
+    weights = Budget().declare(all_streams([one], CODING)).weights
+    assert math.fsum(weights.values()) == pytest.approx(1 - RESERVE)
