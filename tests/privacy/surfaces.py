@@ -424,6 +424,8 @@ _SNAPSHOT = (
         "ContractTable.contract ContractTable.version ContractTable.owner ContractTable.synthetic",
         "ContractTable.k ContractTable.window ContractTable.max_gaps ContractTable.min_levels",
         "ContractTable.max_levels ContractTable.min_ratios ContractTable.min_supports",
+        "ContractTable.own_limits OwnLimit.group_by OwnLimit.slice OwnLimit.metric OwnLimit.kind",
+        "OwnLimit.value",
         "ContractTable.review_due",
         "ContractTable.primary ContractTable.max_age",
     ),

@@ -150,6 +150,14 @@ def test_limits_of_slices_are_numbers_of_the_contract() -> None:
     assert one.to_core().limits_of("channel", "channel=chat").max_tpr_gap == Fraction("0.20")
 
 
+def test_limits_of_slices_are_printed_so_that_they_load_again(tmp_path: Path) -> None:
+    one = load(QUICKSTART, SLICEWATCH__USE_CASE__0__LIMIT=OWN)
+    text = resolved(one)
+    assert "[[use_case.limit]]" in text
+    (tmp_path / "again.toml").write_text(text)
+    assert load(tmp_path / "again.toml").use_case == one.use_case
+
+
 @pytest.mark.parametrize(
     ("own", "said"),
     [
