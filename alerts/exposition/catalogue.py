@@ -126,9 +126,13 @@ CONTRACT_INFO = _family(
     ("contract", "version", "owner", "synthetic", "k", "primary"),
 )
 MAX_GAP = _family("contract_max_gap_ratio", Rule.DECLARED, LIMIT)
+MIN_RATIO = _family("contract_min_relative_rate_ratio", Rule.DECLARED, LIMIT)
 MIN_LEVEL = _family("contract_min_level_ratio", Rule.DECLARED, LIMIT)
 MAX_LEVEL = _family("contract_max_level_ratio", Rule.DECLARED, LIMIT)
 MIN_SUPPORT = _family("contract_min_support", Rule.DECLARED, LIMIT)
+OWN_LIMIT = _family(
+    "contract_own_limit_ratio", Rule.DECLARED, (*LIMIT, "group_by", "slice", "limit")
+)
 REVIEW_DUE = _family("contract_review_due_timestamp_seconds", Rule.DECLARED, ("contract",))
 MAX_AGE = _family("contract_max_age_seconds", Rule.DECLARED, ("contract",))
 WATERMARK = _family("watermark_timestamp_seconds", Rule.PERIOD)
@@ -169,6 +173,8 @@ INCIDENT_SINCE = _family("incident_since_timestamp_seconds", Rule.PAGE, INCIDENT
 INCIDENT_FIRST = _interval("incident_first", INCIDENT)
 INCIDENT_LATEST = _interval("incident_latest", INCIDENT)
 INCIDENT_RATE = _family("incident_rate_ratio", Rule.RELEASED_RATE, (*INCIDENT, "side", "slice"))
+INCIDENT_RELATIVE = _family("incident_relative_rate_ratio", Rule.RELEASED_RATE, INCIDENT)
+INCIDENT_LIMIT = _family("incident_limit_ratio", Rule.DECLARED, (*INCIDENT, "limit"))
 INCIDENT_SUPPORT = _family("incident_support_band", Rule.BAND, INCIDENT)
 INCIDENT_WINDOW_END = _family("incident_window_end_timestamp_seconds", Rule.PERIOD, INCIDENT)
 RESOLVABLE = _family("incident_resolvable_timestamp_seconds", Rule.PERIOD, INCIDENT)
@@ -199,7 +205,8 @@ PROBE_INCOMPLETE = _family("probe_pairs_incomplete_total", Rule.PROBE, PROBE_SET
 PROBE_FLIPS = _family("probe_pair_flips_total", Rule.PROBE, FLIP)
 
 PAGE: tuple[Family, ...] = (
-    *(CONTRACT_INFO, MAX_GAP, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT, REVIEW_DUE, MAX_AGE),
+    *(CONTRACT_INFO, MAX_GAP, MIN_RATIO, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT, OWN_LIMIT),
+    *(REVIEW_DUE, MAX_AGE),
     *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, DATA_LOST, EXCLUDED),
     *(LEFT_OUT, STATE, VERDICT, BREACH_SINCE, EVIDENCE),
     *(*RATE.families, AT_LEAST, AT_MOST, SUPPORT, COMPLETENESS),
@@ -211,6 +218,8 @@ PAGE: tuple[Family, ...] = (
     *(
         *INCIDENT_LATEST.families,
         INCIDENT_RATE,
+        INCIDENT_RELATIVE,
+        INCIDENT_LIMIT,
         INCIDENT_SUPPORT,
         INCIDENT_WINDOW_END,
         RESOLVABLE,

@@ -160,11 +160,15 @@ class _Collected:
         self.put(catalogue.CONTRACT_INFO, 1, name, *identity, table.primary.value)
         for family, limits in (
             (catalogue.MAX_GAP, table.max_gaps),
+            (catalogue.MIN_RATIO, table.min_ratios),
             (catalogue.MIN_LEVEL, table.min_levels),
             (catalogue.MAX_LEVEL, table.max_levels),
             (catalogue.MIN_SUPPORT, table.min_supports),
         ):
             self._add_by_metric(family, limits, name)
+        for own in table.own_limits:
+            which = (name, own.metric.value, own.group_by, own.slice, own.kind.value)
+            self.put(catalogue.OWN_LIMIT, own.value, *which)
         self.put(catalogue.REVIEW_DUE, _seconds(table.review_due), name)
         self.put(catalogue.MAX_AGE, _seconds(table.max_age), name)
         for one in table.requests_at_fault:
@@ -287,6 +291,9 @@ class _Collected:
                 self._add_interval(interval, self.labels(catalogue.INCIDENT, *which), shown)
         for known in facts.sides:
             self.put(catalogue.INCIDENT_RATE, known.rate, *which, known.side, known.slice)
+        self.put(catalogue.INCIDENT_RELATIVE, facts.relative, *which)
+        for kind, limit in facts.own_limits.items():
+            self.put(catalogue.INCIDENT_LIMIT, limit, *which, kind.value)
         self.put(catalogue.INCIDENT_SUPPORT, facts.support, *which)
         self.put(catalogue.INCIDENT_WINDOW_END, _seconds(facts.window_end), *which)
         self.put(catalogue.INCIDENT_SINCE, _seconds(one.since), *which)

@@ -19,14 +19,24 @@ from monitor.audit.matching import by_pair
 from monitor.audit.model import Row
 from monitor.audit.report import Check, Point, SupportCheck
 from monitor.audit.slices import SUPPORTED, GroupSlices, declared, slice_of, slices_within
-from monitor.core.contract import COMPLEMENT, Contract, Limits, Metric, Role, Verdict, exceeds
+from monitor.core.contract import (
+    COMPLEMENT,
+    Contract,
+    GroupBy,
+    Limits,
+    Metric,
+    Role,
+    Verdict,
+    exceeds,
+)
 from monitor.core.counts.coding import Coding
 from monitor.core.privacy.bands import Precision
 from monitor.core.probes.flips import in_rates
-from monitor.core.publish.snapshot import ShownRate, SliceRow
+from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
 from monitor.core.rates.estimates import RateColumns
 from monitor.core.rates.gap_words import worse_off
-from monitor.core.rates.gaps import HARMED_BY_LESS, level_verdict
+from monitor.core.rates.gaps import HARMED_BY_LESS, GapColumns, level_verdict, verdict
+from monitor.core.rates.tolerance import Tolerance
 
 _GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION)
 
@@ -58,8 +68,9 @@ def contract_checks(
         for row in declared(table):
             if row.rates or not contract.synthetic:
                 its = compared.get(row.slice)
-                checks += _gaps(row.slice, table.group.reference, contract, its)
-                checks += _levels(row, contract.limits, exact=contract.synthetic)
+                checks += _gaps(row.slice, table.group, contract, its)
+                limits = contract.limits_of(table.group.name, row.slice)
+                checks += _levels(row, limits, exact=contract.synthetic)
     return tuple(checks)
 
 
@@ -158,13 +169,15 @@ def _compared(
 
 
 def _gaps(
-    text: str, reference: str, contract: Contract, compared: _Compared | None
+    text: str, group: GroupBy, contract: Contract, compared: _Compared | None
 ) -> Iterator[Check]:
+    reference, limits = group.reference, contract.limits_of(group.name, text)
     if text == reference:
         return
     for metric in _GAPS:
-        limit = contract.limits.max_gap(metric)
+        limit = limits.max_gap(metric)
         if limit is not None:
+            allowed = Tolerance.of_gap(limit)
             shown = compared.row.gaps.get(metric) if compared else None
             value = shown.value if shown else None
             point = _rounded(value)
@@ -180,10 +193,63 @@ def _gaps(
                 lower=shown.lower if shown else None,
                 upper=shown.upper if shown else None,
                 point=Point.NONE if point is None else _point(not exceeds(abs(point), limit)),
-                verdict=(shown and shown.verdict) or Verdict.INSUFFICIENT_SUPPORT,
+                verdict=_by_bounds(shown, allowed),
                 matched=compared is not None and compared.matched,
                 worse_off=worse_off(text, reference, value),
             )
+    yield from _ratios(text, group, contract, compared)
+
+
+def _ratios(
+    text: str, group: GroupBy, contract: Contract, compared: _Compared | None
+) -> Iterator[Check]:
+    reference, limits = group.reference, contract.limits_of(group.name, text)
+    for metric in _GAPS:
+        limit = limits.min_ratio(metric)
+        if limit is not None:
+            allowed = Tolerance.of_ratio(limit)
+            shown = compared.row.gaps.get(metric) if compared else None
+            point = _ratio_point(_rounded(shown.ratio if shown else None), limit)
+            if contract.synthetic and compared:
+                point = _counted_ratio_point(compared, metric, limit)
+            yield Check(
+                name=f"{metric}_ratio",
+                metric=metric,
+                slice=text,
+                against=reference,
+                limit=float(limit),
+                value=shown.ratio if shown else None,
+                lower=shown.ratio_lower if shown else None,
+                upper=shown.ratio_upper if shown else None,
+                point=point,
+                verdict=_by_bounds(shown, allowed),
+                matched=compared is not None and compared.matched,
+                worse_off=worse_off(text, reference, shown.value if shown else None),
+            )
+
+
+def _by_bounds(shown: ShownGap | None, allowed: Tolerance) -> Verdict:
+    """Verdict on one limit, from the bounds that are shown; the row's is on all limits at once."""
+    if shown is None or shown.verdict in (None, Verdict.INSUFFICIENT_SUPPORT):
+        return Verdict.INSUFFICIENT_SUPPORT
+    numbers = (shown.value, shown.lower, shown.upper)
+    ratios = (shown.ratio, shown.ratio_lower, shown.ratio_upper)
+    columns = (np.array([x], np.float64) for x in (*numbers, *ratios))
+    (found,) = verdict(GapColumns(Metric.SELECTION, *columns), allowed, np.array([True]))
+    return found or Verdict.INSUFFICIENT_SUPPORT
+
+
+def _ratio_point(ratio: Fraction | None, limit: Fraction) -> Point:
+    return Point.NONE if ratio is None else _point(limit <= ratio <= 1 / limit)
+
+
+def _counted_ratio_point(compared: _Compared, metric: Metric, limit: Fraction) -> Point:
+    """The ratio of a synthetic set against its limit, from counts; none of two rates of 0."""
+    sides = _sides(compared.row, compared.table, metric)
+    if sides is None or not any(sides):
+        return Point.NONE
+    low, high = sorted(sides)
+    return _point(low >= limit * high)
 
 
 def _levels(row: SliceRow, limits: Limits, *, exact: bool) -> Iterator[Check]:
@@ -272,6 +338,15 @@ def _by_interval(
 
 def _difference(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction | None:
     """The gap of a synthetic set, from counts; positive where the slice is worse off."""
+    sides = _sides(row, table, metric)
+    if sides is None:
+        return None
+    more = sides[0] - sides[1]
+    return -more if metric in HARMED_BY_LESS else more
+
+
+def _sides(row: SliceRow, table: GroupSlices, metric: Metric) -> tuple[Fraction, Fraction] | None:
+    """Rates of a slice and of its reference in a synthetic set; None without trials in both."""
     reference = table.group.reference
     others = [
         other
@@ -280,10 +355,7 @@ def _difference(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction |
     ]
     hits, trials = _counted(others, metric)
     here, n = _counted([row], metric)
-    if not (n and trials):
-        return None
-    more = Fraction(here, n) - Fraction(hits, trials)
-    return -more if metric in HARMED_BY_LESS else more
+    return (Fraction(here, n), Fraction(hits, trials)) if n and trials else None
 
 
 def _counted(rows: Sequence[SliceRow], metric: Metric) -> tuple[int, int]:

@@ -123,10 +123,10 @@ class Check:
     """One line of the contract, as the point and as the interval say it, side by side.
 
     Attributes:
-        name: ``tpr_gap``, ``fpr_gap``, ``blocked_gap``, ``selection_gap``, ``min_tpr``,
-            ``max_fpr``, ``tpr_not_below_baseline``, ``fpr_not_above_baseline``. Those of the
-            baseline are, of a synthetic set, over all items, what the evidence gate stopped too:
-            else a candidate would pass by stopping what it gets wrong.
+        name: ``tpr_gap``, ``fpr_gap``, ``blocked_gap``, ``selection_gap``, ``selection_ratio``,
+            ``min_tpr``, ``max_fpr``, ``tpr_not_below_baseline``, ``fpr_not_above_baseline``. Those
+            of the baseline are, of a synthetic set, over all items, what the evidence gate stopped
+            too: else a candidate would pass by stopping what it gets wrong.
         metric: what is limited.
         slice: the slice that is compared; ``""`` is all.
         against: its reference; empty for levels and the baseline.
@@ -135,7 +135,8 @@ class Check:
             where the baseline has no rate.
         value: the point; None without one. A gap is positive where the slice is worse off (fewer of
             its ready replies served, more of those that are not, more blocked), and negative where
-            its reference is: as everywhere else.
+            its reference is: as everywhere else. A ratio is the slice's rate over its reference's,
+            and within its limit from that to one over it.
         lower: lower bound of the value's 95 % interval.
         upper: upper bound.
         point: by the point.

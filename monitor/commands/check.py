@@ -163,9 +163,11 @@ def _displayable(settings: Settings) -> Iterator[str]:
                 f"{_support(n)} at rates of {rate:.0%}"
                 for n, rate in zip(need.at_rates, RATES, strict=True)
             )
+            whose = f", {need.own}" if need.own else ""
+            what = "ratio is below" if need.ratio else "gap is beyond"
             coded = f", {_support(need.coded)} where fewer than {contract.k} were missed"
             yield (
-                f"ok: contract {contract.name}: that no {need.metric.upper()} gap is beyond"
+                f"ok: contract {contract.name}{whose}: that no {need.metric.upper()} {what}"
                 f" {float(need.limit):g} can be shown from a support of {at_rates}"
                 f"{coded if contract.k > 1 else ''}"
             )

@@ -9,7 +9,7 @@ from math import prod
 from rich.table import Table
 
 from monitor.commands.console import NONE, plain_table
-from monitor.core.contract import Metric
+from monitor.core.contract import Contract, GroupBy, Limits, Metric
 from monitor.core.counts.audit_grid import COMMON_RATES, Thinned, largest_loss, thinned
 from monitor.core.publish.decidable import (
     BEYOND,
@@ -17,8 +17,10 @@ from monitor.core.publish.decidable import (
     Design,
     by_audit,
     by_limit,
+    by_ratio,
     by_window,
     decidable,
+    decidable_ratio,
     first_decided,
 )
 from monitor.core.time import DAY, WINDOWS
@@ -54,31 +56,54 @@ class Assumed:
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    """One metric of one group-by of a contract, under the assumed conditions."""
+    """One limit of one group-by of a contract, under the assumed conditions.
+
+    Attributes:
+        group_by: name.
+        metric: of the limit.
+        design: what is assumed.
+        ratio: whether the ratio of the metric's rates is limited, and not their gap.
+    """
 
     group_by: str
     metric: Metric
     design: Design
+    ratio: bool = False
 
     @property
     def now(self) -> Decidable:
-        return decidable(self.design, self.metric)
+        return self.decided(self.design)
+
+    def decided(self, design: Design) -> Decidable:
+        return decidable_ratio(design) if self.ratio else decidable(design, self.metric)
 
     @property
     def limit(self) -> float:
-        return float(self.design.contract.limits.max_gap(self.metric) or 0)
+        limits = self.design.contract.limits
+        found = limits.min_ratio(self.metric) if self.ratio else limits.max_gap(self.metric)
+        return float(found or 0)
+
+    @property
+    def name(self) -> str:
+        return f"{self.metric.upper()}{' ratio' if self.ratio else ''}"
 
     @property
     def text(self) -> str:
-        name = self.design.contract.name
-        return f"contract {name}: {self.metric.upper()} gaps beyond {self.limit:g}"
+        what = f"{self.name}s below" if self.ratio else f"{self.name} gaps beyond"
+        return f"contract {self.design.contract.name}: {what} {self.limit:g}"
+
+    def allowing(self, daily: int) -> str | None:
+        """The first wider limit that is decided at this traffic, in words; None without one."""
+        wider = by_ratio(self.design) if self.ratio else by_limit(self.design, self.metric)
+        limit = first_decided(wider, self.decided, daily)
+        return None if limit is None else f"allow a {'ratio' if self.ratio else 'gap'} of {limit:g}"
 
     def row(self) -> tuple[str, ...]:
         """Least traffic for a pass and for a fail, by audit rate."""
         contract = self.design.contract
-        found = (decidable(replace(self.design, audit=a), self.metric) for a in AUDITS)
+        found = (self.decided(replace(self.design, audit=a)) for a in AUDITS)
         cells = (f"{_count(one.passes)} / {_count(one.fails)}" for one in found)
-        what = (self.metric.upper(), self.group_by, contract.name)
+        what = (self.name, self.group_by, contract.name)
         return (*what, f"{self.limit:g}", contract.window, *cells)
 
 
@@ -142,14 +167,14 @@ def traffic_table(settings: Settings, assumed: Assumed) -> Table:
 
 
 def _comparisons(settings: Settings, assumed: Assumed) -> list[_Comparison]:
-    """Every limited metric of every group-by, in the order of the file, the TPR first."""
+    """Every limit of every group-by, in the order of the file, the TPR first."""
     values = {attribute.name: len(attribute.values) for attribute in settings.attribute}
     return [
         _Comparison(
-            group.name,
+            name,
             metric,
             Design(
-                contract,
+                replace(contract, limits=limits),
                 prod(values[name] for name in group.attributes),
                 group.reference,
                 assumed.audit,
@@ -158,34 +183,45 @@ def _comparisons(settings: Settings, assumed: Assumed) -> list[_Comparison]:
                 _TPR,
                 _FPR,
             ),
+            ratio,
         )
         for contract in settings.contracts
         for group in contract.group_bys
+        for name, limits in _limits(contract, group)
         for metric in Metric
-        if contract.limits.max_gap(metric) is not None
+        for ratio, limit in ((False, limits.max_gap(metric)), (True, limits.min_ratio(metric)))
+        if limit is not None
     ]
+
+
+def _limits(contract: Contract, group: GroupBy) -> Iterator[tuple[str, Limits]]:
+    """The limits of a group-by, and those of its slices that have their own, by name."""
+    yield group.name, contract.limits_of(group.name)
+    for own in contract.own_limits:
+        if own.group_by == group.name and own.slice:
+            yield own.slice, own.alone(contract.limits)
 
 
 def _ways(one: _Comparison, assumed: Assumed) -> str:
     """Ways to decide it at the assumed traffic, each by itself; if none does, two together."""
-    design, metric, daily = one.design, one.metric, assumed.daily
+    design, daily = one.design, assumed.daily
     rates = [rate for rate in _PROPOSED if rate > assumed.audit]
     longer = [w.length / DAY for w in WINDOWS.values() if w.length / DAY > design.days]
     ways = []
-    if (rate := first_decided(by_audit(design, rates), metric, daily)) is not None:
+    if (rate := first_decided(by_audit(design, rates), one.decided, daily)) is not None:
         ways.append(f"audit {rate:.0%}")
-    if (days := first_decided(by_window(design, longer), metric, daily)) is not None:
+    if (days := first_decided(by_window(design, longer), one.decided, daily)) is not None:
         ways.append(f"set the contract's window to {days:g}d")
-    if (limit := first_decided(by_limit(design, metric), metric, daily)) is not None:
-        ways.append(f"allow a gap of {limit:g}")
-    return ", or ".join(ways) or _both_ways(design, metric, daily, longer, rates)
+    if (wider := one.allowing(daily)) is not None:
+        ways.append(wider)
+    return ", or ".join(ways) or _both_ways(one, daily, longer, rates)
 
 
 def _both_ways(
-    design: Design, metric: Metric, daily: int, longer: Sequence[float], rates: Sequence[float]
+    one: _Comparison, daily: int, longer: Sequence[float], rates: Sequence[float]
 ) -> str:
-    for days, widened in by_window(design, longer):
-        if (rate := first_decided(by_audit(widened, rates), metric, daily)) is not None:
+    for days, widened in by_window(one.design, longer):
+        if (rate := first_decided(by_audit(widened, rates), one.decided, daily)) is not None:
             return f"audit {rate:.0%} and set the contract's window to {days:g}d"
     return "no audit rate, window or limit is enough; compare larger slices"
 

@@ -24,6 +24,7 @@ from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     LabelsAtFault,
+    LimitKind,
     Period,
     ShownGap,
     ShownRate,
@@ -96,11 +97,12 @@ def _contract(
         for i, group in enumerate(groups):
             yield Text(f"{group.name}: {span(group.period(metric), now)}")
             yield _judged(table, group, metric, names, header=i == 0)
-    yield Text()
-    yield Text("rates without a limit", "bold")
-    for i, group in enumerate(groups):
-        yield Text(f"{group.name}: {span(group.decisions, now)}")
-        yield _unjudged(table, group, names, header=i == 0)
+    if metrics := [m for m in (Metric.SELECTION, Metric.BLOCKED) if m not in limited(table)]:
+        yield Text()
+        yield Text("rates without a limit", "bold")
+        for i, group in enumerate(groups):
+            yield Text(f"{group.name}: {span(group.decisions, now)}")
+            yield _unjudged(table, group, metrics, names, header=i == 0)
     yield Text()
     yield _conclusion(table, window)
     yield Text()
@@ -169,13 +171,26 @@ def span(period: Period | None, now: int) -> str:
 
 
 def _limits(table: ContractTable, metric: Metric) -> str:
-    found = (
-        ("gap at most {:g} points", table.max_gaps),
-        ("at least {:g} %", table.min_levels),
-        ("at most {:g} %", table.max_levels),
-    )
-    texts = [t.format(100 * limits[metric]) for t, limits in found if metric in limits]
+    texts = [_limit(kind, x) for kind, x in table.limits_of("", "", metric).items()]
+    texts += [
+        f"{own.slice or own.group_by}: {_limit(own.kind, own.value)}"
+        for own in table.own_limits
+        if own.metric is metric
+    ]
     return ", ".join(texts) + f"; needs a support of {table.min_supports[metric]}"
+
+
+def _limit(kind: LimitKind, value: float) -> str:
+    text, by = _LIMITS[kind]
+    return text.format(by * value)
+
+
+_LIMITS = {
+    LimitKind.MAX_GAP: ("gap at most {:g} points", 100),
+    LimitKind.MIN_RATIO: ("the lower rate at least {:g} times the higher", 1),
+    LimitKind.MIN_LEVEL: ("at least {:g} %", 100),
+    LimitKind.MAX_LEVEL: ("at most {:g} %", 100),
+}
 
 
 def _judged(
@@ -195,8 +210,9 @@ def _judged(
     return made
 
 
-def _unjudged(table: ContractTable, group: _Rows, names: int, *, header: bool) -> Table:
-    metrics = [m for m in (Metric.SELECTION, Metric.BLOCKED) if m not in limited(table)]
+def _unjudged(
+    table: ContractTable, group: _Rows, metrics: Sequence[Metric], names: int, *, header: bool
+) -> Table:
     widths = {f"{metric.value} rate": 16 for metric in metrics} | {"n": _COLUMNS["n"]}
     made = _table(names, widths, header=header)
     for name, row in group.rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 
@@ -93,6 +93,8 @@ class Limits:
             and reference have together).
         min_negatives: support an FPR needs, in effective negatives.
         max_selection_gap: largest allowed gap of P(auto_serve), over all requests, ready or not.
+        min_selection_ratio: smallest allowed ratio of the lower P(auto_serve) of slice and
+            reference to the higher one (adverse impact; 0.8 is the four-fifths rule).
     """
 
     max_tpr_gap: Fraction
@@ -103,6 +105,7 @@ class Limits:
     min_positives: int
     min_negatives: int
     max_selection_gap: Fraction | None = None
+    min_selection_ratio: Fraction | None = None
 
     def max_gap(self, metric: Metric) -> Fraction | None:
         """The limit on the gap of a metric; None where the contract sets none."""
@@ -113,11 +116,54 @@ class Limits:
             Metric.SELECTION: self.max_selection_gap,
         }.get(metric)
 
+    def min_ratio(self, metric: Metric) -> Fraction | None:
+        """The limit on the ratio of two rates of a metric; None where the contract sets none."""
+        return self.min_selection_ratio if metric is Metric.SELECTION else None
+
+    def min_level(self, metric: Metric) -> Fraction | None:
+        """The smallest allowed rate of a metric in any slice; None where there is none."""
+        return self.min_tpr if metric is Metric.TPR else None
+
+    def max_level(self, metric: Metric) -> Fraction | None:
+        """The largest allowed rate of a metric in any slice; None where there is none."""
+        return self.max_fpr if metric is Metric.FPR else None
+
+    def level(self, metric: Metric) -> Fraction | None:
+        """The level that a metric must keep, a floor or a ceiling; None where there is none."""
+        low = self.min_level(metric)
+        return self.max_level(metric) if low is None else low
+
     def min_support(self, metric: Metric) -> int:
         """Support a metric needs: positives for TPR, negatives for FPR, else both."""
         return {Metric.TPR: self.min_positives, Metric.FPR: self.min_negatives}.get(
             metric, self.min_positives + self.min_negatives
         )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLimits:
+    """Limits that one group-by, or one slice of it, has in place of the contract's.
+
+    Attributes:
+        group_by: name, as exported.
+        slice: slice text of the group-by; empty for all of its slices.
+        limits: names of :class:`Limits` and their numbers; tighter or looser, or where the
+            contract sets none.
+    """
+
+    group_by: str
+    slice: str
+    limits: tuple[tuple[str, Fraction], ...]
+
+    def over(self, limits: Limits) -> Limits:
+        """Limits with these in place of those of the same name."""
+        return replace(limits, **dict(self.limits))  # type: ignore[arg-type]  # names of limits
+
+    def alone(self, limits: Limits) -> Limits:
+        """These limits and no others, with the minimum support of a contract."""
+        support = limits.min_positives, limits.min_negatives
+        nothing = Limits(None, None, None, None, None, *support)  # type: ignore[arg-type]
+        return self.over(nothing)
 
 
 COMPLEMENT = "complement"
@@ -161,6 +207,7 @@ class Contract:
         review_due: when people are to look at it again (microseconds); None is not said.
         max_age: how far the end of a window may be behind the watermark (microseconds) and still
             show that the contract is kept; None is not limited.
+        own_limits: of group-bys and slices, in place of those in ``limits``.
     """
 
     name: str
@@ -176,6 +223,16 @@ class Contract:
     effective: int | None = None
     review_due: int | None = None
     max_age: int | None = None
+    own_limits: tuple[OwnLimits, ...] = ()
+
+    def limits_of(self, group_by: str, slice_: str = "") -> Limits:
+        """The limits of a slice, the most specific ones; of its group-by without one."""
+        limits = self.limits
+        for wanted in dict.fromkeys(("", slice_)):
+            for own in self.own_limits:
+                if own.group_by == group_by and own.slice == wanted:
+                    limits = own.over(limits)
+        return limits
 
     @property
     def primary_metric(self) -> Metric:

@@ -37,17 +37,16 @@ def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> G
     z = simultaneous_z(comparisons(shown, group.reference))
     needs: list[dict[Metric, int]] = [{} for _ in table.rows]
     gaps: list[dict[Metric, float]] = [{} for _ in table.rows]
-    for metric in Metric:
-        limit = contract.limits.max_gap(metric)
-        if limit is None or not metric.labelled:
-            continue
+    for metric in (metric for metric in Metric if metric.labelled):
         arms = arms_of(metric, table, group.reference)
-        for at, need in enumerate(label_needs(arms, limit, z)):
-            if need is not None:
-                needs[at][metric] = AT_LEAST[need]
-        for at, gap in enumerate(detectable_gaps(arms, limit, z)):
-            if gap is not None:
-                gaps[at][metric] = gap
+        its = [contract.limits_of(group.name, row.slice).max_gap(metric) for row in table.rows]
+        for limit in {limit for limit in its if limit is not None}:
+            found = zip(label_needs(arms, limit, z), detectable_gaps(arms, limit, z), strict=True)
+            for at, (need, gap) in enumerate(found):
+                if need is not None and its[at] == limit:
+                    needs[at][metric] = AT_LEAST[need]
+                if gap is not None and its[at] == limit:
+                    gaps[at][metric] = gap
     rows = (
         replace(row, detectable_gaps=found, label_needs=need)
         for row, found, need in zip(table.rows, gaps, needs, strict=True)

@@ -26,7 +26,7 @@ def resolved(settings: Settings) -> str:
     return "\n".join(_table(plain(settings), "", ())).strip() + "\n"
 
 
-_LATER_LIMITS = frozenset({"max_selection_gap"})
+_LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio"})
 
 
 def contract_numbers(use_case: UseCase) -> str:
@@ -41,9 +41,14 @@ def contract_numbers(use_case: UseCase) -> str:
     limits = {n: v for n, v in every.items() if v is not None or n not in _LATER_LIMITS}
     set_age = use_case.contract.max_age
     age = {} if set_age is None else {"max_age": duration_text(set_age)}
+    own = sorted(
+        [one.group_by, one.slice, {name: _plain_leaf(Fraction, x) for name, x in one.limits}]
+        for one in contract.own_limits
+    )
     return _canonical(
         {
             **age,
+            **({"own_limits": own} if own else {}),
             "group_bys": sorted([list(g.attributes), g.reference] for g in contract.group_bys),
             "k": contract.k,
             "limits": {name: _plain_leaf(type(v), v) for name, v in limits.items()},

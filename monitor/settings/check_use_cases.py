@@ -129,6 +129,7 @@ def _check_use_case(use_case: UseCase, key: str, allowed: AllowLists, most: int)
         _check_group_by(group_by, use_case, join(f"{key}.group_bys", i), allowed, most)
     names = [" + ".join(sorted(g.attributes)) for g in use_case.group_bys]
     _check_unique(names, f"{key}.group_bys")
+    _check_own_limits(use_case, f"{key}.limit", allowed)
 
 
 def _check_windows(use_case: UseCase, key: str) -> None:
@@ -178,17 +179,49 @@ def _check_reference(group_by: GroupBySettings, key: str, allowed: AllowLists) -
     text = normalize("NFC", group_by.reference)
     if text == COMPLEMENT:
         return
-    example = atom_text({name: allowed[name][0] for name in group_by.attributes})
-    written = json.dumps(example, ensure_ascii=False)  # TOML escapes alike
-    fix = f'use "{COMPLEMENT}" or a slice such as {written}'
+    fix = f'use "{COMPLEMENT}" or a slice such as {_example(group_by.attributes, allowed)}'
     if "best" in text.lower() and "=" not in text:
         why = "the best slice of the day changes by chance and makes every other look worse"
         raise problem(key, f"a best slice is not offered: {why}; {fix}")
+    _check_slice(text, group_by.attributes, key, allowed, fix)
+
+
+def _check_own_limits(use_case: UseCase, key: str, allowed: AllowLists) -> None:
+    group_bys = {tuple(sorted(g.attributes)): g.to_core() for g in use_case.group_bys}
+    for i, own in enumerate(use_case.limit):
+        where = join(key, i)
+        group = group_bys.get(tuple(sorted(own.group_by)))
+        if group is None:
+            names = "; ".join(" + ".join(names) for names in group_bys)
+            text = f"{shown(' + '.join(own.group_by))} is no group-by of this use case"
+            raise problem(f"{where}.group_by", f"{text}; use one of: {names}")
+        if own.slice:
+            text = normalize("NFC", own.slice)
+            fix = f"use a slice such as {_example(group.attributes, allowed)}, or leave it out"
+            _check_slice(text, group.attributes, f"{where}.slice", allowed, fix)
+        if not own.numbers:
+            raise problem(where, "sets no limit; add one such as max_tpr_gap = 0.05, or remove it")
+        levels = {"min_tpr", "max_fpr"}
+        if own.to_core().slice == group.reference and not levels & {n for n, _ in own.numbers}:
+            text = f"{shown(own.slice)} is the reference of its group-by, which has no gap"
+            raise problem(f"{where}.slice", f"{text}; limit the slices that are compared with it")
+    ones = [own.to_core() for own in use_case.limit]
+    _check_unique([f"{one.group_by} {one.slice}".strip() for one in ones], key)
+
+
+def _example(attributes: Sequence[str], allowed: AllowLists) -> str:
+    example = atom_text({name: allowed[name][0] for name in attributes})
+    return json.dumps(example, ensure_ascii=False)  # TOML escapes alike
+
+
+def _check_slice(
+    text: str, attributes: Sequence[str], key: str, allowed: AllowLists, fix: str
+) -> None:
     try:
         values = parse_atom(text)
     except ValueError:
         raise problem(key, f"{shown(text)} is not a slice; {fix}") from None
-    if sorted(values) != sorted(group_by.attributes) or len(atom_text(values)) != len(text):
+    if sorted(values) != sorted(attributes) or len(atom_text(values)) != len(text):
         raise problem(key, f"{shown(text)} is not a slice of this group-by; {fix}")
     for name, value in values.items():
         if value not in allowed[name]:

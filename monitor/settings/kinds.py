@@ -237,6 +237,9 @@ AuditRate = Annotated[
     float, Meta(gt=0, le=1, description="a probability above 0 and up to 1, such as 0.5")
 ]
 Limit = Annotated[Fraction, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.10")]
+Ratio = Annotated[
+    Fraction, Meta(gt=0, lt=1, description="a ratio above 0 and below 1, such as 0.80")
+]
 Share = Annotated[
     Fraction, Meta(gt=0, le=1, description="a share above 0 and up to 1, such as 0.95")
 ]

@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 from msgspec import Struct, field
 
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, PrimaryMetric
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, OwnLimits, PrimaryMetric
 from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.cells import atom_text, parse_atom
 from monitor.core.counts.coding import DEFAULT_SCORE_BANDS, Attribute, Coding, range_names
@@ -36,6 +36,7 @@ from monitor.settings.kinds import (
     Path,
     Place,
     Port,
+    Ratio,
     Score,
     Secret,
     SessionTimeout,
@@ -390,6 +391,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     max_fpr_gap: Limit = Fraction("0.10")
     max_blocked_gap: Limit | None = None
     max_selection_gap: Limit | None = None
+    min_selection_ratio: Ratio | None = None
     min_tpr: Limit | None = None
     max_fpr: Limit | None = None
     min_positives: Count = 50
@@ -407,11 +409,46 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
             max_fpr_gap=self.max_fpr_gap,
             max_blocked_gap=self.max_blocked_gap,
             max_selection_gap=self.max_selection_gap,
+            min_selection_ratio=self.min_selection_ratio,
             min_tpr=self.min_tpr,
             max_fpr=self.max_fpr,
             min_positives=self.min_positives,
             min_negatives=self.min_negatives,
         )
+
+
+class OwnLimitSettings(SettingsSection, frozen=True, kw_only=True):
+    """Limits of one group-by, or of one slice of it, in place of the contract's.
+
+    The most specific limit holds. It may be tighter or looser than the contract's, or be where the
+    contract sets none.
+    """
+
+    group_by: tuple[AttributeName, ...]
+    slice: str = ""
+    max_tpr_gap: Limit | None = None
+    max_fpr_gap: Limit | None = None
+    max_blocked_gap: Limit | None = None
+    max_selection_gap: Limit | None = None
+    min_selection_ratio: Ratio | None = None
+    min_tpr: Limit | None = None
+    max_fpr: Limit | None = None
+
+    @property
+    def numbers(self) -> tuple[tuple[str, Fraction], ...]:
+        """The limits that are set, by name."""
+        found = ((name, getattr(self, name)) for name in _OWN_LIMITS)
+        return tuple((name, value) for name, value in found if value is not None)
+
+    def to_core(self) -> OwnLimits:
+        """The limits with names sorted, in the group-by and in the slice."""
+        text = atom_text(parse_atom(normalize("NFC", self.slice))) if self.slice else ""
+        return OwnLimits("+".join(sorted(self.group_by)), text, self.numbers)
+
+
+_OWN_LIMITS = tuple(
+    name for name in OwnLimitSettings.__struct_fields__ if name not in ("group_by", "slice")
+)
 
 
 class UseCase(SettingsSection, frozen=True, kw_only=True):
@@ -434,6 +471,7 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
     where: dict[str, str] = field(default_factory=dict)
     windows: tuple[str, ...] = tuple(WINDOWS)
     group_bys: tuple[GroupBySettings, ...]
+    limit: tuple[OwnLimitSettings, ...] = ()
 
     def to_core(self) -> Contract:
         """The contract as the engine needs it. The use case must be loaded (``k`` is set)."""
@@ -453,6 +491,7 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
             effective=to_micros(effective),
             review_due=to_micros(effective) + self.review_cadence,
             max_age=self.contract.max_age or 2 * WINDOWS[self.contract.window].length,
+            own_limits=tuple(own.to_core() for own in self.limit),
         )
 
 

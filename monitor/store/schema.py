@@ -464,6 +464,7 @@ published_limit = Table(
     *_day("contract", "metric"),
     *_nullable(Double, "max_gap", "min_level", "max_level"),
     Column("min_support", Integer),
+    Column("min_ratio", Double),
     sqlite_with_rowid=False,
     comment="Published: what a contract allows; NULL is not limited.",
 )

@@ -60,6 +60,7 @@ class Cell:
         rate: with its interval and the band of its support; None where it is withheld.
         gap: against the reference; None where it is withheld, or where there is none.
         max_gap: largest allowed gap; None without a limit.
+        min_ratio: smallest allowed ratio of the lower to the higher of both rates.
         min_level: smallest allowed rate.
         max_level: largest allowed rate.
         ends_at: event time to which it goes; None before the first block.
@@ -76,6 +77,7 @@ class Cell:
     rate: ShownRate | None
     gap: ShownGap | None
     max_gap: float | None
+    min_ratio: float | None
     min_level: float | None
     max_level: float | None
     ends_at: datetime | None

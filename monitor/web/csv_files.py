@@ -30,7 +30,17 @@ _COLUMNS = (
     *("as_of", "snapshot", "contract", "version", "window", "group_by", "slice", "metric", "state"),
     *_RATE,
     *("reference", "gap", "gap_lower", "gap_upper", "ratio", "ratio_lower", "ratio_upper"),
-    *("verdict", "max_gap", "min_level", "max_level", "completeness", "ends_at", "why", "until"),
+    *(
+        "verdict",
+        "max_gap",
+        "min_ratio",
+        "min_level",
+        "max_level",
+        "completeness",
+        "ends_at",
+        "why",
+        "until",
+    ),
 )
 
 
@@ -82,7 +92,7 @@ def _line(
             *(cell.metric, cell.state),
             *(getattr(cell.rate, name, None) for name in _RATE),
             *_gap(cell),
-            *(cell.max_gap, cell.min_level, cell.max_level),
+            *(cell.max_gap, cell.min_ratio, cell.min_level, cell.max_level),
             line.completeness if cell.metric.labelled else None,
             *(cell.ends_at, cell.why, cell.until),
         ]

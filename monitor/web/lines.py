@@ -7,11 +7,7 @@ from collections.abc import Iterable, Iterator
 from monitor.core.contract import Metric, Role, State, role_of
 from monitor.core.publish.conclusion import limited, listed
 from monitor.core.publish.glossary import said
-from monitor.core.publish.snapshot import (
-    ContractTable,
-    GroupTable,
-    WindowTable,
-)
+from monitor.core.publish.snapshot import ContractTable, GroupTable, LimitKind, WindowTable
 from monitor.core.time import to_datetime
 from monitor.web.contents import Cell, SliceLine
 from monitor.web.reasons import Place, why_and_until
@@ -68,6 +64,7 @@ def line(place: Place, metrics: Iterable[Metric]) -> SliceLine:
 def cell(place: Place, metric: Metric) -> Cell:
     """One metric of a row."""
     contract, row = place.contract, place.row
+    limits = contract.limits_of(_group_by(place.table), row.slice, metric)
     period, rate = place.period(metric), row.rates.get(metric)
     since = row.breach_since.get(metric)
     why, until = why_and_until(place, metric)
@@ -78,9 +75,10 @@ def cell(place: Place, metric: Metric) -> Cell:
         sentence=said(metric, rate),
         rate=rate,
         gap=row.gaps.get(metric),
-        max_gap=contract.max_gaps.get(metric),
-        min_level=contract.min_levels.get(metric),
-        max_level=contract.max_levels.get(metric),
+        max_gap=limits.get(LimitKind.MAX_GAP),
+        min_ratio=limits.get(LimitKind.MIN_RATIO),
+        min_level=limits.get(LimitKind.MIN_LEVEL),
+        max_level=limits.get(LimitKind.MAX_LEVEL),
         ends_at=None if period is None else to_datetime(period.end),
         why=why,
         until=until,

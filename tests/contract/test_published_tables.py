@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter as Counted
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import sqlalchemy as sa
+from cubes import contract as contract_of
+from id_keys import WITH_KEY
 from published_lesson import BOTH, T0, full, hidden, lesson
 
 import monitor
-from monitor.core.contract import Metric
+from monitor.core.contract import GroupBy, Metric, OwnLimits
+from monitor.core.publish.contract_tables import own_limits
 from monitor.core.publish.snapshot import SliceRow, Snapshot, decode, encode
 from monitor.core.time import DAY, HOUR
+from monitor.settings import contract_numbers, contract_record, load
+from monitor.settings.sections import GroupBySettings, OwnLimitSettings
 from monitor.store import bulk
 from monitor.store import database as db
 from monitor.store.evaluator import published_values
 from monitor.store.evaluator import store as evaluator_store
 from monitor.store.evaluator.published_tables import delete_before, write_published
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
-from monitor.store.schema import PUBLISHED, metadata, snapshot
+from monitor.store.schema import PUBLISHED, contract, metadata, snapshot
 
 TODAY = date(2024, 10, 4)
 SOURCES = Path(monitor.__file__).parents[1]
+QUICKSTART = Path(__file__).parents[2] / "deploy" / "examples" / "quickstart.toml"
 
 
 def publish(engine: sa.Engine, snapshot: Snapshot) -> None:
@@ -142,8 +150,9 @@ def test_windows_contracts_and_limits(engine: sa.Engine) -> None:
     }
     limits = read(engine, "published_limit")
     assert [tuple(row.values())[1:] for row in limits] == [
-        ("lesson", "fpr", 0.2, None, 0.3, 30), ("lesson", "tpr", 0.1, 0.6, None, 50)
-    ]  # fmt: skip
+        ("lesson", "fpr", 0.2, None, 0.3, 30, None),
+        ("lesson", "tpr", 0.1, 0.6, None, 50, None),
+    ]
 
 
 def test_every_number_is_the_snapshots(engine: sa.Engine) -> None:
@@ -394,6 +403,57 @@ def test_a_forgotten_value_goes_with_what_was_compared_with_it(engine: sa.Engine
     assert "chat" not in repr(everything(engine))
 
 
+OWN = (
+    OwnLimits("channel", "", (("max_fpr", Fraction("0.2")),)),
+    OwnLimits("channel", "channel=chat", (("max_tpr_gap", Fraction("0.05")),)),
+    OwnLimits("region", "", (("min_tpr", Fraction("0.5")),)),
+)
+
+
+@pytest.mark.parametrize(
+    ("listed", "left"),
+    [
+        (("channel", "chat"), [("channel", ""), ("region", "")]),
+        (("channel", None), [("region", "")]),
+        (("region", "north"), [(own.group_by, own.slice) for own in OWN]),
+    ],
+)
+def test_limits_of_what_is_forgotten_go_from_snapshots_and_contracts(
+    engine: sa.Engine, listed: tuple[str, str | None], left: list[tuple[str, str]]
+) -> None:
+    groups = GroupBy(("channel",)), GroupBy(("region",))
+    made = replace(contract_of(*groups), own_limits=OWN)
+    shown = lesson(*BOTH)
+    (table,) = shown.contracts
+    told = replace(table, own_limits=tuple(own_limits(made)))
+    use_case = load(QUICKSTART, WITH_KEY).use_case[0]
+    own = tuple(
+        OwnLimitSettings(group_by=(one.group_by,), slice=one.slice, **dict(one.limits))
+        for one in OWN
+    )
+    use_case = msgspec.structs.replace(
+        use_case,
+        group_bys=tuple(GroupBySettings(attributes=group.attributes) for group in groups),
+        limit=own,
+    )
+    with db.writing(engine) as connection:
+        body = encode(replace(shown, contracts=(told,)))
+        row = {"id": 1, "stored_at": T0, "watermark": T0, "body": body}
+        connection.execute(sa.insert(snapshot).values(row))
+        version = {"numbers": contract_numbers(use_case), "record": contract_record(use_case)}
+        connection.execute(
+            sa.insert(contract).values(name="lesson", version="3", recorded_at=T0, **version)
+        )
+    forget(engine, listed)
+    with db.reading(engine) as connection:
+        (kept,) = decode(connection.execute(sa.select(snapshot.c.body)).scalar_one()).contracts
+        found = connection.execute(sa.select(contract.c.numbers, contract.c.record)).one()
+    assert [(one.group_by, one.slice) for one in kept.own_limits] == left
+    numbers, record = json.loads(found.numbers), json.loads(found.record)
+    assert [(name, text) for name, text, _ in numbers["own_limits"]] == left
+    assert [("+".join(one["group_by"]), one["slice"]) for one in record["limit"]] == left
+
+
 def _same_as_the_snapshot(engine: sa.Engine, *listed: tuple[str, str | None]) -> None:
     """Forgetting and then publishing what is left of the Snapshot changes nothing more."""
     shown = lesson(*BOTH, full("channel=phone"))
@@ -434,6 +494,7 @@ def test_no_other_module_that_can_write_names_these_tables() -> None:
         store / "schema.py",
         store / "evaluator" / "published_tables.py",
         store / "migrations" / "versions" / "r1001_baseline.py",
+        store / "migrations" / "versions" / "r1002_ratio_limits.py",
     }
 
 

@@ -113,7 +113,8 @@ def test_an_old_store_is_refused_until_it_is_migrated(
     frozen_store.load(FROZEN).write_to(engine)
     next_release.become(monkeypatch, tmp_path)
     with pytest.raises(
-        StoreError, match=rf"schema is {FROZEN}, this version needs 1002.*db migrate"
+        StoreError,
+        match=rf"schema is {FROZEN}, this version needs {next_release.REVISION}.*db migrate",
     ):
         database.require_head(engine)
 
@@ -164,6 +165,7 @@ def assert_goes_on(frozen: FrozenStore, url: str, folder: Path) -> None:
     where = {Shard(row["topic"], row["part"]): row["next_offset"] for row in after.pop("later")}
     assert where == frozen_positions(frozen)
     assert [row.pop("later") for row in after["contract"]] == [7]
+    assert {row.pop("min_ratio") for row in after["published_limit"]} == {None}
     assert {name: rows for name, rows in after.items() if rows} == frozen.tables
     assert_counts_on(frozen, url, folder)
 

@@ -16,7 +16,7 @@ from pipeline import DECISIONS, SETTINGS, Pipeline
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.publish.snapshot import SliceRow, decode
 from monitor.core.time import DAY
-from monitor.detection.pages.streams import Direction, Stream
+from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 BEGAN = int(START.timestamp() * 1e6)
@@ -111,3 +111,69 @@ def test_without_a_limit_nothing_is_watched(tmp_path: Path) -> None:
         play(pipeline, {"chat": 0.5, "email": 0.55}, {"chat": 0.2, "email": 0.55})
         assert crossings(pipeline) == []
         assert row(pipeline, "chat").states[Metric.SELECTION] is State.NO_LIMIT
+
+
+RATIO = TEXT.replace("max_selection_gap = 0.10\n", "min_selection_ratio = 0.80\n")
+
+
+def test_a_ratio_is_found_that_no_gap_of_ten_points_would_show(tmp_path: Path) -> None:
+    """At .105 against .20 the gap is .095, the ratio .53."""
+    rare = {"chat": 0.17, "email": 0.20}
+    with Pipeline(tmp_path, text=RATIO) as pipeline:
+        play(pipeline, rare, {"chat": 0.105, "email": 0.20})
+        found = crossings(pipeline)
+        first = {(stream.slice, stream.direction): stream for stream, _ in reversed(found)}
+        assert {*first} == {
+            ("channel=chat", Direction.SLICE_WORSE),
+            ("channel=email", Direction.REFERENCE_WORSE),
+        }
+        assert {(s.kind, s.limit) for s, _ in found} == {(StreamKind.RATIO, Fraction("0.80"))}
+        assert all(day >= ONSET for _, day in found)
+        shown = row(pipeline, "chat")
+        assert shown.states[Metric.SELECTION] is State.SUSPECTED
+        ratio = shown.gaps[Metric.SELECTION].ratio_upper
+        assert ratio is not None
+        assert ratio < 0.8
+        assert shown.gaps[Metric.SELECTION].verdict is Verdict.FAIL
+        assert row(pipeline, "email").gaps[Metric.SELECTION].verdict is Verdict.FAIL
+        stored = pipeline.snapshot()
+        assert stored is not None
+        assert decode(stored).contracts[0].min_ratios == {Metric.SELECTION: 0.8}
+
+
+def test_a_ratio_at_its_limit_is_none(tmp_path: Path) -> None:
+    at_limit = {"chat": 0.40, "email": 0.50}
+    with Pipeline(tmp_path, text=RATIO) as pipeline:
+        play(pipeline, at_limit, at_limit)
+        assert crossings(pipeline) == []
+        assert row(pipeline, "chat").states[Metric.SELECTION] is State.INCONCLUSIVE
+        with pipeline.engine.connect() as connection:
+            known = connection.execute(sa.text("SELECT metric, min_ratio FROM published_limit"))
+            assert {metric: ratio for metric, ratio in known if ratio} == {"selection": 0.8}
+
+
+OWN = (
+    TEXT
+    + """
+[[use_case.limit]]
+group_by = ["channel"]
+slice = "channel=chat"
+max_selection_gap = 0.30
+"""
+)
+
+
+def test_a_slice_is_held_to_its_own_limit(tmp_path: Path) -> None:
+    """A gap of .18: beyond the contract's .10 for email, within .30 for chat."""
+    apart = {"chat": 0.37, "email": 0.55}
+    with Pipeline(tmp_path, text=OWN) as pipeline:
+        play(pipeline, apart, apart)
+        found = {(s.slice, s.direction, s.limit) for s, _ in crossings(pipeline)}
+        assert found == {("channel=email", Direction.REFERENCE_WORSE, Fraction("0.10"))}
+        chat, email = row(pipeline, "chat"), row(pipeline, "email")
+        assert chat.states[Metric.SELECTION] is State.WITHIN_CONTRACT
+        assert email.states[Metric.SELECTION] is State.SUSPECTED
+        stored = pipeline.snapshot()
+        assert stored is not None
+        (own,) = decode(stored).contracts[0].own_limits
+        assert (own.slice, own.metric, own.value) == ("channel=chat", Metric.SELECTION, 0.3)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from answered import answered
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric, PrimaryMetric
+from monitor.core.contract import Contract, GroupBy, Limits, Metric, OwnLimits, PrimaryMetric
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort
@@ -38,8 +38,22 @@ LIMITS = Limits(
     min_positives=50,
     min_negatives=50,
     max_selection_gap=Fraction("0.10"),
+    min_selection_ratio=Fraction(9, 10),
 )
-CONTRACT = Contract("replies", "1", "owner", PrimaryMetric.TPR, LIMITS, "7d", (GROUP,), False, 11)
+OWN = OwnLimits(
+    "channel",
+    "channel=email",
+    (
+        ("max_tpr_gap", Fraction("0.12")),
+        ("max_selection_gap", Fraction("0.05")),
+        ("min_selection_ratio", Fraction(91, 100)),
+    ),
+)
+CONTRACT = Contract(
+    *("replies", "1", "owner", PrimaryMetric.TPR, LIMITS, "7d", (GROUP,), False, 11),
+    own_limits=(OWN,),
+)
+OTHER = "channel=__other__"
 ROWS = {"channel=chat": 2, "channel=email": 3}
 MONDAY = 480_000 - (480_000 - 96) % 168
 """First hour of an ISO week."""
@@ -169,6 +183,11 @@ def harm(day: dict[str, Slice], stream: Stream) -> float:
         return 0.0
     own = rates.pop(stream.slice)
     (other,) = rates.values()
+    if stream.kind is StreamKind.RATIO:
+        mine, theirs = own, other
+        if stream.direction is Direction.REFERENCE_WORSE:
+            mine, theirs = other, own
+        return float(stream.limit) * theirs - mine
     worse = sign * (own - other)
     return (worse if stream.direction is Direction.SLICE_WORSE else -worse) - float(stream.limit)
 
@@ -177,6 +196,7 @@ AT_ALL_LIMITS = {
     "channel=chat": Slice(tpr=0.7, fpr=0.3, blocked=0.15, ready=0.6),
     "channel=email": Slice(tpr=0.8, fpr=0.2, blocked=0.05, ready=0.4),
 }
+"""The selection rates are .459 and .418, whose ratio is hardly within .9."""
 MOVED = {
     "channel=chat": Slice(tpr=0.7, fpr=0.3, blocked=0.4, ready=0.3),
     "channel=email": Slice(tpr=0.8, fpr=0.4, blocked=0.5, ready=0.7),
@@ -204,6 +224,8 @@ def test_evidence_expects_at_most_the_clock(
     checked = [stream for stream in found if innocent(days, stream)]
     gaps = {(s.metric, s.direction) for s in checked if s.kind is StreamKind.GAP}
     assert gaps == set(itertools.product(GAPS, Direction))
+    ratios = {(s.slice, s.direction) for s in checked if s.kind is StreamKind.RATIO}
+    assert ratios >= {(OTHER, Direction.SLICE_WORSE), ("channel=chat", Direction.REFERENCE_WORSE)}
     hours = 2 + len(days)
     for stream in checked:
         in_days, in_weeks = found[stream]
@@ -229,7 +251,7 @@ def test_a_breach_expects_more() -> None:
         and stream.direction is Direction.SLICE_WORSE
         and (stream.kind is StreamKind.LEVEL or not stream.metric.labelled)
     }
-    assert len(worse) == 4
+    assert len(worse) == 5
     assert min(worse.values()) > 4 / 24 * (1 + 1e-9)
 
 

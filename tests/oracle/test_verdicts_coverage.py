@@ -34,8 +34,10 @@ from monitor.core.rates.gaps import (
     verdict,
     verdicts_together,
 )
+from monitor.core.rates.tolerance import Tolerance
 
 K, AUDIT_RATE, LIMIT = 11, 0.05, Fraction("0.10")
+ALLOWED = Tolerance.of_gap(LIMIT)
 CODING = Coding((), audit_rates=(*[1.0] * 8, AUDIT_RATE))
 K11 = Precision(K)
 BANDS = {True: (0.20, 0.45, 0.35), False: (0.90, 0.09, 0.01)}  # P(band | ready); top two: auto
@@ -120,7 +122,7 @@ def test_what_just_reaches_its_minimum_is_not_chosen_for_its_gap(
         mine, other = support_together(*world.measured(Metric.FPR))
         just = world.labelled() & (mine >= LEAST[Metric.FPR]) & (mine < 36) & (other >= 30)
         assert just.sum() > 500
-        verdicts = verdict(world.gaps(Metric.FPR), LIMIT, just)
+        verdicts = verdict(world.gaps(Metric.FPR), ALLOWED, just)
         rates.append(sum(one is Verdict.FAIL for one in verdicts) / just.sum())
     assert rates[0] < 0.035  # .025 are allowed
     assert rates[1] < 0.006
@@ -143,7 +145,7 @@ def test_a_fail_is_within_reach() -> None:
         world = World.of(0.1, 5_000, 0.15, comparisons, 10_000)
         supports = support_together(*world.measured(Metric.TPR))
         enough = world.labelled() & (np.minimum(*supports) >= LEAST[Metric.TPR])
-        verdicts = verdict(world.gaps(Metric.TPR), LIMIT, enough)
+        verdicts = verdict(world.gaps(Metric.TPR), ALLOWED, enough)
         reached.append(sum(one is Verdict.FAIL for one in verdicts) / len(verdicts))
     assert reached[0] > 0.09  # was .077
     assert reached[1] > 0.012  # was .011
@@ -164,9 +166,11 @@ def test_holm_decides_more_and_no_more_wrongly() -> None:
             return GapColumns(Metric.TPR, estimates, *bounds, none, none, none)
 
         every = np.ones(size, bool)
-        holm = np.array([x is Verdict.FAIL for x in verdicts_together(gaps_at, LIMIT, every, size)])
+        holm = np.array(
+            [x is Verdict.FAIL for x in verdicts_together(gaps_at, ALLOWED, every, size)]
+        )
         plain = np.array(
-            [x is Verdict.FAIL for x in verdict(gaps_at(simultaneous_z(size)), LIMIT, every)]
+            [x is Verdict.FAIL for x in verdict(gaps_at(simultaneous_z(size)), ALLOWED, every)]
         )
         assert (holm | ~plain).all()
         wrong += bool(holm[: size // 2].any())

@@ -23,7 +23,9 @@ def _metrics(rule: Rule, why: str, *names: str) -> Iterator[Row]:
 _METRICS = (
     *_metrics(
         Rule.DECLARED, "the contract's own numbers and names",
-        "contract_info contract_max_gap_ratio contract_min_level_ratio contract_max_level_ratio",
+        "contract_info contract_max_gap_ratio contract_min_relative_rate_ratio",
+        "contract_min_level_ratio contract_max_level_ratio contract_own_limit_ratio",
+        "incident_limit_ratio",
         "contract_min_support contract_review_due_timestamp_seconds contract_max_age_seconds",
     ),
     *_metrics(
@@ -114,7 +116,7 @@ _METRICS = (
     ),
     *_metrics(
         Rule.RELEASED_RATE, "the rates of its row and of its reference's, as the tables show them",
-        "incident_rate_ratio",
+        "incident_rate_ratio incident_relative_rate_ratio",
     ),
     *_metrics(Rule.BAND, "as its row shows it", "incident_support_band"),
     *_metrics(
@@ -421,7 +423,10 @@ _SNAPSHOT = (
         "Period.excluded GroupTable.no_data_before WindowTable.no_data_before",
         "ContractTable.contract ContractTable.version ContractTable.owner ContractTable.synthetic",
         "ContractTable.k ContractTable.window ContractTable.max_gaps ContractTable.min_levels",
-        "ContractTable.max_levels ContractTable.min_supports ContractTable.review_due",
+        "ContractTable.max_levels ContractTable.min_ratios ContractTable.min_supports",
+        "ContractTable.own_limits OwnLimit.group_by OwnLimit.slice OwnLimit.metric OwnLimit.kind",
+        "OwnLimit.value",
+        "ContractTable.review_due",
         "ContractTable.primary ContractTable.max_age",
     ),
     *rows_for(
@@ -474,7 +479,7 @@ _PUBLISHED = (
     *_published(Rule.PERIOD, "published_limit", "day"),
     *_published(
         Rule.DECLARED, "published_limit",
-        "contract metric max_gap min_level max_level min_support",
+        "contract metric max_gap min_level max_level min_support min_ratio",
     ),
     *_published(Rule.PERIOD, "published_window", "day starts_at ends_at"),
     *_published(Rule.LISTED, "published_window", "contract window_name group_by kind"),
@@ -678,7 +683,7 @@ _PAGES = (
         "StandingIncident.acknowledged StandingIncident.accepted_until Limitation.text",
         "PastIncident.outcome",
         "Limitation.scope Limitation.restricted_use Limitation.owner Limitation.expires",
-        "Cell.role Cell.max_gap Cell.min_level Cell.max_level HistoryPoint.limit",
+        "Cell.role Cell.max_gap Cell.min_ratio Cell.min_level Cell.max_level HistoryPoint.limit",
         "HistoryPoint.version ContractContent.version ContractContent.owner",
         "ContractContent.synthetic ContractContent.k ContractContent.verdict_window",
         "ContractContent.windows ContractContent.metrics SliceContent.version",

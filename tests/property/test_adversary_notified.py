@@ -69,7 +69,14 @@ def test_texts_of_incidents_are_looked_up_on_the_page_and_nowhere_else() -> None
     """So what is notified of an incident is what :class:`Told` has."""
     of_incidents = {family.name for family in catalogue.PAGE if "incident" in family.labels}
     of_contracts = {
-        family.name for family in (catalogue.MAX_GAP, catalogue.MIN_LEVEL, catalogue.MAX_LEVEL)
+        family.name
+        for family in (
+            catalogue.MAX_GAP,
+            catalogue.MIN_RATIO,
+            catalogue.MIN_LEVEL,
+            catalogue.MAX_LEVEL,
+            catalogue.OWN_LIMIT,
+        )
     } | {catalogue.CONTRACT_INFO.name, catalogue.GAP.value.name}
     said = [
         texts

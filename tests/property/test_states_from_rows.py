@@ -24,7 +24,7 @@ from cubes import (
 )
 from shown_contract import disagreements
 
-from monitor.core.contract import GroupBy, Limits
+from monitor.core.contract import GroupBy, Limits, OwnLimits
 from monitor.core.publish.snapshot import ContractTable
 
 CHANNELS, REGIONS = ("chat", "email", "post"), ("north", "south")
@@ -41,6 +41,18 @@ ALL_LIMITS = replace(
 )
 EASY = replace(ALL_LIMITS, min_positives=1, min_negatives=1)
 """With these no shown rate lacks support, so that all but maturing is in the rows."""
+
+
+OWN = (
+    OwnLimits("channel", "", (("max_tpr_gap", Fraction("0.20")), ("min_tpr", Fraction("0.5")))),
+    OwnLimits(
+        "channel",
+        "channel=email",
+        (("max_tpr_gap", Fraction("0.01")), ("min_selection_ratio", Fraction("0.95"))),
+    ),
+    OwnLimits("channel+region", "", (("max_selection_gap", Fraction("0.02")),)),
+    OwnLimits("region", "region=north", (("max_fpr", Fraction("0.01")),)),
+)
 
 
 def encoded(table: ContractTable) -> dict[str, Any]:
@@ -73,12 +85,23 @@ def world(random: Random, *, late: bool) -> list[Cell]:
     return cells
 
 
-def table(cells: list[Cell], limits: Limits, **settings: Any) -> dict[str, Any]:
-    made = contract(*GROUPS, limits=limits, **settings)
+def table(
+    cells: list[Cell], limits: Limits, own: tuple[OwnLimits, ...] = (), **settings: Any
+) -> dict[str, Any]:
+    made = replace(contract(*GROUPS, limits=limits, **settings), own_limits=own)
     return encoded(build_contract(made, CODING, [window(cells)]))
 
 
-@pytest.mark.parametrize("limits", [ALL_LIMITS, EASY], ids=["minimum", "easy"])
+SELECTION = replace(EASY, min_selection_ratio=Fraction("0.80"))
+BOTH = replace(SELECTION, max_selection_gap=Fraction("0.10"))
+"""Ratio alone, and beside a gap: a row has one verdict on both."""
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [ALL_LIMITS, EASY, SELECTION, BOTH],
+    ids=["minimum", "easy", "ratio", "gap and ratio"],
+)
 @pytest.mark.parametrize("settings", [{}, {"k": 1, "synthetic": True}], ids=["guarded", "exact"])
 def test_every_state_and_verdict_follows_from_its_row(
     limits: Limits, settings: dict[str, Any]
@@ -92,6 +115,32 @@ def test_every_state_and_verdict_follows_from_its_row(
         seen.update(state for row in rows for state in row["states"].values())
     decided = {"no_limit", "inconclusive", "within_contract", "suspected", "maturing"}
     assert decided <= seen.keys(), "a world in which nothing is decided shows nothing"
+
+
+@pytest.mark.parametrize("settings", [{}, {"k": 1, "synthetic": True}], ids=["guarded", "exact"])
+def test_limits_of_group_bys_and_slices_take_the_place_of_the_contracts(
+    settings: dict[str, Any],
+) -> None:
+    random = Random(23)
+    changed: Counter[tuple[str, str]] = Counter()
+    for i in range(40):
+        cells = world(random, late=i % 4 == 0)
+        usual = {one["slice"]: one["states"] for one in _rows(table(cells, EASY, **settings))}
+        shown = table(cells, EASY, own=OWN, **settings)
+        assert disagreements(shown) == []
+        for row in _rows(shown):
+            for metric, state in row["states"].items():
+                if state != usual[row["slice"]][metric]:
+                    changed[row["slice"], metric] += 1
+    assert {metric for _, metric in changed} >= {"tpr", "fpr", "selection"}
+    assert ("channel=email", "selection") in changed
+    assert ("channel=post", "selection") not in changed
+    assert not {slice_ for slice_, _ in changed} & {"", "region=south"}
+
+
+def _rows(shown: dict[str, Any]) -> list[dict[str, Any]]:
+    (window,) = shown["windows"]
+    return [window["total"], *(row for group in window["groups"] for row in group["rows"])]
 
 
 def test_with_support_and_labels_there_is_nothing_to_take_on_trust() -> None:

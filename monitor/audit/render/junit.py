@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from monitor.audit.render import words
-from monitor.audit.render.words import CHECKS, METRICS, Numbers, printable
+from monitor.audit.render.words import CHECKS, METRICS, CheckFormat, Numbers, printable
 from monitor.audit.report import (
     HELD_OUT,
     AuditReport,
@@ -130,15 +130,13 @@ def _slice(text: str) -> str:
 
 
 def _explained(check: Check, numbers: Numbers) -> str:
-    gap = check.name.endswith("_gap")
-    write = numbers.points if gap else numbers.rate
-    bounds = numbers.points_interval if gap else numbers.interval
-    unit = " points" if gap else ""
-    limit = "which is not known" if check.limit is None else f"{write(check.limit)}{unit}"
-    value = (numbers.gap if gap else numbers.rate)(check.value)
+    write = CheckFormat.of(check.name, numbers)
+    unit = write.unit
+    limit = "which is not known" if check.limit is None else f"{write.limit(check.limit)}{unit}"
+    value = write.value(check.value)
     said = [f"{CHECKS[check.name]} {limit}", _by_point(check, f"{value}{unit}")]
-    if check.lower is not None and check.upper is not None:
-        said.append(f"the interval is {bounds(check.lower, check.upper)}{unit}")
+    if write.bounds(check.lower, check.upper) != words.NOTHING:
+        said.append(f"the interval is {write.bounds(check.lower, check.upper)}{unit}")
     if check.verdict is not None:
         said.append(f"by the interval: {check.verdict.value.replace('_', ' ')}")
     return "; ".join(said)

@@ -16,7 +16,7 @@ from monitor.audit.dataset import (
 )
 from monitor.audit.render import words
 from monitor.audit.render.blocks import Brief, Section, TableCell, Tone, mark, table
-from monitor.audit.render.words import CHECKS, METRICS, NOTHING, TRIALS, Numbers
+from monitor.audit.render.words import CHECKS, METRICS, NOTHING, TRIALS, CheckFormat, Numbers
 from monitor.audit.report import (
     FLIP_SENTENCE,
     SYNTHETIC_SENTENCE,
@@ -241,16 +241,14 @@ _WHY_NONE = {
 
 
 def _check(line: Check, numbers: Numbers) -> Row:
-    gap = line.name.endswith("_gap")
-    write = numbers.points if gap else numbers.rate
-    bounds = numbers.points_interval if gap else numbers.interval
+    write = CheckFormat.of(line.name, numbers)
     return (
         words.attributes(line.slice),
         words.slice_name(line.slice) + _against(line, numbers),
-        f"{CHECKS[line.name]}\n{write(line.limit)}{' points' if gap else ''}{_role(line)}",
-        (numbers.gap if gap else numbers.rate)(line.value) + _worse_off(line),
+        f"{CHECKS[line.name]}\n{write.limit(line.limit)}{write.unit}{_role(line)}",
+        write.value(line.value) + _worse_off(line),
         TableCell(line.point.value.upper(), _TONES[line.point]),
-        bounds(line.lower, line.upper),
+        write.bounds(line.lower, line.upper),
         TableCell(_verdict(line.verdict), _tone(line.verdict, numbers)),
     )
 

@@ -12,8 +12,9 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Self
 
 from monitor.audit.model import RunVersions
 from monitor.audit.report import HELD_OUT, REGRESSION, ShownFlip, VariantOutcome
@@ -31,6 +32,7 @@ CHECKS = {
     "fpr_gap": "FPR gap at most",
     "blocked_gap": "blocked gap at most",
     "selection_gap": "selection gap at most",
+    "selection_ratio": "selection ratio, lower to higher, at least",
     "min_tpr": "TPR at least",
     "max_fpr": "FPR at most",
     "tpr_not_below_baseline": "TPR not below baseline,",
@@ -82,6 +84,16 @@ class Numbers:
             return NOTHING
         return f"{self._hundredths(lower)} to {self._hundredths(upper)}"
 
+    def ratio(self, value: float | None) -> str:
+        """A ratio of two rates."""
+        return NOTHING if value is None else f"{value:.{3 if self.exact else 2}f}"
+
+    def ratio_interval(self, lower: float | None, upper: float | None) -> str:
+        """The bounds of a ratio; it has no upper one where the reference's rate may be 0."""
+        if lower is None:
+            return NOTHING
+        return f"{self.ratio(lower)} {'or more' if upper is None else f'to {self.ratio(upper)}'}"
+
     def shown(self, rate: ShownRate | None, between: str = " ") -> str:
         """A rate as the guards let it be shown, with its interval."""
         if rate is None:
@@ -106,6 +118,32 @@ class Numbers:
     def _hundredths(self, value: float) -> str:
         digits = 1 if self.exact else 0
         return f"{round(100 * value, digits) + 0.0:.{digits}f}"  # + 0.0: never -0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFormat:
+    """Format of one contract check: a gap in points, a ratio as a number, a level in per cent.
+
+    Attributes:
+        limit: writes the limit.
+        value: writes the point.
+        bounds: writes the interval.
+        unit: follows each of them in a sentence.
+    """
+
+    limit: Callable[[float | None], str]
+    value: Callable[[float | None], str]
+    bounds: Callable[[float | None, float | None], str]
+    unit: str = ""
+
+    @classmethod
+    def of(cls, name: str, numbers: Numbers) -> Self:
+        """The format of a check by its name."""
+        if name.endswith("_gap"):
+            return cls(numbers.points, numbers.gap, numbers.points_interval, " points")
+        if name.endswith("_ratio"):
+            return cls(numbers.ratio, numbers.ratio, numbers.ratio_interval)
+        return cls(numbers.rate, numbers.rate, numbers.interval)
 
 
 def p_value(value: float | None) -> str:

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from monitor.core.contract import Metric, Verdict
 from monitor.core.counts.cells import OTHER, parse_atom
-from monitor.core.publish.snapshot import ContractTable, GroupTable, SliceRow, WindowTable
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    GroupTable,
+    LimitKind,
+    SliceRow,
+    WindowTable,
+)
 from monitor.core.publish.states import VERDICT_OF
 
 
@@ -31,7 +37,10 @@ def limited(table: ContractTable) -> tuple[Metric, ...]:
 
     TPR, FPR, the blocked and the selection rate: those that gaps are limited of come in this order.
     """
-    limits = table.max_gaps.keys() | table.min_levels.keys() | table.max_levels.keys()
+    limits = {
+        *(*table.max_gaps, *table.min_ratios, *table.min_levels, *table.max_levels),
+        *(own.metric for own in table.own_limits),
+    }
     found = [metric for metric in _ORDER if metric in limits]
     return tuple(sorted(found, key=lambda metric: metric is not table.primary))
 
@@ -46,10 +55,11 @@ def checks(table: ContractTable, window: WindowTable) -> Iterator[Check]:
     A slice that others are compared with has none of its own, unless its level is limited.
     """
     for metric in limited(table):
-        level = metric in table.min_levels or metric in table.max_levels
         for group in window.groups:
             for row in listed(group):
                 verdict = _verdict(row, metric)
+                limits = table.limits_of(group.group_by, row.slice, metric)
+                level = LimitKind.MIN_LEVEL in limits or LimitKind.MAX_LEVEL in limits
                 if verdict is not None and (level or not _is_reference(row, metric)):
                     yield Check(metric, row.slice, verdict)
 

@@ -18,14 +18,14 @@ of them is never finer than without this rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import Contract, GroupBy, Limits, Metric
 from monitor.core.counts.cells import Counts, Int64s, atom_text, parse_atom
 from monitor.core.counts.coding import Coding, Listed
 from monitor.core.counts.rollup import (
@@ -40,7 +40,15 @@ from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.guards import opened
 from monitor.core.privacy.pooling import MergeMap, aligned, merge_map
 from monitor.core.publish.rows import Policy, Rolled, build_rows
-from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, SliceRow, WindowTable
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    GroupTable,
+    LimitKind,
+    OwnLimit,
+    Period,
+    SliceRow,
+    WindowTable,
+)
 from monitor.core.publish.states import GroupFindings, hidden, with_findings
 
 _TOTAL = ("",)
@@ -128,13 +136,15 @@ class Builder:
             k=contract.k,
             window=contract.window,
             max_gaps=_numbers({metric: limits.max_gap(metric) for metric in Metric}),
-            min_levels=_numbers({Metric.TPR: limits.min_tpr}),
-            max_levels=_numbers({Metric.FPR: limits.max_fpr}),
+            min_levels=_numbers({metric: limits.min_level(metric) for metric in Metric}),
+            max_levels=_numbers({metric: limits.max_level(metric) for metric in Metric}),
             min_supports={metric: limits.min_support(metric) for metric in Metric},
             windows=tuple(windows),
             review_due=contract.review_due,
             primary=contract.primary_metric,
             max_age=contract.max_age,
+            min_ratios=_numbers({metric: limits.min_ratio(metric) for metric in Metric}),
+            own_limits=tuple(own_limits(contract)),
         )
 
     def window(self, name: str, total: BlockCounts, groups: Sequence[GroupTable]) -> WindowTable:
@@ -210,8 +220,11 @@ class Builder:
         names = ((name, None) in late for name in group.attributes)
         closed = any(names) or _no_data_before(late, self.contract.where) is not None
         guard, decides = guard.unless(closed), findings is not None
+        policy = self._policy
+        if contract_limits := _own(self.contract, group, rolled.decisions.slices):
+            policy = replace(policy, own=contract_limits)
         rows, spreads = build_rows(
-            self._policy, rolled, guard, group.reference, decides=decides, compared=compared
+            policy, rolled, guard, group.reference, decides=decides, compared=compared
         )
         if findings is not None:
             rows = tuple(with_findings(row, findings, pooled.pooling) for row in rows)
@@ -281,6 +294,31 @@ class Builder:
         }
         missing = sorted(declared - {row.slice for row in rows})
         return tuple(SliceRow(text, hidden(rolled.metrics)) for text in missing)
+
+
+def own_limits(contract: Contract) -> Iterator[OwnLimit]:
+    """The limits of group-bys and slices as they are published, in the order of the contract."""
+    for own in contract.own_limits:
+        limits = own.alone(contract.limits)
+        for metric in Metric:
+            for kind, find in _KINDS.items():
+                if (value := find(limits, metric)) is not None:
+                    yield OwnLimit(own.group_by, own.slice, metric, kind, float(value))
+
+
+_KINDS: Mapping[LimitKind, Callable[[Limits, Metric], Fraction | None]] = {
+    LimitKind.MAX_GAP: Limits.max_gap,
+    LimitKind.MIN_RATIO: Limits.min_ratio,
+    LimitKind.MIN_LEVEL: Limits.min_level,
+    LimitKind.MAX_LEVEL: Limits.max_level,
+}
+
+
+def _own(contract: Contract, group: GroupBy, slices: Sequence[str]) -> dict[str, Limits]:
+    """Limits of the slices of a group-by that are not the contract's."""
+    if not any(own.group_by == group.name for own in contract.own_limits):
+        return {}
+    return {text: contract.limits_of(group.name, text) for text in slices}
 
 
 def _numbers(limits: Mapping[Metric, Fraction | None]) -> dict[Metric, float]:

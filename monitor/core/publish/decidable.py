@@ -9,7 +9,7 @@ at twice as much 80 to 97 % did (simulated for audits of 5 and 20 %, ready rates
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -95,31 +95,52 @@ def decidable(design: Design, metric: Metric) -> Decidable:
     limit = design.contract.limits.max_gap(metric)
     if limit is None:
         raise ValueError(f"the contract sets no limit on gaps of {metric}")
-    passes = _least(_verdicts(design, 0.0)[metric], Verdict.PASS)
-    beyond = float(limit + BEYOND)
+    alone = _with_limits(design, min_selection_ratio=None)
     served = metric is Metric.SELECTION
-    if beyond > (design.selection if served else min(design.tpr, 1 - design.fpr)):
+    most = design.selection if served else min(design.tpr, 1 - design.fpr)
+    return _decidable(alone, metric, float(limit + BEYOND), most, served=served)
+
+
+def decidable_ratio(design: Design) -> Decidable:
+    """The least traffic at which the limit on the ratio of selection rates can be decided.
+
+    A ``fail`` is asked for at a ratio that is BEYOND below the limit.
+
+    Raises:
+        ValueError: if the contract sets no limit on the ratio.
+    """
+    limit = design.contract.limits.min_selection_ratio
+    if limit is None:
+        raise ValueError("the contract sets no limit on the ratio of selection rates")
+    alone = _with_limits(design, max_selection_gap=None)
+    beyond = float(1 - limit + BEYOND) * design.selection
+    return _decidable(alone, Metric.SELECTION, beyond, design.selection, served=True)
+
+
+def _decidable(
+    design: Design, metric: Metric, beyond: float, most: float, *, served: bool
+) -> Decidable:
+    passes = _least(_verdicts(design, 0.0)[metric], Verdict.PASS)
+    if beyond > most:
         return Decidable(passes, None)
     verdicts = _verdicts(design, beyond, served=served)
     return Decidable(passes, _least(verdicts[metric], Verdict.FAIL))
 
 
 def first_decided(
-    designs: Iterable[tuple[float, Design]], metric: Metric, daily: float
+    designs: Iterable[tuple[float, Design]], find: Callable[[Design], Decidable], daily: float
 ) -> float | None:
     """The first of the choices whose design is decided at this traffic; None is none."""
-    return next((one for one, design in designs if decidable(design, metric).at(daily)), None)
+    return next((one for one, design in designs if find(design).at(daily)), None)
 
 
 def with_limit(design: Design, metric: Metric, limit: Fraction) -> Design:
     """The design with another limit on the gaps of any metric that can have one."""
-    limits = design.contract.limits
-    changed = {
-        Metric.TPR: lambda: replace(limits, max_tpr_gap=limit),
-        Metric.FPR: lambda: replace(limits, max_fpr_gap=limit),
-        Metric.BLOCKED: lambda: replace(limits, max_blocked_gap=limit),
-        Metric.SELECTION: lambda: replace(limits, max_selection_gap=limit),
-    }[metric]()
+    return _with_limits(design, **{f"max_{metric}_gap": limit})
+
+
+def _with_limits(design: Design, **limits: Fraction | None) -> Design:
+    changed = replace(design.contract.limits, **limits)  # type: ignore[arg-type]
     return replace(design, contract=replace(design.contract, limits=changed))
 
 
@@ -219,3 +240,10 @@ def by_limit(design: Design, metric: Metric) -> Iterable[tuple[float, Design]]:
     limit = design.contract.limits.max_gap(metric) or Fraction(0)
     while (limit := limit + Fraction(1, 20)) <= _WORST_LIMIT:
         yield float(limit), with_limit(design, metric, limit)
+
+
+def by_ratio(design: Design) -> Iterable[tuple[float, Design]]:
+    """The design with lower limits on the ratio, five hundredths less each, down to a half."""
+    limit = design.contract.limits.min_selection_ratio or Fraction(0)
+    while (limit := limit - Fraction(1, 20)) >= _WORST_LIMIT:
+        yield float(limit), _with_limits(design, min_selection_ratio=limit)

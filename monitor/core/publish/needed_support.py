@@ -6,15 +6,18 @@ gap cannot pass, even if both rates are the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
-from monitor.core.contract import Contract, Metric
-from monitor.core.intervals import mover, wilson
+from monitor.core.contract import Contract, Limits, Metric
+from monitor.core.intervals import mover, ratio_interval, wilson
 from monitor.core.privacy.bands import Precision, edges
 from monitor.core.rates.gaps import comparisons, simultaneous_z
+from monitor.core.rates.tolerance import SLACK, Tolerance
 
 RATES = (0.9, 0.5)
 """Rates that support is given for: a router that mostly serves, and the hardest one to tell."""
@@ -27,20 +30,25 @@ class Displayable:
     """Support that slice and reference each need for a gap of 0 to be within its limit.
 
     Attributes:
+        own: the slice, or else the group-by, that has this limit as its own; empty for the
+            contract's.
         metric: of the gap.
         limit: the contract's.
         at_rates: by the rates of :data:`RATES`; None is never.
         coded: where fewer than k were missed, so that both rates are shown as ``at least``.
+        ratio: whether the limit is on the ratio of two rates, and not on their gap.
     """
 
+    own: str
     metric: Metric
     limit: Fraction
     at_rates: tuple[int | None, ...]
     coded: int | None
+    ratio: bool = False
 
 
 def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ...]:
-    """The support each limited gap of a contract needs.
+    """The support each limited gap and ratio of a contract needs.
 
     Args:
         contract: its k and limits.
@@ -49,22 +57,33 @@ def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ..
     precision = Precision(contract.k, contract.synthetic and contract.k == 1)
     z = simultaneous_z(comparisons(largest_group, "complement"))
     found = []
-    for metric in Metric:
-        limit = contract.limits.max_gap(metric)
-        if limit is not None:
-            at_rates = tuple(_smallest(precision, float(limit), z, rate) for rate in RATES)
-            coded = _smallest(precision, float(limit), z, None)
-            found.append(Displayable(metric, limit, at_rates, coded))
+    for (own, limits), metric in product(_limits(contract), Metric):
+        for allowed, limit in (
+            (Tolerance.of_gap, limits.max_gap(metric)),
+            (Tolerance.of_ratio, limits.min_ratio(metric)),
+        ):
+            if limit is not None:
+                kept = allowed(limit)
+                at_rates = tuple(_smallest(precision, kept, z, rate) for rate in RATES)
+                coded = _smallest(precision, kept, z, None)
+                found.append(Displayable(own, metric, limit, at_rates, coded, kept.ratio))
     return tuple(found)
 
 
-def _smallest(precision: Precision, limit: float, z: float, rate: float | None) -> int | None:
-    """The smallest band from which on a gap of two equal rates passes; None: k - 1 were missed."""
+def _limits(contract: Contract) -> Iterator[tuple[str, Limits]]:
+    """The contract's limits, and those that group-bys and slices have of their own."""
+    yield "", contract.limits
+    for own in contract.own_limits:
+        yield own.slice or own.group_by, own.alone(contract.limits)
+
+
+def _smallest(precision: Precision, kept: Tolerance, z: float, rate: float | None) -> int | None:
+    """The smallest band from which on two equal rates pass; None: k - 1 were missed."""
     bands = np.array([edge for edge in edges(precision.k) if edge < _LARGEST], np.int64)
     bands = bands[bands >= precision.smallest]
     points = 1 - (precision.k - 1) / bands if rate is None else np.full(len(bands), rate)
     one = (points, *wilson(points, bands, z))
-    _, upper = mover(*one, *one)
-    beyond = np.flatnonzero(upper > limit + 1e-12)
+    _, upper = (ratio_interval if kept.ratio else mover)(*one, *one)
+    beyond = np.flatnonzero(~(upper <= kept.high + SLACK))
     first = int(beyond[-1]) + 1 if len(beyond) else 0
     return int(bands[first]) if first < len(bands) else None

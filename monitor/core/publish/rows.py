@@ -6,7 +6,9 @@ from the exact ones: numbers, verdicts and states. Only whether labels are in is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
@@ -51,6 +53,7 @@ from monitor.core.rates.estimates import (
 )
 from monitor.core.rates.gaps import (
     GapColumns,
+    both,
     comparisons,
     gap,
     level_verdict,
@@ -60,6 +63,7 @@ from monitor.core.rates.gaps import (
     verdict,
     verdicts_together,
 )
+from monitor.core.rates.tolerance import Tolerance
 
 _T = TypeVar("_T")
 
@@ -69,11 +73,27 @@ MIN_CALIBRATION = 10
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Policy by which counts become rows: the contract's numbers, the coding, the resolution."""
+    """Policy by which counts become rows.
+
+    Attributes:
+        limits: the contract's numbers.
+        coding: what the strata mean.
+        precision: the resolution.
+        own: limits of slices that have their own in place of these.
+    """
 
     limits: Limits
     coding: Coding
     precision: Precision
+    own: Mapping[str, Limits] = field(default_factory=dict)
+
+    def by_limit(
+        self, slices: Sequence[str], find: Callable[[Limits], Fraction | None]
+    ) -> Iterator[tuple[Fraction, Bools]]:
+        """Each limit that some slices have, and which ones do, shape (S,)."""
+        limits = [find(self.own.get(text, self.limits)) for text in slices]
+        for limit in sorted({one for one in limits if one is not None}):
+            yield limit, np.array([one == limit for one in limits], bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,20 +198,21 @@ def _metric_rows(
     compared: int,
 ) -> _MetricRows:
     """One metric: numbers and intervals as shown, states and verdicts by these intervals."""
-    limits, slices = policy.limits, rolled.decisions.slices
+    slices = rolled.decisions.slices
     others = np.array([reference is not None and text != reference for text in slices], bool)
     enough, mature = _enough(policy, rate, other, others), rate.mature
     gaps: list[ShownGap | None] = [None] * len(slices)
     gap_verdicts: list[Verdict | None] = [None] * len(slices)
     if other is not None:
         mature = mature & (other.mature | ~others)
-        shown = _gaps(policy, rate, other, enough & mature & others, compared)
-        limit = limits.max_gap(rate.exact.metric)
-        gap_verdicts = _only(verdict(shown, limit, enough & mature), others)
+        shown = _gaps(policy, rate, other, slices, enough & mature & others, compared)
+        for allowed, its in _tolerances(policy, rate, slices):
+            found = _only(verdict(shown, allowed, enough & mature), its & others)
+            gap_verdicts = list(map(both, gap_verdicts, found))
         gaps = _only(shown_gaps(shown, reference or COMPLEMENT, gap_verdicts), others)
     levels: list[Verdict | None] = [None] * len(slices)
     if reference is not None:  # the total is no slice: it has no level of its own to keep
-        levels = _levels(policy, rate, enough & mature)
+        levels = _levels(policy, rate, slices, enough & mature)
     return _MetricRows(
         states=states(rate.shown.shown, enough, mature, gap_verdicts, levels),
         rates=shown_rates(rate.shown, policy.precision),
@@ -200,18 +221,35 @@ def _metric_rows(
     )
 
 
-def _gaps(policy: Policy, rate: _Rate, other: _Rate, enough: Bools, compared: int) -> GapColumns:
+def _gaps(  # noqa: PLR0917 - both sides, and what decides
+    policy: Policy,
+    rate: _Rate,
+    other: _Rate,
+    slices: Sequence[str],
+    enough: Bools,
+    compared: int,
+) -> GapColumns:
     """The gaps of one metric as they may be shown; they agree with what exact counts decide."""
-    limit = policy.limits.max_gap(rate.exact.metric)
 
     def gaps_at(z: float) -> GapColumns:
         return gap(rate.measured.columns(z), other.measured.columns(z))
 
     shown = show_gaps(rate.shown, other.shown, simultaneous_z(compared), policy.precision)
-    if limit is None:
-        return shown
-    verdicts = verdicts_together(gaps_at, limit, enough, compared)
-    return as_decided(shown, verdicts, enough, float(limit))
+    for allowed, its in _tolerances(policy, rate, slices):
+        verdicts = verdicts_together(gaps_at, allowed, enough & its, compared)
+        shown = as_decided(shown, verdicts, enough & its, allowed)
+    return shown
+
+
+def _tolerances(
+    policy: Policy, rate: _Rate, slices: Sequence[str]
+) -> Iterator[tuple[Tolerance, Bools]]:
+    """What is allowed of the gap of a metric, and of its ratio, and in which slices."""
+    metric = rate.exact.metric
+    for limit, its in policy.by_limit(slices, lambda limits: limits.max_gap(metric)):
+        yield Tolerance.of_gap(limit), its
+    for limit, its in policy.by_limit(slices, lambda limits: limits.min_ratio(metric)):
+        yield Tolerance.of_ratio(limit), its
 
 
 def _enough(policy: Policy, rate: _Rate, other: _Rate | None, compared: Bools) -> Bools:
@@ -229,15 +267,17 @@ def _enough(policy: Policy, rate: _Rate, other: _Rate | None, compared: Bools) -
     return np.where(compared, pair, alone)
 
 
-def _levels(policy: Policy, rate: _Rate, enough: Bools) -> list[Verdict | None]:
+def _levels(
+    policy: Policy, rate: _Rate, slices: Sequence[str], enough: Bools
+) -> list[Verdict | None]:
     """Each rate against its own level, by the 95 % bounds that are shown: no comparison is made."""
-    limits, precision = policy.limits, policy.precision
-    level = {Metric.TPR: limits.min_tpr, Metric.FPR: limits.max_fpr}.get(rate.shown.metric)
-    if level is None:
-        return [None] * len(rate.shown.shown)
-    rates = rate.shown.rates()
-    bounds = replace(rates, lower=precision.down(rates.lower), upper=precision.up(rates.upper))
-    return level_verdict(bounds, level, enough)
+    metric, precision = rate.shown.metric, policy.precision
+    found: list[Verdict | None] = [None] * len(slices)
+    for level, its in policy.by_limit(slices, lambda limits: limits.level(metric)):
+        rates = rate.shown.rates()
+        bounds = replace(rates, lower=precision.down(rates.lower), upper=precision.up(rates.upper))
+        found = list(map(both, found, _only(level_verdict(bounds, level, enough), its)))
+    return found
 
 
 def _mature(counts: SliceCounts) -> Bools:

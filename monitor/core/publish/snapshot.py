@@ -7,6 +7,7 @@ Snapshots have equal bytes.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -54,7 +55,8 @@ class ShownGap:
         ratio: rate of the slice over rate of the reference; None over zero or where coded.
         ratio_lower: lower bound of the ratio.
         ratio_upper: upper bound of the ratio; None where the reference may be zero.
-        verdict: by the bounds, never by the point; None where the contract sets no limit.
+        verdict: by the bounds of gap and ratio, never by the point: fail if one of them fails, pass
+            if all that are limited pass; None where the contract sets no limit.
     """
 
     reference: str
@@ -383,6 +385,34 @@ class ShownIncident:
     behind: Behind | None = None
 
 
+class LimitKind(enum.StrEnum):
+    """Kind of a limit: on a gap, a ratio of two rates, or a rate of its own."""
+
+    MAX_GAP = "max_gap"
+    MIN_RATIO = "min_relative_rate"
+    MIN_LEVEL = "min_level"
+    MAX_LEVEL = "max_level"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLimit:
+    """A limit that one group-by, or one slice of it, has in place of the contract's.
+
+    Attributes:
+        group_by: name.
+        slice: slice text; empty for all slices of the group-by.
+        metric: of the limit.
+        kind: of the limit.
+        value: inclusive.
+    """
+
+    group_by: str
+    slice: str
+    metric: Metric
+    kind: LimitKind
+    value: float
+
+
 @dataclass(frozen=True, slots=True)
 class ContractTable:
     """One contract: its identity, its limits as exported, and its windows.
@@ -393,6 +423,8 @@ class ContractTable:
     ones are guardrails. ``review_due`` is the instant (microseconds) at which
     people are to look at the contract again; None where nobody has said so. What ended longer than
     ``max_age`` (microseconds) before the watermark is never ``within_contract``; None: no limit.
+    ``min_ratios`` are limits on the ratio of the lower to the higher of two rates. ``own_limits``
+    are those of group-bys and slices, which take the place of the others.
     """
 
     contract: str
@@ -412,6 +444,25 @@ class ContractTable:
     review_due: int | None = None
     primary: Metric = Metric.TPR
     max_age: int | None = None
+    min_ratios: Mapping[Metric, float] = field(default_factory=dict)
+    own_limits: tuple[OwnLimit, ...] = ()
+
+    def limits_of(self, group_by: str, slice_: str, metric: Metric) -> dict[LimitKind, float]:
+        """The limits of a slice, the most specific ones."""
+        limits = {
+            LimitKind.MAX_GAP: self.max_gaps,
+            LimitKind.MIN_RATIO: self.min_ratios,
+            LimitKind.MIN_LEVEL: self.min_levels,
+            LimitKind.MAX_LEVEL: self.max_levels,
+        }
+        found = {kind: numbers[metric] for kind, numbers in limits.items() if metric in numbers}
+        for wanted in ("", slice_):
+            found |= {
+                own.kind: own.value
+                for own in self.own_limits
+                if (own.group_by, own.slice, own.metric) == (group_by, wanted, metric)
+            }
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ insufficient_support   support below the contract's minimum, of the slice or its
                        is hidden
 maturing               a labelled metric with completeness below 0.90
 no_limit               the contract sets no limit that applies
-suspected              the bounds of the gap, or of the rate against its level, are
-                       beyond the limit
-within_contract        the bounds of the gap and the level are all within the limits
+suspected              the bounds of the gap or the ratio, or of the rate against its
+                       level, are beyond the limit
+within_contract        the bounds of gap, ratio and level are all within the limits
 inconclusive           support, but the bounds straddle a limit
 =====================  =============================================================
 
@@ -19,8 +19,8 @@ inconclusive           support, but the bounds straddle a limit
 ``max_age`` before the watermark: what was kept then says nothing of now. It takes the place of no
 other: what was wrong, or not known, is not better for being old.
 
-No limit applies to selection and ready rates, to the total, and to the named reference (whose gaps
-are the other rows' gaps) unless it has a level to keep.
+No limit applies to ready rates, to what the contract does not limit, to the total, and to the named
+reference (whose gaps are the other rows' gaps) unless it has a level to keep.
 
 Bounds are those of the published gap and rate: whoever has the row and the contract comes to the
 same state. What rounding and codes leave open is inconclusive.

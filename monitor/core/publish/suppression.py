@@ -25,9 +25,7 @@ from monitor.core.privacy.guards import Bools, RouteLabels
 from monitor.core.publish.snapshot import ShownGap, ShownRate
 from monitor.core.rates.estimates import RateColumns
 from monitor.core.rates.gaps import HARMED_BY_LESS, GapColumns, gap
-
-_STEP = 0.01
-"""Resolution of shown bounds: nothing within the limit is left of one that is a step beyond it."""
+from monitor.core.rates.tolerance import Tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +156,11 @@ def _gap_bounds(slices: ShownColumns, reference: ShownColumns, z: float) -> tupl
 
 
 def as_decided(
-    gaps: GapColumns, verdicts: list[Verdict | None], enough: Bools, limit: float
+    gaps: GapColumns, verdicts: list[Verdict | None], enough: Bools, allowed: Tolerance
 ) -> GapColumns:
-    """The gaps with intervals that agree with the verdicts of exact counts.
+    """The gaps, or ratios, with intervals that agree with the verdicts of exact counts.
 
-    Of a gap that fails nothing within the limit is left, of one that passes nothing beyond it; one
+    Of one that fails nothing within the limit is left, of one that passes nothing beyond it; one
     that is undecided in spite of its support straddles the limit. So the verdict can be read from
     the interval, and the interval tells no more than the verdict does. The shown value stays
     inside: a gap that fails, and whose value is rounded down to its limit, is inconclusive.
@@ -171,27 +169,27 @@ def as_decided(
         gaps: as shown.
         verdicts: of the same rows.
         enough: rows with the contract's minimum support.
-        limit: the contract's.
+        allowed: the contract's limit, on the gap or on the ratio.
     """
     fails, passes = (
         np.array([x is y for x in verdicts], bool) for y in (Verdict.FAIL, Verdict.PASS)
     )
     open_ones = enough & ~fails & ~passes
-    lower, upper, value = gaps.lower, gaps.upper, gaps.value
-    beyond = round(limit + _STEP, 6)
-    above = fails & ((value > 0) | (lower > -limit))  # else it may be either direction
-    below = fails & ~above & ((value < 0) | (upper < limit))
-    lower = np.where(above, np.fmin(np.maximum(lower, beyond), value), lower)
-    upper = np.where(below, np.fmax(np.minimum(upper, -beyond), value), upper)
-    lower = np.where(passes, np.fmin(np.maximum(lower, -limit), value), lower)
-    upper = np.where(passes, np.fmax(np.minimum(upper, limit), value), upper)
-    lower = np.where(open_ones, np.minimum(lower, limit), lower)
-    upper = np.where(open_ones, np.maximum(upper, -limit), upper)
-    within = open_ones & (upper <= limit) & (-lower <= limit)
-    nearer = upper >= -lower
-    upper = np.where(within & nearer, beyond, upper)
-    lower = np.where(within & ~nearer, -beyond, lower)
-    return replace(gaps, lower=lower, upper=upper)
+    value, lower, upper = allowed.interval(gaps)
+    low, high, equal = allowed.low, allowed.high, 1.0 if allowed.ratio else 0.0
+    above = fails & ((value > equal) | (lower > low))  # else it may be either direction
+    below = fails & ~above & ((value < equal) | (upper < high))
+    lower = np.where(above, np.fmin(np.fmax(lower, allowed.above), value), lower)
+    upper = np.where(below, np.fmax(np.fmin(upper, allowed.below), value), upper)
+    lower = np.where(passes, np.fmin(np.fmax(lower, low), value), lower)
+    upper = np.where(passes, np.fmax(np.fmin(upper, high), value), upper)
+    lower = np.where(open_ones, np.minimum(lower, high), lower)
+    upper = np.where(open_ones, np.maximum(upper, low), upper)
+    within = open_ones & (upper <= high) & (lower >= low)
+    nearer = high - upper <= lower - low
+    upper = np.where(within & nearer, allowed.above, upper)
+    lower = np.where(within & ~nearer, allowed.below, lower)
+    return allowed.with_bounds(gaps, lower, upper)
 
 
 def shown_rates(columns: ShownColumns, precision: Precision) -> list[ShownRate | None]:

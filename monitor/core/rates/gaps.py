@@ -20,14 +20,11 @@ from monitor.core.contract import COMPLEMENT, Metric, Verdict
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats, divide, mover, ratio_interval, z_value
 from monitor.core.rates.estimates import Measured, RateColumns
+from monitor.core.rates.tolerance import SLACK, Tolerance
 
 HARMED_BY_LESS = frozenset({Metric.SELECTION, Metric.TPR})
 """Metrics whose lower rate is the worse one (delayed help); of the others it is the higher one
 (unclear replies served, requests blocked). For READY the orientation has no meaning."""
-
-_SLACK = 1e-12
-"""Limits are inclusive, and a bound carries rounding of about 1e-16: one that equals its limit
-but for that is not above it."""
 
 Bools = npt.NDArray[np.bool_]
 
@@ -43,7 +40,7 @@ class GapColumns:
         lower: lower bound (MOVER); NaN where one of the rates has no trials.
         upper: upper bound.
         ratio: slice / reference, whatever the metric (SELECTION: disparate impact); NaN over 0.
-        ratio_lower: lower bound (MOVER-R).
+        ratio_lower: lower bound (MOVER-R); of a ratio over 0 too.
         ratio_upper: upper bound; NaN where the reference may be 0.
     """
 
@@ -137,31 +134,49 @@ def support_together(slices: Measured, reference: Measured) -> tuple[Floats, Flo
 
 
 def verdict(
-    gaps: GapColumns, limit: Fraction | None, enough_support: Bools
+    gaps: GapColumns, allowed: Tolerance | None, enough_support: Bools
 ) -> list[Verdict | None]:
-    """Verdict on each gap, from its bounds and its limit; never from the point.
+    """Verdict on each gap or ratio, from its bounds and its limit; never from the point.
 
-    FAIL if the interval is above the limit in either direction, PASS if it is within the limit
+    FAIL if the interval is beyond the limit in either direction, PASS if it is within the limit
     in both, INCONCLUSIVE otherwise; always INSUFFICIENT_SUPPORT without support. None without a
     limit.
 
     Args:
         gaps: one metric; what is published is decided on the bounds that are.
-        limit: the contract's, inclusive.
+        allowed: the contract's limit, on the gap or on the ratio.
         enough_support: shape (S,): slice and reference both have the contract's minimum.
     """
-    if limit is None:
+    if allowed is None:
         return [None] * len(gaps.value)
-    return _verdicts(_beyond(gaps, limit), _within(gaps, limit), enough_support)
+    return _verdicts(allowed.beyond(gaps), allowed.within(gaps), enough_support)
+
+
+def both(one: Verdict | None, other: Verdict | None) -> Verdict | None:
+    """Verdict on two limits at once: the worse of two, None where neither applies.
+
+    Example:
+        >>> both(Verdict.PASS, Verdict.INCONCLUSIVE).value, both(None, Verdict.PASS).value
+        ('inconclusive', 'pass')
+    """
+    return next((worse for worse in _WORST_FIRST if worse in (one, other)), None)
+
+
+_WORST_FIRST = (
+    Verdict.FAIL,
+    Verdict.INSUFFICIENT_SUPPORT,
+    Verdict.INCONCLUSIVE,
+    Verdict.PASS,
+)
 
 
 def verdicts_together(
     gaps_at: Callable[[float], GapColumns],
-    limit: Fraction | None,
+    allowed: Tolerance | None,
     enough_support: Bools,
     comparisons: int,
 ) -> list[Verdict | None]:
-    """Verdicts on the gaps of one group-by, which hold together.
+    """Verdicts on the gaps, or on the ratios, of one group-by, which hold together.
 
     Bounds begin at the z of all comparisons. Those that fail are then left out of the number that
     the z of the others is made for, until none is added; and so, apart from them, those that pass.
@@ -171,28 +186,18 @@ def verdicts_together(
 
     Args:
         gaps_at: one metric, with bounds at a normal quantile.
-        limit: the contract's, inclusive.
+        allowed: the contract's limit, on the gap or on the ratio.
         enough_support: shape (S,): slice and reference both have the contract's minimum.
         comparisons: how many hold together, with those that are hidden or lack support.
 
     Source: Holm (1979), Scandinavian Journal of Statistics 6.
     """
-    if limit is None:
+    if allowed is None:
         return [None] * len(enough_support)
     at = cache(gaps_at)
-    fails = _holm(lambda z: _beyond(at(z), limit) & enough_support, comparisons)
-    passes = _holm(lambda z: _within(at(z), limit) & enough_support, comparisons)
+    fails = _holm(lambda z: allowed.beyond(at(z)) & enough_support, comparisons)
+    passes = _holm(lambda z: allowed.within(at(z)) & enough_support, comparisons)
     return _verdicts(fails, passes, enough_support)
-
-
-def _beyond(gaps: GapColumns, limit: Fraction) -> Bools:
-    edge = float(limit) + _SLACK
-    return np.asarray((gaps.lower > edge) | (-gaps.upper > edge), bool)
-
-
-def _within(gaps: GapColumns, limit: Fraction) -> Bools:
-    edge = float(limit) + _SLACK
-    return np.asarray((gaps.upper <= edge) & (-gaps.lower <= edge), bool)
 
 
 def _holm(decided_at: Callable[[float], Bools], comparisons: int) -> Bools:
@@ -216,9 +221,9 @@ def level_verdict(
         return [None] * len(rates.value)
     edge = float(limit)
     if rates.metric in HARMED_BY_LESS:
-        fails, passes = rates.upper < edge - _SLACK, rates.lower >= edge - _SLACK
+        fails, passes = rates.upper < edge - SLACK, rates.lower >= edge - SLACK
     else:
-        fails, passes = rates.lower > edge + _SLACK, rates.upper <= edge + _SLACK
+        fails, passes = rates.lower > edge + SLACK, rates.upper <= edge + SLACK
     return _verdicts(fails, passes, enough_support)
 
 

@@ -31,6 +31,7 @@ EVERYTHING = ""
 """The slice, and the group-by, of a cause that lies in no slice: a level that all are beyond."""
 
 _NOWHERE = -1
+_LEAST_LIMIT = 0.005  # of a ratio of rates near 0, which would tell any two atoms apart
 _WORSE = {True: Direction.SLICE_WORSE, False: Direction.REFERENCE_WORSE}
 
 
@@ -98,7 +99,7 @@ def explain(
     gaps = [_Gap.of(stream, candidates, len(rates.atoms)) for stream in streams]
     since = _onset(gaps, rates.trials)
     trials = rates.trials.since(since)
-    limit = float(contract.limits.max_gap(metric) or streams[0].limit)
+    limit = _limit_on_gap(contract, streams, trials)
     search = Search(Evidence.of(trials, limit), candidates, limit)
     partition = _Partition(trials, candidates, search)
     for gap in sorted(gaps, key=lambda gap: -float(_evidence(gap, trials))):
@@ -141,23 +142,36 @@ class _Gap:
 
     @property
     def limit(self) -> float:
-        """Limit on the difference; of a level, the largest rate of harm."""
+        """Largest rate of harm on the worse side, beyond :attr:`slope` times the better side's."""
         limit = self.stream.limit
+        if self.stream.kind is StreamKind.RATIO:
+            # The shares served, 1 - harm, have a ratio of at least the limit.
+            return float(1 - limit)
         level = self.stream.kind is StreamKind.LEVEL and self.stream.metric in HARMED_BY_LESS
         return float(1 - limit if level else limit)
 
+    @property
+    def slope(self) -> float:
+        """How much the harm on the better side allows on the worse: 1 in a gap, 0 in a level."""
+        slopes = {StreamKind.LEVEL: 0.0, StreamKind.RATIO: float(self.stream.limit)}
+        return slopes.get(self.stream.kind, 1.0)
+
     def excess(self, trials: AtomTrials) -> tuple[Floats, Floats]:
-        """Excess of the gap over its limit, and its variance; NaN without trials."""
-        worse, better = trials.within(self.worse), trials.within(self.better)
-        if self.stream.kind is StreamKind.LEVEL:
+        """Excess over the limit, as a rate of harm, and its variance; NaN without trials."""
+        worse, slope = trials.within(self.worse), self.slope
+        if not slope:
             return worse.rate - self.limit, worse.variance
-        return worse.rate - better.rate - self.limit, worse.variance + better.variance
+        better = trials.within(self.better)
+        variance = worse.variance + slope**2 * better.variance
+        return worse.rate - slope * better.rate - self.limit, variance
 
     def mean(self, harm: Floats, weights: Floats) -> float:
-        """The gap of what is added to every atom's rate."""
-        sides = [self.worse] if self.stream.kind is StreamKind.LEVEL else [self.worse, self.better]
-        means = [divide(harm[side] @ weights[side], weights[side].sum(), empty=0) for side in sides]
-        return float(means[0] - sum(means[1:]))
+        """What is added to the excess, where this much harm is added to every atom's rate."""
+        worse, better = (
+            divide(harm[side] @ weights[side], weights[side].sum(), empty=0)
+            for side in (self.worse, self.better)
+        )
+        return float(worse - self.slope * better)
 
 
 class _Partition:
@@ -246,6 +260,16 @@ def _onset(gaps: Sequence[_Gap], trials: AtomTrials) -> int:
     """The pane from which the gaps exceed their limits most significantly; the first of equals."""
     total = np.sum([_evidence(gap, trials) for gap in gaps], axis=0)
     return int(np.argmax(total))
+
+
+def _limit_on_gap(contract: Contract, streams: Sequence[Stream], trials: AtomTrials) -> float:
+    """What is no news between atoms; of a ratio the gap that it allows at the rate of all."""
+    limits = (contract.limits_of(s.group_by, s.slice).max_gap(s.metric) for s in streams)
+    limit = min((one for one in limits if one is not None), default=None)
+    if limit is None and streams[0].kind is StreamKind.RATIO:
+        served = float(divide(trials.spared.sum(), trials.total.sum(), empty=1))
+        return max(float(1 - streams[0].limit) * served, _LEAST_LIMIT)
+    return float(limit or streams[0].limit)
 
 
 def _metric(streams: Sequence[Stream], contract: Contract) -> Metric:

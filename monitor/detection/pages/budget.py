@@ -20,7 +20,15 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats, z_value
 from monitor.core.rates.estimates import RateColumns, measure
-from monitor.core.rates.gaps import HARMED_BY_LESS, Bools, gap, references, support_together
+from monitor.core.rates.gaps import (
+    HARMED_BY_LESS,
+    Bools,
+    GapColumns,
+    gap,
+    references,
+    support_together,
+)
+from monitor.core.rates.tolerance import Tolerance
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
 _GAP_SHARES = {
@@ -28,6 +36,7 @@ _GAP_SHARES = {
     **{Metric.BLOCKED: 0.20, Metric.SELECTION: 0.20},
 }
 _LEVEL_SHARE = 0.20
+_RATIO_SHARES = {Metric.SELECTION: 0.20}
 _DEPTH_SHARES = (0.70, 0.25, 0.05)  # single attributes, pairs, deeper
 
 RESERVE = 0.20
@@ -86,9 +95,10 @@ def class_share(stream: Stream) -> float:
     Raises:
         ValueError: for a metric that has no share.
     """
-    share = _LEVEL_SHARE if stream.kind is StreamKind.LEVEL else _GAP_SHARES.get(stream.metric)
+    shares = _RATIO_SHARES if stream.kind is StreamKind.RATIO else _GAP_SHARES
+    share = _LEVEL_SHARE if stream.kind is StreamKind.LEVEL else shares.get(stream.metric)
     if share is None:
-        raise ValueError(f"gaps of {stream.metric} have no share of the error budget")
+        raise ValueError(f"{stream.metric} has no such share of the error budget")
     return share * _DEPTH_SHARES[min(stream.depth, len(_DEPTH_SHARES)) - 1]
 
 
@@ -168,9 +178,15 @@ def resolved(stream: Stream, counts: SliceCounts, coding: Coding, limits: Limits
     if labels < k or min(float(support[0]) for support in supports) < least:
         return False
     bounds = gap(slices.columns(Z_ONE_SIDED), other.columns(Z_ONE_SIDED))
-    worse = stream.direction is Direction.SLICE_WORSE
-    upper = bounds.upper[0] if worse else -bounds.lower[0]
-    return bool(upper <= float(stream.limit) + _SLACK)
+    return _comparison_kept(stream, bounds)
+
+
+def _comparison_kept(stream: Stream, bounds: GapColumns) -> bool:
+    allowed = Tolerance.of_ratio if stream.kind is StreamKind.RATIO else Tolerance.of_gap
+    lower_side, upper_side = allowed(stream.limit).sides_within(bounds)
+    # A gap is above 0 where the slice is worse off, its ratio below 1.
+    by_upper = (stream.direction is Direction.SLICE_WORSE) != (stream.kind is StreamKind.RATIO)
+    return bool((upper_side if by_upper else lower_side)[0])
 
 
 def _level_kept(stream: Stream, rates: RateColumns) -> bool:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, Metric
 from monitor.core.counts.cells import MISSING, OTHER, atom_text, parse_atom
 from monitor.core.counts.coding import Coding
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
@@ -66,18 +66,18 @@ def declared_slices(group: GroupBy, coding: Coding) -> tuple[str, ...]:
 def comparisons(
     contract: Contract, group: GroupBy, metric: Metric, kind: StreamKind, coding: Coding
 ) -> Comparisons:
-    """The streams of one metric; none where the contract sets no limit.
+    """The streams of one metric, each with the limit of its slice; none where there is none.
 
     A decision without the attribute is in every complement, and in no stream of its own.
     """
-    limit = _limit(contract, metric, kind)
     slices = declared_slices(group, coding)
-    if limit is None or (kind is StreamKind.GAP and not _has_reference(group, slices)):
+    if kind is not StreamKind.LEVEL and not _has_reference(group, slices):
         return Comparisons((), (), ())
+    limits = [_limit(contract.limits_of(group.name, text), metric, kind) for text in slices]
     found = [
         (Stream(contract.name, group.name, metric, kind, text, reference, direction, limit), row)
-        for row, text in enumerate(slices)
-        if MISSING not in parse_atom(text).values()
+        for row, (text, limit) in enumerate(zip(slices, limits, strict=True))
+        if limit is not None and MISSING not in parse_atom(text).values()
         for reference, direction in _looks(group, text, kind)
     ]
     return Comparisons(
@@ -99,18 +99,19 @@ def all_streams(contracts: Sequence[Contract], coding: Coding) -> tuple[Stream, 
 
 
 def _looks(group: GroupBy, text: str, kind: StreamKind) -> Iterator[tuple[str, Direction]]:
-    """A gap is looked at in each direction; a reference is not compared with itself."""
+    """A comparison is looked at in each direction; a reference is not compared with itself."""
     if kind is StreamKind.LEVEL:
         yield "", Direction.SLICE_WORSE
     elif text != group.reference:
         yield from ((group.reference, direction) for direction in Direction)
 
 
-def _limit(contract: Contract, metric: Metric, kind: StreamKind) -> Fraction | None:
-    limits = contract.limits
+def _limit(limits: Limits, metric: Metric, kind: StreamKind) -> Fraction | None:
     if kind is StreamKind.GAP:
         return limits.max_gap(metric)
-    return {Metric.TPR: limits.min_tpr, Metric.FPR: limits.max_fpr}.get(metric)
+    if kind is StreamKind.RATIO:
+        return limits.min_ratio(metric)
+    return limits.level(metric)
 
 
 def _has_reference(group: GroupBy, slices: Sequence[str]) -> bool:

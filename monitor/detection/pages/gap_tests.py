@@ -1,4 +1,4 @@
-"""The gap streams of one metric of one group-by: what waits to be bet, and the bets.
+"""The gap or ratio streams of one metric of one group-by: what waits to be bet, and the bets.
 
 Streams come in pairs: a slice worse off than its reference, and the other way round.
 """
@@ -17,8 +17,17 @@ from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
 from monitor.detection.arrays import Arrays, part, prefixed
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.declared import Comparisons, of_references
-from monitor.detection.pages.projection import EXCESSES, PairCounts, PairLevel, gap_log_e, trials
+from monitor.detection.pages.projection import (
+    EXCESSES,
+    PairCounts,
+    PairLevel,
+    gap_alternatives,
+    pair_log_e,
+    ratio_alternatives,
+    trials,
+)
 from monitor.detection.pages.responses import Responses
+from monitor.detection.pages.streams import StreamKind
 
 USUAL = {Metric.TPR: 0.85, Metric.FPR: 0.15, Metric.BLOCKED: 0.05, Metric.SELECTION: 0.5}
 """Where the levels of the bets begin; a wrong start costs delay, never validity."""
@@ -36,7 +45,8 @@ class HourlyGaps:
 
     Attributes:
         metric: TPR, FPR (where every decision is to be labelled), BLOCKED or SELECTION.
-        limit: largest gap, inclusive.
+        kind: GAP or RATIO.
+        limit: largest gap or smallest ratio of each, inclusive, shape (P,).
         rows: row of each compared slice among the slices of the group-by, shape (P,).
         reference: row of the slice that all are compared with; None for the complements.
         level: recent common rate of each slice and its reference.
@@ -45,7 +55,8 @@ class HourlyGaps:
     """
 
     metric: Metric
-    limit: float
+    kind: StreamKind
+    limit: Floats
     rows: Int64s
     reference: int | None
     level: PairLevel
@@ -59,7 +70,22 @@ class HourlyGaps:
         named = None if first.reference == COMPLEMENT else slices.index(first.reference)
         level = PairLevel.start(len(rows), USUAL[metric])
         waiting = np.zeros((len(rows), DIRECTIONS, ALTERNATIVES))
-        return cls(metric, float(first.limit), rows, named, level, waiting)
+        limit = np.array([float(one.limit) for one in streams.streams[::DIRECTIONS]])
+        return cls(metric, first.kind, limit, rows, named, level, waiting)
+
+    def null(self, pairs: Bools) -> tuple[Floats, Floats]:
+        """Offset and slope of what is tested in some slices: rate_a - slope rate_b <= offset."""
+        limit = self.limit[pairs]
+        if self.kind is StreamKind.RATIO:
+            return np.zeros(len(limit)), 1 / limit
+        return limit, np.ones(len(limit))
+
+    def alternatives(
+        self, pairs: Bools, counts: PairCounts, level: Floats
+    ) -> tuple[Floats, Floats]:
+        """What is bet on: rates of both arms of some slices, in both directions, (2n, 5) each."""
+        made = ratio_alternatives if self.kind is StreamKind.RATIO else gap_alternatives
+        return made(counts, level, np.tile(self.limit[pairs], DIRECTIONS))
 
     def take(self, chosen: Bools | Int64s) -> Floats:
         """Take the waiting evidence of some slices, shape (n, 2, 5); it waits no longer."""
@@ -112,14 +138,14 @@ class HourlyGaps:
 def add_hour(
     hour: Sequence[tuple[HourlyGaps, SliceCohort]], cluster_size: float = 1
 ) -> list[Bools]:
-    """Take in an hour of several metrics at once: a bisection of all costs little more than of one.
+    """Take in an hour of several tests at once: a bisection of all costs little more than of one.
 
     Args:
-        hour: the gaps of each metric, and the cohort.
+        hour: the gaps or ratios of each metric, and the cohort.
         cluster_size: the largest number of dependent decisions; log e is divided by it.
 
     Returns:
-        Of each metric the slices that had something to compare, shape (P,).
+        Of each test the slices that had something to compare, shape (P,).
     """
     gaps = [one for one, _ in hour]
     every = [one._pairs(cohort) for one, cohort in hour]
@@ -127,15 +153,21 @@ def add_hour(
     if not any(rows.any() for rows in found):
         return found
     some = [counts.of(rows) for counts, rows in zip(every, found, strict=True)]
-    sizes = [np.count_nonzero(rows) for rows in found]
-    rates = [one.level.rate[rows] for one, rows in zip(gaps, found, strict=True)]
-    both = gap_log_e(
-        PairCounts.joined(some + [counts.swapped for counts in some]),
-        np.concatenate(rates * DIRECTIONS),
-        np.repeat([one.limit for one in gaps] * DIRECTIONS, sizes * DIRECTIONS),
+    both = [PairCounts.joined([counts, counts.swapped]) for counts in some]
+    rates = [
+        np.tile(one.level.rate[rows], DIRECTIONS) for one, rows in zip(gaps, found, strict=True)
+    ]
+    each = zip(gaps, found, both, rates, strict=True)
+    bets = [one.alternatives(rows, counts, rate) for one, rows, counts, rate in each]
+    sizes = [DIRECTIONS * np.count_nonzero(rows) for rows in found]
+    nulls = [one.null(rows) for one, rows in zip(gaps, found, strict=True)]
+    offset, slope = (
+        np.concatenate([np.tile(x, DIRECTIONS) for x in one]) for one in zip(*nulls, strict=True)
     )
-    log_e = both.reshape(DIRECTIONS, -1, ALTERNATIVES).transpose(1, 0, 2) / cluster_size
+    a1, b1 = (np.concatenate(x) for x in zip(*bets, strict=True))
+    log_e = pair_log_e(PairCounts.joined(both), (a1, b1), offset, slope) / cluster_size
     own = np.split(log_e, np.cumsum(sizes)[:-1])
     for one, rows, counts, mine in zip(gaps, found, some, own, strict=True):
-        one._learn(rows, counts, mine)
+        by_direction = mine.reshape(DIRECTIONS, -1, ALTERNATIVES)
+        one._learn(rows, counts, by_direction.transpose(1, 0, 2))
     return found

@@ -44,7 +44,7 @@ LABELLED = (Metric.TPR, Metric.FPR)
 
 @dataclass(slots=True)
 class _Gaps:
-    """The gap streams of a metric: pairs of rows, slice worse and reference worse."""
+    """The gap or ratio streams of a metric: pairs of rows, slice worse and reference worse."""
 
     watch: StreamGroup
     hourly: HourlyGaps
@@ -52,11 +52,11 @@ class _Gaps:
 
 @dataclass(slots=True)
 class _Plans:
-    """Plans of one day's bets."""
+    """Plans of one day's bets, by metric and by limit: slices may have their own."""
 
     outcomes: Outcomes
-    gaps: dict[Metric, GapPlan] = field(default_factory=dict)
-    levels: dict[Metric, LevelPlan] = field(default_factory=dict)
+    gaps: dict[Metric, dict[float, GapPlan]] = field(default_factory=dict)
+    levels: dict[Metric, dict[float, LevelPlan]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -69,6 +69,7 @@ class GroupTests:
         slices: every slice that a decision can be in.
         cluster_size: largest number of decisions that hang together, by the settings.
         gaps: by metric; absent where the contract sets no limit.
+        ratios: the same for ratios of rates that need no labels.
         levels: the same for floors and ceilings.
         ready: what is known of P(ready), from the days before.
         day: index of the UTC day of the last cohort; None before the first.
@@ -83,6 +84,7 @@ class GroupTests:
     slices: tuple[str, ...]
     cluster_size: int
     gaps: dict[Metric, _Gaps]
+    ratios: dict[Metric, _Gaps]
     levels: dict[Metric, StreamGroup]
     ready: ReadyRates
     day: int | None = None
@@ -103,6 +105,7 @@ class GroupTests:
         """Without evidence; all streams are in the budget."""
         slices = declared_slices(group, coding)
         gaps: dict[Metric, _Gaps] = {}
+        ratios: dict[Metric, _Gaps] = {}
         levels: dict[Metric, StreamGroup] = {}
         for metric in (*LABELLED, *HIT_ROUTES):
             found = comparisons(contract, group, metric, StreamKind.GAP, coding)
@@ -110,18 +113,28 @@ class GroupTests:
                 width = ALTERNATIVES * (2 if metric in LABELLED else 1)
                 watch = StreamGroup.start(found.streams, budget.of(found.streams), width)
                 gaps[metric] = _Gaps(watch, HourlyGaps.start(metric, found, slices))
+            found = comparisons(contract, group, metric, StreamKind.RATIO, coding)
+            if found.streams:
+                watch = StreamGroup.start(found.streams, budget.of(found.streams), ALTERNATIVES)
+                ratios[metric] = _Gaps(watch, HourlyGaps.start(metric, found, slices))
             found = comparisons(contract, group, metric, StreamKind.LEVEL, coding)
             if found.streams:
                 watch = StreamGroup.start(found.streams, budget.of(found.streams), len(FRACTIONS))
                 levels[metric] = watch
         ready = ReadyRates.start(len(slices), Layout.of((), coding))
-        return cls(contract, group, slices, cluster_size, gaps, levels, ready)
+        return cls(contract, group, slices, cluster_size, gaps, ratios, levels, ready)
 
     @property
     def watches(self) -> dict[str, StreamGroup]:
         """All streams, by the name of their part of the state."""
-        gaps = {f"gap.{metric}": one.watch for metric, one in self.gaps.items()}
+        gaps = {name: one.watch for name, one in self._compared.items()}
         return gaps | {f"level.{metric}": watch for metric, watch in self.levels.items()}
+
+    @property
+    def _compared(self) -> dict[str, _Gaps]:
+        """Gaps and ratios, by the name of their part of the state."""
+        gaps = {f"gap.{metric}": one for metric, one in self.gaps.items()}
+        return gaps | {f"ratio.{metric}": one for metric, one in self.ratios.items()}
 
     def advance(
         self, hour: int, cohort: SliceCohort, layout: Layout, cluster_size: int = 1
@@ -174,11 +187,15 @@ class GroupTests:
         for metric in LABELLED:
             if metric in self.gaps:
                 hourly = self.gaps[metric].hourly
-                bets = GapBets(metric, hourly.limit)
-                plans.gaps[metric] = bets.plan(plans.outcomes, hourly.reference)
+                plans.gaps[metric] = {
+                    limit: GapBets(metric, limit).plan(plans.outcomes, hourly.reference)
+                    for limit in np.unique(hourly.limit).tolist()
+                }
             if metric in self.levels:
-                limit = float(self.levels[metric].streams[0].limit)
-                plans.levels[metric] = LevelBets(metric, limit).plan(plans.outcomes)
+                plans.levels[metric] = {
+                    limit: LevelBets(metric, limit).plan(plans.outcomes)
+                    for limit in np.unique(_limits(self.levels[metric])).tolist()
+                }
         return plans
 
     # Evidence.
@@ -219,17 +236,21 @@ class GroupTests:
         enough = self._responses.enough & self._requests.as_stated
         for metric, watch in self.levels.items():
             rows = positions(self.slices, [stream.slice for stream in watch.streams])
-            log_e = self._require_plans().levels[metric].log_e(counts)[rows]
+            log_e = np.zeros((len(rows), len(FRACTIONS)))
+            for limit, plan in self._require_plans().levels[metric].items():
+                its = np.flatnonzero(_limits(watch) == limit)
+                log_e[its] = plan.log_e(counts)[rows[its]]
             some = np.flatnonzero(counts[rows].any(axis=1) & enough[rows])
             watch.bet(some, log_e[some], self.divisor)
 
     def _compare(self, cohort: SliceCohort, layout: Layout) -> None:
         """Two-sample evidence of an hour: on labels it waits, on routes it is bet."""
-        metrics = [m for m in self.gaps if not m.labelled or _labels_all(layout)]
-        found = add_hour([(self.gaps[metric].hourly, cohort) for metric in metrics], self.divisor)
-        for metric, compared in zip(metrics, found, strict=True):
-            if metric in HIT_ROUTES:
-                gaps, pairs = self.gaps[metric], np.flatnonzero(compared)
+        every = self._compared.values()
+        used = [x for x in every if not x.hourly.metric.labelled or _labels_all(layout)]
+        found = add_hour([(gaps.hourly, cohort) for gaps in used], self.divisor)
+        for gaps, compared in zip(used, found, strict=True):
+            if gaps.hourly.metric in HIT_ROUTES:
+                pairs = np.flatnonzero(compared)
                 log_e = gaps.hourly.take(pairs).reshape(-1, ALTERNATIVES)
                 gaps.watch.bet(_directions(pairs), log_e)
 
@@ -252,8 +273,13 @@ class GroupTests:
             if not len(pairs):  # due is the reference alone, which has no gap of its own
                 continue
             rows = gaps.hourly.rows[pairs]
-            augmented = plans[metric].log_e(rows, self.binned[0, rows], self.binned[1, rows])
-            by_pair = augmented.transpose(1, 0, 2) / self.divisor
+            by_pair = np.zeros((len(pairs), DIRECTIONS, ALTERNATIVES))
+            for limit, plan in plans[metric].items():
+                its = np.flatnonzero(gaps.hourly.limit[pairs] == limit)
+                if not len(its):  # of what bets now, none has this limit
+                    continue
+                bet = plan.log_e(rows[its], self.binned[0, rows[its]], self.binned[1, rows[its]])
+                by_pair[its] = bet.transpose(1, 0, 2) / self.divisor
             by_labels = gaps.hourly.take(pairs)
             by_labels[~(responses.whole & others.whole)[rows]] = 0
             log_e = np.concatenate([by_pair, by_labels], axis=2)
@@ -268,8 +294,8 @@ class GroupTests:
         arrays = prefixed("ready", self.ready.to_arrays())
         for name, watch in self.watches.items():
             arrays |= watch.to_arrays(name)
-        for metric, gaps in self.gaps.items():
-            arrays |= gaps.hourly.to_arrays(f"hourly.{metric}")
+        for name, gaps in self._compared.items():
+            arrays |= gaps.hourly.to_arrays(_hourly(name))
         arrays["binned"] = self.binned.astype(np.int64)
         if self.today is not None:
             for field_ in fields(self.today):
@@ -287,11 +313,11 @@ class GroupTests:
         self._restore_ready(arrays, facts)
         for name, watch in self.watches.items():
             watch.restore(name, arrays, facts["streams"].get(name, ()))
-        for metric, gaps in self.gaps.items():
-            keys = facts["streams"].get(f"gap.{metric}", ())[::DIRECTIONS]
+        for name, gaps in self._compared.items():
+            keys = facts["streams"].get(name, ())[::DIRECTIONS]
             rows = positions(keys, [s.key for s in gaps.watch.streams[::DIRECTIONS]])
             new = np.flatnonzero(rows >= 0)
-            gaps.hourly.restore(f"hourly.{metric}", arrays, (new, rows[new]))
+            gaps.hourly.restore(_hourly(name), arrays, (new, rows[new]))
 
     def _restore_ready(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         ready = ReadyRates.from_arrays(part(arrays, "ready"))
@@ -319,6 +345,11 @@ class GroupTests:
         )
 
 
+def _hourly(name: str) -> str:
+    """Name of the hourly part of the state of a gap (``gap.tpr``) or a ratio."""
+    return f"hourly.{name.removeprefix('gap.')}"
+
+
 def _labels_all(layout: Layout) -> bool:
     """Return True when every decision is to be labelled."""
     return bool(np.all(layout.audit == 1))
@@ -329,6 +360,11 @@ def _today(arrays: Arrays) -> SliceCohort:
     nothing = np.zeros((len(arrays["decisions"]), ROUTES), np.int64)
     known = {"requested": nothing, "received": nothing} | arrays
     return SliceCohort(**{field_.name: known[field_.name] for field_ in fields(SliceCohort)})
+
+
+def _limits(watch: StreamGroup) -> Floats:
+    """The limit of every stream."""
+    return np.array([float(stream.limit) for stream in watch.streams])
 
 
 def _directions(pairs: Int64s) -> Int64s:

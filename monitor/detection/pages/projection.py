@@ -1,8 +1,9 @@
-"""Gaps from labels alone: e-values of two samples by projection, and the thinning they need.
+"""Two arms compared by counts alone: e-values by projection, and the thinning that labels need.
 
-The null of an ordered pair is P(hit in a) - P(hit in b) <= limit. Of all rates inside the null,
-the pair nearest to the alternative (in the sense of Kullback and Leibler) is the denominator of
-the likelihood ratio; that makes it an e-value for the whole null, also when both rates drift.
+The null of an ordered pair is a - b <= limit (a gap) or r a <= b (a ratio), a and b being P(hit) in
+each arm; both are a - slope b <= offset. Of all rates inside the null, the pair nearest to the
+alternative (in the sense of Kullback and Leibler) is the denominator of the likelihood ratio; that
+makes it an e-value for the whole null, also when both rates drift.
 
 Source: Turner and Gruenwald (2023), "Exact anytime-valid confidence intervals for contingency
 tables and beyond".
@@ -46,6 +47,12 @@ def log_likelihood_ratio(
 EXCESSES = np.array([0.03, 0.06, 0.12, 0.25, 0.45])
 """How far beyond the limit the gaps lie that are bet on, weighted equally."""
 
+SHORTFALLS = np.array([0.04, 0.08, 0.16, 0.32, 0.60])
+"""How far below the limit, as a part of it, the ratios lie that are bet on, weighted equally."""
+
+_RAREST = (
+    1e-4  # lowest rate of a ratio's alternative: all decisions count, and may be served rarely
+)
 _LOWEST, _HIGHEST = 0.005, 0.995  # alternatives stay inside (0, 1): no label decides alone
 _BISECTIONS = 52  # down to the spacing of float64 below 1
 _MEMORY = 1000.0  # trials after which an old one counts half in the level
@@ -167,10 +174,33 @@ def gap_log_e(counts: PairCounts, level: Floats, limit: npt.ArrayLike) -> Floats
         Shape (P, 5), in nats; 0 where an arm has no trial, or where the alternative, kept inside
         (0, 1), is no violation.
     """
-    delta = np.broadcast_to(np.asarray(limit, np.float64), level.shape)[:, None]
-    a1, b1 = gap_alternatives(counts, level, limit)
+    return pair_log_e(counts, gap_alternatives(counts, level, limit), limit)
+
+
+def ratio_log_e(counts: PairCounts, level: Floats, limit: float) -> Floats:
+    """Log e-values that rate_b / rate_a is below the limit; else as :func:`gap_log_e`."""
+    return pair_log_e(counts, ratio_alternatives(counts, level, limit), 0.0, 1 / limit)
+
+
+def pair_log_e(
+    counts: PairCounts,
+    alternatives: tuple[Floats, Floats],
+    offset: npt.ArrayLike,
+    slope: npt.ArrayLike = 1.0,
+) -> Floats:
+    """Log e-values of alternatives against rate_a - slope rate_b <= offset, shape (P, M).
+
+    Args:
+        counts: trials since the last bet.
+        alternatives: rates of both arms, each of shape (P, M).
+        offset: of the null, shape () or (P,).
+        slope: of the null, above 0, shape () or (P,).
+    """
+    a1, b1 = alternatives
+    shape = counts.n_a.shape
+    delta, steep = (np.broadcast_to(np.asarray(x, np.float64), shape) for x in (offset, slope))
     n_a, k_a, n_b, k_b = (x[:, None] for x in (counts.n_a, counts.k_a, counts.n_b, counts.k_b))
-    a0, b0 = project(a1, b1, n_a, n_b, delta)
+    a0, b0 = project(a1, b1, n_a, n_b, delta[:, None], steep[:, None])
     log_e = log_likelihood_ratio(n_a, k_a, a0, a1) + log_likelihood_ratio(n_b, k_b, b0, b1)
     return np.where(counts.comparable[:, None], log_e, 0.0)
 
@@ -190,41 +220,59 @@ def gap_alternatives(
     return np.minimum(b1 + gap, _HIGHEST), b1
 
 
-def project(
+def ratio_alternatives(
+    counts: PairCounts, level: Floats, limit: npt.ArrayLike
+) -> tuple[Floats, Floats]:
+    """Rates of both arms, each of shape (P, 5), with ratios b / a below the limit.
+
+    The mean over the trials of both arms is the level, unless that would leave [.0001, .995].
+    """
+    ratio = np.broadcast_to(np.asarray(limit, np.float64), level.shape)[:, None] * (1 - SHORTFALLS)
+    share_b = divide(counts.n_b, counts.n_a + counts.n_b, empty=0.5)[:, None]
+    a1 = np.clip(level[:, None] / (1 - share_b * (1 - ratio)), _RAREST, _HIGHEST)
+    return a1, np.maximum(a1 * ratio, _RAREST)
+
+
+def project(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge of the null
     a1: npt.ArrayLike,
     b1: npt.ArrayLike,
     n_a: npt.ArrayLike,
     n_b: npt.ArrayLike,
-    limit: npt.ArrayLike,
+    offset: npt.ArrayLike,
+    slope: npt.ArrayLike = 1.0,
 ) -> tuple[Floats, Floats]:
-    """The rates of the null nearest to an alternative: a0 = b0 + limit, or the alternative itself.
+    """The rates of the null nearest to an alternative: on its edge, or the alternative itself.
 
-    They minimise n_a KL(a1 || a0) + n_b KL(b1 || b0) over a0 - b0 <= limit. At the minimum the
-    pulls of both arms, n_a (a1 - a0) / (a0 (1 - a0)) and n_b (b0 - b1) / (b0 (1 - b0)), are
-    equal; that makes E[e] <= exp(pull (mean a - mean b - limit)) for any drifting rates.
+    They minimise n_a KL(a1 || a0) + n_b KL(b1 || b0) over a0 - slope b0 <= offset. At the minimum
+    slope times the pull of arm a, n_a (a1 - a0) / (a0 (1 - a0)), is that of arm b,
+    n_b (b0 - b1) / (b0 (1 - b0)); that makes E[e] <= exp(pull (mean a - slope mean b - offset)),
+    with the pull of arm a, for any drifting rates.
 
     Args:
         a1: alternative rates of arm a, inside (0, 1).
         b1: alternative rates of arm b, inside (0, 1).
         n_a: trials of arm a.
         n_b: trials of arm b.
-        limit: largest gap, inclusive. All are broadcast.
+        offset: largest gap, inclusive; 0 for a ratio.
+        slope: one over the smallest ratio b / a; 1 for a gap. All are broadcast.
     """
-    arrays = (np.asarray(x, np.float64) for x in (a1, b1, n_a, n_b, limit))
-    a1, b1, n_a, n_b, delta = np.broadcast_arrays(*arrays)
-    b0 = _balance(a1, b1, n_a, n_b, delta)
-    violates = a1 - b1 > delta
-    return np.where(violates, b0 + delta, a1), np.where(violates, b0, b1)
+    arrays = (np.asarray(x, np.float64) for x in (a1, b1, n_a, n_b, offset, slope))
+    a1, b1, n_a, n_b, delta, steep = np.broadcast_arrays(*arrays)
+    b0 = _balance(a1, b1, n_a, n_b, delta, steep)
+    violates = a1 - steep * b1 > delta
+    return np.where(violates, steep * b0 + delta, a1), np.where(violates, b0, b1)
 
 
-def _balance(a1: Floats, b1: Floats, n_a: Floats, n_b: Floats, delta: Floats) -> Floats:
-    """Rate at which the pulls of both arms are equal, between b1 and a1 - delta."""
-    low, high = b1, np.maximum(a1 - delta, b1)
+def _balance(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge of the null
+    a1: Floats, b1: Floats, n_a: Floats, n_b: Floats, delta: Floats, steep: Floats
+) -> Floats:
+    """Rate at which the pulls of both arms balance, between b1 and where a1 is on the edge."""
+    low, high = b1, np.maximum((a1 - delta) / steep, b1)
     for _ in range(_BISECTIONS):
         b0 = (low + high) / 2
-        a0 = b0 + delta
+        a0 = steep * b0 + delta
         # The two pulls without their denominators: those may be 0 outside the root's interval.
-        pull_a = n_a * (a1 - a0) * b0 * (1 - b0)
+        pull_a = steep * n_a * (a1 - a0) * b0 * (1 - b0)
         pull_b = n_b * (b0 - b1) * a0 * (1 - a0)
         upward = pull_a > pull_b
         low, high = np.where(upward, b0, low), np.where(upward, high, b0)

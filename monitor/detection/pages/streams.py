@@ -1,9 +1,9 @@
 """Streams: what the sequential tests watch, and the share of the error budget each may spend.
 
-A stream is one direction of one declared comparison of a contract (a gap), or one level. All of
-them are declared by the settings, ``__other__`` included, before any data is seen. Together they
-may page falsely once in :data:`BUDGET_DAYS` event days on average: their weights sum to at most 1,
-and are never normalised again.
+A stream is one direction of one declared comparison of a contract (a gap or a ratio), or one
+level. All of them are declared by the settings, ``__other__`` included, before any data is seen.
+Together they may page falsely once in :data:`BUDGET_DAYS` event days on average: their weights sum
+to at most 1, and are never normalised again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class Direction(enum.StrEnum):
 class StreamKind(enum.StrEnum):
     """Kind of comparison that a stream makes."""
 
-    GAP = "gap"  # a slice with its reference
+    GAP = "gap"  # a slice with its reference, by the difference of their rates
     LEVEL = "level"  # a slice with a number of the contract
+    RATIO = "ratio"  # a slice with its reference, by the ratio of their rates
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,7 +41,7 @@ class Stream:
         contract: name.
         group_by: attribute names joined by ``+``.
         metric: TPR, FPR, BLOCKED or SELECTION.
-        kind: a gap or a level.
+        kind: a gap, a ratio or a level.
         slice: slice text.
         reference: slice text or ``complement``; empty for a level.
         direction: who would be worse off; SLICE_WORSE for a level.
@@ -55,6 +56,11 @@ class Stream:
     reference: str
     direction: Direction
     limit: Fraction
+
+    @property
+    def compares(self) -> bool:
+        """True when a slice is compared with its reference, False for a level."""
+        return self.kind is not StreamKind.LEVEL
 
     @property
     def depth(self) -> int:

@@ -55,12 +55,8 @@ class IncidentView:
 
     @property
     def kind(self) -> StreamKind:
-        """A gap, unless nothing but a level is broken."""
-        return (
-            StreamKind.GAP
-            if any(one.kind is StreamKind.GAP for one in self.streams)
-            else StreamKind.LEVEL
-        )
+        """A gap (a ratio is one of two sides too), unless nothing but a level is broken."""
+        return StreamKind.GAP if any(one.compares for one in self.streams) else StreamKind.LEVEL
 
     @property
     def slices(self) -> Collection[tuple[str, str]]:
@@ -197,7 +193,7 @@ class ShownIncidents:
         group = place.table
         metric, contract = known.incident.metric, self.beside.contract
         frontier = self.beside.frontier
-        limit = contract.limits.max_gap(metric)
+        limit = contract.limits_of(place.group_by, place.row.slice).max_gap(metric)
         if (
             known.kind is not StreamKind.GAP
             or not metric.labelled
@@ -221,7 +217,7 @@ def _behind(known: IncidentView, row: SliceRow) -> Behind | None:
     if known.kind is StreamKind.LEVEL:
         return Behind.LEVEL
     where = known.incident.group_by, known.incident.slice
-    gaps = (one for one in known.streams if one.kind is StreamKind.GAP)
+    gaps = (one for one in known.streams if one.compares)
     crossed = {one.direction for one in gaps if (one.group_by, one.slice) == where}
     if len(crossed) == 1:
         return _BEHIND[crossed.pop()]

@@ -209,6 +209,7 @@ def _limits(snapshot: Snapshot) -> Iterator[_Row]:
             "max_gap": table.max_gaps,
             "min_level": table.min_levels,
             "max_level": table.max_levels,
+            "min_ratio": table.min_ratios,
             "min_support": table.min_supports,
         }
         for metric in Metric:

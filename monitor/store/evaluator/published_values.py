@@ -46,6 +46,10 @@ class Forgotten:
         """Return True when a group-by compares a forgotten name or value."""
         return any(map(self.names, attributes)) or self.slice(reference)
 
+    def limit(self, attributes: Collection[str], slice_: str) -> bool:
+        """Return True when a limit is of a forgotten name or value; an empty slice is all."""
+        return self.group(attributes) or bool(slice_ and self.slice(slice_))
+
     def stream(self, stream: Stream) -> bool:
         """Return True when a stream watches a forgotten name or value."""
         return self.group(stream.group_by.split("+"), stream.reference) or self.slice(stream.slice)
@@ -89,7 +93,10 @@ def _of_table(table: ContractTable, gone: Forgotten) -> ContractTable:
         for window in table.windows
     )
     incidents = tuple(_of_incident(one, gone) for one in table.incidents)
-    return replace(table, windows=windows, incidents=incidents)
+    own_limits = tuple(
+        own for own in table.own_limits if not gone.limit(own.group_by.split("+"), own.slice)
+    )
+    return replace(table, windows=windows, incidents=incidents, own_limits=own_limits)
 
 
 def _of_incident(one: ShownIncident, gone: Forgotten) -> ShownIncident:
@@ -127,6 +134,15 @@ def _forget_in_contract(connection: sa.Connection, row: sa.Row[Any], gone: Forgo
     record["group_bys"] = [
         g for g in record["group_bys"] if not gone.group(g["attributes"], g["reference"])
     ]
+    if "own_limits" in numbers:
+        kept = [
+            own for own in numbers.pop("own_limits") if not gone.limit(own[0].split("+"), own[1])
+        ]
+        numbers |= {"own_limits": kept} if kept else {}
+    if "limit" in record:
+        record["limit"] = [
+            own for own in record["limit"] if not gone.limit(own["group_by"], own["slice"])
+        ]
     values = {"numbers": _canonical(numbers), "record": _canonical(record)}
     if values != {"numbers": row.numbers, "record": row.record}:
         connection.execute(sa.update(contract).where(one).values(values))

@@ -13,7 +13,7 @@ import pytest
 
 from monitor.store import database
 
-REVISION = "1002"
+REVISION = str(int(database.head_revision()) + 1)
 _MIGRATION = f'''
 """One column and one table more."""
 

@@ -27,13 +27,33 @@ def disagreements(contract: Row) -> list[str]:
         A line for each; empty where all follow.
     """
     (window,) = (one for one in contract["windows"] if one["window"] == contract["window"])
-    tables = [[window["total"]], *(group["rows"] for group in window["groups"])]
-    return [text for rows in tables for text in _of_table(contract, rows)]
+    tables = [("", [window["total"]])]
+    tables += [(group["group_by"], group["rows"]) for group in window["groups"]]
+    return [text for name, rows in tables for text in _of_table(contract, name, rows)]
 
 
-def _of_table(contract: Row, rows: list[Row]) -> Iterator[str]:
+_WHERE = {
+    "max_gap": "max_gaps",
+    "min_relative_rate": "min_ratios",
+    "min_level": "min_levels",
+    "max_level": "max_levels",
+}
+
+
+def _for_slice(contract: Row, group_by: str, slice_: str) -> Row:
+    """The contract with the limits of one slice: its own, else its group-by's, else all's."""
+    limits = {where: dict(contract[where]) for where in _WHERE.values()}
+    for of in ("", slice_):
+        for own in contract["own_limits"]:
+            if own["group_by"] == group_by and own["slice"] == of:
+                limits[_WHERE[own["kind"]]][own["metric"]] = own["value"]
+    return {**contract, **limits}
+
+
+def _of_table(everyones: Row, group_by: str, rows: list[Row]) -> Iterator[str]:
     by_slice = {row["slice"]: row for row in rows}
     for row in rows:
+        contract = _for_slice(everyones, group_by, row["slice"])
         for metric, state in row["states"].items():
             verdict = row["gaps"].get(metric, {}).get("verdict")
             expected = expected_of(contract, row, by_slice, metric)
@@ -48,8 +68,8 @@ def expected_of(
     rate, gap = row["rates"].get(metric), row["gaps"].get(metric)
     if rate is None:
         return {("suppressed", None)}
-    limit = contract["max_gaps"].get(metric)
-    limited = gap is not None and limit is not None
+    limit, ratio = contract["max_gaps"].get(metric), contract["min_ratios"].get(metric)
+    limited = gap is not None and not limit is ratio is None
     pending = "insufficient_support" if limited else None
     short, out = ("insufficient_support", pending), ("maturing", pending)
     compared = row["slice"] and not _is_reference(row, rows)
@@ -57,7 +77,7 @@ def expected_of(
         return {short}
     if compared and (gap is None or not _reference_supported(contract, metric, gap, rows)):
         return {short}
-    verdict = _by_gap(gap, limit) if gap is not None and limit is not None else None
+    verdict = _of_both(gap, limit, ratio) if gap is not None else None
     expected = {(_state([verdict, _by_level(contract, metric, rate, row["slice"])]), verdict)}
     if gap is not None and gap["reference"] == "complement":
         expected.add(short)
@@ -87,6 +107,25 @@ def _by_gap(gap: Row, limit: float) -> str:
     if low > most or -high > most:
         return "fail"
     return "pass" if high <= most and -low <= most else "inconclusive"
+
+
+def _of_both(gap: Row, limit: float | None, ratio: float | None) -> str | None:
+    """On gap and ratio: the worse one."""
+    found = [
+        *([] if limit is None else [_by_gap(gap, limit)]),
+        *([] if ratio is None else [_by_ratio(gap, ratio)]),
+    ]
+    return next((one for one in ("fail", "inconclusive", "pass") if one in found), None)
+
+
+def _by_ratio(gap: Row, limit: float) -> str:
+    least, most = _number(limit), _number(1 / limit)
+    low = None if gap["ratio_lower"] is None else _number(gap["ratio_lower"])
+    high = None if gap["ratio_upper"] is None else _number(gap["ratio_upper"])
+    if (low is not None and low > most) or (high is not None and high < least):
+        return "fail"
+    within = low is not None and high is not None and low >= least and high <= most
+    return "pass" if within else "inconclusive"
 
 
 def _by_level(contract: Row, metric: str, rate: Row, slice_: str) -> str | None:

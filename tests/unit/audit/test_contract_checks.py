@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from audited import VALUES, real_settings, reviewed_pairs, settings
 from matched import CANDIDATE, VARIETY, row, seen, ten_pairs, varieties
@@ -19,7 +20,7 @@ from monitor.audit.report import Check, Point, SupportCheck
 from monitor.audit.slices import GroupSlices, audit_coding, slices_of, without_gate
 from monitor.core.contract import COMPLEMENT, Metric, Verdict
 from monitor.settings import Settings
-from monitor.settings.sections import GroupBySettings
+from monitor.settings.sections import GroupBySettings, OwnLimitSettings
 
 FORMAL, CONVERSATIONAL = f"{VARIETY}=formal", f"{VARIETY}=conversational"
 UNSUPPORTED = Verdict.INSUFFICIENT_SUPPORT
@@ -454,3 +455,76 @@ class TestRealPeople:
         for check in checks(ten_pairs(), one, synthetic=False):
             assert (check.value, check.lower, check.upper) == (None, None, None)
             assert (check.point, check.verdict) == (Point.NONE, UNSUPPORTED)
+
+
+class TestRatios:
+    LIMITS: ClassVar[dict[str, Any]] = {"min_selection_ratio": Fraction("0.80")}
+
+    def of(self, formal: int, conversational: int) -> Check:
+        """So many of ten ready items of each are served."""
+        one = settings(groups=VARIETY_ALONE, limits=self.LIMITS)
+        pairs = [
+            varieties(f"p{i}", *(seen(0.8 if i < n else 0.5) for n in (formal, conversational)))
+            for i in range(10)
+        ]
+        (found,) = (c for c in checks(pairs, one) if c.name == "selection_ratio")
+        return found
+
+    @pytest.mark.parametrize(
+        ("formal", "conversational", "point", "worse_off"),
+        [
+            (10, 8, Point.PASS, CONVERSATIONAL),  # exactly four fifths
+            (10, 7, Point.FAIL, CONVERSATIONAL),
+            (7, 10, Point.FAIL, FORMAL),
+            (0, 5, Point.FAIL, FORMAL),
+            (0, 0, Point.NONE, ""),
+        ],
+    )
+    def test_points_are_of_the_lower_rate_to_the_higher(
+        self, formal: int, conversational: int, point: Point, worse_off: str
+    ) -> None:
+        found = self.of(formal, conversational)
+        assert (found.limit, found.point, found.worse_off) == (0.8, point, worse_off)
+        assert found.verdict is UNSUPPORTED
+        if formal:
+            assert found.value == pytest.approx(conversational / formal)
+
+    def test_each_limit_has_its_own_verdict_by_its_own_bounds(self) -> None:
+        """A gap within .30 beside a ratio of .6: one passes, the other fails."""
+        limits = {"max_selection_gap": Fraction("0.30"), **self.LIMITS}
+        one = real_settings(groups=VARIETY_ALONE, limits=limits)
+        pairs = [
+            varieties(
+                f"p{i}",
+                seen(0.8 if i % 5 < 2 else 0.5),
+                seen(0.8 if i % 25 < 6 else 0.5),
+                ready=i % 2 == 0,
+            )
+            for i in range(3_000)
+        ]
+        found = {c.name: c for c in checks(pairs, one, synthetic=False)}
+        gap, ratio = found["selection_gap"], found["selection_ratio"]
+        assert (gap.value, gap.verdict, gap.point) == (0.16, Verdict.PASS, Point.PASS)
+        assert (ratio.value, ratio.verdict, ratio.point) == (0.6, Verdict.FAIL, Point.FAIL)
+        assert ratio.upper is not None
+        assert ratio.upper < 0.8
+
+    def test_a_slice_has_its_own_limit(self) -> None:
+        """The same gap of a third is within that of the slice, and beyond the contract's."""
+        own = OwnLimitSettings(
+            group_by=(VARIETY,), slice=CONVERSATIONAL, max_tpr_gap=Fraction("0.4"),
+            min_tpr=Fraction("0.9"),
+        )  # fmt: skip
+        one = replace_case(settings(groups=VARIETY_ALONE), limit=(own,))
+        found = {(c.name, c.slice): c for c in checks(ten_pairs(), one)}
+        tpr = found["tpr_gap", CONVERSATIONAL]
+        assert (tpr.limit, tpr.point) == (0.4, Point.PASS)
+        assert found["fpr_gap", CONVERSATIONAL].limit == 0.1
+        assert found["min_tpr", CONVERSATIONAL].point is Point.FAIL
+        assert ("min_tpr", FORMAL) not in found
+
+
+def replace_case(one: Settings, **changes: Any) -> Settings:
+    return msgspec.structs.replace(
+        one, use_case=(msgspec.structs.replace(one.use_case[0], **changes),)
+    )

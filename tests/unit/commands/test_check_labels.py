@@ -46,6 +46,39 @@ def test_where_nothing_helps_it_says_so(ten_pairs: Settings) -> None:
     assert all("compare larger slices" in line for line in few)
 
 
+OWN = (
+    '[{ group_by = ["channel"], slice = "channel=chat", max_tpr_gap = 0.30 },'
+    ' { group_by = ["channel"], min_selection_ratio = 0.5 }]'
+)
+
+
+def test_limits_of_group_bys_and_slices_have_lines_of_their_own() -> None:
+    own = load(SETTINGS, {"SLICEWATCH__USE_CASE__0__LIMIT": OWN})
+    said = "\n".join(lines(own, 1_000))
+    assert "ok: contract ten-pairs: TPR gaps beyond 0.1 are reliably decided" in said
+    assert "ok: contract ten-pairs: TPR gaps beyond 0.3 are reliably decided" in said
+    (of_chat,) = (line for line in said.splitlines() if "beyond 0.3" in line)
+    assert of_chat.endswith("(channel=chat)")
+    (ratio,) = (line for line in said.splitlines() if "SELECTION ratios below 0.5" in line)
+    assert ratio.endswith("(channel)")
+    told = CliRunner().invoke(
+        command,
+        ["--settings", str(SETTINGS)],
+        env={"SLICEWATCH__USE_CASE__0__LIMIT": OWN},
+    )
+    assert told.exit_code == 0
+    assert "contract ten-pairs, channel=chat: that no TPR gap is beyond 0.3 can" in told.output
+    assert "contract ten-pairs, channel: that no SELECTION ratio is below 0.5 can" in told.output
+
+
+def test_a_ratio_is_decided_or_a_lower_one_is_proposed() -> None:
+    name = "SLICEWATCH__USE_CASE__0__CONTRACT__MIN_SELECTION_RATIO"
+    said = lines(load(SETTINGS, {name: "0.95"}), 300)
+    (ratio,) = (line for line in said if "SELECTION ratios below 0.95" in line)
+    assert ratio.startswith("warning")
+    assert "allow a ratio of 0." in ratio
+
+
 def test_the_default_grid_loses_nothing_that_is_common() -> None:
     kept, others = grid_lines(DEFAULT_AUDIT_RATES)
     assert "no label requested at 1, 0.75, 0.5, 0.33" in kept

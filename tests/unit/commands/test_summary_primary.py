@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from cubes import CODING, LIMITS, build_contract, contract, lesson_cells, window
 from rich.console import Console
 
 from monitor.commands.summary import summary
-from monitor.core.contract import GroupBy, PrimaryMetric
+from monitor.core.contract import GroupBy, OwnLimits, PrimaryMetric
 from monitor.core.publish.snapshot import Snapshot
 
 VARIETY = GroupBy(("language_variety",), "language_variety=formal")
@@ -37,3 +38,22 @@ def test_the_primary_metric_leads_and_the_guardrail_follows(
     assert lead < other
     assert "conversational 50 [19, 81] 6 +33" in said
     assert "conversational 0 [0, 49] 4 -25" in said
+
+
+def test_limits_of_slices_are_named_beside_the_contracts() -> None:
+    limits = replace(LIMITS, min_positives=1, min_negatives=1, min_selection_ratio=Fraction("0.8"))
+    own = OwnLimits(
+        "language_variety",
+        "language_variety=conversational",
+        (("max_tpr_gap", Fraction("0.05")), ("max_fpr", Fraction("0.3"))),
+    )
+    made = replace(contract(VARIETY, k=1, synthetic=True, limits=limits), own_limits=(own,))
+    table = build_contract(made, CODING, [window(lesson_cells())])
+    out = io.StringIO()
+    for one in summary(Snapshot(None, None, (table,)), 200):
+        Console(file=out, width=200).print(one)
+    said = " ".join(out.getvalue().split())
+    slice_ = "language_variety=conversational"
+    assert f"{slice_}: gap at most 5 points; needs a support of 1" in said
+    assert f"{slice_}: at most 30 %; needs a support of 1" in said
+    assert "selection rate (guardrail): the lower rate at least 0.8 times the higher;" in said

@@ -73,8 +73,13 @@ def test_ratio_over_what_may_be_zero_has_no_upper_bound() -> None:
     assert np.isnan(upper)
 
 
-def test_ratio_over_zero_is_undefined() -> None:
-    assert np.isnan(ratio_interval(0.5, 0.4, 0.6, 0.0, 0.0, 0.3)).all()
+def test_ratio_over_zero_has_a_lower_bound_alone() -> None:
+    lower, upper = ratio_interval(0.5, 0.4, 0.6, 0.0, 0.0, 0.3)
+    nearly, _ = ratio_interval(0.5, 0.4, 0.6, 1e-9, 0.0, 0.3)
+    assert lower == pytest.approx(nearly)
+    assert np.isnan(upper)
+    assert ratio_interval(0.0, 0.0, 0.6, 0.0, 0.0, 0.3)[0] == 0
+    assert np.isnan(ratio_interval(np.nan, 0.0, 0.6, 0.0, 0.0, 0.3)).all()
 
 
 def test_ratio_of_zero_begins_at_zero() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from cubes import LIMITS, contract
 
-from monitor.core.contract import COMPLEMENT, GroupBy, Metric, State
+from monitor.core.contract import COMPLEMENT, GroupBy, Metric, OwnLimits, State
 from monitor.core.publish.snapshot import GroupTable, Period, ShownRate, SliceRow
 from monitor.core.publish.states import hidden
 from monitor.core.rates.gaps import comparisons, simultaneous_z
@@ -75,6 +78,22 @@ def test_a_named_reference_is_compared_with_nobody() -> None:
     needs, gaps = told(*rows, reference="channel=a")
     assert (needs, gaps["a"]) == ({"a": {}, "b": {TPR: 0}}, {})
     assert gaps["b"] == {TPR: expected(0.9, 5_000, 5_000, 2)[1]}
+
+
+def test_a_slice_needs_labels_for_the_limit_of_its_own() -> None:
+    rows = (row("a", rate(0.9, 3_000)), row("b", rate(0.8, 1_000)), row("c", rate(0.7, 100)))
+    group = GroupBy(("channel",))
+    own = OwnLimits("channel", "channel=b", (("max_tpr_gap", Fraction("0.30")),))
+    table = GroupTable("channel", rows, labelled=WEEK)
+    everyones = contract(group)
+    wide = replace(everyones, limits=replace(LIMITS, max_tpr_gap=Fraction("0.30")))
+    mixed = replace(everyones, own_limits=(own,))
+    found, usual, alike = (
+        [dict(one.detectable_gaps) for one in with_label_needs(made, group, table).rows]
+        for made in (mixed, everyones, wide)
+    )
+    assert found == [usual[0], alike[1], usual[2]]
+    assert usual[1] != alike[1]
 
 
 def test_support_is_of_a_week() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from id_keys import WITH_KEY
 
 from monitor import settings as api
+from monitor.errors import SettingsError
 from monitor.settings.sections import UseCase
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -118,6 +120,70 @@ def test_changed_texts_change_the_record_only(key: str, value: str) -> None:
     before, after = use_case(), use_case(**{f"SLICEWATCH__USE_CASE__0__{key}": value})
     assert api.contract_numbers(before) == api.contract_numbers(after)
     assert api.contract_record(before) != api.contract_record(after)
+
+
+def test_a_later_limit_is_in_the_numbers_only_where_it_is_set() -> None:
+    limited = api.contract_numbers(use_case(**{f"{CONTRACT}MIN_SELECTION_RATIO": "0.80"}))
+    assert "min_selection_ratio" not in api.contract_numbers(use_case())
+    assert "min_selection_ratio" in limited
+
+
+@pytest.mark.parametrize("ratio", ["0", "1", "1.25", "-0.8"])
+def test_a_ratio_is_above_0_and_below_1(ratio: str) -> None:
+    with pytest.raises(SettingsError, match=r"min_selection_ratio.* above 0 and below 1"):
+        use_case(**{f"{CONTRACT}MIN_SELECTION_RATIO": ratio})
+
+
+OWN = (
+    '[{ group_by = ["channel"], max_tpr_gap = 0.05 },'
+    ' { group_by = ["channel"], slice = "channel=chat", max_tpr_gap = 0.20 }]'
+)
+
+
+def test_limits_of_slices_are_numbers_of_the_contract() -> None:
+    name = "SLICEWATCH__USE_CASE__0__LIMIT"
+    one = use_case(**{name: OWN})
+    assert "own_limits" not in api.contract_numbers(use_case())
+    assert "own_limits" in api.contract_numbers(one)
+    other = use_case(**{name: OWN.replace("0.20", "0.15")})
+    assert api.contract_numbers(one) != api.contract_numbers(other)
+    assert one.to_core().limits_of("channel", "channel=chat").max_tpr_gap == Fraction("0.20")
+
+
+def test_limits_of_slices_are_printed_so_that_they_load_again(tmp_path: Path) -> None:
+    one = load(QUICKSTART, SLICEWATCH__USE_CASE__0__LIMIT=OWN)
+    text = resolved(one)
+    assert "[[use_case.limit]]" in text
+    (tmp_path / "again.toml").write_text(text)
+    assert load(tmp_path / "again.toml").use_case == one.use_case
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ('{ group_by = ["tone"], max_tpr_gap = 0.05 }', r"limit\[0\]\.group_by: .*no group-by"),
+        ('{ group_by = ["channel"] }', r"limit\[0\]: sets no limit; add one such as"),
+        (
+            '{ group_by = ["channel"], slice = "chat", max_tpr_gap = 0.1 }',
+            r"limit\[0\]\.slice: .*is not a slice",
+        ),
+        (
+            '{ group_by = ["channel"], slice = "channel=fax", max_tpr_gap = 0.1 }',
+            r"limit\[0\]\.slice: .*not allow-listed",
+        ),
+        (
+            '{ group_by = ["channel"], max_fpr = 0.1 }, { group_by = ["channel"], min_tpr = 0.5 }',
+            r"limit\[1\].*channel",
+        ),
+        (
+            '{ group_by = ["language"], slice = "language=en", max_tpr_gap = 0.1 }',
+            r"limit\[0\]\.slice: .*is the reference of its group-by, which has no gap",
+        ),
+    ],
+)
+def test_a_limit_of_nothing_is_refused(own: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        use_case(**{"SLICEWATCH__USE_CASE__0__LIMIT": f"[{own}]"})
 
 
 def test_ways_of_writing_do_not_matter() -> None:

@@ -24,6 +24,7 @@ CELL = Cell(
     rate=RATE,
     gap=ShownGap("complement", 0.05, -0.1, 0.2),
     max_gap=0.1,
+    min_ratio=None,
     min_level=None,
     max_level=None,
     ends_at=None,

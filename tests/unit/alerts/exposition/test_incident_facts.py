@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from alerts.exposition.incident_facts import IncidentFacts, SideRate, WindowSays
@@ -11,6 +13,8 @@ from monitor.core.publish.snapshot import (
     WITHHELD,
     ContractTable,
     GroupTable,
+    LimitKind,
+    OwnLimit,
     PublishedValue,
     ShownGap,
     ShownIncident,
@@ -145,3 +149,54 @@ def test_a_level_is_of_the_slice_alone_also_of_all_decisions(
 
     assert facts.sides == (SideRate("slice", "", value),)
     assert facts.window_says is says
+
+
+@pytest.mark.parametrize(
+    ("ratio", "behind", "gap_limit", "relative", "says"),
+    [
+        (0.75, Behind.SLICE, 0.3, 0.75, WindowSays.OUTSIDE_LIMIT),
+        (1.6, Behind.REFERENCE, 0.3, 0.62, WindowSays.OUTSIDE_LIMIT),
+        (0.8, Behind.SLICE, 0.3, 0.8, WindowSays.WITHIN_LIMIT),
+        (0.9, Behind.SLICE, 0.1, 0.9, WindowSays.OUTSIDE_LIMIT),  # by the gap
+        (None, Behind.SLICE, 0.3, None, WindowSays.WITHIN_LIMIT),
+    ],
+)
+def test_the_ratio_is_of_the_lower_rate_to_the_higher_where_it_is_limited(
+    ratio: float | None, behind: Behind, gap_limit: float, relative: float | None, says: WindowSays
+) -> None:
+    metric = Metric.SELECTION
+    compared = ShownGap("city=york", 0.21, None, None, ratio)
+    rows = row("city=lagos", 0.6, compared, metric), row("city=york", 0.8, None, metric)
+    limited = replace(table(*rows), max_gaps={metric: gap_limit}, min_ratios={metric: 0.8})
+    facts = IncidentFacts.of(limited, incident(metric, behind=behind))
+    assert (facts.relative, facts.window_says) == (relative, says)
+    assert IncidentFacts.of(replace(limited, min_ratios={}), incident(metric)).relative is None
+
+
+@pytest.mark.parametrize(
+    ("own", "limits", "says"),
+    [
+        ((), {}, WindowSays.OUTSIDE_LIMIT),
+        ((("city", "", 0.3),), {LimitKind.MAX_GAP: 0.3}, WindowSays.WITHIN_LIMIT),
+        (
+            (("city", "", 0.3), ("city", "city=lagos", 0.2)),
+            {LimitKind.MAX_GAP: 0.2},
+            WindowSays.OUTSIDE_LIMIT,
+        ),
+        ((("city", "city=york", 0.3), ("tone", "", 0.3)), {}, WindowSays.OUTSIDE_LIMIT),
+    ],
+)
+def test_a_slice_is_told_with_the_limits_of_its_own(
+    own: tuple[tuple[str, str, float], ...], limits: dict[LimitKind, float], says: WindowSays
+) -> None:
+    metric = Metric.TPR
+    shown = table(row("city=lagos", 0.67, gap(COMPLEMENT), metric))
+    its = tuple(OwnLimit(g, s, metric, LimitKind.MAX_GAP, value) for g, s, value in own)
+    facts = IncidentFacts.of(replace(shown, own_limits=its), incident(metric))
+    assert (facts.own_limits, facts.window_says) == (limits, says)
+
+
+def test_a_hidden_slice_is_told_with_no_limit_of_its_own() -> None:
+    its = OwnLimit("city", "city=lagos", Metric.TPR, LimitKind.MAX_GAP, 0.3)
+    withheld = incident(Metric.TPR, None, group_by="", slice=WITHHELD)
+    assert IncidentFacts.of(replace(table(), own_limits=(its,)), withheld).own_limits == {}

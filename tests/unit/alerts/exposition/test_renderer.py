@@ -32,7 +32,9 @@ from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     LabelsAtFault,
+    LimitKind,
     Noted,
+    OwnLimit,
     Period,
     PublishedValue,
     RequestsAtFault,
@@ -134,6 +136,12 @@ def window(name: str, *rows: SliceRow, total: SliceRow | None = None) -> WindowT
     )
 
 
+OWN_LIMITS = (
+    OwnLimit("channel", "", Metric.TPR, LimitKind.MAX_GAP, 0.2),
+    OwnLimit("channel", "channel=chat", Metric.TPR, LimitKind.MAX_GAP, 0.05),
+)
+
+
 def snapshot(*windows: WindowTable) -> Snapshot:
     table = ContractTable(
         *("lesson", "3", "triage team", True, 11, "7d"),
@@ -148,6 +156,7 @@ def snapshot(*windows: WindowTable) -> Snapshot:
         ),
         review_due=AT + 9_000_000,
         max_age=14 * DAY,
+        min_ratios={Metric.TPR: 0.8},
     )
     return Snapshot(AT, AT - 1, (table,))
 
@@ -170,7 +179,7 @@ def shown() -> Snapshot:
     rows = (full_row("channel=chat"), hidden_row('channel=__other__\\ "x"\n'))
     told = snapshot(window("24h", *rows), window("7d", *rows))
     incidents = (full_incident(7, IncidentKind.PAGE), full_incident(8, IncidentKind.TICKET))
-    contracts = (replace(told.contracts[0], incidents=incidents),)
+    contracts = (replace(told.contracts[0], incidents=incidents, own_limits=OWN_LIMITS),)
     return replace(told, contracts=contracts, probes=(probe_set(),))
 
 
@@ -300,6 +309,8 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
     assert value(found, "slicewatch_incident_latest_ratio", **which) == 0.31
     of_slice = {**which, "side": "slice", "slice": "channel=chat"}
     assert value(found, "slicewatch_incident_rate_ratio", **of_slice) == 0.83
+    assert value(found, "slicewatch_incident_relative_rate_ratio", **which) == 0.6
+    assert value(found, "slicewatch_incident_limit_ratio", **which, limit="max_gap") == 0.05
     assert value(found, "slicewatch_incident_support_band", **which) == 26
     assert value(found, "slicewatch_incident_window_end_timestamp_seconds", **which) == AT / 1e6
     assert value(found, "slicewatch_incident_change_timestamp_seconds", **which, what="versions")
@@ -415,8 +426,13 @@ def test_the_contract_is_told_with_its_limits(page: Page) -> None:
     )
     review = "slicewatch_contract_review_due_timestamp_seconds"
     assert value(found, review, contract="lesson") == AT / 1e6 + 9
+    own = {"contract": "lesson", "metric": "tpr", "group_by": "channel", "limit": "max_gap"}
+    for slice_, limit in (("", 0.2), ("channel=chat", 0.05)):
+        name = "slicewatch_contract_own_limit_ratio"
+        assert value(found, name, **own, slice=slice_) == limit
     for name, metric, expected in (
         ("max_gap_ratio", "tpr", 0.1),
+        ("min_relative_rate_ratio", "tpr", 0.8),
         ("min_level_ratio", "tpr", 0.6),
         ("max_level_ratio", "fpr", 0.3),
         ("min_support", "fpr", 30),
@@ -601,13 +617,13 @@ def test_the_whole_page_in_both_formats(shown: Snapshot, compressed: bool) -> No
 
 
 def test_dropping_is_loud(shown: Snapshot, caplog: pytest.LogCaptureFixture) -> None:
-    exporter = Exporter(ServiceMetrics(), max_series=270, clock=ManualClock())
+    exporter = Exporter(ServiceMetrics(), max_series=280, clock=ManualClock())
     exporter.publish(shown)
     body = exporter.body("", gzip=False)[0].decode()
     found = {s.name: s.value for f in parse_text(body) for s in f.samples}
 
     assert found["slicewatch_exposition_dropped_series"] > 0
-    assert found["slicewatch_exposition_series"] <= 270
+    assert found["slicewatch_exposition_series"] <= 280
     assert "max_series" in caplog.text
 
     caplog.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,8 +23,10 @@ from monitor.core.publish.decidable import (
     Design,
     by_audit,
     by_limit,
+    by_ratio,
     by_window,
     decidable,
+    decidable_ratio,
     first_decided,
     with_limit,
 )
@@ -142,10 +145,53 @@ def test_both_verdicts_must_be_reachable() -> None:
 def test_proposals_are_the_first_that_are_enough() -> None:
     few = replace(DESIGN, audit=0.05)
     rates = (0.1, 0.2, 0.5, 1.0)
-    rate = first_decided(by_audit(few, rates), Metric.FPR, 300)
+    rate = first_decided(by_audit(few, rates), partial(decidable, metric=Metric.FPR), 300)
     assert rate == next(r for r in rates if decidable(replace(few, audit=r), Metric.FPR).at(300))
-    assert first_decided(by_window(few, (28,)), Metric.FPR, 500) == 28
+    assert first_decided(by_window(few, (28,)), partial(decidable, metric=Metric.FPR), 500) == 28
     longer = max(least(with_limit(few, Metric.FPR, Fraction(3, 20)), Metric.FPR))
     assert longer <= max(least(few, Metric.FPR))
-    assert first_decided(by_limit(few, Metric.FPR), Metric.FPR, longer) == 0.15
-    assert first_decided(by_audit(few, rates), Metric.FPR, 1) is None
+    assert (
+        first_decided(by_limit(few, Metric.FPR), partial(decidable, metric=Metric.FPR), longer)
+        == 0.15
+    )
+    assert first_decided(by_audit(few, rates), partial(decidable, metric=Metric.FPR), 1) is None
+
+
+def test_ratios_need_no_labels_and_are_judged_apart_from_gaps() -> None:
+    limited = replace(CONTRACT.limits, min_selection_ratio=Fraction(4, 5))
+    few, many = (
+        replace(DESIGN, contract=replace(CONTRACT, limits=limited), audit=rate)
+        for rate in (0.01, 1.0)
+    )
+    found = decidable_ratio(few)
+    assert found == decidable_ratio(many)
+    assert found.passes is not None
+    assert found.fails is not None
+    wider = [decidable_ratio(design).passes for _, design in by_ratio(few)]
+    assert [limit for limit, _ in by_ratio(few)] == pytest.approx(
+        [0.75, 0.70, 0.65, 0.60, 0.55, 0.5]
+    )
+    assert wider == sorted(wider, key=lambda least: -(least or 0))
+    both = with_limit(few, Metric.SELECTION, Fraction(1, 1000))
+    assert decidable_ratio(both) == found, "a gap that nothing can keep is another limit"
+    assert decidable(both, Metric.SELECTION).passes != found.passes
+    with pytest.raises(ValueError, match="no limit on the ratio"):
+        decidable_ratio(DESIGN)
+
+
+def test_a_ratio_pass_is_what_the_published_rows_say() -> None:
+    """At the traffic found the very rows pass at equal rates, at a quarter of it they do not."""
+    limited = replace(CONTRACT.limits, min_selection_ratio=Fraction(4, 5))
+    policy = Policy(limited, Coding((), (), (1.0, 0.1)), Precision(CONTRACT.k))
+    least = decidable_ratio(replace(DESIGN, contract=replace(CONTRACT, limits=limited))).passes
+    assert least is not None
+    for daily, wanted in ((least, Verdict.PASS), (least / 4, Verdict.INCONCLUSIVE)):
+        rng = np.random.default_rng(3)
+        names = tuple(f"channel={name}" for name in "abcd")
+        values = np.stack([draw(rng, DESIGN, daily, 0.0) for _ in range(4)])
+        strata = [Stratum(Route.AUTO_SERVE, 0, 1).code, Stratum(Route.HUMAN_REVIEW, 0, 0).code]
+        order = np.argsort(strata)
+        counts = SliceCounts(names, np.array(strata)[order], values[:, order])
+        opened = Opened(np.ones(4, bool), np.ones(4, bool))
+        rows, _ = build_rows(policy, Rolled(counts, counts), opened, COMPLEMENT)
+        assert rows[0].gaps[Metric.SELECTION].verdict is wanted

@@ -15,6 +15,7 @@ from monitor.core.publish.needed_support import RATES, displayable
 from monitor.core.publish.suppression import ShownColumns, as_decided, show, show_gaps
 from monitor.core.rates.estimates import Measured, measure
 from monitor.core.rates.gaps import GapColumns, gap, simultaneous_z, verdicts_together
+from monitor.core.rates.tolerance import Tolerance
 
 SETTINGS = contract(GroupBy(("channel",)), limits=replace(LIMITS, max_blocked_gap=None))
 K11 = Precision(11)
@@ -35,9 +36,9 @@ def published_bound(n: int, share: float) -> float:
         return gap(first.columns(z), other.columns(z))
 
     enough = np.array([True])
-    verdicts = verdicts_together(gaps_at, Fraction(1, 10), enough, 1)
+    verdicts = verdicts_together(gaps_at, Tolerance.of_gap(0.1), enough, 1)
     shown = show_gaps(chat, email, simultaneous_z(1), K11)
-    return float(as_decided(shown, verdicts, enough, 0.1).upper[0])
+    return float(as_decided(shown, verdicts, enough, Tolerance.of_gap(0.1)).upper[0])
 
 
 def test_the_limit_is_kept_from_there_on_and_not_one_band_earlier() -> None:

@@ -30,6 +30,7 @@ from monitor.core.publish.suppression import (
 )
 from monitor.core.rates.estimates import estimate
 from monitor.core.rates.gaps import GapColumns, simultaneous_z
+from monitor.core.rates.tolerance import Tolerance
 
 K11, EXACT = Precision(11), Precision(1, exact=True)
 CHAT, EMAIL = {"channel": "chat"}, {"channel": "email"}
@@ -295,18 +296,45 @@ class TestIntervalsAgreeWithVerdicts:
         verdict: Verdict,
         interval: tuple[float, float],
     ) -> None:
-        cut = as_decided(self.gaps(*shown), [verdict], np.array([True]), 0.1)
+        cut = as_decided(self.gaps(*shown), [verdict], np.array([True]), Tolerance.of_gap(0.1))
         assert (cut.lower[0], cut.upper[0]) == interval
-        again = as_decided(cut, [verdict], np.array([True]), 0.1)
+        again = as_decided(cut, [verdict], np.array([True]), Tolerance.of_gap(0.1))
         assert (again.lower[0], again.upper[0]) == interval
 
     def test_without_support_the_interval_is_what_it_is(self) -> None:
         gaps = self.gaps(0.2, 0.12, 0.3)
-        cut = as_decided(gaps, [self.OPEN], np.array([False]), 0.1)
+        cut = as_decided(gaps, [self.OPEN], np.array([False]), Tolerance.of_gap(0.1))
         assert (cut.lower[0], cut.upper[0]) == (0.12, 0.3)
 
+    @pytest.mark.parametrize(
+        ("shown", "verdict", "interval"),
+        [
+            ((0.70, 0.60, 0.82), FAIL, (0.60, 0.79)),
+            ((0.80, 0.60, 0.82), FAIL, (0.60, 0.80)),  # rounded to the limit: open
+            ((1.40, 1.20, 1.60), FAIL, (1.26, 1.60)),
+            ((0.90, 0.78, 1.30), PASS, (0.80, 1.25)),
+            ((0.70, 0.60, 0.78), OPEN, (0.60, 0.80)),
+            ((1.40, 1.27, 1.60), OPEN, (1.25, 1.60)),
+            ((0.85, 0.82, 1.00), OPEN, (0.79, 1.00)),  # nearer to the lower end
+            ((1.20, 1.00, 1.24), OPEN, (1.00, 1.26)),
+        ],
+    )
+    def test_nothing_is_left_of_a_ratio_either(
+        self,
+        shown: tuple[float, float, float],
+        verdict: Verdict,
+        interval: tuple[float, float],
+    ) -> None:
+        allowed, nothing = Tolerance.of_ratio(0.8), np.array([np.nan])
+        columns = GapColumns(
+            Metric.SELECTION, nothing, nothing, nothing, *(np.array([x]) for x in shown)
+        )
+        cut = as_decided(columns, [verdict], np.array([True]), allowed)
+        assert (cut.ratio_lower[0], cut.ratio_upper[0]) == interval
+
     def test_hidden_stays_hidden(self) -> None:
-        cut = as_decided(self.gaps(np.nan, np.nan, np.nan), [self.OPEN], np.array([False]), 0.1)
+        nothing = self.gaps(np.nan, np.nan, np.nan)
+        cut = as_decided(nothing, [self.OPEN], np.array([False]), Tolerance.of_gap(0.1))
         assert np.isnan([cut.lower[0], cut.upper[0]]).all()
 
     @staticmethod

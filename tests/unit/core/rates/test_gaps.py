@@ -14,9 +14,11 @@ from monitor.core.contract import COMPLEMENT, Metric, Verdict
 from monitor.core.counts.cells import Counter, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
+from monitor.core.intervals import mover, ratio_interval, wilson
 from monitor.core.rates.estimates import RateColumns, estimate
 from monitor.core.rates.gaps import (
     GapColumns,
+    both,
     comparisons,
     gap,
     level_verdict,
@@ -26,11 +28,14 @@ from monitor.core.rates.gaps import (
     verdict,
     verdicts_together,
 )
+from monitor.core.rates.tolerance import Tolerance
 
 CODING = Coding(())
 Cells = Mapping[Stratum, Mapping[Counter, int]]
 FAIL, PASS, OPEN = Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE
 UNSUPPORTED = Verdict.INSUFFICIENT_SUPPORT
+TENTH = Tolerance.of_gap(Fraction("0.10"))
+FOUR_FIFTHS = Tolerance.of_ratio(Fraction("0.80"))
 
 
 def complete(
@@ -59,7 +64,7 @@ def test_the_ten_pairs() -> None:
     assert tpr.value[0] == pytest.approx(1 / 3)
     assert tpr.lower[0] < 0.1 < tpr.upper[0]
     assert tpr.ratio[0] == pytest.approx(0.6)
-    assert verdict(tpr, Fraction("0.10"), np.array([True, False])) == [OPEN, UNSUPPORTED]
+    assert verdict(tpr, TENTH, np.array([True, False])) == [OPEN, UNSUPPORTED]
     assert gaps_of(PAIRS, Metric.FPR, "v=formal").value[0] == pytest.approx(-0.25)
     assert gaps_of(PAIRS, Metric.SELECTION, "v=formal").value[0] == pytest.approx(0.3)
 
@@ -72,7 +77,7 @@ def test_the_reference_has_no_gap_with_itself() -> None:
 def test_a_reference_without_decisions_gives_no_gaps() -> None:
     tpr = gaps_of(PAIRS, Metric.TPR, "v=poetic")
     assert np.isnan(tpr.value).all()
-    assert verdict(tpr, Fraction("0.10"), np.array([True, True])) == [OPEN, OPEN]
+    assert verdict(tpr, TENTH, np.array([True, True])) == [OPEN, OPEN]
 
 
 @pytest.mark.parametrize("metric", list(Metric))
@@ -137,8 +142,8 @@ def columns(*bounds: tuple[float, float]) -> GapColumns:
     ],
 )
 def test_verdict_by_bounds(bounds: tuple[float, float], expected: Verdict) -> None:
-    assert verdict(columns(bounds), Fraction("0.10"), np.array([True])) == [expected]
-    assert verdict(columns(bounds), Fraction("0.10"), np.array([False])) == [UNSUPPORTED]
+    assert verdict(columns(bounds), TENTH, np.array([True])) == [expected]
+    assert verdict(columns(bounds), TENTH, np.array([False])) == [UNSUPPORTED]
     assert verdict(columns(bounds), None, np.array([True])) == [None]
 
 
@@ -156,7 +161,7 @@ def test_verdicts_together_are_holms(seed: int) -> None:
         return GapColumns(Metric.TPR, estimates, *bounds, unknown, unknown, unknown)
 
     enough = rng.random(12) > 0.2
-    found = verdicts_together(gaps_at, Fraction("0.10"), enough, 12)
+    found = verdicts_together(gaps_at, TENTH, enough, 12)
     size = np.abs(estimates)
     for wanted, distance in ((FAIL, size - 0.1), (PASS, 0.1 - size)):
         p = np.where(enough, 2 * norm.sf(distance / errors), 1)
@@ -167,11 +172,67 @@ def test_verdicts_together_are_holms(seed: int) -> None:
 def test_one_comparison_is_its_own_verdict() -> None:
     fixed = columns((0.11, 0.30))
     for comparisons_ in (0, 1):
-        together = verdicts_together(
-            lambda _: fixed, Fraction("0.10"), np.array([True]), comparisons_
-        )
-        assert together == verdict(fixed, Fraction("0.10"), np.array([True])) == [FAIL]
+        together = verdicts_together(lambda _: fixed, TENTH, np.array([True]), comparisons_)
+        assert together == verdict(fixed, TENTH, np.array([True])) == [FAIL]
     assert verdicts_together(lambda _: fixed, None, np.array([True]), 1) == [None]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        ((0.60, 0.79), FAIL),  # the slice is served less often
+        ((1.26, 1.50), FAIL),  # its reference is
+        ((0.60, 0.80), OPEN),
+        ((1.25, 1.50), OPEN),
+        ((0.80, 1.25), PASS),
+        ((0.79, 1.10), OPEN),
+        ((0.90, 1.26), OPEN),
+        ((0.90, math.nan), OPEN),  # no upper bound: the reference may be 0
+        ((1.30, math.nan), FAIL),
+    ],
+)
+def test_verdict_on_a_ratio(bounds: tuple[float, float], expected: Verdict) -> None:
+    one, nothing = np.array([1.0]), np.array([math.nan])
+    lower, upper = (np.array([x]) for x in bounds)
+    ratios = GapColumns(Metric.SELECTION, nothing, nothing, nothing, one, lower, upper)
+    assert verdict(ratios, FOUR_FIFTHS, np.array([True])) == [expected]
+    assert verdict(ratios, FOUR_FIFTHS, np.array([False])) == [UNSUPPORTED]
+    together = verdicts_together(lambda _: ratios, FOUR_FIFTHS, np.array([True]), 1)
+    assert together == [expected]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_ratio_verdicts_are_those_of_the_linear_difference(seed: int) -> None:
+    """MOVER on slice - r reference says the same as MOVER-R on their ratio, reference 0 too."""
+    rng = np.random.default_rng(seed)
+    served, all_of = rng.integers(0, 60, 40), rng.integers(60, 90, 40)
+    others, rest = rng.integers(0, 60, 40), rng.integers(60, 90, 40)
+    others[:5] = 0
+    (t1, l1, u1), (t2, l2, u2) = (
+        (k / n, *wilson(k / n, n)) for k, n in ((served, all_of), (others, rest))
+    )
+    lower, upper = ratio_interval(t1, l1, u1, t2, l2, u2)
+    for ratio in (0.5, 0.8, 1.25, 2.0):
+        low, high = mover(t1, l1, u1, ratio * t2, ratio * l2, ratio * u2)
+        assert (low > 1e-9).tolist() == (lower > ratio + 1e-9).tolist()
+        assert (high < -1e-9)[5:].tolist() == (upper < ratio - 1e-9)[5:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (None, None, None),
+        (PASS, None, PASS),
+        (PASS, FAIL, FAIL),
+        (OPEN, PASS, OPEN),
+        (OPEN, FAIL, FAIL),
+        (UNSUPPORTED, PASS, UNSUPPORTED),
+    ],
+)
+def test_two_limits_have_the_worse_verdict(
+    one: Verdict | None, other: Verdict | None, expected: Verdict | None
+) -> None:
+    assert both(one, other) is both(other, one) is expected
 
 
 def level(metric: Metric, lower: float, upper: float) -> RateColumns:

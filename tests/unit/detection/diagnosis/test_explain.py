@@ -18,9 +18,15 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import roll_up
 from monitor.core.publish.annotations import Share
 from monitor.core.rates.estimates import estimate
-from monitor.detection.diagnosis.atom_rates import AtomRates
+from monitor.detection.diagnosis.atom_rates import AtomRates, AtomTrials
 from monitor.detection.diagnosis.cause_search import Candidates, Evidence, Fit, Search
-from monitor.detection.diagnosis.explain import EVERYTHING, BreachCause, Explanation, explain
+from monitor.detection.diagnosis.explain import (
+    EVERYTHING,
+    BreachCause,
+    Explanation,
+    _Gap,
+    explain,
+)
 from monitor.detection.pages.declared import all_streams
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
@@ -445,3 +451,45 @@ def test_panes_are_counted_from_each_on() -> None:
     for first in range(4):
         alone = AtomRates.of(panes[first:], CELLS.index, ("a", "b"), CODING, Metric.TPR)
         assert since.trials.since(first).rate == pytest.approx(alone.trials.since(0).rate)
+
+
+RATIO = contract(BY_A, BY_B, BOTH, of=replace(limits(), min_selection_ratio=Fraction(4, 5)))
+
+
+def ratio_stream(text: str, direction: Direction = WORSE) -> Stream:
+    (found,) = (
+        one
+        for one in all_streams([RATIO], CODING)
+        if (one.slice, one.direction, one.kind) == (text, direction, StreamKind.RATIO)
+    )
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_crossings_of_a_ratio_are_explained_by_the_slice_that_is_served_less(seed: int) -> None:
+    crossed = [ratio_stream("a=u"), ratio_stream("a=u,b=x"), ratio_stream("a=v", BETTER)]
+    rates = np.where(within("a=u,b=x"), 0.1, USUAL)
+    panes = [
+        day(
+            Traffic(hourly=400, tpr=rates, fpr=np.where(within("a=u,b=x"), 0.02, 0.1)),
+            seed + 10 * i,
+        )
+        for i in range(3)
+    ]
+    found = explained(crossed, panes, RATIO)
+    assert named(found) == [("a=u,b=x", WORSE)]
+    assert found.causes[0].streams == tuple(sorted(crossed))
+
+
+def test_the_excess_of_a_ratio_is_what_is_beyond_it() -> None:
+    """Served .4 against .8, a limit of .8: of harm .6 are beyond .2 and .8 of the others' .2."""
+    counts = np.array([1_000.0, 1_000.0])
+    harmed = counts * [0.6, 0.2]
+    trials = AtomTrials(harmed, counts - harmed, harmed, counts - harmed)
+    gap = _Gap(ratio_stream("a=u"), None, np.array([True, False]), np.array([False, True]))
+    excess, variance = gap.excess(trials)
+    assert excess == pytest.approx(0.6 - 0.8 * 0.2 - 0.2)
+    worse, better = trials.within(gap.worse), trials.within(gap.better)
+    assert variance == pytest.approx(worse.variance + 0.64 * better.variance)
+    assert gap.mean(np.array([0.4, 0.0]), counts) == pytest.approx(0.4)
+    assert gap.mean(np.array([0.0, 0.4]), counts) == pytest.approx(-0.32)

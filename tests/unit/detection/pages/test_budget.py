@@ -173,7 +173,7 @@ def test_declaring_a_stream_twice_at_once_is_declaring_it() -> None:
 
 
 def test_metrics_without_a_share_are_refused() -> None:
-    with pytest.raises(ValueError, match="gaps of ready have no share"):
+    with pytest.raises(ValueError, match="ready has no such share"):
         Budget().declare(gaps(0, metric=Metric.READY))
 
 

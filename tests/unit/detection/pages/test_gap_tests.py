@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -21,23 +22,24 @@ from monitor.detection.pages.gap_tests import (
     HourlyGaps,
     add_hour,
 )
-from monitor.detection.pages.projection import PairCounts, gap_log_e
+from monitor.detection.pages.projection import PairCounts, gap_log_e, ratio_log_e
 from monitor.detection.pages.streams import Direction, StreamKind
 
 CODING = coding(a="uvw")
 METRICS = (Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION)
-LIMITED = replace(limits(), max_selection_gap=limits().max_blocked_gap)
+RATIO = Fraction(4, 5)
+LIMITED = replace(limits(), max_selection_gap=limits().max_blocked_gap, min_selection_ratio=RATIO)
 LIMIT = 0.10
 AUTO, REVIEW = 0, 1
 SHAPE = (2, 2, 3)
 
 
 def declared(
-    metric: Metric, reference: str = "complement"
+    metric: Metric, reference: str = "complement", kind: StreamKind = StreamKind.GAP
 ) -> tuple[HourlyGaps, Comparisons, list[str]]:
     group = GroupBy(("a",), reference)
     slices = declared_slices(group, CODING)
-    found = comparisons(contract(group, of=LIMITED), group, metric, StreamKind.GAP, CODING)
+    found = comparisons(contract(group, of=LIMITED), group, metric, kind, CODING)
     return HourlyGaps.start(metric, found, slices), found, list(slices)
 
 
@@ -190,3 +192,34 @@ def test_several_metrics_at_once_are_as_each_of_them_alone() -> None:
             assert gaps.waiting.tobytes() == other.waiting.tobytes()
             assert gaps.level.rate.tobytes() == other.level.rate.tobytes()
     assert found[0].sum() == 0 < found[1].sum()
+
+
+@pytest.mark.parametrize("reference", ["complement", "a=v"])
+def test_ratios_are_bet_on_with_the_arms_of_their_direction(reference: str) -> None:
+    """Arm a is the side that is served more, where the other one is worse off."""
+    ratios, found, slices = declared(Metric.SELECTION, reference, StreamKind.RATIO)
+    one = cohort(1, len(slices))
+    assert add_hour([(ratios, one)])[0].all()
+    taken = ratios.take(np.ones(len(ratios.rows), bool)).reshape(-1, ALTERNATIVES)
+    assert len(taken) == len(found.streams)
+    for stream, log_e in zip(found.streams, taken, strict=True):
+        row = slices.index(stream.slice)
+        named = reference != "complement"
+        others = [slices.index(reference)] if named else [r for r in range(len(slices)) if r != row]
+        mine, theirs = (tally(one, Metric.SELECTION, rows) for rows in ([row], others))
+        a, b = (theirs, mine) if stream.direction is Direction.SLICE_WORSE else (mine, theirs)
+        counts = PairCounts(*(np.array([x]) for x in (*a, *b)))
+        wanted = ratio_log_e(counts, np.array([USUAL[Metric.SELECTION]]), float(RATIO))
+        assert log_e == pytest.approx(wanted[0])
+
+
+def test_gaps_and_ratios_at_once_are_as_each_alone() -> None:
+    made = [(Metric.SELECTION, kind) for kind in (StreamKind.GAP, StreamKind.RATIO)]
+    together, alone = ([declared(m, kind=kind)[0] for m, kind in made] for _ in range(2))
+    for seed in range(4):
+        one = cohort(seed, 5)
+        add_hour([(gaps, one) for gaps in together])
+        for gaps, other in zip(together, alone, strict=True):
+            add_hour([(other, one)])
+            assert gaps.waiting.tobytes() == other.waiting.tobytes()
+    assert together[0].waiting.tobytes() != together[1].waiting.tobytes()

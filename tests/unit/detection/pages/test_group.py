@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import Contract, GroupBy, Metric, OwnLimits
 from monitor.core.counts.cells import Counter, Counts
 from monitor.core.counts.coding import Coding
 from monitor.detection.pages.declared import DetectorSettings
@@ -256,3 +257,62 @@ def test_thinning_does_not_look_at_the_audit_rates_of_its_own_hour() -> None:
     assert seen(1, 1) > 0
     assert seen(2, 3) == 0
     assert seen(3, 3) > 0
+
+
+@pytest.mark.parametrize("labelled_all", [False, True])
+@pytest.mark.parametrize("reference", ["complement", "a=w"])
+def test_a_slice_with_limits_of_its_own_is_tested_as_if_all_had_them(
+    reference: str, labelled_all: bool
+) -> None:
+    """Its streams are those of a contract with these limits, the others those of the contract."""
+    group = GroupBy(("a",), reference)
+    usual = replace(LEVELS, max_selection_gap=Fraction("0.10"), min_selection_ratio=Fraction("0.8"))
+    numbers = {
+        "max_tpr_gap": Fraction("0.05"),
+        "max_fpr_gap": Fraction("0.20"),
+        "max_blocked_gap": Fraction("0.03"),
+        "max_selection_gap": Fraction("0.25"),
+        "min_selection_ratio": Fraction("0.95"),
+        "min_tpr": Fraction("0.85"),
+        "max_fpr": Fraction("0.10"),
+    }
+    own = OwnLimits(group.name, "a=u", tuple(numbers.items()))
+    mixed = replace(contract(group, of=usual), own_limits=(own,))
+    alike = contract(group, of=replace(usual, **numbers))  # type: ignore[arg-type]
+    traffic = Traffic(hourly=60, tpr=[0.7, 0.85, 0.8], audit=0 if labelled_all else 2)
+    found, by_usual, by_own = (
+        statistics(play(start(one), range(3 * DAY + 1), traffic))
+        for one in (mixed, contract(group, of=usual), alike)
+    )
+    assert len(found) == len(by_usual)
+    for key, value in found.items():
+        stream = Stream.parse(key)
+        wanted = by_own if stream.slice == "a=u" else by_usual
+        assert value == pytest.approx(wanted[key], rel=1e-12, abs=1e-12), key
+    changed = [Stream.parse(key) for key in found.keys() - by_usual.keys()]
+    assert {stream.slice for stream in changed} == {"a=u"}
+    assert {(s.metric, s.kind) for s in changed} == {
+        (Stream.parse(key).metric, Stream.parse(key).kind) for key in found
+    }
+
+
+def statistics(group: GroupTests) -> dict[str, float]:
+    """The statistic of every stream that has evidence."""
+    return {
+        stream.key: value
+        for watch in group.watches.values()
+        for stream, value in zip(watch.streams, watch.mixture.statistic().tolist(), strict=True)
+        if np.isfinite(value)
+    }
+
+
+def test_limits_of_slices_go_on_after_a_restart() -> None:
+    own = OwnLimits("a", "a=u", (("max_tpr_gap", Fraction("0.05")),))
+    mixed = replace(contract(BY_A, of=LEVELS), own_limits=(own,))
+    whole = play(start(mixed), range(3 * DAY + 1), Traffic(hourly=60))
+    first = play(start(mixed), range(DAY + 7), Traffic(hourly=60))
+    second = start(mixed)
+    (again,) = second.groups.values()
+    again.restore(first.to_arrays(), first.facts())
+    play(second, range(DAY + 7, 3 * DAY + 1), Traffic(hourly=60))
+    assert statistics(again) == pytest.approx(statistics(whole))

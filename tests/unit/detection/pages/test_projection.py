@@ -6,7 +6,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, content_id
@@ -14,11 +14,14 @@ from monitor.detection.pages import projection
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.projection import (
     EXCESSES,
+    SHORTFALLS,
     PairCounts,
     PairLevel,
     gap_alternatives,
     gap_log_e,
     project,
+    ratio_alternatives,
+    ratio_log_e,
     thin,
     thin_labels,
     trials,
@@ -121,6 +124,111 @@ def test_expected_e_is_at_most_one_over_the_null(design: tuple[int, int, float, 
     e = e_values(n_a, n_b, level, limit)
     means = [expectation(e, np.full(n_a, a), np.full(n_b, b)) for a, b in edge + inside]
     assert np.max(means) <= 1 + 1e-12
+
+
+def ratio_e_values(n_a: int, n_b: int, level: float, limit: float) -> Floats:
+    """By hits of a, hits of b and alternative, of the null b >= limit * a."""
+    outcomes = all_outcomes(n_a, n_b)
+    log_e = ratio_log_e(outcomes, np.full(len(outcomes.n_a), level), limit)
+    return np.exp(log_e).reshape(n_a + 1, n_b + 1, -1)
+
+
+def ratio_designs(count: int) -> list[tuple[int, int, float, float]]:
+    """Random (n_a, n_b, level, limit), rare rates and limits near 0 and 1 too."""
+    rng = np.random.default_rng(8)
+    return [
+        (
+            int(rng.integers(1, 13)),
+            int(rng.integers(1, 13)),
+            float(rng.choice([rng.uniform(), rng.uniform(0, 0.02)])),
+            float(rng.choice([0.8, rng.uniform(0.01, 0.99)])),
+        )
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("design", ratio_designs(60))
+def test_expected_e_of_a_ratio_is_at_most_one_over_the_null(
+    design: tuple[int, int, float, float],
+) -> None:
+    """Over all pairs of rates with b >= limit * a, its edge first."""
+    n_a, n_b, level, limit = design
+    rates = np.concatenate([[0.001, 0.01], np.linspace(0, 1, 26)])
+    edge = [(a, limit * a) for a in rates]
+    inside = [(a, b) for a, b in itertools.product(rates, rates) if b >= limit * a]
+    e = ratio_e_values(n_a, n_b, level, limit)
+    means = [expectation(e, np.full(n_a, a), np.full(n_b, b)) for a, b in edge + inside]
+    assert np.max(means) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_expected_e_of_a_ratio_is_at_most_one_when_both_rates_drift(seed: int) -> None:
+    """Each hour has its own pair of rates within the limit; the level drifts by a factor of 9."""
+    rng = np.random.default_rng(seed)
+    limit, hours, share = rng.uniform(0.3, 0.95), int(rng.integers(2, 6)), int(rng.integers(1, 3))
+    a = rng.uniform(0.1, 0.9, hours)
+    b = limit * a * rng.choice([1.0, 1.0, 1 / limit], hours)
+    e = ratio_e_values(share * hours, hours, rng.uniform(), limit)
+    assert expectation(e, np.repeat(a, share), b).max() <= 1 + 1e-12
+
+
+def test_a_breach_of_a_ratio_expects_more_than_one() -> None:
+    e = ratio_e_values(12, 12, 0.5, 0.8)
+    assert (expectation(e, np.full(12, 0.7), np.full(12, 0.3)) > 1).all()
+
+
+@pytest.mark.parametrize(
+    ("a1", "b1", "n_a", "n_b", "offset", "slope"),
+    [
+        (0.6, 0.3, 7, 3, 0.0, 1.25),
+        (0.9, 0.2, 1, 20, 0.0, 2.0),
+        (0.02, 0.004, 30, 30, 0.0, 1.25),
+        (0.995, 0.7, 5, 5, 0.0, 1.1),
+        (0.8, 0.5, 4, 9, 0.1, 1.0),
+        (0.8, 0.2, 4, 9, 0.05, 1.5),
+    ],
+)
+def test_the_projection_is_scipys(  # noqa: PLR0917 - one design
+    a1: float, b1: float, n_a: int, n_b: int, offset: float, slope: float
+) -> None:
+    """The nearest pair on the edge, and nothing inside of the null is nearer."""
+
+    def distance(b0: float, a0: float) -> float:
+        return n_a * float(divergence(a1, np.array(a0))) + n_b * float(divergence(b1, np.array(b0)))
+
+    top = min(1.0, (1 - offset) / slope)
+    best = optimize.minimize_scalar(
+        lambda b0: distance(b0, slope * b0 + offset),
+        bounds=(1e-9, top - 1e-9),
+        method="bounded",
+        options={"xatol": 1e-13},
+    )
+    a0, b0 = project(a1, b1, n_a, n_b, offset, slope)
+    assert b0 == pytest.approx(best.x, rel=1e-6)
+    assert a0 == pytest.approx(slope * best.x + offset, rel=1e-6)
+    grid = np.linspace(0.001, 0.999, 400)
+    inside = [(a, b) for a, b in itertools.product(grid, grid) if a - slope * b <= offset]
+    a, b = (np.array(x) for x in zip(*inside, strict=True))
+    least = (n_a * divergence(a1, a) + n_b * divergence(b1, b)).min()
+    assert distance(float(b0), float(a0)) <= least + 1e-9
+
+
+def test_alternatives_of_a_ratio_keep_the_level_and_stay_below_the_limit() -> None:
+    a1, b1 = ratio_alternatives(pairs(30, 0, 10, 0), np.array([0.4]), 0.8)
+    assert (b1 / a1)[0] == pytest.approx(0.8 * (1 - SHORTFALLS))
+    assert ((30 * a1 + 10 * b1) / 40)[0] == pytest.approx(np.full(5, 0.4))
+
+
+@pytest.mark.parametrize("level", [0.0, 1e-300, 1e-5, 0.003, 0.999, 1.0])
+def test_extreme_levels_of_a_ratio_stay_finite(level: float) -> None:
+    counts = pairs(np.array([3, 3, 10**6]), np.array([0, 3, 10**6]), 10**6, 500)
+    assert np.isfinite(ratio_log_e(counts, np.full(3, level), 0.8)).all()
+
+
+def test_rare_selection_is_bet_on() -> None:
+    """At rates of .003 and .0015: where gaps would need a floor that is above both."""
+    found = ratio_log_e(pairs(20_000, 60, 20_000, 30), np.array([0.00225]), 0.8)
+    assert found.max() > 1
 
 
 def test_expected_e_is_one_at_the_projection() -> None:

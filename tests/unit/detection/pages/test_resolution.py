@@ -64,6 +64,11 @@ def gap_of(metric: Metric, direction: Direction, reference: str = COMPLEMENT) ->
     return Stream("c", "a", metric, StreamKind.GAP, "a=u", reference, direction, Fraction(1, 10))
 
 
+def ratio_of(direction: Direction, reference: str = COMPLEMENT, limit: str = "0.8") -> Stream:
+    kind = StreamKind.RATIO
+    return Stream("c", "a", Metric.SELECTION, kind, "a=u", reference, direction, Fraction(limit))
+
+
 def level_of(metric: Metric) -> Stream:
     limit = {Metric.TPR: LIMITS.min_tpr, Metric.FPR: LIMITS.max_fpr}[metric]
     assert limit is not None
@@ -72,6 +77,35 @@ def level_of(metric: Metric) -> Stream:
 
 def over(stream: Stream, u: Side, v: Side | None = None, k: int = K) -> bool:
     return resolved(stream, table({"a=u": u, "a=v": v or Side()}), CODING, LIMITS, k)
+
+
+def served(share: float, of: int = 20_000) -> Side:
+    """So much of all decisions is served, ready or not."""
+    half = of // 2
+    yes = round(share * half)
+    return Side(yes, half - yes, yes, half - yes, 0)
+
+
+@pytest.mark.parametrize("reference", [COMPLEMENT, "a=v"])
+@pytest.mark.parametrize(
+    ("u", "v", "slice_over", "reference_over"),
+    [
+        (0.50, 0.50, True, True),
+        (0.30, 0.50, False, True),  # .6 of the reference: the slice is worse off
+        (0.50, 0.30, True, False),
+        (0.41, 0.50, False, True),  # .82, but the bounds straddle the limit
+        (0.45, 0.50, True, True),
+        (0.20, 0.00, True, False),  # over 0 nothing is known of a ratio's upper bound
+        (0.00, 0.00, False, False),
+    ],
+)
+def test_a_page_of_a_ratio_is_over_by_its_own_bound(
+    u: float, v: float, slice_over: bool, reference_over: bool, reference: str
+) -> None:
+    small, large = (served(share, 2_000) for share in (u, v))
+    wanted = {Direction.SLICE_WORSE: slice_over, Direction.REFERENCE_WORSE: reference_over}
+    for direction, ended in wanted.items():
+        assert over(ratio_of(direction, reference), small, large) is ended, direction
 
 
 METRICS = (Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION)

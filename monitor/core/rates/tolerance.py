@@ -1,0 +1,94 @@
+"""The range in which a comparison keeps to a limit: of gaps around 0, of ratios around 1.
+
+Both are looked at in both directions, whoever is worse off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.intervals import Floats
+
+if TYPE_CHECKING:
+    from monitor.core.rates.gaps import GapColumns
+
+SLACK = 1e-12
+"""Limits are inclusive, and a bound carries rounding of about 1e-16: one that equals its limit
+but for that is not beyond it."""
+
+STEP = 0.01
+"""Resolution of shown bounds: nothing within the limit is left of one that is a step beyond it."""
+
+_Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What a contract allows of a comparison, both ends inclusive.
+
+    Attributes:
+        low: smallest gap or ratio: minus the limit, or the limit.
+        high: largest one: the limit, or one over the limit.
+        ratio: whether ratios are limited, and not differences.
+    """
+
+    low: float
+    high: float
+    ratio: bool = False
+
+    @classmethod
+    def of_gap(cls, limit: Fraction | float) -> Self:
+        """Gaps of at most ``limit``, in both directions."""
+        return cls(-float(limit), float(limit))
+
+    @classmethod
+    def of_ratio(cls, limit: Fraction | float) -> Self:
+        """Ratios of the lower to the higher rate of at least ``limit``, above 0."""
+        return cls(float(limit), float(1 / limit), ratio=True)
+
+    @property
+    def below(self) -> float:
+        """A step of shown bounds below the range."""
+        return round(self.low - STEP, 6)
+
+    @property
+    def above(self) -> float:
+        """A step of shown bounds above the range."""
+        return round(self.high + STEP, 6)
+
+    def interval(self, gaps: GapColumns) -> tuple[Floats, Floats, Floats]:
+        """Point, lower and upper bound of what is limited."""
+        if self.ratio:
+            return gaps.ratio, gaps.ratio_lower, gaps.ratio_upper
+        return gaps.value, gaps.lower, gaps.upper
+
+    def with_bounds(self, gaps: GapColumns, lower: Floats, upper: Floats) -> GapColumns:
+        """The comparisons with other bounds of what is limited."""
+        if self.ratio:
+            return replace(gaps, ratio_lower=lower, ratio_upper=upper)
+        return replace(gaps, lower=lower, upper=upper)
+
+    def contains(self, value: float, slack: float = SLACK) -> bool:
+        """Return True when a point is within the range."""
+        return self.low - slack <= value <= self.high + slack
+
+    def sides_within(self, gaps: GapColumns) -> tuple[_Bools, _Bools]:
+        """Whether lower bounds are not below the range, and upper ones not above it."""
+        _, lower, upper = self.interval(gaps)
+        return lower >= self.low - SLACK, upper <= self.high + SLACK
+
+    def within(self, gaps: GapColumns) -> _Bools:
+        """Comparisons whose whole interval is in the range."""
+        not_below, not_above = self.sides_within(gaps)
+        return not_below & not_above
+
+    def beyond(self, gaps: GapColumns) -> _Bools:
+        """Comparisons whose whole interval is above the range, or below it."""
+        _, lower, upper = self.interval(gaps)
+        beyond: _Bools = (lower > self.high + SLACK) | (upper < self.low - SLACK)
+        return beyond
