@@ -42,6 +42,7 @@ from monitor.core.time import DAY
 from monitor.demo.broker import free_port
 from monitor.ports import Shard, Tallies
 from monitor.settings import Server, Settings
+from monitor.settings.kinds import LocalFile
 from monitor.settings.sections import Operations
 
 TOKEN = "scrape-token"
@@ -237,8 +238,8 @@ def test_the_rendered_configuration_reads_both_ports(
         server=Server(
             host=fairness.host,
             port=fairness.port,
-            token_file=str(token),
-            tls_cert_file=str(certificates.server),
+            token_file=LocalFile(str(token)),
+            tls_cert_file=LocalFile(str(certificates.server)),
             operations=Operations(port=operations.port),
         )
     )
