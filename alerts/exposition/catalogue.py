@@ -116,7 +116,7 @@ LABELS = ("contract", "group_by", "slice", "route", "fault")
 INCIDENT = ("contract", "metric", "incident")
 PROBE_SET = ("probe_set",)
 DIRECTION = (*PROBE_SET, "direction")
-FLIP = (*PROBE_SET, "variant", "direction", "stage")
+FLIP = (*PROBE_SET, "variant", "direction", "stage", "expected")
 SHARD = ("topic", "partition")
 
 # The slice page, from the Snapshot. The total has group_by="" and slice="".

@@ -16,7 +16,7 @@ from notified import Chain, chain, untold
 
 from alerts.rules import alerts, runbook
 from monitor.core.contract import Metric, State
-from monitor.core.probes.flips import FlipCause, FlipDirection
+from monitor.core.probes.flips import Expected, FlipCause, FlipDirection
 from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import (
     ContractTable,
@@ -63,17 +63,21 @@ SEEN = replace(
 )
 
 
+READY, NOT_READY = Expected.READY, Expected.NOT_READY
 PROBES = ShownProbeSet("tone", "5f" * 32, ("conversational",), 0, (), 0, DAY, 0.05, AT - HOUR)
 PARTED = replace(
     PROBES,
     compared=60,
     flips=(
-        ShownFlips("conversational", FlipDirection.HELD_BACK, FlipCause.JUDGE_SCORE, 20),
-        ShownFlips("conversational", FlipDirection.SERVED, FlipCause.THRESHOLD, 1),
+        ShownFlips("conversational", FlipDirection.HELD_BACK, FlipCause.JUDGE_SCORE, 20, READY),
+        ShownFlips("conversational", FlipDirection.SERVED, FlipCause.THRESHOLD, 1, READY),
     ),
     covered=AT - 2 * DAY,
     pages={FlipDirection.HELD_BACK: AT - HOUR},
-    standing=(ShownFlips("conversational", FlipDirection.HELD_BACK, FlipCause.JUDGE_SCORE, 12),),
+    standing=(
+        ShownFlips("conversational", FlipDirection.HELD_BACK, FlipCause.JUDGE_SCORE, 9, READY),
+        ShownFlips("conversational", FlipDirection.HELD_BACK, FlipCause.JUDGE_SCORE, 3, NOT_READY),
+    ),
 )
 
 
@@ -275,6 +279,8 @@ def test_a_probe_page_is_delivered_beside_a_breach_and_ends_by_what_the_next_rou
             "Flips at the latest comparison of each pair, by direction: held_back 12.\n"
             "Flips in this direction, by variant: conversational 12.\n"
             "Flips in this direction, by stage of the router: judge_score 12.\n"
+            "Behind the evidence gate, by error: an unready reply was served 3, a ready reply was"
+            " delayed 9.\n"
             f"Content hash of the probe set: {'5f' * 32}.\n"
             "A flip is a case to investigate, not a population disparity.\n"
             "Synthetic test conditions, not real requests."

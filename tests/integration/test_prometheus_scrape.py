@@ -218,7 +218,7 @@ def test_prometheus_scrapes_with_tls_and_token(
         assert query(base, "slicewatch_label_delay_seconds_count") == {frozenset(): 100.0}
         flips = query(base, "slicewatch_probe_pair_flips_total")
         assert flips is not None
-        assert (len(flips), sum(flips.values())) == (10, 3.0)
+        assert (len(flips), sum(flips.values())) == (30, 3.0)
         assert query(base, "count(slicewatch_probe_pairs_total == 40)") == {frozenset(): 1.0}
 
         server.stop()

@@ -38,8 +38,8 @@ and secrets have a type of their own that prints as a mask."""
 
 ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "alerts.http.config": {
-        Argument.CAUSE: ("error",),
-        Argument.SETTING: ("config.section", "key", "self.section", "text"),
+        Argument.CAUSE: ("reason",),
+        Argument.SETTING: ("config.section", "key", "named", "self.section", "text"),
     },
     "alerts.http.server": {
         Argument.SETTING: ("message",),
@@ -119,6 +119,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.SETTING: (
             "KEY",
             "chosen",
+            "named",
             "offered",
             "plain",
             "self._security['sasl_mechanism']",

@@ -447,7 +447,7 @@ _SNAPSHOT = (
     *rows_for(
         Surface.SNAPSHOT, Rule.PROBE, "comparisons of signed probes of declared sets",
         "ShownProbeSet.compared ShownProbeSet.incomplete ShownProbeSet.pages",
-        "ShownFlips.direction ShownFlips.stage ShownFlips.count",
+        "ShownFlips.direction ShownFlips.stage ShownFlips.count ShownFlips.expected",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.PERIOD, "five minutes: it begins with a watermark",
@@ -628,7 +628,8 @@ _PROBES = (
         Surface.PROBES, Rule.PROBE, "comparisons of signed probes of declared sets",
         "ProbeStatus.sets ProbeSetReport.compared ProbeSetReport.incomplete ProbeSetReport.pages",
         "ProbeSetReport.flipping FlippingReport.pair FlippingReport.variant",
-        "FlippingReport.direction FlippingReport.stage FlippingReport.at",
+        "ProbeSetReport.errors FlippingReport.direction FlippingReport.stage",
+        "FlippingReport.expected FlippingReport.at",
     ),
     *rows_for(
         Surface.PROBES, Rule.PERIOD, "five minutes: it begins with a watermark",

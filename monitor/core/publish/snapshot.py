@@ -14,7 +14,7 @@ import msgspec
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import Route
-from monitor.core.probes.flips import FlipDirection
+from monitor.core.probes.flips import Expected, FlipDirection
 from monitor.core.publish.annotations import Annotation, Behind, Fault, IncidentKind, Share, Stage
 
 WITHHELD = "withheld"
@@ -423,12 +423,14 @@ class ShownFlips:
         direction: which way.
         stage: where they diverge: ``evidence_gate``, or the cause behind it (``judge_score``, ...).
         count: how many.
+        expected: what the set expects of the two; in Snapshots of earlier versions unknown.
     """
 
     variant: str
     direction: FlipDirection
     stage: str
     count: int
+    expected: Expected = Expected.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,7 +443,7 @@ class ShownProbeSet:
         variants: those that are compared with the reference, sorted; each has its counts from
             the beginning, so that whoever reads them sees also the first flip.
         compared: comparisons of a variant with the reference, since it was declared.
-        flips: sorted by variant, direction and stage; zeros are absent.
+        flips: sorted by variant, direction, stage and what is expected; zeros are absent.
         incomplete: rounds of a pair whose other variants did not come in time, and decisions that
             belong to no round.
         every: how often it is to be sent (microseconds).
