@@ -161,7 +161,7 @@ INCIDENT_INFO = _family(
     Rule.PAGE,
     (
         *(*INCIDENT, "kind", "state", "group_by", "slice", "share"),
-        *("stage", "sampling", "snapshot", "behind", "window_says"),
+        *("stage", "sampling", "snapshot", "behind", "window_says", "versions"),
     ),
 )
 INHERITED = _family("incident_inherited_info", Rule.PAGE, (*INCIDENT, "slice"))

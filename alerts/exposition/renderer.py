@@ -275,6 +275,7 @@ class _Collected:
             str(one.snapshot),
             one.behind.value if one.behind else "",
             facts.window_says.value,
+            facts.versions,
         )
         self.put(catalogue.INCIDENT_INFO, 1, *which, *about)
         for inherited in one.inherited:

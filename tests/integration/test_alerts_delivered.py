@@ -19,6 +19,7 @@ from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import Expected, FlipCause, FlipDirection
 from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import (
+    ComponentChange,
     ContractTable,
     GroupTable,
     PublishedValue,
@@ -47,6 +48,10 @@ NAMED = ShownIncident(
     latest=PublishedValue(0.31, 0.25, 0.37, AT + HOUR),
     stage=ShownStage(Stage.THRESHOLD, Share.MOST),
     versions_changed_at=AT - HOUR,
+    versions_changed=(
+        ComponentChange("judge", "a", "b"),
+        ComponentChange("policy", "2026-11-01", "2026-11-15"),
+    ),
     sampling="audited at 0.05",
     resolvable_at=AT + 12 * DAY,
     snapshot=12,
@@ -154,7 +159,8 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
             "The slice explains most of what is beyond the limit.\n"
             "Affected only because they overlap with it: channel=chat,variety=a.\n"
             "The difference arises at this stage of the router: threshold.\n"
-            "In the two days before the breach, versions changed at 2026-06-01 09:00 UTC.\n"
+            "In the two days before the breach, versions changed at 2026-06-01 09:00 UTC: judge"
+            " a -> b, policy 2026-11-01 -> 2026-11-15.\n"
             "First: move the replies of those worse off to the front of the review queue, and roll"
             " back what changed. Do not route more of their requests to review: that wait is the"
             " harm.\n"

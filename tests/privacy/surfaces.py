@@ -380,6 +380,12 @@ _SNAPSHOT = (
         "Noted.annotation Noted.metric RequestsAtFault.route RequestsAtFault.fault",
         "ShownStage.stage ShownStage.share SliceRow.versions_differ",
     ),
+    *rows_for(
+        Surface.SNAPSHOT, Rule.STATE,
+        "of a shown slice, and versions with at least k of its decisions in released blocks",
+        "SliceRow.versions_changed ShownIncident.versions_changed ComponentChange.component",
+        "ComponentChange.before ComponentChange.after",
+    ),
     *rows_for(Surface.SNAPSHOT, Rule.DECLARED, "by the settings", "RequestsAtFault.audit_rate"),
     *rows_for(
         Surface.SNAPSHOT, Rule.STATE,
@@ -605,6 +611,8 @@ _INCIDENTS = (
         "IncidentReport.group_by IncidentReport.slice IncidentReport.share",
         "IncidentReport.inherited IncidentReport.first IncidentReport.latest IncidentReport.stage",
         "IncidentReport.sampling IncidentReport.behind ShownStage.stage ShownStage.share",
+        "IncidentReport.versions_changed ComponentChange.component ComponentChange.before",
+        "ComponentChange.after",
     ),
     *rows_for(Surface.INCIDENT, Rule.RELEASED_RATE, _AS_SHOWN, "ValueReport.value"),
     *rows_for(Surface.INCIDENT, Rule.BOUND, _AS_SHOWN, "ValueReport.lower ValueReport.upper"),

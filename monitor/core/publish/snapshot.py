@@ -106,6 +106,21 @@ class ShownStage:
 
 
 @dataclass(frozen=True, slots=True)
+class ComponentChange:
+    """A part of the router of which another version began to answer a slice.
+
+    Attributes:
+        component: ``judge``, ``rubric``, ``policy``, ``router`` or ``threshold``.
+        before: the version that lost most of the slice's decisions; ``""`` if none was sent.
+        after: the one that gained most. Each of the two has at least k of the slice's decisions.
+    """
+
+    component: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class ShownAgreement:
     """Agreement of two reviewers of one decision (Cohen's kappa, -1 to 1), as it may be shown.
 
@@ -153,6 +168,9 @@ class SliceRow:
             reference's; None where that is not known. Of the contract's window alone.
         agreement: of its reviewers; None where too few decisions have two labels. Of the
             contract's window alone.
+        versions_changed: which versions changed at the last ``version_change`` that is noted,
+            sorted by component; empty where too few decisions of either are released yet, or none
+            are any more. Of the contract's window alone.
     """
 
     slice: str
@@ -170,6 +188,7 @@ class SliceRow:
     stages: Mapping[Metric, ShownStage] = field(default_factory=dict)
     versions_differ: bool | None = None
     agreement: ShownAgreement | None = None
+    versions_changed: tuple[ComponentChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +373,8 @@ class ShownIncident:
         stage: the stage of the router at which the slice and its reference diverge.
         versions_changed_at: when other versions began to answer the slice, within two days before
             it crossed; None without.
+        versions_changed: which they were before and after, sorted by component; empty where that is
+            not known yet, or not any more.
         settings_changed_at: the same of settings.
         sampling: how its labels were sampled, in words.
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now, at
@@ -381,6 +402,7 @@ class ShownIncident:
     resolvable_at: int | None = None
     snapshot: int = 0
     behind: Behind | None = None
+    versions_changed: tuple[ComponentChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from monitor.core.contract import COMPLEMENT, Metric, State
 from monitor.core.publish.annotations import Behind, IncidentKind
 from monitor.core.publish.snapshot import (
     WITHHELD,
+    ComponentChange,
     ContractTable,
     GroupTable,
     PublishedValue,
@@ -145,3 +146,17 @@ def test_a_level_is_of_the_slice_alone_also_of_all_decisions(
 
     assert facts.sides == (SideRate("slice", "", value),)
     assert facts.window_says is says
+
+
+def test_versions_are_words_of_bounded_length_and_need_no_number() -> None:
+    long = "v" * 64
+    changed = (
+        ComponentChange("judge", "", "j2"),
+        *(ComponentChange(name, long, long) for name in ("policy", "router", "rubric")),
+        ComponentChange("threshold", "0.7", "0.75"),
+    )
+    facts = IncidentFacts.of(table(), incident(Metric.TPR, None, versions_changed=changed))
+    assert facts.versions.startswith("judge (none) -> j2, policy vvv")
+    assert facts.versions.endswith("..., threshold 0.7 -> 0.75")
+    assert len(facts.versions) < 500
+    assert IncidentFacts.of(table(), incident(Metric.TPR, None)).versions == ""

@@ -29,6 +29,7 @@ from monitor.core.probes.flips import Expected, FlipDirection
 from monitor.core.publish.annotations import Annotation, Behind, Fault, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import (
     CalibrationCell,
+    ComponentChange,
     ContractTable,
     GroupTable,
     LabelsAtFault,
@@ -103,6 +104,7 @@ def full_incident(number: int, kind: IncidentKind) -> ShownIncident:
         latest=PublishedValue(0.31, 0.25, 0.37, AT),
         stage=ShownStage(Stage.THRESHOLD, Share.MOST),
         versions_changed_at=AT,
+        versions_changed=(ComponentChange("judge", "j1", "j2"),),
         settings_changed_at=AT - 1,
         sampling="audited at 0.05",
         resolvable_at=AT + 1,
@@ -292,6 +294,7 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
         "snapshot": "12",
         "behind": "slice",
         "window_says": "outside_limit",
+        "versions": "judge j1 -> j2",
     }
 
     assert value(found, "slicewatch_page", **which, role="primary") == 1
