@@ -116,7 +116,7 @@ LABELS = ("contract", "group_by", "slice", "route", "fault")
 INCIDENT = ("contract", "metric", "incident")
 PROBE_SET = ("probe_set",)
 DIRECTION = (*PROBE_SET, "direction")
-FLIP = (*PROBE_SET, "variant", "direction", "stage")
+FLIP = (*PROBE_SET, "variant", "direction", "stage", "expected")
 SHARD = ("topic", "partition")
 
 # The slice page, from the Snapshot. The total has group_by="" and slice="".
@@ -165,7 +165,7 @@ INCIDENT_INFO = _family(
     Rule.PAGE,
     (
         *(*INCIDENT, "kind", "state", "group_by", "slice", "share"),
-        *("stage", "sampling", "snapshot", "behind", "window_says"),
+        *("stage", "sampling", "snapshot", "behind", "window_says", "versions"),
     ),
 )
 INHERITED = _family("incident_inherited_info", Rule.PAGE, (*INCIDENT, "slice"))

@@ -62,6 +62,8 @@ class IncidentFacts:
         support: lower edge of the band of the slice's support; None where that is not shown.
         window_end: end of what the latest number is of (microseconds); None without a number.
         window_says: whether that number shows the breach.
+        versions: the parts of the router that changed before it, in words; empty where that is not
+            known, or withheld.
     """
 
     sides: tuple[SideRate, ...] = ()
@@ -70,14 +72,15 @@ class IncidentFacts:
     support: int | None = None
     window_end: int | None = None
     window_says: WindowSays = WindowSays.UNKNOWN
+    versions: str = ""
 
     @classmethod
     def of(cls, table: ContractTable, incident: ShownIncident) -> IncidentFacts:
         """The facts of one incident of a contract."""
-        latest = incident.latest
+        latest, versions = incident.latest, _versions(incident)
         own = _own_limits(table, incident)
         if latest is None:
-            return cls(own_limits=own)
+            return cls(own_limits=own, versions=versions)
         rows = {row.slice: row for row in _rows(table, incident.group_by)}
         rate = _rate(rows, incident.slice, incident.metric)
         gap = rows[incident.slice].gaps.get(incident.metric) if incident.slice in rows else None
@@ -89,7 +92,25 @@ class IncidentFacts:
             rate.support if rate else None,
             latest.at,
             _window_says(table, incident, latest, relative),
+            versions,
         )
+
+
+_LONGEST_VERSION = 40
+"""Of a label's value: five parts with two versions each stay below 500 characters."""
+
+
+def _versions(incident: ShownIncident) -> str:
+    """What changed, as ``judge a -> b, policy 2026-11-01 -> 2026-11-15``."""
+    return ", ".join(
+        f"{one.component} {_version(one.before)} -> {_version(one.after)}"
+        for one in incident.versions_changed
+    )
+
+
+def _version(text: str) -> str:
+    short = text if len(text) <= _LONGEST_VERSION else f"{text[: _LONGEST_VERSION - 3]}..."
+    return short or "(none)"
 
 
 def _rows(table: ContractTable, group_by: str) -> Iterator[SliceRow]:

@@ -18,7 +18,7 @@ from alerts.exposition import catalogue
 from alerts.exposition.catalogue import Family, Interval, Kind
 from alerts.exposition.incident_facts import IncidentFacts
 from monitor.core.contract import Metric, State, Verdict, role_of
-from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
+from monitor.core.probes.flips import Expected, FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.snapshot import (
     ContractTable,
@@ -279,6 +279,7 @@ class _Collected:
             str(one.snapshot),
             one.behind.value if one.behind else "",
             facts.window_says.value,
+            facts.versions,
         )
         self.put(catalogue.INCIDENT_INFO, 1, *which, *about)
         for inherited in one.inherited:
@@ -326,7 +327,7 @@ class _Collected:
         self.add(catalogue.RELATIVE.upper, labels, gap.ratio_upper)
 
     def add_probe_set(self, one: ShownProbeSet) -> None:
-        """The series of a set, all of synthetic requests: 10 + 20 for each variant at most."""
+        """The series of a set, all of synthetic requests: 10 + 60 for each variant at most."""
         name = one.name
         self.put(catalogue.PROBE_SET_INFO, 1, name, one.digest, "true")
         self.put(catalogue.PROBE_COVERED, one.covered / SECOND, name)
@@ -341,13 +342,13 @@ class _Collected:
         # All possible series exist from the beginning: ``increase`` needs a first sample, and what
         # is absent is unknown.
         since, now = _counts(one.flips), _counts(one.standing)
-        for what in product(one.variants, FlipDirection, _FLIP_STAGES):
+        for what in product(one.variants, FlipDirection, _FLIP_STAGES, Expected):
             self.put(catalogue.PROBE_FLIPS, since.get(what, 0), name, *what)
             self.put(catalogue.PROBE_FLIPPING, now.get(what, 0), name, *what)
 
 
-def _counts(flips: Iterable[ShownFlips]) -> dict[tuple[str, str, str], int]:
-    return {(one.variant, one.direction, one.stage): one.count for one in flips}
+def _counts(flips: Iterable[ShownFlips]) -> dict[tuple[str, str, str, str], int]:
+    return {(one.variant, one.direction, one.stage, one.expected): one.count for one in flips}
 
 
 def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:

@@ -115,12 +115,24 @@ def tls_context(config: HttpConfig) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_cert_chain(config.cert_file, config.key_file)
-        if config.client_ca_file:
-            context.verify_mode = ssl.CERT_OPTIONAL
-            context.load_verify_locations(config.client_ca_file)
     except OSError as error:  # SSLError too
-        raise SlicewatchError(f"{config.section}.tls_cert_file: cannot be used: {error}") from error
+        pair = (config.cert_file, config.key_file)
+        raise _unusable(config, "tls_cert_file", error, *pair) from error
+    if config.client_ca_file:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        try:
+            context.load_verify_locations(config.client_ca_file)
+        except OSError as error:
+            raise _unusable(config, "client_ca_file", error, config.client_ca_file) from error
     return context
+
+
+def _unusable(config: HttpConfig, key: str, error: OSError, *files: Path | None) -> SlicewatchError:
+    named = " and ".join(str(file) for file in files if file is not None)
+    reason = error.strerror
+    if isinstance(error, ssl.SSLError):
+        reason = "PEM is needed, unencrypted, certificate and key of one pair"
+    return SlicewatchError(f"{config.section}.{key}: {named} cannot be used: {reason}")
 
 
 def common_name(certificate: Mapping[str, Any]) -> str:

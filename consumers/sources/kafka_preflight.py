@@ -257,22 +257,23 @@ def _tls_context(security: Mapping[str, Any]) -> ssl.SSLContext:
         else:
             context.load_verify_locations(ca)
     except OSError as error:
-        raise _unusable("ca_file", error) from error
+        raise _unusable("ca_file", error, ca) from error
     try:
         if cert is not None:
             # Without an answer OpenSSL would ask for the password of an encrypted key.
             context.load_cert_chain(cert, key, password=lambda: "")
     except OSError as error:
-        raise _unusable("cert_file and key_file", error) from error
+        raise _unusable("cert_file and key_file", error, cert, key) from error
     return context
 
 
-def _unusable(name: str, error: OSError) -> AccessError:
+def _unusable(name: str, error: OSError, *files: str | None) -> AccessError:
     if isinstance(error, ssl.SSLError):
         why = "PEM is needed, unencrypted, certificate and key of one pair"
     else:
         why = f"{error.strerror}"
-    return AccessError(f"{KEY}.{name} cannot be used: {why}")
+    named = " and ".join(file for file in files if file is not None)
+    return AccessError(f"{KEY}.{name} cannot be used: {named}: {why}")
 
 
 def _shake_hands(

@@ -19,7 +19,16 @@ from monitor.audit.contract_checks import (
 from monitor.audit.decision import Signed, advice, decide, first_day, lost_or_spoilt, unexplained
 from monitor.audit.flip_counts import RunSide, broken, compare_runs, flip_counts, shown_flips
 from monitor.audit.matching import comparisons, matched
-from monitor.audit.model import Compared, Excluded, Pair, Results, Row, RunVersions, digest
+from monitor.audit.model import (
+    Compared,
+    Excluded,
+    Pair,
+    Results,
+    Row,
+    RunVersions,
+    digest,
+    results_digest,
+)
 from monitor.audit.record_files import field_name, problem
 from monitor.audit.report import (
     HELD_OUT,
@@ -92,6 +101,7 @@ def audit(
     report = AuditReport(
         dataset=f"{results.probe_set.name} {results.probe_set.version}".strip(),
         digest=digest(results.probe_set),
+        results_digest=results_digest(candidate or results, results if candidate else None),
         made_on=today,
         program=f"slicewatch {program_version()}",
         synthetic=contract.synthetic,

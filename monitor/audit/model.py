@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
+from math import isfinite
 from pathlib import Path
 
 from monitor.core.counts.cells import Route
@@ -192,6 +193,36 @@ def digest(probe_set: ProbeSet) -> str:
     """
     items = sorted(canonical(item_fields(item)) for item in probe_set.items)
     return sha256("\n".join([canonical(set_fields(probe_set)), *items]).encode()).hexdigest()
+
+
+def results_digest(judged: Results, baseline: Results | None = None) -> str:
+    """SHA-256 over everything that was decided, in hexadecimal: routes, scores, thresholds, gate.
+
+    The order of the rows is no matter. Other numbers behind the same rates have another hash.
+
+    Args:
+        judged: what the decision is about.
+        baseline: what it is compared with; None where it is compared with nothing.
+    """
+    texts = []
+    for run in filter(None, (judged, baseline)):
+        rows = sorted(canonical(result_fields(row)) for row in run.rows)
+        texts.append("\n".join([digest(run.probe_set), *rows]))
+    return sha256("\n\n".join(texts).encode()).hexdigest()
+
+
+def result_fields(row: Row) -> dict[str, object]:
+    """Fields of a row that a router decided, as they are hashed; no threshold is null."""
+    seen = row.observed
+    return {
+        "pair_id": row.item.pair,
+        "variant": row.item.variant,
+        "route": seen.route.name.lower(),
+        "judge_score": seen.score,
+        "threshold": seen.threshold if isfinite(seen.threshold) else None,
+        "evidence_passed": seen.evidence_passed,
+        "versions": asdict(row.versions),
+    }
 
 
 def set_fields(probe_set: ProbeSet) -> dict[str, object]:

@@ -373,6 +373,8 @@ class AuditReport:
     Attributes:
         dataset: name and version of the set.
         digest: hash of the set's content.
+        results_digest: hash of everything that was decided in the judged run, and in the baseline
+            where there is a candidate: of each variant the route, the score and what it met.
         made_on: the day of the report (UTC), by which signatures are judged.
         program: name and version of what made it.
         synthetic: whether the set is invented; said on every output.
@@ -390,6 +392,7 @@ class AuditReport:
 
     dataset: str
     digest: str
+    results_digest: str
     made_on: date
     program: str
     synthetic: bool

@@ -10,6 +10,7 @@ A TOML file; ``[for]`` says what is released, every other table is a requirement
     threshold = 0.70
     contract = "replies 1"     # name and version, as the report has them
     dataset = "..."            # content hash of the set, as the report has it
+    results = "..."            # results hash: what was decided on it, as the report has it
 
     [production_monitoring_owner]
     by = "A. Person"
@@ -17,9 +18,9 @@ A TOML file; ``[for]`` says what is released, every other table is a requirement
     reference = "on-call rota replies"
 
 What was signed holds for that release alone: for other versions, another threshold, contract or
-set nothing is signed. ``reference`` says where it can be read. It is required where a set is signed
-for that is not the one of the run: representative_reviewed_slice_set and
-minimum_positive_and_negative_support.
+set, and for other decisions or scores on it, nothing is signed. ``reference`` says where it can be
+read. It is required where a set is signed for that is not the one of the run:
+representative_reviewed_slice_set and minimum_positive_and_negative_support.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _MAX_TEXT = 200
 _HASH = re.compile(r"[0-9a-f]{64}")
 _HASH_SHOWN = 12
 _FOR, _DATASET, _THRESHOLD, _CONTRACT, _SET = "for", "dataset", "threshold", "contract", "set"
+_RESULTS = "results"
 _VERSIONS = tuple(field.name for field in fields(RunVersions))
 _REFERRED = frozenset({Requirement.REVIEWED_SET, Requirement.SUPPORT})
 """Signed for a set that is not the one of the run: which one has to be said."""
@@ -64,6 +66,7 @@ class SignOff:
         threshold: that it decides by.
         contract: name and version of the contract that it keeps.
         dataset: content hash of the set that it was run on.
+        results: hash of what was decided on it.
         signatures: by requirement; what is not signed is absent.
     """
 
@@ -71,6 +74,7 @@ class SignOff:
     threshold: float
     contract: str
     dataset: str
+    results: str
     signatures: Mapping[Requirement, Signature]
 
     def differences(self, run: Run, report: AuditReport) -> tuple[str, ...]:
@@ -99,6 +103,7 @@ class SignOff:
             ),
             _difference(_CONTRACT, self.contract, {report.contract}, {report.contract}),
             _difference(_SET, self.dataset, {report.digest}, {report.digest}),
+            _difference(_RESULTS, self.results, {report.results_digest}, {report.results_digest}),
         )
         return tuple(filter(None, found))
 
@@ -117,7 +122,7 @@ def _difference(name: str, signed: str, run: Set[str], shown: Set[str]) -> str:
 
 
 def _short(name: str, value: str) -> str:
-    return value[:_HASH_SHOWN] if name == _SET else value
+    return value[:_HASH_SHOWN] if name in (_SET, _RESULTS) else value
 
 
 def read_sign_off(path: Path, today: date) -> SignOff:
@@ -135,12 +140,13 @@ def read_sign_off(path: Path, today: date) -> SignOff:
         _check_known(path, name, (_FOR, *Requirement))
     head = _table(path, tree, _FOR)
     for name in head:
-        _check_known(path, name, (*_VERSIONS, _THRESHOLD, _CONTRACT, _DATASET), _FOR)
+        _check_known(path, name, (*_VERSIONS, _THRESHOLD, _CONTRACT, _DATASET, _RESULTS), _FOR)
     return SignOff(
         versions=RunVersions(**{name: _text(path, head, _FOR, name) for name in _VERSIONS}),
         threshold=_threshold(path, head),
         contract=_text(path, head, _FOR, _CONTRACT),
-        dataset=_hash(path, head),
+        dataset=_hash(path, head, _DATASET, "content hash of the set"),
+        results=_results(path, head),
         signatures={
             Requirement(name): _signature(path, tree, name, today) for name in tree if name != _FOR
         },
@@ -209,11 +215,21 @@ def _threshold(path: Path, head: Mapping[str, object]) -> float:
     return float(threshold)
 
 
-def _hash(path: Path, head: Mapping[str, object]) -> str:
-    text = _text(path, head, _FOR, _DATASET)
+def _results(path: Path, head: Mapping[str, object]) -> str:
+    if _RESULTS not in head:
+        text = (
+            "is missing; it was signed for an earlier version of slicewatch, which did not bind the"
+            " decisions and scores: look at the report again, and sign its results hash"
+        )
+        raise problem(path, text, field=field_name(_FOR, _RESULTS))
+    return _hash(path, head, _RESULTS, "results hash")
+
+
+def _hash(path: Path, head: Mapping[str, object], name: str, what: str) -> str:
+    text = _text(path, head, _FOR, name)
     if not _HASH.fullmatch(text):
-        fix = "write the content hash of the set, 64 hexadecimal digits, as the report has it"
-        raise problem(path, fix, field=field_name(_FOR, _DATASET))
+        fix = f"write the {what}, 64 hexadecimal digits, as the report has it"
+        raise problem(path, fix, field=field_name(_FOR, name))
     return text
 
 

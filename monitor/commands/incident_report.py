@@ -53,6 +53,8 @@ def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "shown last", _value_text(one.latest, one.behind)
     yield "stage", _stage(one.stage)
     yield "versions changed", _optional(one.versions_changed_at)
+    for change in one.versions_changed:
+        yield f"  {change.component}", f"{change.before or NONE} -> {change.after or NONE}"
     yield "settings changed", _optional(one.settings_changed_at)
     yield "labels", one.sampling
     yield "can be resolved from", _optional(one.resolvable_at)

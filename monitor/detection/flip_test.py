@@ -28,6 +28,9 @@ What it rests on: where wording makes no difference, reference and variant of a 
 be swapped. One router answers all variants of a pair, so they are to be sent together; what the
 evidence gate did with a pair before says nothing of what the judge does with it.
 
+Flips of replies that are expected to be ready and of others are two kinds of error, and bet in one
+test: the claim is of the set, and is true of any mixture of them. The counters tell them apart.
+
 A comparison that has bet never bets again, also after a page was resolved: it is known then which
 of its variants is nearer the threshold, and its next flip is not even any more.
 

@@ -15,6 +15,9 @@ _LOST = (
 )
 
 
+_NO_VERSION = 0  # of coarse cells
+
+
 class CellDictionary:
     """Fine cells of the label grains, and coarse ones (atom x route) of the 5-minute grain."""
 
@@ -22,6 +25,7 @@ class CellDictionary:
         self._stored = stored
         self._meaning = _meaning(stored.rows())
         self._texts = stored.atom_texts()
+        self._versions = stored.version_texts()
         self._coarse: dict[int, int] = {}
         self.fresh: dict[int, tuple[int, int, int]] = {}
         self._index: CellIndex | None = None
@@ -37,6 +41,9 @@ class CellDictionary:
             return
         self._meaning |= _meaning(self._stored.rows(unknown))
         self._index = None
+        met = {self._meaning[cell][2] for cell in unknown if cell in self._meaning} - {_NO_VERSION}
+        if not met <= self._versions.keys():
+            self._versions = self._stored.version_texts()
         if not all(map(self._knows, unknown)):
             self._texts = self._stored.atom_texts()
         if not all(map(self._knows, unknown)):
@@ -64,8 +71,8 @@ class CellDictionary:
         coarse = content_id(f"{atom}/0/{stratum}")
         self._coarse[cell] = coarse
         if coarse not in self._meaning:
-            self._meaning[coarse] = (atom, stratum, 0)
-            self.fresh[coarse] = (atom, 0, stratum)
+            self._meaning[coarse] = (atom, stratum, _NO_VERSION)
+            self.fresh[coarse] = (atom, _NO_VERSION, stratum)
             self._index = None
         return coarse
 
@@ -76,7 +83,7 @@ class CellDictionary:
             cells = np.array(sorted(self._meaning), np.int64)
             meaning = np.array([self._meaning[cell] for cell in cells.tolist()], np.int64)
             atoms, strata, versions = meaning.reshape(len(cells), 3).T.copy()
-            self._index = CellIndex(cells, atoms, strata, self._texts, versions)
+            self._index = CellIndex(cells, atoms, strata, self._texts, versions, self._versions)
         return self._index
 
 

@@ -176,7 +176,10 @@ class ProbeSets:
 
 
 def _shown(flips: Mapping[FlipKey, int]) -> tuple[ShownFlips, ...]:
-    return tuple(ShownFlips(*key, count) for key, count in sorted(flips.items()))
+    return tuple(
+        ShownFlips(variant, way, where, count, expected)
+        for (variant, way, where, expected), count in sorted(flips.items())
+    )
 
 
 def _published(at: int) -> int:

@@ -43,7 +43,7 @@ MAX_DEDUPE = Duration(DAY)
 _DATABASE_ADDRESS = re.compile(r"(\[[^]@/?]+\]|[^]\[:@/?]*)(:[0-9]*)?([/?][^@]*)?\Z", re.DOTALL)
 MAX_SETS = 64
 MAX_VARIANTS = 32
-"""Declared probe sets, and variants of each, at most: every variant has ten series."""
+"""Declared probe sets, and variants of each, at most: every variant has sixty series."""
 _LIST = "probes.sets"
 HOURS_KEPT_AFTER_HORIZON = 8 * DAY
 """Time for which the store keeps hourly counts beyond the horizon, whatever the settings say."""

@@ -196,7 +196,12 @@ Digest = Annotated[
         description="the content hash of a probe set, as slicewatch audit prints it",
     ),
 ]
-Path = Annotated[str, Meta(pattern=r"\S", description="the path of a file")]
+LocalFile = NewType("LocalFile", str)
+"""Path of a file that this machine reads: absolute, once the settings are loaded."""
+
+File = Annotated[LocalFile, Meta(pattern=r"\S", description="the path of a file")]
+ElsewhereFile = Annotated[str, Meta(pattern=r"\S", description="the path of a file")]
+"""Path on a machine of its own, which is only passed on, as it is written."""
 WebUrl = Annotated[
     str,
     Meta(

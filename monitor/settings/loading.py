@@ -22,19 +22,23 @@ from monitor.settings.checks import (
 )
 from monitor.settings.environment import exact, override
 from monitor.settings.kinds import Secret
+from monitor.settings.paths import anchor
 from monitor.settings.problems import Problems, problem
-from monitor.settings.sections import Server, Settings
+from monitor.settings.sections import DEFAULT_DATABASE, Server, Settings
 
 # Far above any key or token: a larger file is the wrong file.
 _MAX_SECRET_BYTES = 4096
+_LONGEST_PATH = 1000  # of one that is said in an error
 
 
 def load(path: str | Path, env: Mapping[str, str], *, with_secrets: bool = True) -> Settings:
     """Read a settings file, apply ``SLICEWATCH__SECTION__KEY`` overrides and check it all.
 
     Args:
-        path: a TOML file; relative paths inside it are relative to the working directory.
-        env: the environment, usually ``os.environ``; only names with the prefix are read.
+        path: a TOML file; relative paths inside it, of an SQLite database too, are relative to its
+            folder.
+        env: the environment, usually ``os.environ``; only names with the prefix are read. Relative
+            paths in it are relative to the working directory.
         with_secrets: False where none is needed: then no file of a secret is read, and none is
             missed. Stand-ins take their places, with which nothing can be signed or read.
 
@@ -42,9 +46,10 @@ def load(path: str | Path, env: Mapping[str, str], *, with_secrets: bool = True)
         SettingsError: whatever is wrong, each on one line with the key, what was found and the fix.
             What contradicts something else is looked for once every value is possible by itself.
     """
-    tree = _read(path)
+    tree = _with_database(_read(path))
+    tree = anchor(Settings, tree, Path(path).absolute().parent)
     override(tree, env)
-    settings: Settings = build(Settings, tree, "")
+    settings: Settings = build(Settings, anchor(Settings, tree, Path.cwd()), "")
     settings = _read_secrets(settings, _from_file if with_secrets else _stand_in)
     if not with_secrets:
         settings = _with_needed_keys(settings)
@@ -68,6 +73,19 @@ def _read(path: str | Path) -> dict[str, Any]:
         raise problem(_one_line(path), "is not UTF-8 text; save it as UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise problem(_one_line(path), f"is not valid TOML: {_one_line(error)}") from None
+
+
+def _with_database(tree: dict[str, Any]) -> dict[str, Any]:
+    """A settings file that names its database, where it leaves that to the default."""
+    store = tree.get("store", {})
+    if not isinstance(store, dict):
+        return tree  # refused when the settings are built
+    return {**tree, "store": {"url": str(DEFAULT_DATABASE), **store}}
+
+
+def _printable(path: str) -> str:
+    text = path if path.isprintable() else repr(path)
+    return text if len(text) <= _LONGEST_PATH else text[:_LONGEST_PATH] + "..."
 
 
 def _one_line(value: object) -> str:
@@ -150,9 +168,11 @@ def _from_file(key: str, path: str) -> Secret:
             data = file.read(_MAX_SECRET_BYTES + 1)
         text = data.decode().rstrip("\r\n")
     except OSError as error:
-        raise problem(key, f"{error.strerror or 'cannot be read'}; check the path") from None
+        reason = error.strerror or "cannot be read"
+        raise problem(key, f"{_printable(path)}: {reason}; check the path") from None
     except ValueError:
-        raise problem(key, "is not the path of a text file; check it") from None
+        raise problem(key, f"{_printable(path)} is not a text file; check the path") from None
     if len(data) > _MAX_SECRET_BYTES or not text.strip():
-        raise problem(key, f"must hold 1 to {_MAX_SECRET_BYTES} bytes of text; check the file")
+        fix = f"must hold 1 to {_MAX_SECRET_BYTES} bytes of text; check the file"
+        raise problem(key, f"{_printable(path)} {fix}")
     return Secret(text)

@@ -30,10 +30,11 @@ from monitor.settings.kinds import (
     Digest,
     Duration,
     Edge,
+    ElsewhereFile,
+    File,
     Interval,
     Limit,
     Name,
-    Path,
     Place,
     Port,
     Ratio,
@@ -51,6 +52,8 @@ from monitor.settings.kinds import (
     WebUrl,
 )
 
+DEFAULT_DATABASE = Url("sqlite:///slicewatch.db")
+"""A file beside the settings file, as if that named it."""
 SINGLE_KEY = "default"
 """Name of the key in ``privacy.id_key``, where there is no list of them."""
 STORE_KEY = "store"
@@ -72,10 +75,10 @@ class Security(SettingsSection, frozen=True, kw_only=True):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
     username: Text | None = None
     password: Secret | None = None
-    password_file: Path | None = None
-    ca_file: Path | None = None
-    cert_file: Path | None = None
-    key_file: Path | None = None
+    password_file: File | None = None
+    ca_file: File | None = None
+    cert_file: File | None = None
+    key_file: File | None = None
 
     @property
     def sasl(self) -> bool:
@@ -119,7 +122,7 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
 class StoreSettings(SettingsSection, frozen=True, kw_only=True):
     """The database that holds counts, positions and Snapshots."""
 
-    url: DatabaseUrl = Url("sqlite:///slicewatch.db")
+    url: DatabaseUrl = DEFAULT_DATABASE
 
 
 class Dedupe(SettingsSection, frozen=True, kw_only=True):
@@ -165,7 +168,7 @@ class IdKeySettings(SettingsSection, frozen=True, kw_only=True):
 
     id: Name
     key: Secret | None = None
-    key_file: Path | None = None
+    key_file: File | None = None
     from_day: date | None = None
 
 
@@ -174,7 +177,7 @@ class Privacy(SettingsSection, frozen=True, kw_only=True):
 
     k: Count = 11
     id_key: Secret | None = None
-    id_key_file: Path | None = None
+    id_key_file: File | None = None
     id_keys: tuple[IdKeySettings, ...] = ()
 
     @property
@@ -198,7 +201,7 @@ class Token(SettingsSection, frozen=True, kw_only=True):
 
     name: Name
     token: Secret | None = None
-    token_file: Path | None = None
+    token_file: File | None = None
 
 
 class Operations(SettingsSection, frozen=True, kw_only=True):
@@ -206,10 +209,10 @@ class Operations(SettingsSection, frozen=True, kw_only=True):
 
     host: Text = "127.0.0.1"
     port: Port | None = None
-    tls_cert_file: Path | None = None
-    tls_key_file: Path | None = None
+    tls_cert_file: File | None = None
+    tls_key_file: File | None = None
     token: Secret | None = None
-    token_file: Path | None = None
+    token_file: File | None = None
 
 
 class Server(SettingsSection, frozen=True, kw_only=True):
@@ -217,11 +220,11 @@ class Server(SettingsSection, frozen=True, kw_only=True):
 
     host: Text = "127.0.0.1"
     port: Port = 9095
-    tls_cert_file: Path | None = None
-    tls_key_file: Path | None = None
-    client_ca_file: Path | None = None
+    tls_cert_file: File | None = None
+    tls_key_file: File | None = None
+    client_ca_file: File | None = None
     token: Secret | None = None
-    token_file: Path | None = None
+    token_file: File | None = None
     insecure: bool = False
     max_series: Count = 50_000
     tokens: tuple[Token, ...] = ()
@@ -261,7 +264,7 @@ class ProbesSettings(SettingsSection, frozen=True, kw_only=True):
     """Matched-pair test traffic on the decisions topic."""
 
     key: Secret | None = None
-    key_file: Path | None = None
+    key_file: File | None = None
     timeout: Term = Duration(HOUR)
     sets: tuple[ProbeSetSettings, ...] = ()
 
@@ -273,8 +276,8 @@ class Receiver(SettingsSection, frozen=True, kw_only=True):
     """A receiver of Alertmanager. Its secrets stay in files that Alertmanager reads."""
 
     webhook_url: WebUrl | None = None
-    webhook_token_file: Path | None = None
-    chat_url_file: Path | None = None
+    webhook_token_file: ElsewhereFile | None = None
+    chat_url_file: ElsewhereFile | None = None
 
     @property
     def notifies(self) -> bool:

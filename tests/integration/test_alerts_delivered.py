@@ -16,9 +16,10 @@ from notified import Chain, chain, untold
 
 from alerts.rules import alerts, runbook
 from monitor.core.contract import Metric, State
-from monitor.core.probes.flips import FlipCause, FlipDirection
+from monitor.core.probes.flips import Expected, FlipCause, FlipDirection
 from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import (
+    ComponentChange,
     ContractTable,
     GroupTable,
     PublishedValue,
@@ -47,6 +48,10 @@ NAMED = ShownIncident(
     latest=PublishedValue(0.31, 0.25, 0.37, AT + HOUR),
     stage=ShownStage(Stage.THRESHOLD, Share.MOST),
     versions_changed_at=AT - HOUR,
+    versions_changed=(
+        ComponentChange("judge", "a", "b"),
+        ComponentChange("policy", "2026-11-01", "2026-11-15"),
+    ),
     sampling="audited at 0.05",
     resolvable_at=AT + 12 * DAY,
     snapshot=12,
@@ -63,17 +68,21 @@ SEEN = replace(
 )
 
 
+READY, NOT_READY = Expected.READY, Expected.NOT_READY
 PROBES = ShownProbeSet("tone", "5f" * 32, ("conversational",), 0, (), 0, DAY, 0.05, AT - HOUR)
 PARTED = replace(
     PROBES,
     compared=60,
     flips=(
-        ShownFlips("conversational", FlipDirection.HELD_BACK, FlipCause.JUDGE_SCORE, 20),
-        ShownFlips("conversational", FlipDirection.SERVED, FlipCause.THRESHOLD, 1),
+        ShownFlips("conversational", FlipDirection.HELD_BACK, FlipCause.JUDGE_SCORE, 20, READY),
+        ShownFlips("conversational", FlipDirection.SERVED, FlipCause.THRESHOLD, 1, READY),
     ),
     covered=AT - 2 * DAY,
     pages={FlipDirection.HELD_BACK: AT - HOUR},
-    standing=(ShownFlips("conversational", FlipDirection.HELD_BACK, FlipCause.JUDGE_SCORE, 12),),
+    standing=(
+        ShownFlips("conversational", FlipDirection.HELD_BACK, FlipCause.JUDGE_SCORE, 9, READY),
+        ShownFlips("conversational", FlipDirection.HELD_BACK, FlipCause.JUDGE_SCORE, 3, NOT_READY),
+    ),
 )
 
 
@@ -150,7 +159,8 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
             "The slice explains most of what is beyond the limit.\n"
             "Affected only because they overlap with it: channel=chat,variety=a.\n"
             "The difference arises at this stage of the router: threshold.\n"
-            "In the two days before the breach, versions changed at 2026-06-01 09:00 UTC.\n"
+            "In the two days before the breach, versions changed at 2026-06-01 09:00 UTC: judge"
+            " a -> b, policy 2026-11-01 -> 2026-11-15.\n"
             "First: move the replies of those worse off to the front of the review queue, and roll"
             " back what changed. Do not route more of their requests to review: that wait is the"
             " harm.\n"
@@ -276,6 +286,8 @@ def test_a_probe_page_is_delivered_beside_a_breach_and_ends_by_what_the_next_rou
             "Flips at the latest comparison of each pair, by direction: held_back 12.\n"
             "Flips in this direction, by variant: conversational 12.\n"
             "Flips in this direction, by stage of the router: judge_score 12.\n"
+            "Behind the evidence gate, by error: an unready reply was served 3, a ready reply was"
+            " delayed 9.\n"
             f"Content hash of the probe set: {'5f' * 32}.\n"
             "A flip is a case to investigate, not a population disparity.\n"
             "Synthetic test conditions, not real requests."

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -409,7 +410,13 @@ def test_a_candidate_that_serves_more_unclear_replies_fails(run: Run, tmp_path: 
         if not row["expected_ready"]:
             row |= {"judge_score": 0.75, "route": "auto_serve"}
     served = written(tmp_path / "candidate.jsonl", rows)
-    done = run(PAIRS, *SETTINGS, "--candidate", served, "--sign-off", SIGN_OFF)
+    unsigned = run(PAIRS, *SETTINGS, "--candidate", served, "--sign-off", SIGN_OFF)
+    assert "5 of 5 requirements are missing" in " ".join(unsigned.out.split())
+    was = tomllib.loads(SIGN_OFF.read_text())["for"]["results"]
+    told = as_json(run(PAIRS, *SETTINGS, "--candidate", served, "--json", "-"))["results_digest"]
+    signed = tmp_path / "signed.toml"
+    signed.write_text(SIGN_OFF.read_text().replace(was, told))
+    done = run(PAIRS, *SETTINGS, "--candidate", served, "--sign-off", signed)
     said = " ".join(done.out.split())
 
     assert done.code == 3

@@ -29,7 +29,7 @@ from repaired import (
 from alerts.exposition.renderer import Renderer
 from monitor.core.contract import Metric, State
 from monitor.core.publish.annotations import Annotation
-from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, decode
+from monitor.core.publish.snapshot import ComponentChange, GroupTable, Noted, SliceRow, decode
 from monitor.core.publish.states import CROSSED
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory.finding_log import Ledger, RateChange, VersionChange
@@ -131,6 +131,23 @@ def test_a_version_change_is_noted_with_the_block_that_first_shows_it(
         seen = table.labelled is not None and table.labelled.end >= expected.latest
         assert noted == ([expected] if seen else [])
     assert row(shown[-1]).noted[-1] == expected
+
+
+def test_which_versions_changed_is_named_of_released_decisions_and_of_that_slice_alone(
+    alone: Releasing, shown: list[GroupTable]
+) -> None:
+    change = ComponentChange("router", "1", "2")
+    told = [row(t).versions_changed for t in shown]
+    noted = [any(n.annotation is Annotation.VERSION_CHANGE for n in row(t).noted) for t in shown]
+    assert {*told} == {(), (change,)}
+    assert told[-1] == (change,)
+    assert all(said for names, said in zip(told, noted, strict=True) if names)
+    first = shown[told.index((change,))]
+    assert first.decisions is not None
+    assert first.decisions.end > RELEASE
+    assert {other.versions_changed for t in shown for other in t.rows if other.slice != WORSE} == {
+        ()
+    }
 
 
 def test_the_page_says_how_often_and_when_last(alone: Releasing, shown: list[GroupTable]) -> None:

@@ -23,6 +23,7 @@ from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Shar
 from monitor.core.publish.incidents import Act, Incident
 from monitor.core.publish.snapshot import (
     WITHHELD,
+    ComponentChange,
     ContractTable,
     PublishedValue,
     ShownIncident,
@@ -51,7 +52,7 @@ VISIBLE = ShownIncident(
     ("channel=chat,language_variety=formal",), first=PublishedValue(0.22, 0.15, 0.29, T0),
     latest=PublishedValue(None, None, 0.31, T0 + DAY), stage=ShownStage(Stage.SCORE, Share.MOST),
     versions_changed_at=T0 - 5 * HOUR, sampling="5 % of what is served", resolvable_at=T0 + 9 * DAY,
-    behind=Behind.SLICE,
+    behind=Behind.SLICE, versions_changed=(ComponentChange("policy", "p1", "p2"),),
 )  # fmt: skip
 HIDDEN = ShownIncident(1, IncidentKind.PAGE, Metric.TPR, T0, "", WITHHELD)
 BY = ("--by", "triage team")
@@ -202,7 +203,7 @@ def test_everything_that_is_known_is_shown(pipeline: Pipeline) -> None:
         "[-, +0.31], of 2026-06-02T10:00Z", "score, most", "2026-06-01T05:00Z",
         "5 % of what is served", "2026-06-10T10:00Z", "/snapshot/1", "[red]looking[/red]",
         "triage team", "the officer",
-        "the slice: its ready replies are served less often than its reference's",
+        "the slice: its ready replies are served less often than its reference's", "p1 -> p2",
     ):  # fmt: skip
         assert part in text, part
     found = json.loads(said(pipeline, "show", "2", "--json"))
@@ -212,6 +213,7 @@ def test_everything_that_is_known_is_shown(pipeline: Pipeline) -> None:
     assert [one["action"] for one in found["acts"]] == ["ack", "close"]
     assert found["acts"][0]["note"] == "[red]looking[/red]"
     assert found["stage"] == {"stage": "score", "share": "most"}
+    assert found["versions_changed"] == [{"component": "policy", "before": "p1", "after": "p2"}]
     assert found == listed(pipeline)[2]
 
 

@@ -18,7 +18,7 @@ from postgres import PostgresServer
 from signed_probes import DIGEST, SET, signed
 
 from monitor import composition
-from monitor.core.probes.flips import FlipDirection
+from monitor.core.probes.flips import Expected, FlipDirection
 from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet, decode
 from monitor.core.time import to_micros
@@ -63,6 +63,7 @@ def probe(run: int, pair: int, variant: str, threshold: float = 0.70) -> Event:
             pair_id=f"p{pair}",
             variant=variant,
             probe_set=DIGEST,
+            expected_ready=True,
         )
     )
 
@@ -79,7 +80,10 @@ def probes(runs: range, broken: range = range(BROKEN, RUNS)) -> list[Event]:
 
 EVENTS = [*probes(range(RUNS)), tick(start_of(RUNS))]
 FLIPS = (
-    ShownFlips("conversational", FlipDirection.HELD_BACK, "threshold", PARTED * (RUNS - BROKEN)),
+    ShownFlips(
+        *("conversational", FlipDirection.HELD_BACK, "threshold", PARTED * (RUNS - BROKEN)),
+        Expected.READY,
+    ),
 )
 
 
@@ -193,7 +197,7 @@ def test_flips_and_their_page_are_in_the_snapshot(site: Callable[[str], Pipeline
         flips=FLIPS,
         covered=to_micros(start_of(RUNS - 1)),
         pages=found.pages,
-        standing=(ShownFlips("conversational", FlipDirection.HELD_BACK, "threshold", PARTED),),
+        standing=(replace(FLIPS[0], count=PARTED),),
     )
     begun = to_micros(start_of(BROKEN))
     assert [*found.pages] == [FlipDirection.HELD_BACK]

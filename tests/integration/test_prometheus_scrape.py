@@ -42,6 +42,7 @@ from monitor.core.time import DAY
 from monitor.demo.broker import free_port
 from monitor.ports import Shard, Tallies
 from monitor.settings import Server, Settings
+from monitor.settings.kinds import LocalFile
 from monitor.settings.sections import Operations
 
 TOKEN = "scrape-token"
@@ -217,7 +218,7 @@ def test_prometheus_scrapes_with_tls_and_token(
         assert query(base, "slicewatch_label_delay_seconds_count") == {frozenset(): 100.0}
         flips = query(base, "slicewatch_probe_pair_flips_total")
         assert flips is not None
-        assert (len(flips), sum(flips.values())) == (10, 3.0)
+        assert (len(flips), sum(flips.values())) == (30, 3.0)
         assert query(base, "count(slicewatch_probe_pairs_total == 40)") == {frozenset(): 1.0}
 
         server.stop()
@@ -237,8 +238,8 @@ def test_the_rendered_configuration_reads_both_ports(
         server=Server(
             host=fairness.host,
             port=fairness.port,
-            token_file=str(token),
-            tls_cert_file=str(certificates.server),
+            token_file=LocalFile(str(token)),
+            tls_cert_file=LocalFile(str(certificates.server)),
             operations=Operations(port=operations.port),
         )
     )

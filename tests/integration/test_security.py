@@ -239,9 +239,9 @@ def test_a_client_certificate_of_strangers_is_said(
 @ONCE
 def test_files_that_cannot_be_used_are_said(site: Site) -> None:
     line = refused(site, ca_file="/nowhere/ca.pem")
-    assert "stream.security.ca_file cannot be used: No such file or directory" in line
+    assert "ca_file cannot be used: /nowhere/ca.pem: No such file or directory" in line
     line = refused(site, ca_file=str(SETTINGS))
-    assert "stream.security.ca_file cannot be used: PEM is needed" in line
+    assert f"stream.security.ca_file cannot be used: {SETTINGS}: PEM is needed" in line
     wrong = {**site.certificate(), "key_file": str(site.broker.certificates.server_key)}
     assert "stream.security.cert_file and key_file cannot be used" in refused(site, **wrong)
 

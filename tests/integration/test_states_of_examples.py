@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from fractions import Fraction
@@ -22,7 +23,8 @@ def test_the_replayed_ten_pairs(tmp_path: Path) -> None:
     files = [str(EXAMPLES / f"ten_pairs_{name}.jsonl") for name in ("decisions", "labels")]
     settings = ["--settings", str(EXAMPLES / "ten_pairs.toml")]
     command = [sys.executable, "-m", "monitor", "replay", *settings, *files, "--summary", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    environment = {**os.environ, "SLICEWATCH__STORE__URL": f"sqlite:///{tmp_path}/store.db"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     (shown,) = json.loads(done.stdout)["contracts"]
 
     assert disagreements(shown) == []

@@ -65,7 +65,8 @@ AUDIT: tuple[Row, ...] = (
     *rows_for(
         _AUDIT, Rule.DECLARED, "by the set, the settings or the sign-off",
         "AuditReport.made_on AuditReport.program",
-        "AuditReport.dataset AuditReport.digest AuditReport.synthetic AuditReport.contract",
+        "AuditReport.dataset AuditReport.digest AuditReport.results_digest",
+        "AuditReport.synthetic AuditReport.contract",
         "AuditReport.k Run.versions Run.thresholds RunVersions.judge RunVersions.rubric",
         "RunVersions.policy RunVersions.router Check.limit SliceLine.needed SupportCheck.needed",
         "RequirementLine.by RequirementLine.at DatasetReport.k DatasetReport.synthetic",

@@ -41,8 +41,8 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: ("', '.join(sorted(unknown))", "family.name"),
     },
     "alerts.http.config": {
-        Argument.CAUSE: ("error",),
-        Argument.SETTING: ("config.section", "key", "self.section", "text"),
+        Argument.CAUSE: ("reason",),
+        Argument.SETTING: ("config.section", "key", "named", "self.section", "text"),
     },
     "alerts.http.server": {
         Argument.SETTING: ("message",),
@@ -122,6 +122,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.SETTING: (
             "KEY",
             "chosen",
+            "named",
             "offered",
             "plain",
             "self._security['sasl_mechanism']",
@@ -259,8 +260,9 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "field",
             "field_name(*filter(None, (table, name)))",
             "field_name(*place)",
-            "field_name(_FOR, _DATASET)",
+            "field_name(_FOR, _RESULTS)",
             "field_name(_FOR, _THRESHOLD)",
+            "field_name(_FOR, name)",
             "field_name(name)",
             "text",
             "what",

@@ -382,6 +382,12 @@ _SNAPSHOT = (
         "Noted.annotation Noted.metric RequestsAtFault.route RequestsAtFault.fault",
         "ShownStage.stage ShownStage.share SliceRow.versions_differ",
     ),
+    *rows_for(
+        Surface.SNAPSHOT, Rule.STATE,
+        "of a shown slice, and versions with at least k of its decisions in released blocks",
+        "SliceRow.versions_changed ShownIncident.versions_changed ComponentChange.component",
+        "ComponentChange.before ComponentChange.after",
+    ),
     *rows_for(Surface.SNAPSHOT, Rule.DECLARED, "by the settings", "RequestsAtFault.audit_rate"),
     *rows_for(
         Surface.SNAPSHOT, Rule.STATE,
@@ -452,7 +458,7 @@ _SNAPSHOT = (
     *rows_for(
         Surface.SNAPSHOT, Rule.PROBE, "comparisons of signed probes of declared sets",
         "ShownProbeSet.compared ShownProbeSet.incomplete ShownProbeSet.pages",
-        "ShownFlips.direction ShownFlips.stage ShownFlips.count",
+        "ShownFlips.direction ShownFlips.stage ShownFlips.count ShownFlips.expected",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.PERIOD, "five minutes: it begins with a watermark",
@@ -610,6 +616,8 @@ _INCIDENTS = (
         "IncidentReport.group_by IncidentReport.slice IncidentReport.share",
         "IncidentReport.inherited IncidentReport.first IncidentReport.latest IncidentReport.stage",
         "IncidentReport.sampling IncidentReport.behind ShownStage.stage ShownStage.share",
+        "IncidentReport.versions_changed ComponentChange.component ComponentChange.before",
+        "ComponentChange.after",
     ),
     *rows_for(Surface.INCIDENT, Rule.RELEASED_RATE, _AS_SHOWN, "ValueReport.value"),
     *rows_for(Surface.INCIDENT, Rule.BOUND, _AS_SHOWN, "ValueReport.lower ValueReport.upper"),
@@ -719,7 +727,8 @@ _PROBES = (
         Surface.PROBES, Rule.PROBE, "comparisons of signed probes of declared sets",
         "ProbeStatus.sets ProbeSetReport.compared ProbeSetReport.incomplete ProbeSetReport.pages",
         "ProbeSetReport.flipping FlippingReport.pair FlippingReport.variant",
-        "FlippingReport.direction FlippingReport.stage FlippingReport.at",
+        "ProbeSetReport.errors FlippingReport.direction FlippingReport.stage",
+        "FlippingReport.expected FlippingReport.at",
     ),
     *rows_for(
         Surface.PROBES, Rule.PERIOD, "five minutes: it begins with a watermark",

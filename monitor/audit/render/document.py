@@ -98,6 +98,7 @@ def _facts(report: AuditReport) -> Iterator[tuple[str, str]]:
     yield "set", report.dataset
     yield "kind", "synthetic" if report.synthetic else "reviewed data of real people, guarded"
     yield "content hash", report.digest
+    yield "results hash", report.results_digest
     yield "made", f"on {report.made_on.isoformat()} by {report.program}"
     yield "contract", report.contract
     yield "judged", report.judged.title

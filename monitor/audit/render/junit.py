@@ -180,6 +180,7 @@ def _suite(name: str, cases: list[_Case], report: AuditReport) -> ET.Element:
 def _properties(report: AuditReport) -> Iterator[tuple[str, str]]:
     yield "dataset", report.dataset
     yield "digest", report.digest
+    yield "results_digest", report.results_digest
     yield "made", f"on {report.made_on.isoformat()} by {report.program}"
     yield "contract", report.contract
     yield "judged", report.judged.title

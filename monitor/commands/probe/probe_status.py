@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,8 +19,8 @@ from monitor.commands.console import NONE, console, moment, plain_table
 from monitor.commands.open_store import opened
 from monitor.commands.options import settings_option
 from monitor.composition import declared_sets
-from monitor.core.probes.flips import FlipDirection
-from monitor.core.probes.rounds import DeclaredSet
+from monitor.core.probes.flips import Expected, FlipDirection, FlipStage
+from monitor.core.probes.rounds import DeclaredSet, FlippingPair
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.evaluate.probes import WatchedSet
@@ -76,6 +77,9 @@ def _print(found: ProbeStatus) -> None:
     flipping = sum(len(one.flipping) for one in found.sets)
     if flipping:
         shown.print(_flipping(found.sets))
+    for one in found.sets:
+        if any(one.errors.values()):
+            shown.print(Text(f"{one.name}: {_errors(one.errors)}"))
     if flipping > MOST_LINES:
         shown.print(Text(f"and {flipping - MOST_LINES:,} more: --json has all of them"))
     shown.print(Text(found.note))
@@ -97,12 +101,40 @@ def _sets(sets: Iterable[ProbeSetReport]) -> Table:
 
 def _flipping(sets: Iterable[ProbeSetReport]) -> Table:
     rows = (
-        (one.name, flip.pair, flip.variant, flip.direction.value, flip.stage, moment(flip.at))
+        (one.name, flip.pair, flip.variant, flip.direction.value, flip.stage,
+         _EXPECTED[flip.expected], moment(flip.at))
         for one in sets
         for flip in one.flipping
-    )
-    names = ("set", "pair", "variant", "direction", "stage", "compared")
+    )  # fmt: skip
+    names = ("set", "pair", "variant", "direction", "stage", "expected", "compared")
     return plain_table(names, islice(rows, MOST_LINES))
+
+
+_EXPECTED = {
+    Expected.READY: "ready",
+    Expected.NOT_READY: "not ready",
+    Expected.UNKNOWN: NONE,
+}
+_ERROR = {
+    Expected.READY: "a ready reply was delayed",
+    Expected.NOT_READY: "an unready reply was served",
+    Expected.UNKNOWN: "unknown, as the set does not say whether the reply is ready:",
+}
+
+
+def _errors(errors: Mapping[Expected, int]) -> str:
+    """Flips behind the gate in words.
+
+    Example:
+        >>> _errors({Expected.READY: 9, Expected.NOT_READY: 0, Expected.UNKNOWN: 0})
+        'behind the evidence gate, a ready reply was delayed 9 times'
+    """
+    words = [f"{_ERROR[kind]} {_times(count)}" for kind, count in errors.items() if count]
+    return f"behind the evidence gate, {'; '.join(words)}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 A_CASE = (
@@ -120,6 +152,8 @@ class FlippingReport:
         variant: the one that was compared with the reference.
         direction: which way.
         stage: at which the two diverge.
+        expected: what the set expects of the reply, and so which error it is: of a ready reply, it
+            is delayed; of an unready one, it is served.
         at: event time of the comparison.
     """
 
@@ -127,6 +161,7 @@ class FlippingReport:
     variant: str
     direction: FlipDirection
     stage: str
+    expected: Expected
     at: datetime
 
 
@@ -144,6 +179,8 @@ class ProbeSetReport:
         covered: event time since which every pair was compared; until then, when it was declared.
             None until the service has seen the set.
         pages: directions that page, and since when.
+        errors: flips now by what is expected, behind the evidence gate, which is held outside as
+            in the test: of ready replies, one is delayed; of unready ones, one is served.
         flipping: what flips now, by pair and variant.
     """
 
@@ -155,6 +192,7 @@ class ProbeSetReport:
     incomplete: int
     covered: datetime | None
     pages: Mapping[FlipDirection, datetime]
+    errors: Mapping[Expected, int]
     flipping: tuple[FlippingReport, ...]
 
 
@@ -174,6 +212,8 @@ class ProbeStatus:
 def report(watched: WatchedSet) -> ProbeSetReport:
     """Report of one set."""
     pairs, declared, shown = watched.pairs, watched.pairs.declared, watched.shown()
+    behind = [one for one in pairs.flipping if one.stage != FlipStage.EVIDENCE_GATE]
+    errors = Counter(one.expected for one in behind)
     return ProbeSetReport(
         name=declared.name,
         digest=declared.digest,
@@ -183,8 +223,11 @@ def report(watched: WatchedSet) -> ProbeSetReport:
         incomplete=pairs.incomplete,
         covered=None if shown is None else to_datetime(shown.covered),
         pages={way: to_datetime(at) for way, at in sorted(watched.watch.shown().items())},
-        flipping=tuple(
-            FlippingReport(one.pair, one.variant, one.direction, one.stage, to_datetime(one.at))
-            for one in pairs.flipping
-        ),
+        errors={kind: errors[kind] for kind in Expected},
+        flipping=tuple(map(_flip, pairs.flipping)),
     )
+
+
+def _flip(one: FlippingPair) -> FlippingReport:
+    where = (one.direction, one.stage, one.expected)
+    return FlippingReport(one.pair, one.variant, *where, to_datetime(one.at))

@@ -8,7 +8,7 @@ listed).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -71,6 +71,7 @@ class CellIndex:
         strata: stratum code of each cell.
         atom_texts: canonical text of every atom id.
         versions: id of the version tuple of each cell; None where versions are not distinguished.
+        version_texts: text of each version tuple, ``judge=j1,policy=p1``; of some it may be absent.
     """
 
     cells: Int64s
@@ -78,6 +79,7 @@ class CellIndex:
     strata: Int64s
     atom_texts: Mapping[int, str]
     versions: Int64s | None = None
+    version_texts: Mapping[int, str] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=65_536)
@@ -137,7 +139,7 @@ def production_totals(counts: Counts, index: CellIndex) -> Int64s:
 
 def roll_up_versions(
     counts: Counts, index: CellIndex, attributes: Sequence[str]
-) -> tuple[tuple[str, ...], Int64s]:
+) -> tuple[tuple[str, ...], Int64s, Int64s]:
     """Production decisions of each slice of one group-by, by version of the router.
 
     Args:
@@ -146,7 +148,8 @@ def roll_up_versions(
         attributes: the group-by.
 
     Returns:
-        The slices, sorted, and their decisions of shape (S, V): all versions that decided.
+        The slices, sorted; the ids of all versions that decided, increasing; and the decisions, of
+        shape (S, V).
     """
     rows = np.searchsorted(index.cells, counts.keys)
     inside = ~decode_strata(index.strata[rows]).probe
@@ -156,7 +159,7 @@ def roll_up_versions(
     slices, slice_of = _slices(index, rows, attributes)
     table = np.zeros((len(slices), len(versions)), np.int64)
     np.add.at(table, (slice_of, version_of), np.maximum(decisions, 0))
-    return slices, table
+    return slices, versions, table
 
 
 def _slices(

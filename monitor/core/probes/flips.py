@@ -44,6 +44,26 @@ class FlipCause(enum.StrEnum):
     ROUTE = "route"  # neither score nor threshold explains it: something overrode them
 
 
+class Expected(enum.StrEnum):
+    """What a set expects of the replies of a pair, and so the kind of error that a flip is."""
+
+    READY = "ready"  # a ready reply is delayed
+    NOT_READY = "not_ready"  # an unready reply is served
+    UNKNOWN = "unknown"  # the set says nothing, or not the same of both variants
+
+    @classmethod
+    def of(cls, *ready: bool | None) -> Expected:
+        """What several variants are expected to be: what all of them are.
+
+        Example:
+            >>> Expected.of(True, True).value, Expected.of(True, None).value
+            ('ready', 'unknown')
+        """
+        if len(set(ready)) != 1 or ready[0] is None:
+            return cls.UNKNOWN
+        return cls.READY if ready[0] else cls.NOT_READY
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """Treatment of one variant by the router.

@@ -8,6 +8,7 @@ decision: it is compared with nothing, and leaves the round as it is.
 
 Example:
     >>> from monitor.core.counts.cells import Route
+    >>> from monitor.core.probes.flips import Observed
     >>> declared = DeclaredSet("tone", "0" * 64, 1, ("casual", "formal"), "formal", timeout=60)
     >>> pairs = ProbePairs(declared)
     >>> served = Observed(Route.AUTO_SERVE, 0.78, 0.70)
@@ -29,14 +30,22 @@ from typing import Any, Self
 import msgspec
 
 from monitor.core.probes.decisions import ProbeDecision
-from monitor.core.probes.flips import FlipDirection, FlipStage, Observed, cause, direction, stage
+from monitor.core.probes.flips import (
+    Expected,
+    FlipDirection,
+    FlipStage,
+    cause,
+    direction,
+    stage,
+)
 from monitor.core.time import DAY, HOUR
 
 MAX_WAITING = 32
 """Runs of a whole set that may wait for the watermark: more wait only while it stands still, and
 then the rest is counted as incomplete."""
 
-_FORMAT = 2  # of the facts
+_FORMAT = 3  # of the facts
+_WITHOUT_EXPECTED = 2  # its flips do not say what the set expects
 _NEVER = -(1 << 62)  # before every event
 
 
@@ -70,15 +79,17 @@ class DeclaredSet:
         return tuple(sorted(set(self.variants) - {self.reference}))
 
 
-FlipKey = tuple[str, FlipDirection, str]
-"""Variant, direction and where the two part: ``evidence_gate``, or the cause behind it."""
+FlipKey = tuple[str, FlipDirection, str, Expected]
+"""Variant, direction, where the two part (``evidence_gate``, or the cause behind it), and what the
+set expects."""
 
 
 class _Flip(msgspec.Struct, frozen=True, array_like=True):
-    """Direction of a flip, and the stage at which the two diverged."""
+    """Direction of a flip, the stage at which the two diverged, and what the set expects."""
 
     direction: FlipDirection
     stage: str
+    expected: Expected = Expected.UNKNOWN  # of earlier versions
 
     @property
     def behind_gate(self) -> bool:
@@ -94,6 +105,7 @@ class FlippingPair:
         variant: the one that was compared with the reference.
         direction: which way.
         stage: ``evidence_gate``, or the cause behind it.
+        expected: what the set expects of the two.
         at: event time of the comparison.
     """
 
@@ -101,6 +113,7 @@ class FlippingPair:
     variant: str
     direction: FlipDirection
     stage: str
+    expected: Expected
     at: int
 
 
@@ -182,7 +195,7 @@ class ProbePairs:
         compared: comparisons of a variant with the reference.
         incomplete: rounds whose other variants did not come in time, and decisions that belong to
             no round, copies among them.
-        flips: how many, by variant, direction and stage.
+        flips: how many, by variant, direction, stage and what the set expects.
     """
 
     declared: DeclaredSet
@@ -248,16 +261,16 @@ class ProbePairs:
     def flipping(self) -> list[FlippingPair]:
         """Flips at the newest comparison of each pair, by pair and variant."""
         return [
-            FlippingPair(name, variant, flip.direction, flip.stage, pair.at)
+            FlippingPair(name, variant, flip.direction, flip.stage, flip.expected, pair.at)
             for name, pair in sorted(self._pairs.items())
             for variant, flip in sorted(pair.flips.items())
         ]
 
     @property
     def standing(self) -> Counter[FlipKey]:
-        """Number of flips at the newest comparisons, by variant, direction and stage."""
+        """Number of flips at the newest comparisons, as in ``flips``."""
         return Counter(
-            (variant, flip.direction, flip.stage)
+            (variant, flip.direction, flip.stage, flip.expected)
             for pair in self._pairs.values()
             for variant, flip in pair.flips.items()
         )
@@ -294,12 +307,15 @@ class ProbePairs:
 
     def _compare(self, pair: _Pair) -> ComparedRound:
         decided, pair.at, pair.round = pair.round, pair.newest, {}
-        reference = decided[self.declared.reference].observed
+        reference = decided[self.declared.reference]
         self._excess -= _excess(pair)
         self._spread -= _spread(pair)
-        found = {v: _flip(reference, decided[v].observed) for v in self.declared.compared}
+        found = {v: _flip(reference, decided[v]) for v in self.declared.compared}
         pair.flips = {variant: flip for variant, flip in found.items() if flip is not None}
-        self.flips.update((v, flip.direction, flip.stage) for v, flip in pair.flips.items())
+        self.flips.update(
+            (variant, flip.direction, flip.stage, flip.expected)
+            for variant, flip in pair.flips.items()
+        )
         first = [
             (variant, flip.direction)
             for variant, flip in pair.flips.items()
@@ -319,36 +335,45 @@ class ProbePairs:
             "since": self.since,
             "compared": self.compared,
             "incomplete": self.incomplete,
-            "flips": [[*key, count] for key, count in sorted(self.flips.items())],
+            "flips": [[[*key], count] for key, count in sorted(self.flips.items())],
             "pairs": msgspec.to_builtins(self._pairs, order="deterministic"),
             "waiting": msgspec.to_builtins(self._waiting),
         }
 
     @classmethod
     def from_facts(cls, declared: DeclaredSet, facts: Mapping[str, Any]) -> Self:
-        """The state that :meth:`to_facts` gave.
+        """The state that :meth:`to_facts` gave, of this version or the one before.
+
+        Flips that were stored before it was known what the set expects stay unknown.
 
         Raises:
             ValueError: it is of another set, of other variants or another reference of it, or of
                 another version of this program.
         """
-        if facts.get("format") != _FORMAT:
+        if facts.get("format") not in (_FORMAT, _WITHOUT_EXPECTED):
             raise ValueError("the stored state is of another version")
         if facts["of"] != _identity(declared):
             raise ValueError("the stored state is of another probe set")
-        flips = msgspec.convert(facts["flips"], list[tuple[str, FlipDirection, str, int]])
         pairs = msgspec.convert(facts["pairs"], dict[str, _Pair])
         return cls(
             declared,
             facts["since"],
             facts["compared"],
             facts["incomplete"],
-            Counter({(variant, way, where): count for variant, way, where, count in flips}),
+            _counted(facts),
             pairs,
             msgspec.convert(facts["waiting"], list[ProbeDecision]),
             sum(map(_excess, pairs.values())),
             sum(map(_spread, pairs.values())),
         )
+
+
+def _counted(facts: Mapping[str, Any]) -> Counter[FlipKey]:
+    rows = facts["flips"]
+    if facts["format"] == _WITHOUT_EXPECTED:
+        rows = [[[*key, Expected.UNKNOWN], count] for *key, count in rows]
+    flips = msgspec.convert(rows, list[tuple[FlipKey, int]])
+    return Counter(dict(flips))
 
 
 def _excess(pair: _Pair) -> int:
@@ -360,19 +385,21 @@ def _spread(pair: _Pair) -> int:
     return len(pair.behind_gate) ** 2
 
 
-def _flip(reference: Observed, seen: Observed) -> _Flip | None:
-    where = stage(reference, seen)
+def _flip(reference: ProbeDecision, variant: ProbeDecision) -> _Flip | None:
+    ours, seen = reference.observed, variant.observed
+    where = stage(ours, seen)
     if where is FlipStage.NO_OBSERVED_FLIP:
         return None
-    part = where if where is FlipStage.EVIDENCE_GATE else cause(reference, seen)
-    return _Flip(direction(reference, seen), part.value)
+    part = where if where is FlipStage.EVIDENCE_GATE else cause(ours, seen)
+    expected = Expected.of(reference.expected_ready, variant.expected_ready)
+    return _Flip(direction(ours, seen), part.value, expected)
 
 
 def _order(one: ProbeDecision) -> tuple[object, ...]:
     """By event time; the rest is for decisions of the same microsecond."""
     seen = one.observed
     score = -1.0 if seen.score is None else seen.score
-    told = (seen.route, score, seen.threshold, seen.evidence_passed)
+    told = (seen.route, score, seen.threshold, seen.evidence_passed, str(one.expected_ready))
     return (one.at, one.pair, one.variant, *told)
 
 

@@ -103,12 +103,18 @@ class Pooled:
 
     def by_version(self) -> Int64s:
         """Production decisions by row and version, shape (S, V): all versions that decided."""
+        return self.versions()[1]
+
+    def versions(self) -> tuple[Int64s, Int64s]:
+        """Ids of all versions that decided, and the production decisions by row and version."""
         counts, rows = self.counts, self.rolled.decisions.slices
-        slices, decided = roll_up_versions(counts.decisions, counts.index, self.group.attributes)
+        slices, versions, decided = roll_up_versions(
+            counts.decisions, counts.index, self.group.attributes
+        )
         position = {text: row for row, text in enumerate(rows)}
         table = np.zeros((len(rows), decided.shape[1]), np.int64)
         np.add.at(table, [position[self.pooling.name(text)] for text in slices], decided)
-        return table
+        return versions, table
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,13 @@ from datetime import datetime
 from monitor.core.contract import Metric
 from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
-from monitor.core.publish.snapshot import WITHHELD, PublishedValue, ShownIncident, ShownStage
+from monitor.core.publish.snapshot import (
+    WITHHELD,
+    ComponentChange,
+    PublishedValue,
+    ShownIncident,
+    ShownStage,
+)
 from monitor.core.time import to_datetime
 
 
@@ -77,6 +83,7 @@ class IncidentReport:
         latest: what is shown now; of what is resolved, what was shown with ``snapshot``.
         stage: of the router at which the slice and its reference diverge.
         versions_changed_at: when other versions began to answer the slice.
+        versions_changed: which they were before and after; empty where that is not known.
         settings_changed_at: when settings changed.
         sampling: how its labels were sampled, in words.
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now.
@@ -104,6 +111,7 @@ class IncidentReport:
     latest: ValueReport | None
     stage: ShownStage | None
     versions_changed_at: datetime | None
+    versions_changed: tuple[ComponentChange, ...]
     settings_changed_at: datetime | None
     sampling: str
     resolvable_at: datetime | None
@@ -144,6 +152,7 @@ def report(
         latest=_value(page.latest),
         stage=page.stage,
         versions_changed_at=_time(page.versions_changed_at),
+        versions_changed=page.versions_changed,
         settings_changed_at=_time(page.settings_changed_at),
         sampling=page.sampling,
         resolvable_at=_time(page.resolvable_at),

@@ -15,7 +15,7 @@ import msgspec
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import Route
-from monitor.core.probes.flips import FlipDirection
+from monitor.core.probes.flips import Expected, FlipDirection
 from monitor.core.publish.annotations import Annotation, Behind, Fault, IncidentKind, Share, Stage
 
 WITHHELD = "withheld"
@@ -108,6 +108,21 @@ class ShownStage:
 
 
 @dataclass(frozen=True, slots=True)
+class ComponentChange:
+    """A part of the router of which another version began to answer a slice.
+
+    Attributes:
+        component: ``judge``, ``rubric``, ``policy``, ``router`` or ``threshold``.
+        before: the version that lost most of the slice's decisions; ``""`` if none was sent.
+        after: the one that gained most. Each of the two has at least k of the slice's decisions.
+    """
+
+    component: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class ShownAgreement:
     """Agreement of two reviewers of one decision (Cohen's kappa, -1 to 1), as it may be shown.
 
@@ -155,6 +170,9 @@ class SliceRow:
             reference's; None where that is not known. Of the contract's window alone.
         agreement: of its reviewers; None where too few decisions have two labels. Of the
             contract's window alone.
+        versions_changed: which versions changed at the last ``version_change`` that is noted,
+            sorted by component; empty where too few decisions of either are released yet, or none
+            are any more. Of the contract's window alone.
     """
 
     slice: str
@@ -172,6 +190,7 @@ class SliceRow:
     stages: Mapping[Metric, ShownStage] = field(default_factory=dict)
     versions_differ: bool | None = None
     agreement: ShownAgreement | None = None
+    versions_changed: tuple[ComponentChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +375,8 @@ class ShownIncident:
         stage: the stage of the router at which the slice and its reference diverge.
         versions_changed_at: when other versions began to answer the slice, within two days before
             it crossed; None without.
+        versions_changed: which they were before and after, sorted by component; empty where that is
+            not known yet, or not any more.
         settings_changed_at: the same of settings.
         sampling: how its labels were sampled, in words.
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now, at
@@ -383,6 +404,7 @@ class ShownIncident:
     resolvable_at: int | None = None
     snapshot: int = 0
     behind: Behind | None = None
+    versions_changed: tuple[ComponentChange, ...] = ()
 
 
 class LimitKind(enum.StrEnum):
@@ -474,12 +496,14 @@ class ShownFlips:
         direction: which way.
         stage: where they diverge: ``evidence_gate``, or the cause behind it (``judge_score``, ...).
         count: how many.
+        expected: what the set expects of the two; in Snapshots of earlier versions unknown.
     """
 
     variant: str
     direction: FlipDirection
     stage: str
     count: int
+    expected: Expected = Expected.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,7 +516,7 @@ class ShownProbeSet:
         variants: those that are compared with the reference, sorted; each has its counts from
             the beginning, so that whoever reads them sees also the first flip.
         compared: comparisons of a variant with the reference, since it was declared.
-        flips: sorted by variant, direction and stage; zeros are absent.
+        flips: sorted by variant, direction, stage and what is expected; zeros are absent.
         incomplete: rounds of a pair whose other variants did not come in time, and decisions that
             belong to no round.
         every: how often it is to be sent (microseconds).

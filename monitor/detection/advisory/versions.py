@@ -8,13 +8,16 @@ compared.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import Int64s
+from monitor.core.counts.cells import OTHER, Int64s
 from monitor.core.intervals import divide, mover, wilson
+from monitor.core.publish.snapshot import ComponentChange
 from monitor.core.rates.gaps import Bools, simultaneous_z
 from monitor.detection.arrays import Arrays
 
@@ -41,6 +44,63 @@ def versions_differ(slices: npt.ArrayLike, references: npt.ArrayLike, looks: int
     surely = np.nan_to_num(np.maximum(lower, -upper), nan=0)
     differs: Bools = surely.max(axis=1, initial=0) > SMALLEST_SHIFT
     return differs
+
+
+def changed_components(
+    before: Mapping[str, int], after: Mapping[str, int], k: int
+) -> tuple[ComponentChange, ...]:
+    """Which parts of the router have another version after a change than before, by component.
+
+    A part has changed when the shares of its versions differ, at 95 % over all its versions; the
+    version that lost the largest share then gave way to the one that gained the largest. Told is
+    only what has at least k decisions on its side: a rare version never, and neither a part whose
+    versions were counted as others, since there were too many.
+
+    Args:
+        before: decisions of one slice by version tuple (``judge=j1,policy=p1``), before the change.
+        after: the same from then on.
+        k: smallest number of decisions of a version that may be named.
+
+    Example:
+        >>> old, new = "judge=j1,policy=2026-11-01", "judge=j1,policy=2026-11-15"
+        >>> changed_components({old: 400}, {old: 100, new: 300}, 11)
+        (ComponentChange(component='policy', before='2026-11-01', after='2026-11-15'),)
+        >>> changed_components({old: 400}, {old: 100, new: 10}, 11)
+        ()
+    """
+    old, new = _by_component(before), _by_component(after)
+    found = (_changed(name, old[name], new[name], k) for name in COMPONENTS)
+    return tuple(one for one in found if one is not None)
+
+
+COMPONENTS = ("judge", "policy", "router", "rubric", "threshold")
+"""The parts of the router that a version tuple names, sorted."""
+
+
+def _by_component(decided: Mapping[str, int]) -> Mapping[str, Counter[str]]:
+    """Decisions by version of each part; ``""`` where a tuple does not name it."""
+    sums: dict[str, Counter[str]] = {name: Counter() for name in COMPONENTS}
+    for text, count in decided.items():
+        named = (
+            {} if text == OTHER else dict(part.split("=", 1) for part in text.split(",") if part)
+        )
+        for name, versions in sums.items():
+            versions[OTHER if text == OTHER else named.get(name, "")] += count
+    return sums
+
+
+def _changed(
+    name: str, before: Counter[str], after: Counter[str], k: int
+) -> ComponentChange | None:
+    versions = sorted(before.keys() | after.keys())
+    old, new = (np.array([[side[v] for v in versions]], np.int64) for side in (before, after))
+    if not versions_differ(new, old)[0]:
+        return None
+    shift = new[0] / new.sum() - old[0] / old.sum()
+    lost, gained = versions[int(shift.argmin())], versions[int(shift.argmax())]
+    if OTHER in (lost, gained) or before[lost] < k or after[gained] < k:
+        return None
+    return ComponentChange(name, lost, gained)
 
 
 ENOUGH = 20

@@ -16,6 +16,7 @@ from monitor.core.publish.annotations import Annotation, Behind
 from monitor.core.publish.incidents import Incident, Stand, Standing
 from monitor.core.publish.snapshot import (
     WITHHELD,
+    ComponentChange,
     ContractTable,
     GroupTable,
     PublishedValue,
@@ -165,6 +166,7 @@ class ShownIncidents:
             latest=self.value(known),
             stage=_stage(place.row, incident.metric),
             versions_changed_at=_version_change(place.row, incident),
+            versions_changed=_versions(place.row, incident),
             resolvable_at=self._resolvable_at(known, place),
             behind=_behind(known, place.row),
         )
@@ -229,6 +231,10 @@ def _behind(known: IncidentView, row: SliceRow) -> Behind | None:
 def _stage(row: SliceRow, metric: Metric) -> ShownStage | None:
     """Stage of the metric itself, or of selection, which every decision goes through."""
     return row.stages.get(_STAGE_OF.get(metric, Metric.SELECTION))
+
+
+def _versions(row: SliceRow, incident: Incident) -> tuple[ComponentChange, ...]:
+    return () if incident.versions_changed_at is None else row.versions_changed
 
 
 def _version_change(row: SliceRow, incident: Incident) -> int | None:

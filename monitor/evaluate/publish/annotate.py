@@ -6,19 +6,21 @@ when the table does, and a hidden slice says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.counts.cells import Int64s
+from monitor.core.counts.cells import OTHER, Int64s, parse_atom
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
+from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.contract_tables import Pooled
 from monitor.core.publish.snapshot import GroupTable, ShownStage, SliceRow
 from monitor.core.rates.gaps import references
-from monitor.detection.advisory.versions import versions_differ
+from monitor.detection.advisory.versions import changed_components, versions_differ
 from monitor.detection.diagnosis.stages import Passage, diverging_stages, ready_counts, stage_counts
 
 STAGED = (Metric.SELECTION, Metric.TPR)
@@ -92,6 +94,56 @@ def _versions(pooled: Pooled, table: GroupTable, coding: Coding) -> dict[str, bo
     others = _others(decided, slices, pooled.group.reference)
     known = dict(zip(slices, versions_differ(decided, others).tolist(), strict=True))
     return {text: known[text] for text in told}
+
+
+Sides = Callable[[int], tuple[Pooled, Pooled] | None]
+"""A group-by in the released blocks before and after an instant; None where a side has none."""
+
+
+def with_version_changes(table: GroupTable, sides: Sides, coding: Coding, k: int) -> GroupTable:
+    """The table with the versions that changed, of the rows in which a change is noted.
+
+    Only of rows whose decisions are shown, and of versions with at least k of them on their side
+    of the change: so neither a hidden slice nor a rare version is told of. Never of a group-by by
+    a version, whose slices are versions.
+
+    Args:
+        table: one group-by in the contract's window, with its annotations.
+        sides: gives the group-by before and after the change that a block's end reports.
+        coding: of its counts.
+        k: smallest number of decisions of a version that may be named.
+    """
+    by_version = {attribute.name for attribute in coding.attributes if attribute.version_of}
+    noted = {row.slice: at for row in table.rows if (at := _changed_at(row)) is not None}
+    if not noted or by_version & {*table.group_by.split("+")}:
+        return table
+    around = {at: sides(at) for at in {*noted.values()}}
+    changed = {
+        text: changed_components(_of_row(both[0], text), _of_row(both[1], text), k)
+        for text, at in noted.items()
+        if (both := around[at]) is not None
+    }
+    rows = (replace(row, versions_changed=changed.get(row.slice, ())) for row in table.rows)
+    return replace(table, rows=tuple(rows))
+
+
+def _changed_at(row: SliceRow) -> int | None:
+    """End of the block that a version change of a shown row is reported with; None without."""
+    if Metric.SELECTION not in row.rates or OTHER in parse_atom(row.slice).values():
+        return None
+    return next((x.latest for x in row.noted if x.annotation is Annotation.VERSION_CHANGE), None)
+
+
+def _of_row(pooled: Pooled, text: str) -> Mapping[str, int]:
+    """Production decisions of a row by version tuple; without a known text they are of others."""
+    if text not in pooled.rolled.decisions.slices:
+        return {}
+    versions, decided = pooled.versions()
+    counts = decided[pooled.rolled.decisions.slices.index(text)].tolist()
+    known, sums = pooled.counts.index.version_texts, Counter[str]()
+    for version, count in zip(versions.tolist(), counts, strict=True):
+        sums[known.get(version, OTHER)] += count
+    return sums
 
 
 def _others(decided: Int64s, slices: tuple[str, ...], reference: str) -> Int64s:

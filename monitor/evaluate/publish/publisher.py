@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
@@ -14,7 +15,7 @@ from monitor.core.counts.coding import CodingHistory
 from monitor.core.counts.rollup import CellIndex, production_totals
 from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.release_blocks import Span, newest_span, on_the_hour, without
-from monitor.core.publish.contract_tables import BlockCounts, Builder
+from monitor.core.publish.contract_tables import BlockCounts, Builder, Pooled
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
 from monitor.core.publish.states import GroupFindings, with_age, with_missing_labels
 from monitor.core.time import DAY, HOUR, Grain, WindowKind
@@ -24,7 +25,7 @@ from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.windows import Sums
 from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.label_needs import with_label_needs
-from monitor.evaluate.publish.annotate import with_diagnosis
+from monitor.evaluate.publish.annotate import with_diagnosis, with_version_changes
 from monitor.evaluate.publish.label_faults import LabelFaults
 from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.request_faults import RequestFaults
@@ -176,6 +177,23 @@ class Publisher:
             index=index,
         )
 
+    def decisions(self, closed: ClosedPanes, spans: tuple[Span, ...]) -> Counts:
+        """Counts of decisions in whole hours."""
+        return self._decided.of(closed, Grain.HOUR, spans)
+
+
+def within(spans: Iterable[Span], outer: Span) -> Iterator[Span]:
+    """The parts of some spans that are in another one.
+
+    Example:
+        >>> list(within([Span(0, 4), Span(6, 9)], Span(2, 6)))
+        [Span(start=2, end=4)]
+    """
+    for one in spans:
+        start, end = max(one.start, outer.start), min(one.end, outer.end)
+        if start < end:
+            yield Span(start, end)
+
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
@@ -199,6 +217,11 @@ class _Maker:
             if not decides:
                 return table
             table = with_diagnosis(pooled, table, self.builder.coding)
+
+            def sides(at: int) -> tuple[Pooled, Pooled] | None:
+                return self._around(group, state, shown, counts, at)
+
+            table = with_version_changes(table, sides, self.builder.coding, contract.k)
             return with_label_needs(contract, group, table)
 
         table = self._kept((contract.name, group.name, kind.name), shown, make)
@@ -207,6 +230,39 @@ class _Maker:
         if decides:
             self.publisher.found.told(contract.name, table)
         return table
+
+    def _around(
+        self, group: GroupBy, state: FamilyState, shown: TableInputs, counts: BlockCounts, at: int
+    ) -> tuple[Pooled, Pooled] | None:
+        """A group-by in the window's blocks before and after a change, which is never inside.
+
+        Args:
+            group: which.
+            state: of its family.
+            shown: the blocks of the window.
+            counts: in the window.
+            at: end of the block of labels that the change is reported with; it began within it.
+        """
+        labelled = state.shown_edges(labels=True)
+        if (block := bisect_left(labelled, at)) == 0:
+            return None
+        begin, decided = labelled[block - 1], on_the_hour(state.shown_edges(labels=False))
+        first, last = bisect_right(decided, begin) - 1, bisect_left(decided, begin)
+        if first < 0 or last == len(decided):
+            return None
+        halves = Span(0, decided[first]), Span(decided[last], shown.decided_in[-1].end)
+        spans = [tuple(within(shown.decided_in, half)) for half in halves]
+        if not all(spans):
+            return None
+        before, after = (self._pooled_in(group, state, counts, one) for one in spans)
+        return before, after
+
+    def _pooled_in(
+        self, group: GroupBy, state: FamilyState, counts: BlockCounts, spans: tuple[Span, ...]
+    ) -> Pooled:
+        decisions = self.publisher.decisions(self.closed, spans)
+        part = replace(counts, has_labels=False, decisions=decisions, labelled=Counts.empty())
+        return self.builder.pooled(group, part, state.pooling, state.label_pooling)
 
     def window(
         self, release: ReleaseBlocks, kind: WindowKind, groups: Sequence[GroupTable]

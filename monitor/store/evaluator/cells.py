@@ -46,6 +46,13 @@ class StoredCells:
 
     def atom_texts(self) -> dict[int, str]:
         """Canonical text of every atom."""
+        return self._texts("SELECT id, text FROM atom")
+
+    def version_texts(self) -> dict[int, str]:
+        """Text of every version tuple."""
+        return self._texts("SELECT id, text FROM version")
+
+    def _texts(self, query: str) -> dict[int, str]:
         with reading(self._engine) as connection:
-            rows = connection.execute(sa.text("SELECT id, text FROM atom")).all()
+            rows = connection.execute(sa.text(query)).all()
         return {row.id: row.text for row in rows}

@@ -270,6 +270,8 @@ def _pointed(document: dict[str, Any], targets: Sequence[int], manager: int) -> 
 def untold(text: str, pages: list[str]) -> set[str]:
     """Numbers, instants and slices in a text that no page has shown: what it would give away."""
     values = [float(line.rpartition(" ")[2]) for page in pages for line in _samples(page)]
+    for named in {name for page in pages for name in re.findall(r'versions="([^"]+)"', page)}:
+        text = text.replace(f": {named}.", ".")  # names of versions may look like dates
     labels = {label for page in pages for label in re.findall(r'="([^"]*)"', page)}
     moments = [datetime.fromtimestamp(v, UTC) for v in values if _FIRST_MOMENT < v < _LAST_MOMENT]
     shown = {f"{100 * one:.4g}%" for value in values for one in (value, abs(value))}

@@ -194,6 +194,7 @@ def decision(*met: Requirement) -> ReleaseDecision:
 BLOCKED = AuditReport(
     dataset="ten-pairs 1",
     digest="0123456789abcdef" * 4,
+    results_digest="fedcba9876543210" * 4,
     made_on=date(2026, 6, 1),
     program="slicewatch 0.1.0",
     synthetic=True,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matched import VARIETY, VERSIONS, row, seen, ten_pairs
 
-from monitor.audit.model import Pair, ProbeSet, Results, Row, RunVersions, digest
+from monitor.audit.model import Pair, ProbeSet, Results, Row, RunVersions, digest, results_digest
 from monitor.audit.report import Requirement
 from monitor.audit.sign_off import Signature, SignOff
 from monitor.core.contract import Contract
@@ -106,6 +106,7 @@ def sign_off(
     threshold: float = 0.70,
     contract: str = "replies 1",
     dataset: str = "",
+    signed: str = "",
 ) -> SignOff:
     """Everything signed but for what is ``missing``, unless told otherwise for the ten pairs."""
     return SignOff(
@@ -113,6 +114,7 @@ def sign_off(
         threshold=threshold,
         contract=contract,
         dataset=dataset or digest(results(ten_pairs()).probe_set),
+        results=signed or results_digest(results(ten_pairs())),
         signatures={
             one: Signature("A. Person", at, f"about {one}")
             for one in Requirement

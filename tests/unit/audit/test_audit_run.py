@@ -27,7 +27,7 @@ from matched import row as row_of
 from probe_rows import result_row, write_json
 
 from monitor.audit.audit_run import audit
-from monitor.audit.model import Pair, Results, Row, RunVersions, digest
+from monitor.audit.model import Pair, Results, Row, RunVersions, digest, results_digest
 from monitor.audit.report import (
     HELD_OUT,
     REGRESSION,
@@ -59,18 +59,24 @@ def lesson(
     today: date = TODAY,
 ) -> AuditReport:
     baseline = results(pairs or ten_pairs())
+    other = None if candidate is None else results(candidate, versions=OTHER_VERSIONS)
     return audit(
         baseline,
         settings(),
         today=today,
-        candidate=None if candidate is None else results(candidate, versions=OTHER_VERSIONS),
-        sign_off=signed_for(baseline, sign_off),
+        candidate=other,
+        sign_off=signed_for(baseline, sign_off, other),
     )
 
 
-def signed_for(run: Results, sign_off: SignOff | None) -> SignOff | None:
-    """The same signatures for the set of this run."""
-    return None if sign_off is None else replace(sign_off, dataset=digest(run.probe_set))
+def signed_for(
+    run: Results, sign_off: SignOff | None, candidate: Results | None = None
+) -> SignOff | None:
+    """The same signatures for the set of this run, and for what was decided on it."""
+    if sign_off is None:
+        return None
+    signed = results_digest(candidate or run, run if candidate else None)
+    return replace(sign_off, dataset=digest(run.probe_set), results=signed)
 
 
 def missing(report: AuditReport) -> tuple[Requirement, ...]:
@@ -178,6 +184,36 @@ class TestLesson:
             ("A. Person", "signed for judge j1, this is j2")
         }
         assert (owner.by, owner.why) == ("", "not signed")
+
+    @pytest.mark.parametrize("changed", ["the judged", "the baseline"])
+    def test_scores_that_are_changed_after_the_signature_are_noticed(self, changed: str) -> None:
+        """Of one reply that stays served: every rate, route and threshold stays what it was."""
+        baseline = results(ten_pairs())
+        candidate = results(ten_pairs(CANDIDATE), versions=OTHER_VERSIONS)
+        signed = signed_for(baseline, sign_off(versions=OTHER_VERSIONS), candidate)
+
+        def report(baseline: Results, candidate: Results) -> AuditReport:
+            both = {"candidate": candidate, "sign_off": signed}
+            return audit(baseline, settings(), today=TODAY, **both)  # type: ignore[arg-type]
+
+        assert report(baseline, candidate).exit_code == 0
+        of = candidate if changed == "the judged" else baseline
+        served = next(at for at, row in enumerate(of.rows) if row.served)
+        moved = replace(of.rows[served].observed, score=0.999)
+        rows = (*of.rows[:served], replace(of.rows[served], observed=moved), *of.rows[served + 1 :])
+        other = replace(of, rows=rows)
+        found = report(*((other, candidate) if of is baseline else (baseline, other)))
+        assert found.exit_code == 1
+        assert found.decision is not None
+        lines = [one for one in found.decision.requirements if not one.met]
+        assert lines
+        assert all("signed for results " in line.why for line in lines)
+
+    def test_the_order_of_rows_is_not_signed(self) -> None:
+        baseline = results(ten_pairs())
+        turned = replace(baseline, rows=baseline.rows[::-1])
+        assert results_digest(turned) == results_digest(baseline)
+        assert results_digest(baseline, baseline) != results_digest(baseline)
 
     def test_a_sign_off_for_another_set_or_contract_signs_nothing(self) -> None:
         for signed, what in (
@@ -434,7 +470,7 @@ class TestRealPeople:
         self, pairs: Sequence[Pair], sign_off: SignOff | None = None, **more: Any
     ) -> AuditReport:
         one, baseline = real_settings(groups=VARIETY_ALONE), results(pairs, synthetic=False)
-        signed = signed_for(baseline, sign_off) if sign_off else None
+        signed = signed_for(baseline, sign_off, more.get("candidate")) if sign_off else None
         return audit(baseline, one, today=TODAY, sign_off=signed, **more)
 
     def test_no_pair_and_no_exact_number(self) -> None:

@@ -25,6 +25,7 @@ router = "t1"
 threshold = 0.70
 contract = "replies 1"
 dataset = "0123456789012345678901234567890123456789012345678901234567abcdef"
+results = "fedcba9876543210987654321098765432109876543210987654321098765432"
 """
 OWNER = '[production_monitoring_owner]\nby = "A. Person"\nat = 2026-11-01\n'
 
@@ -49,6 +50,7 @@ class TestRead:
         assert found.versions == VERSIONS
         assert (found.threshold, found.contract) == (0.70, "replies 1")
         assert found.dataset == "01234567890" + "1234567890" * 4 + "1234567abcdef"
+        assert found.results == "fedcba" + "9876543210" * 5 + "98765432"
         owner = Signature("A. Person", date(2026, 11, 1), "rota 7")
         assert found.signatures == {Requirement.OWNER: owner}
 
@@ -96,6 +98,11 @@ class TestRead:
             ),
             ("abcdef", "", ", field for.dataset: write the content hash of the set, 64 hexadec"),
             ("abcdef", "ABCDEF", ", field for.dataset: write the content hash of the set, 64 hex"),
+            (
+                "fedcba",
+                "",
+                ", field for.results: write the results hash, 64 hexadecimal digits, as",
+            ),
             ("0.70", "true", ", field for.threshold: found true or false; write the number"),
             (
                 '"A. Person"',
@@ -136,6 +143,15 @@ class TestRead:
         assert old in text
         assert error(tmp_path, text.replace(old, new)).startswith(said)
 
+    def test_a_file_of_an_earlier_version_is_refused_in_one_sentence(self, tmp_path: Path) -> None:
+        """It does not say which decisions and scores were signed."""
+        older = "".join(line for line in FOR.splitlines(True) if not line.startswith("results"))
+        assert error(tmp_path, older + OWNER) == (
+            ", field for.results: is missing; it was signed for an earlier version of slicewatch,"
+            " which did not bind the decisions and scores: look at the report again, and sign its"
+            " results hash"
+        )
+
     def test_files_that_are_none(self, tmp_path: Path) -> None:
         assert error(tmp_path, b"\xff") == ": is not UTF-8 text; save it as UTF-8"
         assert error(tmp_path, b"#" * 70_000).startswith(": is larger than 65536 bytes")
@@ -147,7 +163,11 @@ class TestFor:
     """What was signed beside what was run."""
 
     REPORT = replace(
-        made.BLOCKED, contract="replies 1", digest=sign_off().dataset, baseline=made.BASELINE
+        made.BLOCKED,
+        contract="replies 1",
+        digest=sign_off().dataset,
+        results_digest=sign_off().results,
+        baseline=made.BASELINE,
     )
 
     def differences(
@@ -171,6 +191,10 @@ class TestFor:
             (
                 sign_off(dataset="ab" * 32),
                 f"set abababababab, this is {sign_off().dataset[:12]}",
+            ),
+            (
+                sign_off(signed="cd" * 32),
+                f"results cdcdcdcdcdcd, this is {sign_off().results[:12]}",
             ),
         ],
     )

@@ -300,7 +300,7 @@ class TestSecrets:
             (b"", "must hold"),
             (b"\n", "must hold"),
             (b"x" * 5000, "must hold"),
-            (b"\xff\xfe", "not the path of a text file"),
+            (b"\xff\xfe", "is not a text file"),
         ],
     )
     def test_unreadable_secret_files(
@@ -310,7 +310,7 @@ class TestSecrets:
         if content is not None:
             file.write_bytes(content)
         message = error_of(load, f'[privacy]\nid_key_file = "{file}"\n')
-        assert message.startswith("privacy.id_key_file: ")
+        assert message.startswith(f"privacy.id_key_file: {file}")
         assert words in message
 
     def test_secret_and_file_together(self, load: Load) -> None:

@@ -90,9 +90,9 @@ WITH_KEY = {"SLICEWATCH__PRIVACY__ID_KEY": KEY}
 
 def test_the_reference_loads_to_the_defaults() -> None:
     settings = api.load(REFERENCE, WITH_KEY)
+    assert settings.store.url == f"sqlite:///{DEPLOY}/slicewatch.db"  # beside the file
     for name in (
         "stream",
-        "store",
         "dedupe",
         "pending",
         "ingest",
@@ -111,12 +111,12 @@ def test_the_numbers_are_called_product_decisions() -> None:
     assert "product decisions that somebody has to own, not definitions of fairness" in text
 
 
-def test_quickstart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = DEPLOY / "examples" / "quickstart.toml"
-    assert path.read_text().startswith("# EXAMPLE")
-    monkeypatch.chdir(tmp_path)
-    Path("slicewatch.key").write_text(KEY)
-    settings = api.load(path, {})
+def test_quickstart(tmp_path: Path) -> None:
+    text = (DEPLOY / "examples" / "quickstart.toml").read_text()
+    assert text.startswith("# EXAMPLE")
+    (tmp_path / "slicewatch.toml").write_text(text)
+    (tmp_path / "slicewatch.key").write_text(KEY)
+    settings = api.load(tmp_path / "slicewatch.toml", {})
     assert settings.contracts[0].k == 11
     assert api.warnings(settings) == []
 

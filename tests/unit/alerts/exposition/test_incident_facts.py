@@ -11,6 +11,7 @@ from monitor.core.contract import COMPLEMENT, Metric, State
 from monitor.core.publish.annotations import Behind, IncidentKind
 from monitor.core.publish.snapshot import (
     WITHHELD,
+    ComponentChange,
     ContractTable,
     GroupTable,
     LimitKind,
@@ -200,3 +201,17 @@ def test_a_hidden_slice_is_told_with_no_limit_of_its_own() -> None:
     its = OwnLimit("city", "city=lagos", Metric.TPR, LimitKind.MAX_GAP, 0.3)
     withheld = incident(Metric.TPR, None, group_by="", slice=WITHHELD)
     assert IncidentFacts.of(replace(table(), own_limits=(its,)), withheld).own_limits == {}
+
+
+def test_versions_are_words_of_bounded_length_and_need_no_number() -> None:
+    long = "v" * 64
+    changed = (
+        ComponentChange("judge", "", "j2"),
+        *(ComponentChange(name, long, long) for name in ("policy", "router", "rubric")),
+        ComponentChange("threshold", "0.7", "0.75"),
+    )
+    facts = IncidentFacts.of(table(), incident(Metric.TPR, None, versions_changed=changed))
+    assert facts.versions.startswith("judge (none) -> j2, policy vvv")
+    assert facts.versions.endswith("..., threshold 0.7 -> 0.75")
+    assert len(facts.versions) < 500
+    assert IncidentFacts.of(table(), incident(Metric.TPR, None)).versions == ""

@@ -25,10 +25,11 @@ from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped, label_tex
 from alerts.exposition.service_metrics import ServiceMetrics
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import Route
-from monitor.core.probes.flips import FlipDirection
+from monitor.core.probes.flips import Expected, FlipDirection
 from monitor.core.publish.annotations import Annotation, Behind, Fault, IncidentKind, Share, Stage
 from monitor.core.publish.snapshot import (
     CalibrationCell,
+    ComponentChange,
     ContractTable,
     GroupTable,
     LabelsAtFault,
@@ -105,6 +106,7 @@ def full_incident(number: int, kind: IncidentKind) -> ShownIncident:
         latest=PublishedValue(0.31, 0.25, 0.37, AT),
         stage=ShownStage(Stage.THRESHOLD, Share.MOST),
         versions_changed_at=AT,
+        versions_changed=(ComponentChange("judge", "j1", "j2"),),
         settings_changed_at=AT - 1,
         sampling="audited at 0.05",
         resolvable_at=AT + 1,
@@ -165,12 +167,15 @@ def probe_set() -> ShownProbeSet:
     return ShownProbeSet(
         *("tone", "5f" * 32, ("chatty", "conversational"), 40),
         (
-            ShownFlips("conversational", FlipDirection.HELD_BACK, "judge_score", 6),
+            ShownFlips("conversational", FlipDirection.HELD_BACK, "judge_score", 6, Expected.READY),
+            ShownFlips(
+                "conversational", FlipDirection.HELD_BACK, "judge_score", 2, Expected.NOT_READY
+            ),
             ShownFlips("conversational", FlipDirection.SERVED, "evidence_gate", 1),
         ),
         *(2, DAY, 0.05, AT - DAY),
         {FlipDirection.HELD_BACK: AT - 5_000_000},
-        (ShownFlips("conversational", FlipDirection.HELD_BACK, "judge_score", 4),),
+        (ShownFlips("conversational", FlipDirection.HELD_BACK, "judge_score", 4, Expected.READY),),
     )
 
 
@@ -298,6 +303,7 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
         "snapshot": "12",
         "behind": "slice",
         "window_says": "outside_limit",
+        "versions": "judge j1 -> j2",
     }
 
     assert value(found, "slicewatch_page", **which, role="primary") == 1
@@ -341,27 +347,32 @@ def test_a_probe_set_is_told_with_its_page_and_its_cadence(page: Page) -> None:
         (
             "slicewatch_probe_pair_flips_total",
             {
-                ("conversational", "held_back", "judge_score"): 6,
-                ("conversational", "served", "evidence_gate"): 1,
+                ("conversational", "held_back", "judge_score", "ready"): 6,
+                ("conversational", "held_back", "judge_score", "not_ready"): 2,
+                ("conversational", "served", "evidence_gate", "unknown"): 1,
             },
         ),
-        ("slicewatch_probe_pairs_flipping", {("conversational", "held_back", "judge_score"): 4}),
+        (
+            "slicewatch_probe_pairs_flipping",
+            {("conversational", "held_back", "judge_score", "ready"): 4},
+        ),
     ],
 )
 def test_every_flip_that_can_be_is_told_from_zero(
-    page: Page, family: str, expected: dict[tuple[str, str, str], float]
+    page: Page, family: str, expected: dict[tuple[str, ...], float]
 ) -> None:
     """The increase over the first flip is lost where its series begins with it."""
     flips = {
-        (labels["variant"], labels["direction"], labels["stage"]): count
+        tuple(labels[name] for name in ("variant", "direction", "stage", "expected")): count
         for (name, pairs), count in samples(page).items()
         if name == family
         for labels in [dict(pairs)]
     }
     stages = {"evidence_gate", "judge_score", "threshold", "judge_score_and_threshold", "route"}
 
-    assert {stage for _, _, stage in flips} == stages
-    assert len(flips) == 2 * len(FlipDirection) * len(stages)
+    assert {stage for _, _, stage, _ in flips} == stages
+    assert {kind for *_, kind in flips} == {"ready", "not_ready", "unknown"}
+    assert len(flips) == 2 * len(FlipDirection) * len(stages) * 3
     assert {what: count for what, count in flips.items() if count} == expected
 
 
@@ -371,7 +382,7 @@ def test_probe_sets_are_never_left_out(shown: Snapshot) -> None:
     of_probes = {key for key in samples(page) if key[0].startswith("slicewatch_probe")}
 
     assert page.dropped
-    assert len(of_probes) == 9 + 20 * len(one.variants), "and one for each direction that pages"
+    assert len(of_probes) == 9 + 60 * len(one.variants), "and one for each direction that pages"
 
 
 def test_calibration_only_for_bands_that_have_a_rate(page: Page) -> None:
@@ -617,13 +628,13 @@ def test_the_whole_page_in_both_formats(shown: Snapshot, compressed: bool) -> No
 
 
 def test_dropping_is_loud(shown: Snapshot, caplog: pytest.LogCaptureFixture) -> None:
-    exporter = Exporter(ServiceMetrics(), max_series=280, clock=ManualClock())
+    exporter = Exporter(ServiceMetrics(), max_series=350, clock=ManualClock())
     exporter.publish(shown)
     body = exporter.body("", gzip=False)[0].decode()
     found = {s.name: s.value for f in parse_text(body) for s in f.samples}
 
     assert found["slicewatch_exposition_dropped_series"] > 0
-    assert found["slicewatch_exposition_series"] <= 280
+    assert found["slicewatch_exposition_series"] <= 350
     assert "max_series" in caplog.text
 
     caplog.clear()

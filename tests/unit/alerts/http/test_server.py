@@ -8,6 +8,7 @@ import http.client
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import ssl
@@ -326,6 +327,17 @@ def test_the_policy_refuses(
     with pytest.raises(SlicewatchError, match=key) as raised:
         servers(config, exporter, switches)
     assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_cannot_be_used_is_named(
+    exporter: Exporter, switches: Switches, tmp_path: Path
+) -> None:
+    text = tmp_path / "text.pem"
+    text.write_text("no certificate")
+    for file, reason in ((tmp_path / "none.pem", "No such file"), (text, "PEM is needed")):
+        said = re.escape(f"server.tls_cert_file: {file} cannot be used: {reason}")
+        with pytest.raises(SlicewatchError, match=said):
+            servers(HttpConfig(cert_file=file), exporter, switches)
 
 
 def test_the_policy_allows() -> None:

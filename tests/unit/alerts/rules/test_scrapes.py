@@ -15,6 +15,7 @@ from alerts.rules.prometheus import (
     needed_files,
 )
 from monitor.settings import Alerting, Secret, Server, Settings
+from monitor.settings.kinds import LocalFile
 from monitor.settings.sections import Operations, Token
 
 OURS = Secret("a-token-of-the-test")
@@ -65,11 +66,11 @@ def test_client_certificates_are_files_that_somebody_must_make() -> None:
         ({"token_file": "/run/token"}, "/run/token"),
         ({"token": OURS}, TOKEN_FILE),
         ({"tokens": (Token(name="grafana", token=OURS),)}, TOKEN_FILE),
-        ({"tokens": (Token(name="grafana", token_file="/run/g"),)}, "/run/g"),
+        ({"tokens": (Token(name="grafana", token_file=LocalFile("/run/g")),)}, "/run/g"),
         (
             {
                 "token_file": "/run/token",
-                "tokens": (Token(name="prometheus", token_file="/run/p"),),
+                "tokens": (Token(name="prometheus", token_file=LocalFile("/run/p")),),
             },
             "/run/p",
         ),
@@ -94,7 +95,7 @@ def test_a_second_port_is_a_second_target_of_the_same_job() -> None:
 
 
 def test_the_second_port_has_a_certificate_and_a_token_of_its_own() -> None:
-    operations = Operations(port=9096, tls_cert_file="/etc/o.pem", token=OURS)
+    operations = Operations(port=9096, tls_cert_file=LocalFile("/etc/o.pem"), token=OURS)
     given: dict[str, Any] = {"token_file": "/run/token", "operations": operations}
     own = scrapes(**given)[1]
 

@@ -207,6 +207,7 @@ def test_it_says_of_what_it_is() -> None:
     assert said == {
         "dataset": "ten-pairs 1",
         "digest": made.COMPARED.digest,
+        "results_digest": made.COMPARED.results_digest,
         "made": "on 2026-06-01 by slicewatch 0.1.0",
         "contract": "ten-pairs 1",
         "judged": "candidate",

@@ -69,8 +69,9 @@ def rounds(flips: Sequence[Collection[int]]) -> Iterator[ProbeDecision]:
         for pair in range(PAIRS):
             at = T0 + number * DAY + pair * MINUTE
             seen = LOW if pair in flipping else SERVED
-            yield ProbeDecision(DIGEST, f"p{pair:02}", "formal", at, SERVED)
-            yield ProbeDecision(DIGEST, f"p{pair:02}", "conversational", at, seen)
+            ready = pair % 3 > 0  # of every third pair an unready reply is expected
+            yield ProbeDecision(DIGEST, f"p{pair:02}", "formal", at, SERVED, ready)
+            yield ProbeDecision(DIGEST, f"p{pair:02}", "conversational", at, seen, ready)
 
 
 def keep(pipeline: Pipeline, *flips: Collection[int], of: DeclaredSet | None = None) -> None:
@@ -95,7 +96,11 @@ def test_the_pairs_that_flip_now_are_named(pipeline: Pipeline) -> None:
     assert done.exit_code == 0, done.output
     rows = [line.split() for line in done.output.splitlines() if "held_back  " in line]
     assert [row[1] for row in rows] == ["p00", *(f"p{pair}" for pair in range(30, 44))]
-    assert rows[0][2:] == ["conversational", "held_back", "judge_score", "2026-06-02T10:00Z"]
+    told = ["conversational", "held_back", "judge_score"]
+    assert rows[0][2:] == [*told, "not", "ready", "2026-06-02T10:00Z"]
+    assert rows[2][2:] == [*told, "ready", "2026-06-02T10:31Z"]
+    said = "a ready reply was delayed 9 times; an unready reply was served 6 times"
+    assert f"{SET}: behind the evidence gate, {said}" in done.output
     (line,) = [line for line in done.output.splitlines() if "held_back since" in line]
     assert line.split()[:3] == [SET, "160", "0"]
     assert line.split()[-1] == "15"
@@ -113,8 +118,9 @@ def test_all_of_them_are_in_the_json(pipeline: Pipeline) -> None:
     assert [flip["pair"] for flip in one["flipping"]] == [f"p{pair:02}" for pair in range(70)]
     assert one["flipping"][-1] == {
         **{"pair": "p69", "variant": "conversational", "direction": "held_back"},
-        **{"stage": "judge_score", "at": "2026-06-01T11:09:00Z"},
+        **{"stage": "judge_score", "expected": "not_ready", "at": "2026-06-01T11:09:00Z"},
     }
+    assert one["errors"] == {"ready": 46, "not_ready": 24, "unknown": 0}
     assert {key: one[key] for key in ("name", "digest", "pairs", "reference", "compared")} == {
         **{"name": SET, "digest": DIGEST, "pairs": PAIRS, "reference": "formal"},
         **{"compared": PAIRS},
@@ -135,6 +141,9 @@ def test_a_flip_at_the_gate_is_named_and_pages_nothing(pipeline: Pipeline) -> No
     (one,) = json.loads(status(pipeline, "--json").output)["sets"]
     assert {flip["stage"] for flip in one["flipping"]} == {"evidence_gate"}
     assert (len(one["flipping"]), one["pages"]) == (PAIRS, {})
+    assert {flip["expected"] for flip in one["flipping"]} == {"ready", "not_ready"}
+    assert set(one["errors"].values()) == {0}
+    assert "behind the evidence gate" not in status(pipeline).output
 
 
 def test_a_set_that_was_not_seen_yet_or_is_another_one_now_has_nothing(

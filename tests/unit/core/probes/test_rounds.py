@@ -11,7 +11,7 @@ import pytest
 
 from monitor.core.counts.cells import Route
 from monitor.core.probes.decisions import ProbeDecision
-from monitor.core.probes.flips import FlipDirection, Observed
+from monitor.core.probes.flips import Expected, FlipDirection, Observed
 from monitor.core.probes.rounds import (
     MAX_WAITING,
     ComparedRound,
@@ -27,14 +27,23 @@ BLOCKED = Observed(Route.BLOCKED_BY_EVIDENCE, None, 0.70, evidence_passed=False)
 TONE = DeclaredSet("tone", "a" * 64, 2, ("casual", "formal"), "formal", timeout=60)
 THREE = replace(TONE, variants=("casual", "formal", "terse"))
 HELD_BACK, SERVED_MORE = FlipDirection.HELD_BACK, FlipDirection.SERVED
+READY, NOT_READY, UNKNOWN = Expected
 
 
-def probe(pair: str, variant: str, at: int, observed: Observed = SERVED) -> ProbeDecision:
-    return ProbeDecision(TONE.digest, pair, variant, at, observed)
+def probe(
+    pair: str, variant: str, at: int, observed: Observed = SERVED, *, ready: bool | None = True
+) -> ProbeDecision:
+    return ProbeDecision(TONE.digest, pair, variant, at, observed, ready)
 
 
-def sent(pair: str, at: int, formal: Observed, casual: Observed) -> list[ProbeDecision]:
-    return [probe(pair, "formal", at, formal), probe(pair, "casual", at + 1, casual)]
+def sent(
+    pair: str, at: int, formal: Observed, casual: Observed, *, ready: bool | None = True
+) -> list[ProbeDecision]:
+    seen = {"formal": formal, "casual": casual}
+    return [
+        probe(pair, variant, at + i, one, ready=ready)
+        for i, (variant, one) in enumerate(seen.items())
+    ]
 
 
 def compare(*decisions: ProbeDecision, declared: DeclaredSet = TONE) -> ProbePairs:
@@ -52,17 +61,52 @@ def test_a_flip_is_counted_by_variant_direction_and_cause() -> None:
         *sent("p1", 30, SERVED, SERVED),
     )
     assert pairs.flips == {
-        ("casual", HELD_BACK, "judge_score"): 1,
-        ("casual", SERVED_MORE, "threshold"): 1,
+        ("casual", HELD_BACK, "judge_score", READY): 1,
+        ("casual", SERVED_MORE, "threshold", READY): 1,
     }
     assert (pairs.compared, pairs.incomplete) == (3, 0)
+
+
+def test_the_two_kinds_of_error_are_counted_apart_and_tested_together() -> None:
+    pairs = ProbePairs(TONE)
+    pairs.add(sent("p1", 10, SERVED, LOW_SCORE, ready=True))
+    pairs.add(sent("p2", 20, SERVED, LOW_SCORE, ready=False))
+    assert [one.excess for one in pairs.advance(100)] == [1, 2]
+    assert pairs.flips == {
+        ("casual", HELD_BACK, "judge_score", READY): 1,
+        ("casual", HELD_BACK, "judge_score", NOT_READY): 1,
+    }
+    assert [one.expected for one in pairs.flipping] == [READY, NOT_READY]
+
+
+@pytest.mark.parametrize(
+    ("formal", "casual"), [(None, None), (True, None), (None, False), (True, False)]
+)
+def test_what_the_set_does_not_say_of_both_is_unknown(
+    formal: bool | None, casual: bool | None
+) -> None:
+    pairs = compare(
+        probe("p1", "formal", 10, SERVED, ready=formal),
+        probe("p1", "casual", 11, LOW_SCORE, ready=casual),
+    )
+    assert pairs.standing == {("casual", HELD_BACK, "judge_score", UNKNOWN): 1}
+
+
+def test_of_two_that_differ_in_what_is_expected_the_same_one_has_its_turn() -> None:
+    """Sent at the same time, they have no order but by what they say."""
+    found = set()
+    for order in ((True, False), (False, True)):
+        twice = [probe("p1", "casual", 11, LOW_SCORE, ready=ready) for ready in order]
+        pairs = compare(probe("p1", "formal", 10), *twice)
+        found.add(tuple(pairs.flips))
+    assert len(found) == 1
 
 
 def test_a_flip_at_the_evidence_gate_is_counted_and_held_outside() -> None:
     pairs = ProbePairs(TONE)
     pairs.add(sent("p1", 10, SERVED, BLOCKED))
     assert pairs.advance(100) == [ComparedRound(11, (), 0, 0)]
-    assert pairs.flips == {("casual", HELD_BACK, "evidence_gate"): 1}
+    assert pairs.flips == {("casual", HELD_BACK, "evidence_gate", READY): 1}
     pairs.add(sent("p1", 110, SERVED, LOW_SCORE))
     first = ComparedRound(111, (("casual", HELD_BACK),), 1, 1)
     assert pairs.advance(200) == [first], "what the gate did does not spend the comparison"
@@ -86,12 +130,12 @@ def test_what_flips_now_is_what_the_newest_comparisons_say() -> None:
         *sent("p1", 30, HIGH_THRESHOLD, SERVED),
     )
     assert pairs.standing == {
-        ("casual", HELD_BACK, "evidence_gate"): 1,
-        ("casual", SERVED_MORE, "threshold"): 1,
+        ("casual", HELD_BACK, "evidence_gate", READY): 1,
+        ("casual", SERVED_MORE, "threshold", READY): 1,
     }
     assert pairs.flipping == [
-        FlippingPair("p1", "casual", SERVED_MORE, "threshold", 31),
-        FlippingPair("p2", "casual", HELD_BACK, "evidence_gate", 21),
+        FlippingPair("p1", "casual", SERVED_MORE, "threshold", READY, 31),
+        FlippingPair("p2", "casual", HELD_BACK, "evidence_gate", READY, 21),
     ]
     pairs.add([*sent("p1", 40, SERVED, SERVED), *sent("p2", 50, BLOCKED, BLOCKED)])
     pairs.advance(60)
@@ -251,7 +295,8 @@ def history(seed: int, declared: DeclaredSet) -> list[ProbeDecision]:
             for variant in (*declared.variants, "stray"):
                 if rng.random() < 0.85:
                     at = start + rng.choice([1, 5, 5, 30, 80])
-                    decisions.append(probe(pair, variant, at, rng.choice(seen)))
+                    ready = rng.choice([True, True, False, None])
+                    decisions.append(probe(pair, variant, at, rng.choice(seen), ready=ready))
     return decisions
 
 
@@ -342,7 +387,41 @@ def test_the_watermark_may_come_before_the_first_decision_or_after() -> None:
     assert (pairs.since, pairs.compared) == (1000, 1)
 
 
-@pytest.mark.parametrize("version", [None, 1])
+def test_the_state_of_the_version_before_is_gone_on_with() -> None:
+    """As it was stored when flips did not say what the set expects."""
+    before = {
+        "format": 2,
+        "of": [TONE.digest, ["casual", "formal"], "formal"],
+        "since": 5,
+        "compared": 3,
+        "incomplete": 1,
+        "flips": [["casual", "held_back", "judge_score", 2], ["casual", "served", "threshold", 1]],
+        "pairs": {
+            "p1": {
+                "at": 11,
+                "round": {},
+                "flips": {"casual": ["held_back", "judge_score"]},
+                "flipped": ["casual"],
+            }
+        },
+        "waiting": [],
+    }
+    pairs = ProbePairs.from_facts(TONE, before)
+    assert (pairs.since, pairs.compared, pairs.incomplete) == (5, 3, 1)
+    assert pairs.standing == {("casual", HELD_BACK, "judge_score", UNKNOWN): 1}
+    pairs.add(sent("p1", 20, SERVED, LOW_SCORE))
+    assert pairs.advance(100) == [ComparedRound(21, (), 1, 1)], "it has bet before"
+    assert pairs.standing == {("casual", HELD_BACK, "judge_score", READY): 1}
+    assert pairs.flips == {
+        ("casual", HELD_BACK, "judge_score", UNKNOWN): 2,
+        ("casual", HELD_BACK, "judge_score", READY): 1,
+        ("casual", SERVED_MORE, "threshold", UNKNOWN): 1,
+    }
+    again = ProbePairs.from_facts(TONE, json.loads(json.dumps(pairs.to_facts())))
+    assert again.to_facts() == pairs.to_facts()
+
+
+@pytest.mark.parametrize("version", [None, 1, 4])
 def test_the_state_of_another_version_is_refused(version: int | None) -> None:
     facts = compare(*sent("p1", 10, SERVED, LOW_SCORE)).to_facts()
     with pytest.raises(ValueError, match="another version"):

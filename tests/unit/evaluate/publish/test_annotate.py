@@ -17,11 +17,11 @@ from monitor.core.counts.cells import Counts, Stratum, merge
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.pooling import MergeMap
-from monitor.core.publish.annotations import Share, Stage
-from monitor.core.publish.contract_tables import BlockCounts, Builder, Dates
-from monitor.core.publish.snapshot import ShownStage, SliceRow
+from monitor.core.publish.annotations import Annotation, Share, Stage
+from monitor.core.publish.contract_tables import BlockCounts, Builder, Dates, Pooled
+from monitor.core.publish.snapshot import ComponentChange, Noted, ShownStage, SliceRow
 from monitor.detection.diagnosis.stages import Passage, diverging_stages, stage_counts
-from monitor.evaluate.publish.annotate import with_diagnosis
+from monitor.evaluate.publish.annotate import with_diagnosis, with_version_changes
 
 SELECTION, TPR = Metric.SELECTION, Metric.TPR
 OTHER = "__other__"
@@ -406,3 +406,83 @@ def test_without_versions_nothing_differs() -> None:
     assert differ(rows(blocks))["chat"] is True
     unknown = replace(blocks, index=replace(blocks.index, versions=None))
     assert differ(rows(unknown)) == {"chat": False, "email": False, "post": False, OTHER: None}
+
+
+AT = 60
+TEXTS = {0: "judge=j1,policy=p1", 1: "judge=j1,policy=p2", 2: "judge=j3,policy=p1"}
+POLICY = (ComponentChange("policy", "p1", "p2"),)
+
+
+def pooled_of(cells: Sequence[Cell], builder: Builder, group: GroupBy) -> Pooled:
+    blocks = window(cells).blocks
+    blocks = replace(blocks, index=replace(blocks.index, version_texts=TEXTS))
+    return builder.pooled(group, blocks, MergeMap({name: KEPT[name] for name in group.attributes}))
+
+
+def changed(
+    before: Sequence[Cell],
+    after: Sequence[Cell],
+    noted_in: Sequence[str] = CHANNELS,
+    coding: Coding = CODING,
+) -> dict[str, tuple[ComponentChange, ...]]:
+    """What is told of each slice in which a change is noted, by its value."""
+    builder = Builder(contract(CHANNEL), coding)
+    note = Noted(Annotation.VERSION_CHANGE, None, 1, AT)
+    plain = builder.group(pooled_of([*before, *after], builder, CHANNEL))
+    rows = tuple(
+        replace(row, noted=(note,) if values(row.slice) in noted_in else ()) for row in plain.rows
+    )
+
+    def sides(at: int) -> tuple[Pooled, Pooled]:
+        assert at == AT
+        return pooled_of(before, builder, CHANNEL), pooled_of(after, builder, CHANNEL)
+
+    told = with_version_changes(replace(plain, rows=rows), sides, coding, 11)
+    return {values(row.slice): row.versions_changed for row in told.rows if row.versions_changed}
+
+
+def answered_by(version: int, seed: int, *channels: str) -> list[Cell]:
+    """Decisions of all channels, some of which another version answers."""
+    return [
+        replace(cell, labelled=0, ready=0, version=version * (cell.atom["channel"] in channels))
+        for cell in drawn(seed, lambda _: USUAL)
+    ]
+
+
+def test_the_slice_in_which_it_is_noted_names_what_changed() -> None:
+    before, after = answered_by(0, 1), answered_by(1, 2, "chat")
+    assert changed(before, after) == {"chat": POLICY}
+    assert changed(before, after, noted_in=["email"]) == {}
+
+
+def test_each_slice_names_its_own_change() -> None:
+    after = [
+        cell
+        for channel, version in (("chat", 1), ("email", 2), ("post", 0))
+        for cell in answered_by(version, 3, channel)
+        if cell.atom["channel"] == channel
+    ]
+    assert changed(answered_by(0, 4), after) == {
+        "chat": POLICY,
+        "email": (ComponentChange("judge", "j1", "j3"),),
+    }
+
+
+def test_a_hidden_slice_and_a_pooled_one_name_nothing() -> None:
+    before, after = answered_by(0, 5), answered_by(1, 6, "fax", *CHANNELS)
+    few = [cell for cell in after if cell.atom["channel"] == "chat"][:1]
+    small = [cell for cell in before if cell.atom["channel"] != "chat"]
+    newer = [cell for cell in after if cell.atom["channel"] != "chat"]
+    assert changed(small, [*newer, replace(few[0], n=9)]) == {}, "too few hide the table"
+    rare = [auto({"channel": "fax", "region": "north"}, 400)]
+    later = [replace(rare[0], version=1)]
+    assert OTHER not in changed([*before, *rare], [*after, *later], [OTHER, *CHANNELS])
+
+
+def test_a_version_of_which_the_store_has_no_text_is_not_named() -> None:
+    assert changed(answered_by(0, 7), answered_by(9, 8, "chat")) == {}
+
+
+def test_slices_that_are_versions_name_nothing() -> None:
+    coding = replace(CODING, attributes=(Attribute("channel", (), "router"),))
+    assert changed(answered_by(0, 9), answered_by(1, 10, "chat"), coding=coding) == {}

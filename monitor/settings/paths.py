@@ -1,0 +1,65 @@
+"""Where the files that settings name are: each path made absolute, by who wrote it.
+
+A relative path in a settings file is relative to the folder of that file, and one in an environment
+variable to the working directory. A relative path of an SQLite database is such a path too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from monitor.settings.build import bare, is_section, required
+from monitor.settings.environment import EnvText
+from monitor.settings.kinds import LocalFile, Url
+from monitor.settings.problems import problem
+
+_NO_FILE = ("/", ":memory:", "file:")  # absolute already, or for SQLite itself
+
+
+def anchor(kind: Any, value: Any, folder: Path) -> Any:
+    """The TOML form of a value, with every relative path in it put below a folder.
+
+    Args:
+        kind: the value's declared kind, as for :func:`monitor.settings.build.build`.
+        value: what tomllib gave, with :class:`EnvText` where the environment overrides it. What
+            does not fit its kind stays as it is, for ``build`` to refuse.
+        folder: an absolute path.
+
+    Raises:
+        SettingsError: the URL of a database cannot name a file in this folder.
+    """
+    kind = required(kind)
+    if isinstance(value, dict) and is_section(kind):
+        kinds = {field.name: field.type for field in msgspec.structs.fields(kind)}
+        return {
+            name: anchor(kinds[name], part, folder) if name in kinds else part
+            for name, part in value.items()
+        }
+    if isinstance(value, list) and get_origin(kind) is tuple:
+        return [anchor(get_args(kind)[0], part, folder) for part in value]
+    base, _ = bare(kind)
+    if isinstance(value, EnvText):
+        inner = value.as_text() if base in (LocalFile, Url) else value.parsed
+        return replace(value, parsed=anchor(kind, inner, folder))
+    if not isinstance(value, str) or not value.strip():
+        return value
+    if base is LocalFile:
+        return str(folder / value)
+    return _database(value, folder) if base is Url else value
+
+
+def _database(url: str, folder: Path) -> str:
+    """A database's URL, in which the path of an SQLite file is absolute."""
+    scheme, _, rest = url.partition("://")
+    file, mark, query = rest.removeprefix("/").partition("?")
+    is_file = rest.startswith("/") and file and not file.startswith(_NO_FILE)
+    if scheme.partition("+")[0] != "sqlite" or not is_file:
+        return url
+    if "?" in str(folder):
+        fix = "use another folder, or an absolute path"
+        raise problem("store.url", f"cannot be relative to a folder with ? in its name; {fix}")
+    return f"{scheme}:///{folder / file}{mark}{query}"
