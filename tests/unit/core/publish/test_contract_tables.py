@@ -159,6 +159,7 @@ def assert_hidden(rows: tuple[SliceRow, ...]) -> None:
             "stages": {},
             "versions_differ": None,
             "agreement": None,
+            "versions_changed": (),
         }
 
 
