@@ -95,10 +95,12 @@ def overview(
         limitations: the register.
     """
     incidents = tuple(headlines.standing_incidents(snapshot)) if snapshot else ()
+    outdated = bool(blind) or any(_outdated(one, at) for one in contracts)
     return Overview(
         moment=at,
-        verdict=headlines.of_page(contracts, incidents, blind),
+        verdict=headlines.of_page(contracts, incidents, blind, outdated=outdated),
         blind=tuple(blind),
+        outdated=outdated,
         incidents=incidents,
         contracts=contracts,
         pipeline=pipeline,
@@ -114,6 +116,13 @@ def _chosen(snapshot: Snapshot, view: View) -> list[ContractTable]:
         names = ", ".join(table.contract for table in snapshot.contracts)
         raise LinkError(f"contract must be one of {names}")
     return found
+
+
+def _outdated(contract: ContractContent, at: Moment | None) -> bool:
+    """True when the newest data there are, are older than the contract's ``max_age``."""
+    if at is None or not at.newest or at.age_seconds is None or contract.max_age_seconds is None:
+        return False
+    return at.age_seconds > contract.max_age_seconds
 
 
 def contract_content(table: ContractTable, view: View) -> ContractContent:
@@ -136,6 +145,7 @@ def contract_content(table: ContractTable, view: View) -> ContractContent:
         owner=table.owner,
         synthetic=table.synthetic,
         k=table.k,
+        max_age_seconds=None if table.max_age is None else table.max_age / SECOND,
         window=window.window,
         verdict_window=table.window,
         windows=tuple(one.window for one in table.windows),

@@ -114,6 +114,7 @@ class ContractContent:
         owner: who answers for it.
         synthetic: declared test conditions.
         k: smallest number of decisions or labels that is shown.
+        max_age_seconds: age from which on nothing is within the contract any more; None: no limit.
         window: the window that is shown.
         verdict_window: the window that the contract is decided on.
         windows: all that it has.
@@ -129,6 +130,7 @@ class ContractContent:
     owner: str
     synthetic: bool
     k: int
+    max_age_seconds: float | None
     window: str
     verdict_window: str
     windows: tuple[str, ...]
@@ -193,6 +195,8 @@ class Overview:
         moment: what it is of; None before the first Snapshot.
         verdict: on everything.
         blind: why the service does not see; empty while it does.
+        outdated: what is shown is older than a contract allows, or the service is blind: no state
+            says that anything is well now.
         incidents: those that are not over.
         contracts: one each.
         pipeline: the way from the broker.
@@ -202,6 +206,7 @@ class Overview:
     moment: Moment | None
     verdict: Headline
     blind: tuple[str, ...]
+    outdated: bool
     incidents: tuple[StandingIncident, ...]
     contracts: tuple[ContractContent, ...]
     pipeline: Pipeline

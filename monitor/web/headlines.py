@@ -29,11 +29,15 @@ NOTHING_YET = (
     " decisions are complete."
 )
 
+OUTDATED = "Everything was within the contract, but that is too long ago to say anything of now."
+
 
 def of_page(
     contracts: Sequence[ContractContent],
     incidents: Sequence[StandingIncident],
     blind: Sequence[str],
+    *,
+    outdated: bool,
 ) -> Headline:
     """The verdict on everything.
 
@@ -41,9 +45,10 @@ def of_page(
         contracts: as they are shown.
         incidents: those that are not over.
         blind: why the service does not see.
+        outdated: what is shown is too old to say that anything is well.
     """
     if blind:
-        return Headline(BLIND, f"The service is blind: {blind[0]}. What is shown is out of date.")
+        return Headline(BLIND, f"slicewatch is blind: {blind[0]}. What is shown is out of date.")
     if not contracts:
         return Headline(Verdict.INSUFFICIENT_SUPPORT, NOTHING_YET)
     verdicts = [Verdict(one.verdict.word) for one in contracts]
@@ -51,6 +56,8 @@ def of_page(
     pages = [one for one in incidents if one.kind == IncidentKind.PAGE and not one.accepted_until]
     if pages and worst is not Verdict.FAIL:
         return Headline(Verdict.FAIL, f"{_open(len(pages))}: {pages[0].sentence}.")
+    if outdated and worst is Verdict.PASS:
+        return Headline(Verdict.INSUFFICIENT_SUPPORT, OUTDATED)
     named = [one for one, verdict in zip(contracts, verdicts, strict=True) if verdict is worst]
     return Headline(worst, " ".join(_of_contract(one, len(contracts)) for one in named))
 

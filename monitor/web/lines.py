@@ -88,18 +88,18 @@ def cell(place: Place, metric: Metric) -> Cell:
 
 
 def ranked(lines: Iterable[SliceLine]) -> tuple[SliceLine, ...]:
-    """Lines from the worst to those of which nothing is known; ties by size of gap, then name."""
+    """Lines from the worst to those of which nothing is known; ties by gap, then name."""
     return tuple(sorted(lines, key=_rank))
 
 
 def _rank(one: SliceLine) -> tuple[int, int, float, str, str]:
-    """By the worst state of its metrics, the first of these, and how far its gap is from 0."""
+    """By the worst state of its metrics, the first of these, and how much worse off it is."""
     ranks = [RANKS.index(cell.state) for cell in one.cells]
     worst = min(ranks, default=len(RANKS))
     at = ranks.index(worst) if ranks else 0
     gap = one.cells[at].gap if one.cells else None
-    size = abs(gap.value) if gap and gap.value is not None else 0.0
-    return worst, at, -size, one.group_by, one.slice
+    worse_off = gap.value if gap and gap.value is not None else 0.0
+    return worst, at, -worse_off, one.group_by, one.slice
 
 
 def _role(contract: ContractTable, metric: Metric) -> Role | None:

@@ -26,6 +26,7 @@ from monitor.web.contents import (
     ContractContent,
     IncidentList,
     Limitation,
+    Moment,
     Overview,
     SliceContent,
     SliceLine,
@@ -91,6 +92,7 @@ class Pages:
             strip=lambda cell: charts.gap_strip(cell, scale),
             shown=lambda contract: _shown(contract, view.page),
             same_why=_same_why,
+            references=_references(page),
             pages=lambda contract: -(-len(contract.slices) // PAGE_SIZE),
         )
 
@@ -123,6 +125,8 @@ class Pages:
         cell: Cell | None,
         slice_link: str,
         *,
+        at: Moment | None,
+        synthetic: bool,
         responds: bool,
         error: str = "",
     ) -> str:
@@ -130,6 +134,8 @@ class Pages:
 
         Args:
             one: the incident.
+            at: what the newest Snapshot is of; None before the first.
+            synthetic: its contract is of declared test conditions.
             cell: what the newest window shows of its slice and metric; None where nothing is.
             slice_link: query of the slice's page; empty where the slice is withheld.
             responds: whether the reader may act on it.
@@ -140,6 +146,8 @@ class Pages:
             "incident",
             one=one,
             cell=cell,
+            at=at,
+            synthetic=synthetic,
             slice_link=slice_link,
             responds=responds,
             error=error,
@@ -173,6 +181,8 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "rate": words.rate_text,
         "gap": words.gap_text,
         "slice": slice_name,
+        "kind": words.kind_text,
+        "stage": words.stage_text,
         "point_rate": _point_rate,
         "point_gap": _point_gap,
     }
@@ -206,6 +216,12 @@ def _dashboard_query(page: SliceContent) -> str:
         "metric": page.metric.value,
     }
     return urlencode({f"var-{name}": value for name, value in chosen.items()})
+
+
+def _references(page: Overview) -> set[str]:
+    """The slices that others are compared with."""
+    cells = (cell for c in page.contracts for one in c.slices for cell in one.cells)
+    return {cell.gap.reference for cell in cells if cell.gap is not None}
 
 
 def _same_why(line: SliceLine) -> bool:

@@ -69,11 +69,11 @@ def _suppressed(place: Place, metric: Metric) -> tuple[str, str]:
             f"No hour of this table is complete in {what} yet.",
             "It is shown after its first whole UTC day.",
         )
-    few = f"fewer than {place.contract.k} decisions or labels"
     return (
-        f"Hidden: it rests on {few}, or showing it would give away another slice that does.",
-        "It is shown when it has enough decisions and labels of every kind; a longer window or"
-        " pooling it with a similar value in the settings helps.",
+        f"Hidden for privacy: too few decisions or labels (under {place.contract.k}), or showing it"
+        " would give away another hidden slice. Which of these it is, is not told.",
+        "Shown again once there are enough, no date is known; a longer window, or pooling it with"
+        " a similar value in the settings, helps.",
     )
 
 
@@ -131,7 +131,9 @@ def _stale(place: Place, metric: Metric) -> tuple[str, str]:
 
 def _weeks(row: SliceRow, metric: Metric) -> str:
     weeks = row.label_needs.get(metric)
-    return "" if weeks is None else f"A gap 5 points beyond the limit needs {_WEEKS[weeks]}."
+    return (
+        "" if weeks is None else f"To find a gap 5 points beyond the limit takes {_WEEKS[weeks]}."
+    )
 
 
 _EXPLAINED = {

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from monitor.core.publish.act_input import act_input, closing
 from monitor.core.publish.history import SliceKey
 from monitor.core.publish.incident_reports import IncidentReport
-from monitor.core.publish.snapshot import WITHHELD, Snapshot
+from monitor.core.publish.snapshot import WITHHELD, ContractTable, Snapshot
 from monitor.core.time import to_datetime, to_micros
 from monitor.errors import SlicewatchError, StoreError
 from monitor.web import building, csv_files, openapi
@@ -214,22 +214,19 @@ class Site:
         return self._html(self._of_incident(self._incident(request), request))
 
     def _of_incident(self, one: IncidentReport, request: Request, error: str = "") -> str:
-        link, found = self._newest_cell(one)
-        responds = bool(request.state.responds)
-        return self._pages.incident(one, found, link, responds=responds, error=error)
-
-    def _newest_cell(self, one: IncidentReport) -> tuple[str, Cell | None]:
-        """Query of the page of an incident's slice, and what is newest of its metric."""
-        if one.slice == WITHHELD:
-            return "", None
-        link = View(one.contract, "", one.group_by, one.slice, one.metric).query()
         newest = self._published.newest()
-        for table in newest[1].contracts if newest else ():
-            window = window_of(table) if table.contract == one.contract else None
-            place = find_place(table, window, one.group_by, one.slice) if window else None
-            if place is not None:
-                return link, cell(place, one.metric)
-        return "", None
+        tables = newest[1].contracts if newest else ()
+        table = next((table for table in tables if table.contract == one.contract), None)
+        link, found = _newest_cell(one, table)
+        return self._pages.incident(
+            one,
+            found,
+            link,
+            at=self._moment(View(), newest) if newest else None,
+            synthetic=table is not None and table.synthetic,
+            responds=bool(request.state.responds),
+            error=error,
+        )
 
     def _html(self, body: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
         headers = {
@@ -307,6 +304,18 @@ class Site:
             return self._html(self._pages.message(title, text), status)
 
         return answered
+
+
+def _newest_cell(one: IncidentReport, table: ContractTable | None) -> tuple[str, Cell | None]:
+    """Query of the page of an incident's slice, and what is newest of its metric."""
+    window = window_of(table) if table is not None else None
+    if table is None or window is None or one.slice == WITHHELD:
+        return "", None
+    place = find_place(table, window, one.group_by, one.slice)
+    if place is None:
+        return "", None
+    link = View(one.contract, "", one.group_by, one.slice, one.metric).query()
+    return link, cell(place, one.metric)
 
 
 def _as_text(make: Endpoint) -> Endpoint:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from monitor.core.contract import Metric
+from monitor.core.publish.annotations import IncidentKind, Share, Stage
 from monitor.core.publish.glossary import slice_name
-from monitor.core.publish.snapshot import ShownGap, ShownRate
+from monitor.core.publish.snapshot import ShownGap, ShownRate, ShownStage
 from monitor.core.rates.gap_words import said_of_slice, worse_off
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, to_datetime
 
@@ -74,6 +75,27 @@ def gap_bounds(lower: float | None, upper: float | None) -> str:
     return NONE if lower is None or upper is None else f"{points(lower)} to {points(upper)}"
 
 
+_KINDS = {IncidentKind.PAGE: "pages on call", IncidentKind.TICKET: "ticket, for office hours"}
+_STAGES = {
+    Stage.EVIDENCE: "in the evidence gate",
+    Stage.SCORE: "in the judge's score",
+    Stage.THRESHOLD: "in the threshold",
+    Stage.NONE: "at no single stage of the router",
+}
+_SHARES = {Share.MOST: "mostly ", Share.ABOUT_HALF: "about half of it ", Share.SOME: "partly "}
+
+
+def kind_text(kind: str) -> str:
+    """What an incident does to people, by its kind."""
+    return _KINDS[IncidentKind(kind)]
+
+
+def stage_text(stage: ShownStage) -> str:
+    """Where in the router a difference arises."""
+    share = "" if stage.share is None else _SHARES[stage.share]
+    return f"{share}{_STAGES[stage.stage]}"
+
+
 def rate_text(rate: ShownRate | None) -> str:
     """A rate as a table shows it."""
     if rate is None:
@@ -94,10 +116,12 @@ def gap_text(gap: ShownGap | None) -> str:
 
 
 def behind_text(metric: Metric, slice_: str, gap: ShownGap | None) -> str:
-    """Who is worse off by a shown gap, in words; empty where nobody is, or it is not shown."""
-    if gap is None or not gap.value:
+    """Who is worse off by a shown gap, in words; empty where that is not shown."""
+    if gap is None or gap.value is None or gap.lower is None or gap.upper is None:
         return ""
     name, other = slice_name(slice_), slice_name(gap.reference)
+    if gap.lower <= 0 <= gap.upper:
+        return f"no clear difference from {other}"
     if worse_off(name, other, gap.value) == name:
         return f"{name}: {said_of_slice(metric, 1)} than those of {other}"
     return f"{name}: {said_of_slice(metric, -1)} than those of {other}"

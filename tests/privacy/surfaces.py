@@ -675,6 +675,7 @@ _PAGES = (
     *rows_for(
         Surface.PAGE, Rule.WHOLE_STREAM, "of partitions, whatever was in them",
         "TopicFacts.partitions TopicFacts.unowned TopicFacts.parked Overview.blind",
+        "Overview.outdated",
     ),
     *rows_for(
         Surface.PAGE, Rule.PAGE, "an incident comes with the cohort that crosses",
@@ -694,6 +695,7 @@ _PAGES = (
         "Cell.role Cell.max_gap Cell.min_ratio Cell.min_level Cell.max_level HistoryPoint.limit",
         "HistoryPoint.version ContractContent.version ContractContent.owner",
         "ContractContent.synthetic ContractContent.k ContractContent.verdict_window",
+        "ContractContent.max_age_seconds",
         "ContractContent.windows ContractContent.metrics SliceContent.version",
         "SliceContent.synthetic SliceContent.k SliceContent.windows TopicFacts.topic",
     ),

@@ -84,8 +84,25 @@ def test_who_is_blind_does_not_say_that_all_is_well(engine: sa.Engine, clock: Se
     with served_site(engine, clock, blind=["no worker reads decisions/0"]) as site:
         heading = _text(_element(site.get("/")[1], "h1"))
         then = site.json("/api/v1/snapshot?as_of=2024-10-04T09:30:00Z")
-    assert heading.startswith("blind The service is blind: no worker reads decisions/0.")
+    assert heading.startswith("blind slicewatch is blind: no worker reads decisions/0.")
     assert then["verdict"]["word"] == "pass", "what is blind now says nothing of then"
+
+
+def test_what_is_too_old_is_not_well_any_more(engine: sa.Engine, clock: SetClock) -> None:
+    """Of a service that has stopped, the newest state stays green; the page does not."""
+    snapshot = _in_state(State.WITHIN_CONTRACT)
+    (table,) = snapshot.contracts
+    publish(engine, replace(snapshot, contracts=(replace(table, max_age=2 * DAY),)), T0)
+    words = {}
+    with served_site(engine, clock) as site:
+        for days in (2, 3):
+            clock.at = T0 + days * DAY
+            words[days] = site.json("/api/v1/snapshot")["verdict"]["word"]
+            page = site.get("/")[1]
+            assert ('<span class="badge old">was within contract' in page) is (days == 3)
+        then = site.json("/api/v1/snapshot?as_of=2024-10-04T09:00:00Z")
+    assert words == {2: "pass", 3: "insufficient_support"}
+    assert (then["outdated"], then["verdict"]["word"]) == (False, "pass"), "of then it was new"
 
 
 def _in_state(state: State, **more: Any) -> Snapshot:
@@ -96,7 +113,7 @@ def _in_state(state: State, **more: Any) -> Snapshot:
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        (State.SUPPRESSED, "Hidden: it rests on fewer than 11 decisions or labels, or showing it"),
+        (State.SUPPRESSED, "Hidden for privacy: too few decisions or labels (under 11), or"),
         (
             State.INSUFFICIENT_SUPPORT,
             "The contract asks for 50 labelled ready replies of the",
@@ -177,7 +194,7 @@ def test_page_answer_and_file_say_the_same(engine: sa.Engine, site: ServedSite) 
         *(cell["gap"]["value"], cell["gap"]["upper"]),
     ]
     page = _text(site.get("/")[1])
-    assert "gap +33 [-10 to +70] points, against channel=chat" in page
+    assert "gap +33 [-10 to +70] points (limit 10), against channel=chat" in page
     assert (
         cell["sentence"] == "Of 100 ready replies, about 83 went out at once (between 43 and 98)."
     )
