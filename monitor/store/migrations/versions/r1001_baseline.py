@@ -384,6 +384,24 @@ def _make_records() -> None:
         comment="Published Snapshots, byte for byte; id is gap-free.",
     )
     _table(
+        "weekly_release",
+        _keys(_TEXT, "week"),
+        _keys(_BIG, "number"),
+        _columns(_BIG, "as_of", "stored_at"),
+        _columns(_BYTES, "body"),
+        comment="Releases of closed ISO weeks; number, of the revision, is gap-free per week.",
+    )
+    _table(
+        "release_signature",
+        _keys(_TEXT, "week"),
+        _keys(_BIG, "number"),
+        _columns(_BIG, "revision"),
+        _columns(_TEXT, "digest"),
+        _columns(_BIG, "at"),
+        _columns(_TEXT, "by", "note"),
+        comment="Who signed which revision of a Release, by its SHA-256; append only.",
+    )
+    _table(
         "meta",
         _keys(_TEXT, "name"),
         _columns(_TEXT, "value"),
