@@ -8,8 +8,21 @@ from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.publish.annotations import Annotation, Fault
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.headlines import of_contract
 from monitor.core.publish.history import HistoryPoint
+from monitor.core.publish.limitations import Limitation
+from monitor.core.publish.lines import (
+    SliceLine,
+    all_metrics,
+    find_place,
+    line,
+    places,
+    ranked,
+    total_place,
+    window_of,
+)
 from monitor.core.publish.pipeline import Pipeline
+from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import (
     WITHHELD,
     ContractTable,
@@ -20,23 +33,19 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
+from monitor.core.publish.words import age_text, moment_text
 from monitor.core.time import SECOND, to_datetime
 from monitor.web import headlines
 from monitor.web.contents import (
     BandContent,
     ContractContent,
     Finding,
-    Limitation,
     Moment,
     Overview,
     SliceContent,
-    SliceLine,
     StandingIncident,
 )
-from monitor.web.lines import all_metrics, find_place, line, places, ranked, total_place, window_of
 from monitor.web.links import LinkError, View
-from monitor.web.reasons import Place
-from monitor.web.words import age_text, moment_text
 
 SYNTHETIC = "Synthetic test conditions, not a finding about people."
 
@@ -138,7 +147,7 @@ def contract_content(table: ContractTable, view: View) -> ContractContent:
         verdict_window=table.window,
         windows=tuple(one.window for one in table.windows),
         metrics=metrics,
-        verdict=headlines.of_contract(table, window, slices),
+        verdict=of_contract(table, window, slices),
         notes=tuple(_notes(table, window)),
         total=line(total_place(table, window), metrics),
         slices=slices,

@@ -23,7 +23,13 @@ from monitor.core.contract import Metric
 from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.incidents import Stand
-from monitor.core.publish.snapshot import ContractTable, Snapshot, WindowTable, periods
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    GroupTable,
+    Snapshot,
+    WindowTable,
+    periods,
+)
 from monitor.core.time import IsoWeek, to_micros
 
 
@@ -228,9 +234,7 @@ def _key(one: ReleasedFinding) -> tuple[str, str, str, str, str]:
     return one.contract, one.group_by, one.slice, one.annotation.value, one.metric or ""
 
 
-def kept_tables(
-    before: Release | None, made: Iterable[ContractTable]
-) -> tuple[ContractTable, ...]:
+def kept_tables(before: Release | None, made: Iterable[ContractTable]) -> tuple[ContractTable, ...]:
     """The tables of a Release: those made now, or those that the revision before has.
 
     A week is judged by the contract versions of its first revision. A table stays as it was where
@@ -257,7 +261,8 @@ def _has_lost(was: ContractTable, now: ContractTable) -> bool:
 def _starts(table: ContractTable) -> Iterator[tuple[tuple[str, str], int]]:
     """Where each period begins; those of which blocks are left out do not count."""
     for window in table.windows:
-        for part in (window, *window.groups):
+        parts: tuple[WindowTable | GroupTable, ...] = (window, *window.groups)
+        for part in parts:
             name = "" if isinstance(part, WindowTable) else part.group_by
             spans = (("decisions", part.decisions), ("labelled", part.labelled))
             for kind, period in spans:

@@ -25,7 +25,7 @@ from monitor.core.publish.release import (
     released_findings,
 )
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Snapshot, WindowTable
-from monitor.core.time import DAY, WEEK, Grain, IsoWeek, WindowKind, pane_of
+from monitor.core.time import WEEK, Grain, IsoWeek, WindowKind, pane_of
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.label_needs import with_label_needs
