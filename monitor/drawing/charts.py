@@ -108,6 +108,33 @@ def gap_strip(cell: Cell, scale: float) -> Markup:
     return svg.drawing(STRIP_WIDTH, STRIP_HEIGHT, label, parts, f"strip {TONES[cell.state]}")
 
 
+def rate_strip(cell: Cell) -> Markup:
+    """The interval of a rate from 0 to 100 %, with the level that it has to keep."""
+    rate = cell.rate
+    if rate is None:
+        return _hatched()
+    if rate.lower is None or rate.upper is None:
+        return Markup("")
+    x = Axis(0.0, 1.0, 0, STRIP_WIDTH)
+    parts = [
+        *_level(cell, x),
+        svg.line("range", (x(rate.lower), x(rate.upper)), (_MIDDLE, _MIDDLE)),
+    ]
+    if rate.value is not None:
+        parts.append(_mark(x(rate.value), cell.state))
+    label = f"rate {rate_text(rate)}, {bounds(rate.lower, rate.upper)}, from 0 to 100 %"
+    return svg.drawing(STRIP_WIDTH, STRIP_HEIGHT, label, parts, f"strip {TONES[cell.state]}")
+
+
+def _level(cell: Cell, x: Axis) -> Iterator[str]:
+    """What the contract allows, and the ends of the axis."""
+    if cell.min_level is not None or cell.max_level is not None:
+        first, last = cell.min_level or 0.0, 1.0 if cell.max_level is None else cell.max_level
+        yield svg.rect("allowed", (x(first), x(last)), _STRIP)
+    for end in (0.0, 1.0):
+        yield svg.line("zero", (x(end), x(end)), (1, STRIP_HEIGHT - 1))
+
+
 def _allowed(limit: float | None, x: Axis) -> Iterator[str]:
     if limit is not None:
         yield svg.rect("allowed", (x(-limit), x(limit)), _STRIP)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.publish.annotations import Annotation, Fault
+from monitor.core.publish.annotations import Fault
 from monitor.core.publish.conclusion import limited
-from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.glossary import FINDINGS, SYNTHETIC, slice_name
 from monitor.core.publish.headlines import of_contract
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.limitations import Limitation
@@ -46,19 +46,6 @@ from monitor.web.contents import (
     StandingIncident,
 )
 from monitor.web.links import LinkError, View
-
-SYNTHETIC = "Synthetic test conditions, not a finding about people."
-
-_FOUND = {
-    Annotation.GAP: "on a weekly list: outside the contract (false discovery rate 0.10)",
-    Annotation.DRIFT: "on a weekly list: worse than its own reference period, mix by mix",
-    Annotation.MIX_SHIFT: "its rate moved because other requests come, not for any one mix",
-    Annotation.ADWIN: "a change (ADWIN)",
-    Annotation.PAGE_HINKLEY: "a change (Page-Hinkley)",
-    Annotation.LABELS_LATER: "its labels came later than its reference's",
-    Annotation.LABELS_EARLIER: "its labels came earlier than its reference's",
-    Annotation.VERSION_CHANGE: "other versions of the router began to answer it",
-}
 
 
 def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment:
@@ -261,7 +248,7 @@ def _reference_line(table: ContractTable, place: Place, reference: str | None) -
 
 
 def _finding(noted: Noted) -> Finding:
-    what, latest = _FOUND[noted.annotation], to_datetime(noted.latest)
+    what, latest = FINDINGS[noted.annotation], to_datetime(noted.latest)
     return Finding(what, noted.metric, noted.count, latest)
 
 

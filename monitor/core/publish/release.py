@@ -25,10 +25,10 @@ from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.snapshot import (
     ContractTable,
-    GroupTable,
     Snapshot,
     WindowTable,
     periods,
+    tables_of,
 )
 from monitor.core.time import IsoWeek, to_micros
 
@@ -261,8 +261,7 @@ def _has_lost(was: ContractTable, now: ContractTable) -> bool:
 def _starts(table: ContractTable) -> Iterator[tuple[tuple[str, str], int]]:
     """Where each period begins; those of which blocks are left out do not count."""
     for window in table.windows:
-        parts: tuple[WindowTable | GroupTable, ...] = (window, *window.groups)
-        for part in parts:
+        for part in tables_of(window):
             name = "" if isinstance(part, WindowTable) else part.group_by
             spans = (("decisions", part.decisions), ("labelled", part.labelled))
             for kind, period in spans:
