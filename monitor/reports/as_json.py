@@ -35,7 +35,7 @@ class ReportDocument:
         requirements: of an approval.
         signatures: of the week.
         facts: of the settings.
-        release: the Release; encoded with sorted keys, it has the digest.
+        release: the Release; the digest is of its very bytes in the file.
     """
 
     week: str

@@ -26,7 +26,8 @@ def use_cases(report: WeeklyReport) -> Section:
     for contract, _ in report.windows():
         rows = [*_contract(contract), *_declared(facts.get(contract.contract), contract)]
         tables += titled(table("what|as declared", rows), contract.contract)
-    return Section((), tuple(tables))
+    why = ("The Release has no contract.",) if not tables else ()
+    return Section(why, tuple(tables))
 
 
 def _contract(contract: ContractTable) -> Iterator[tuple[str, str]]:
@@ -35,9 +36,9 @@ def _contract(contract: ContractTable) -> Iterator[tuple[str, str]]:
     for metric in limited(contract):
         role = "primary metric" if metric is contract.primary else "guardrail"
         yield f"{role}: {TERMS[metric].name}", _limits(contract, metric)
-    for metric, needed in contract.min_supports.items():
-        if metric in limited(contract):
-            yield f"smallest support for {metric.value}", f"{needed:,}"
+    for metric in limited(contract):
+        if metric in contract.min_supports:
+            yield f"smallest support for {metric.value}", f"{contract.min_supports[metric]:,}"
 
 
 def _limits(contract: ContractTable, metric: Metric) -> str:
@@ -281,8 +282,8 @@ def signatures(report: WeeklyReport) -> Section:
         f"This is revision {report.revision.number}; SHA-256 of its Release: {digest}.",
         "Nobody has signed yet." if not rows else "Signed so far:",
         f"To sign: slicewatch report sign --week {report.revision.week} --by NAME --note TEXT",
-        "Owner of the use case: ______________________ Date: ____________",
-        "Privacy or fairness officer: ______________________ Date: ____________",
+        "Owner of the use case: .................................... Date: ...............",
+        "Privacy or fairness officer: .................................... Date: ...............",
     )
     return Section(sentences, made)
 

@@ -41,9 +41,8 @@ def in_short(report: WeeklyReport) -> Section:
 
 def what_was_tested(report: WeeklyReport) -> Section:
     """Which rates of which slices, over which time."""
-    return Section(
-        tuple(s for one, window in report.windows() for s in _tested(report, one, window))
-    )
+    said = tuple(s for one, window in report.windows() for s in _tested(report, one, window))
+    return Section(said or ("The Release has no contract, so nothing was tested.",))
 
 
 def _tested(report: WeeklyReport, one: ContractTable, window: WindowTable) -> Iterator[str]:
