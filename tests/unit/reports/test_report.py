@@ -6,8 +6,10 @@ import csv
 import html
 import io
 import re
+from collections.abc import Hashable
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
 import msgspec
 import pandas as pd
@@ -53,9 +55,18 @@ FACTS = ReportFacts(
     program="slicewatch 1",
     use_cases=(
         UseCaseFacts(
-            *("lesson", "triage team", "<b>help</b>", "allocative", ("callers",)),
-            *("3", date(2024, 1, 1), "first numbers", "", "", ""),
-            (("channel", "complement"),),
+            name="lesson",
+            owner="triage team",
+            context="<b>help</b>",
+            harm="allocative",
+            stakeholders=("callers",),
+            version="3",
+            effective=date(2024, 1, 1),
+            reason="first numbers",
+            rationale="",
+            accepted_trade_off="",
+            where="",
+            compared=(("channel", "complement"),),
         ),
     ),
     attributes=(
@@ -176,13 +187,18 @@ def test_hidden_cells_have_no_number_in_any_format() -> None:
 
 def test_figures_are_those_of_the_release() -> None:
     frames = weekly(release(numbered("channel=chat", 10)))
-    row = frames["rates"].set_index(["slice", "metric"]).loc[("channel=chat", "tpr")]
+    (row,) = chat_tpr(frames["rates"])
     assert [row["value"], row["lower"], row["upper"], row["support"]] == [0.10, 0.11, 0.12, 1013]
-    gap = frames["gaps"].set_index(["slice", "metric"]).loc[("channel=chat", "tpr")]
+    (gap,) = chat_tpr(frames["gaps"])
     assert [gap["value"], gap["lower"], gap["upper"], gap["max_gap"]] == [0.14, 0.15, 0.16, 0.1]
     text = as_markdown.render(report(release(numbered("channel=chat", 10))))
     assert "| channel=chat | tpr | 10 % | 11 to 12 % | at least 1,013 |" in text
     assert "| channel=chat | tpr | all others | +14 | +15 to +16 |" in text
+
+
+def chat_tpr(frame: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    found = frame[(frame["slice"] == "channel=chat") & (frame["metric"] == "tpr")]
+    return found.to_dict("records")
 
 
 def test_nan_is_for_what_is_withheld_or_coded_alone() -> None:
@@ -241,7 +257,7 @@ def test_lost_and_excluded_data_block(flag: str) -> None:
     (table,) = made.contracts
     (window,) = table.windows
     assert window.decisions
-    faulty = replace(window.decisions, **{flag: True})  # type: ignore[arg-type]
+    faulty = replace(window.decisions, **{flag: True})
     window = replace(window, decisions=faulty)
     made = replace(made, contracts=(replace(table, windows=(window,)),))
     assert [one.met for one in decide(made).requirements].count(False) == 1
