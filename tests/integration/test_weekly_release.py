@@ -17,9 +17,10 @@ from releasing import Releasing
 from weekly import LAST_DAY, WEEK, report_of, revisions, weekly_store
 
 from monitor.core.publish.act_input import ActInput
-from monitor.core.publish.release import Release, Signature, decode, encode
+from monitor.core.publish.release import Release, Revision, Signature, decode, encode
 from monitor.core.publish.snapshot import GroupTable, Period, WindowTable
 from monitor.core.time import HOUR
+from monitor.evaluate.publish.weeks import Sources, Weeks
 from monitor.reports import as_json
 from monitor.reports.frames import weekly
 from monitor.store.evaluator import weekly_releases
@@ -90,6 +91,23 @@ def test_nothing_is_stored_while_nothing_changes_nor_after_a_restart(guarded: Re
     assert guarded.evaluator.cycle()
     assert [one.body for one in revisions(guarded)] == before
     assert encode(decode(before[-1])) == before[-1]
+
+
+def test_weeks_are_looked_at_once_a_day(
+    guarded: Releasing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = []
+    plain = Weeks.revisions
+
+    def counted(weeks: Weeks, sources: Sources) -> list[Revision]:
+        looked.append(sources.release.decisions)
+        return plain(weeks, sources)
+
+    monkeypatch.setattr(Weeks, "revisions", counted)
+    for hour in range(1, 49, 2):
+        guarded.until(START + (LAST_DAY - 1) * DAY + hour * HOUR)
+    days = [at // DAY for at in looked if at is not None]
+    assert days == [days[0], days[0] + 1]
 
 
 def test_the_week_that_is_not_over_has_no_release(guarded: Releasing) -> None:

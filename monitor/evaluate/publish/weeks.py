@@ -143,8 +143,8 @@ def open_weeks(decisions: int, horizon: int) -> Iterator[IsoWeek]:
         horizon: microseconds that a label is waited for.
 
     Example:
-        >>> now = IsoWeek.named("2026-W47").end + DAY
-        >>> [week.name for week in open_weeks(now, 7 * DAY)]
+        >>> now = IsoWeek.named("2026-W47").end + 1
+        >>> [week.name for week in open_weeks(now, WEEK)]
         ['2026-W45', '2026-W46', '2026-W47']
     """
     week = IsoWeek.of(decisions - horizon - AFTER_HORIZON)
