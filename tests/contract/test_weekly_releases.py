@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from published_lesson import BOTH, full, lesson
 
 from monitor.core.contract import Metric
-from monitor.core.publish.act_input import ActInput
-from monitor.core.publish.annotations import Annotation, IncidentKind
-from monitor.core.publish.incidents import Stand
+from monitor.core.publish.act_input import ActInput, Closing
+from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
+from monitor.core.publish.incidents import Incident, Stand
 from monitor.core.publish.release import (
     Release,
     ReleasedFinding,
@@ -20,6 +20,7 @@ from monitor.core.publish.release import (
     Revision,
     Signature,
     encode,
+    released_incidents,
 )
 from monitor.core.time import DAY, IsoWeek
 from monitor.errors import FencedError
@@ -27,11 +28,13 @@ from monitor.store import database as db
 from monitor.store.evaluator import weekly_releases
 from monitor.store.evaluator.published_values import forget_published
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
+from monitor.store.evaluator.stored_incidents import IncidentChange, close
 from monitor.store.evaluator.weekly_releases import (
     find_revision,
     read_signatures,
     stored_weeks,
 )
+from monitor.store.upkeep.reported_incidents import reports_between
 
 WEEK = IsoWeek.named("2024-W40")
 NOW = WEEK.end + DAY
@@ -117,6 +120,34 @@ def test_forgetting_reaches_every_revision_and_what_was_signed_is_of_other_bytes
     with db.writing(engine) as connection:
         forget_published(connection, {("language", None)})
     assert store.read(find_revision, WEEK.name) == before, "nothing of it is there"
+
+
+def test_incidents_of_a_week_are_those_open_in_it_as_snapshots_showed_them(
+    store: EvaluatorStore, engine: sa.Engine
+) -> None:
+    def page(number: int, since: int, resolved: int | None) -> Incident:
+        return Incident(
+            number, IncidentKind.PAGE, "lesson", Metric.TPR, since, NOW, "channel", "channel=fax",
+            crossings=(number,), resolved_at=resolved,
+        )  # fmt: skip
+
+    before, inside, after = WEEK.start - DAY, WEEK.start + DAY, WEEK.end + DAY
+    spans = [
+        (before, WEEK.start), (before, inside), (before, None), (inside, inside + DAY),
+        (inside, after), (after, None),
+    ]  # fmt: skip
+    opened = tuple(page(number, *span) for number, span in enumerate(spans, 1))
+    epoch = store.lease.acquire("me", DAY)
+    assert epoch is not None
+    store.commit(epoch, Cycle(incidents=IncidentChange(opened)), NOW)
+    close(engine, 3, Closing(Outcome.FALSE_ALARM), WHO, NOW)
+    found = released_incidents(WEEK, reports_between(engine, WEEK.start, WEEK.end, NOW))
+    assert [one.id for one in found] == [2, 3, 4, 5]
+    assert [one.state for one in found] == [
+        Stand.RESOLVED, Stand.CLOSED, Stand.RESOLVED, Stand.RESOLVED,
+    ]  # fmt: skip
+    assert found[1].outcome is Outcome.FALSE_ALARM
+    assert {one.slice for one in found} == {"withheld"}, "no Snapshot showed it"
 
 
 def test_weeks_are_deleted_when_they_are_too_old(store: EvaluatorStore, engine: sa.Engine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 import sqlalchemy as sa
 from adversary.worlds import AUTO, BLOCKED, DAY, ROUTES, START, World
 from fairlearn.metrics import MetricFrame, selection_rate, true_positive_rate
-from releasing import Releasing
+from releasing import K, Releasing, row_of
 from weekly import LAST_DAY, WEEK, report_of, revisions, weekly_store
 
+from monitor.core.publish import snapshot
 from monitor.core.publish.act_input import ActInput
 from monitor.core.publish.release import Release, Revision, Signature, decode, encode
 from monitor.core.publish.snapshot import GroupTable, Period, WindowTable
@@ -69,6 +71,33 @@ def test_a_table_is_of_exactly_the_blocks_that_end_in_the_week(
         assert (period and (period.start, period.end)) == expected, name
         looked += bool(blocks)
     assert looked >= 3
+
+
+@pytest.mark.parametrize("group_by", ["", "a", "b"])
+def test_no_instant_of_a_release_is_near_one_of_a_window(guarded: Releasing, group_by: str) -> None:
+    """Whoever subtracts what was published to one instant from what was to another one."""
+    world, kept = weekly_store(exact=False).world, guarded.kept()
+    snapshots = [snapshot.decode(body).contracts for body in guarded.snapshots()]
+    tables = [*snapshots, *(one.release.contracts for one in revisions(guarded))]
+    periods = [
+        part.decisions
+        for (table,) in tables
+        for window in table.windows
+        for name, part in (("", window), *((group.group_by, group) for group in window.groups))
+        if name == group_by and part.decisions
+    ]
+    instants = sorted({at for period in periods for at in (period.start, period.end)})
+    listed = [not any(value.startswith("__") for value in world.atoms[atom]) for atom in world.atom]
+    at, atom = world.at[listed], world.atom[listed]
+    names = kept.maps[f"replies/{group_by}"] if group_by else {}
+    rows = [row_of(names, dict(zip(world.names, world.atoms[one], strict=True))) for one in atom]
+    small = []
+    for start, end in pairwise(instants):
+        inside = (at >= start) & (at < end)
+        counts = Counter(row for row, here in zip(rows, inside, strict=True) if here)
+        small += [(start, end, row, n) for row, n in counts.items() if n < K]
+    assert small == []
+    assert len(instants) > 20
 
 
 def test_late_labels_make_a_new_revision_that_has_more_of_them(guarded: Releasing) -> None:
