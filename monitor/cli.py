@@ -20,8 +20,8 @@ _COMMANDS = {
     "ingest": "Consume decisions and labels (one half of run).",
     "probe": "Send matched pairs to a router and publish its decisions.",
     "render": "Write the JSON Schemas, Prometheus rules, Alertmanager files and runbooks.",
-    "report": "Write the weekly fairness report of a closed week, and sign it.",
     "replay": "Count decisions and labels from files, without Kafka.",
+    "report": "Write the weekly fairness report of a closed week, and sign it.",
     "run": "Ingest, evaluate and serve in one process.",
     "serve": "Evaluate and serve metrics (the other half of run).",
 }

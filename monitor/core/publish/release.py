@@ -238,8 +238,8 @@ def kept_tables(before: Release | None, made: Iterable[ContractTable]) -> tuple[
     """The tables of a Release: those made now, or those that the revision before has.
 
     A week is judged by the contract versions of its first revision. A table stays as it was where
-    its contract is no more or has another version now, and where blocks of it are not kept any
-    more: a revision never says less than the one before.
+    its contract is no more or has another version now, and where its first blocks are not kept any
+    more: a revision is never made of what is left of a week.
     """
     now = list(made)
     if before is None:

@@ -311,7 +311,7 @@ def test_a_signature_of_other_bytes_is_shown_as_such() -> None:
     assert "NOT this revision" in lines["| B. Person"]
 
 
-def test_a_revision_keeps_contract_versions_and_never_says_less() -> None:
+def test_a_revision_keeps_contract_versions_and_is_of_no_part_of_a_week() -> None:
     before = RELEASES["everything"]
     (was,) = before.contracts
     (window,) = was.windows
