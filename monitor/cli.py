@@ -21,6 +21,7 @@ _COMMANDS = {
     "probe": "Send matched pairs to a router and publish its decisions.",
     "render": "Write the JSON Schemas, Prometheus rules, Alertmanager files and runbooks.",
     "replay": "Count decisions and labels from files, without Kafka.",
+    "report": "Write the weekly fairness report of a closed week, and sign it.",
     "run": "Ingest, evaluate and serve in one process.",
     "serve": "Evaluate and serve metrics (the other half of run).",
 }

@@ -32,13 +32,15 @@ from consumers.sources import kafka_admin
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_preflight import Need
 from consumers.sources.kafka_source import KafkaSource
+from monitor.core.counts.cells import atom_text
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.privacy.families import of_contracts
 from monitor.core.probes.rounds import DeclaredSet
-from monitor.core.time import SECOND, WINDOWS, Grain, to_micros
+from monitor.core.time import DAY, SECOND, WINDOWS, Grain, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
 from monitor.ports import BEGINNING, Clock, IdKey, RecordSource, Shard, Start
+from monitor.reports import AttributeFacts, ReportFacts, UseCaseFacts
 from monitor.settings import (
     ProbesSettings,
     Settings,
@@ -48,10 +50,12 @@ from monitor.settings import (
 )
 from monitor.settings.sections import (
     DEFAULT_READER,
+    AttributeSettings,
     LimitationSettings,
     Operations,
     Security,
     StreamSettings,
+    UseCase,
 )
 from monitor.store import database
 from monitor.store.codings import Codings
@@ -442,6 +446,50 @@ def _site_facts(settings: Settings) -> SiteFacts:
 def _dashboard(settings: Settings, one: Dashboard) -> str | None:
     grafana = settings.links.grafana
     return None if grafana is None else f"{grafana.rstrip('/')}/d/{one.uid}/{one.uid}"
+
+
+def report_facts(settings: Settings) -> ReportFacts:
+    """What the settings say of a weekly report."""
+    return ReportFacts(
+        program=f"slicewatch {program_version()}",
+        use_cases=tuple(map(_use_case_facts, settings.use_case)),
+        attributes=tuple(sorted(map(_attribute_facts, settings.attribute), key=lambda a: a.name)),
+        audit_rates=tuple(sorted(map(float, settings.stream.audit_rates), reverse=True)),
+        score_bands=settings.coding.band_names,
+        horizon_days=settings.stream.horizon / DAY,
+        limitations=tuple(_limitation(one) for one in settings.limitation),
+    )
+
+
+def _use_case_facts(one: UseCase) -> UseCaseFacts:
+    contract = one.contract
+    return UseCaseFacts(
+        name=one.name,
+        owner=one.owner,
+        context=one.context,
+        harm=one.harm.value,
+        stakeholders=one.stakeholders,
+        version=contract.version,
+        effective=contract.effective,
+        reason=contract.reason,
+        rationale=contract.rationale,
+        accepted_trade_off=contract.accepted_trade_off,
+        where=atom_text(one.where) if one.where else "",
+        compared=tuple((g.name, g.reference) for g in one.to_core().group_bys),
+    )
+
+
+def _attribute_facts(one: AttributeSettings) -> AttributeFacts:
+    return AttributeFacts(
+        name=one.name,
+        values=one.listed,
+        definition=one.definition,
+        source=one.source,
+        known_error=one.known_error,
+        purpose=one.purpose,
+        approved_by=one.approved_by,
+        special_category=one.special_category,
+    )
 
 
 def _limitation(one: LimitationSettings) -> Limitation:

@@ -13,8 +13,9 @@ Example:
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import overload
 
 import numpy as np
@@ -71,6 +72,67 @@ def to_micros(at: datetime) -> int:
 def to_datetime(micros: int) -> datetime:
     """The aware UTC datetime of an instant in microseconds."""
     return _EPOCH + timedelta(microseconds=micros)
+
+
+@dataclass(frozen=True, slots=True)
+class IsoWeek:
+    """An ISO week in UTC, from Monday to Sunday.
+
+    Attributes:
+        year: ISO year, which may differ from the calendar's around New Year.
+        week: 1 to 53.
+
+    Example:
+        >>> week = IsoWeek.named("2026-W01")
+        >>> week.name, f"{to_datetime(week.start):%a %Y-%m-%d}", week.before.name
+        ('2026-W01', 'Mon 2025-12-29', '2025-W52')
+        >>> week.end - week.start == WEEK and IsoWeek.of(week.end - 1) == week
+        True
+    """
+
+    year: int
+    week: int
+
+    @classmethod
+    def of(cls, at: int) -> IsoWeek:
+        """The week that holds an instant (microseconds)."""
+        found = to_datetime(at).isocalendar()
+        return cls(found.year, found.week)
+
+    @classmethod
+    def named(cls, name: str) -> IsoWeek:
+        """The week of a name such as ``2026-W47``.
+
+        Raises:
+            ValueError: there is no such week.
+        """
+        found = re.fullmatch(r"(\d{4})-W(\d{2})", name, re.ASCII)
+        if found is None:
+            raise ValueError(name)
+        made = cls(int(found[1]), int(found[2]))
+        date.fromisocalendar(made.year, made.week, 1)
+        return made
+
+    @property
+    def name(self) -> str:
+        """ISO 8601, as in ``2026-W47``."""
+        return f"{self.year:04}-W{self.week:02}"
+
+    @property
+    def start(self) -> int:
+        """Its first instant (microseconds)."""
+        monday = date.fromisocalendar(self.year, self.week, 1)
+        return to_micros(datetime.combine(monday, time(), UTC))
+
+    @property
+    def end(self) -> int:
+        """The first instant after it."""
+        return self.start + WEEK
+
+    @property
+    def before(self) -> IsoWeek:
+        """The week before it."""
+        return IsoWeek.of(self.start - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,9 @@ from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.families import of_contracts
 from monitor.core.privacy.release_blocks import Span, blocks_kept
 from monitor.core.probes.rounds import DeclaredSet
-from monitor.core.publish.snapshot import ShownProbeSet, decode, encode
-from monitor.core.time import DAY, SECOND, Grain, WindowKind, pane_of, pane_start
+from monitor.core.publish.release import ReleasedIncident, released_incidents
+from monitor.core.publish.snapshot import ShownProbeSet, Snapshot, decode, encode
+from monitor.core.time import DAY, SECOND, Grain, IsoWeek, WindowKind, pane_of, pane_start
 from monitor.errors import FencedError
 from monitor.evaluate.blocks.closing import (
     begin_release,
@@ -49,6 +50,7 @@ from monitor.evaluate.publish.label_faults import LabelFaults
 from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.publisher import Publisher
 from monitor.evaluate.publish.request_faults import RequestFaults
+from monitor.evaluate.publish.weeks import Sources, Weeks
 from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store.codings import require_eras
 from monitor.store.evaluator.cluster_days import read_cluster_days
@@ -57,7 +59,9 @@ from monitor.store.evaluator.release_blocks import ReleaseChange, read_release
 from monitor.store.evaluator.store import Cycle, EvaluatorStore, newest_snapshot
 from monitor.store.evaluator.stored_detection import read_detection
 from monitor.store.evaluator.stored_incidents import read_acts, read_standing
+from monitor.store.evaluator.weekly_releases import find_revision
 from monitor.store.exclusions import excluded_spans
+from monitor.store.upkeep.reported_incidents import reports_between
 from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
 
 log = logging.getLogger("slicewatch.evaluate")
@@ -127,6 +131,7 @@ class _Memory:
     incidents: Incidents
     probes: ProbeSets
     clusters: ClusterDays
+    weeks: Weeks
     snapshot: bytes | None = None
     shown: _Beside | None = None
     moved: bool = False
@@ -370,6 +375,32 @@ class Evaluator:
         if number is not None:
             memory.incidents.stored(number)
         memory.snapshot, memory.shown, memory.moved = body, shown, False
+        if memory.weeks.due(memory.release):
+            self._release_weeks(epoch, memory, snapshot)
+
+    def _release_weeks(self, epoch: int, memory: _Memory, snapshot: Snapshot) -> None:
+        """Once a day of event time: store the Releases of closed weeks that have changed."""
+        store, now = self._store, self._clock.now()
+
+        def incidents(week: IsoWeek) -> tuple[ReleasedIncident, ...]:
+            return released_incidents(
+                week, reports_between(store.engine, week.start, week.end, now)
+            )
+
+        sources = Sources(
+            closed=store.closed,
+            release=memory.release,
+            index=memory.dictionary.index,
+            snapshot=snapshot,
+            incidents=incidents,
+            newest=lambda week: store.read(find_revision, week.name),
+        )
+        revisions = memory.weeks.revisions(sources)
+        if revisions:
+            cycle = Cycle(folded=memory.cursors, weeks=revisions)
+            store.commit(epoch, cycle, now)
+        for one in revisions:
+            log.info("a week is released", extra={"week": one.week, "revision": one.number})
 
     def _close(self, epoch: int, memory: _Memory, watermark: int) -> bool:
         """Close panes up to the watermark, stop by stop; returns whether any was."""
@@ -444,6 +475,9 @@ class Evaluator:
         book = IncidentBook.load(open_incidents, acts, detection.standing.values())
         incidents = Incidents(detection, policy.eras, book)
         closed, index = self._store.closed, dictionary.index
+        publisher = Publisher(
+            policy.contracts, policy.eras, found, requests, labels_of_slices, incidents
+        )
         memory = _Memory(
             cursors=self._store.deltas.cursors(),
             dictionary=dictionary,
@@ -451,13 +485,12 @@ class Evaluator:
             release=load_release(
                 read(read_release), closed, families, index, kept, live=policy.live
             ),
-            publisher=Publisher(
-                policy.contracts, policy.eras, found, requests, labels_of_slices, incidents
-            ),
+            publisher=publisher,
             detection=detection,
             incidents=incidents,
             probes=ProbeSets.load(read(read_probe_sets), policy.probes, live=policy.live),
             clusters=ClusterDays(read(read_cluster_days)),
+            weeks=Weeks(publisher, policy.horizon),
             snapshot=snapshot,
         )
         watermark = self._store.deltas.watermark()

@@ -310,7 +310,7 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
 
 
 class LimitationSettings(SettingsSection, frozen=True, kw_only=True):
-    """A known limitation of a use case, or of what is measured; the status page shows it."""
+    """A known limitation of a use case, or of what is measured; pages and reports show it."""
 
     text: Text
     owner: Text

@@ -444,6 +444,29 @@ snapshot = Table(
 )
 
 
+weekly_release = Table(
+    "weekly_release",
+    metadata,
+    Column("week", Text, primary_key=True),
+    *_ids("number"),
+    *_columns(BigInteger, "as_of", "stored_at"),
+    Column("body", LargeBinary, nullable=False),
+    comment="Releases of closed ISO weeks; number, of the revision, is gap-free per week.",
+)
+
+release_signature = Table(
+    "release_signature",
+    metadata,
+    Column("week", Text, primary_key=True),
+    *_ids("number"),
+    Column("revision", BigInteger, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    *_columns(Text, "by", "note"),
+    comment="Who signed which revision of a Release, by its SHA-256; append only.",
+)
+
+
 published_contract = Table(
     "published_contract",
     metadata,

@@ -4,7 +4,7 @@ Both are made of the same contents (:mod:`monitor.web.contents`), so neither say
 other. The package knows the web framework's requests and answers, and never the store.
 """
 
-from monitor.web.contents import Limitation
+from monitor.core.publish.limitations import Limitation
 from monitor.web.pages import SiteFacts
 from monitor.web.published import Published
 from monitor.web.site import Site

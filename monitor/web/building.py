@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.publish.annotations import Annotation, Fault
+from monitor.core.publish.annotations import Fault
 from monitor.core.publish.conclusion import limited
-from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.glossary import FINDINGS, SYNTHETIC, slice_name
+from monitor.core.publish.headlines import of_contract
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport
+from monitor.core.publish.limitations import Limitation
+from monitor.core.publish.lines import (
+    SliceLine,
+    all_metrics,
+    find_place,
+    line,
+    places,
+    ranked,
+    total_place,
+    window_of,
+)
 from monitor.core.publish.pipeline import Pipeline
+from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import (
     WITHHELD,
     ContractTable,
@@ -21,37 +34,20 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
+from monitor.core.publish.words import age_text, moment_text
 from monitor.core.time import SECOND, to_datetime
 from monitor.web import headlines
 from monitor.web.contents import (
     BandContent,
     ContractContent,
     Finding,
-    Limitation,
     Moment,
     Overview,
     PastIncident,
     SliceContent,
-    SliceLine,
     StandingIncident,
 )
-from monitor.web.lines import all_metrics, find_place, line, places, ranked, total_place, window_of
 from monitor.web.links import LinkError, View
-from monitor.web.reasons import Place
-from monitor.web.words import age_text, moment_text
-
-SYNTHETIC = "Synthetic test conditions, not a finding about people."
-
-_FOUND = {
-    Annotation.GAP: "on a weekly list: outside the contract (false discovery rate 0.10)",
-    Annotation.DRIFT: "on a weekly list: worse than its own reference period, mix by mix",
-    Annotation.MIX_SHIFT: "its rate moved because other requests come, not for any one mix",
-    Annotation.ADWIN: "a change (ADWIN)",
-    Annotation.PAGE_HINKLEY: "a change (Page-Hinkley)",
-    Annotation.LABELS_LATER: "its labels came later than its reference's",
-    Annotation.LABELS_EARLIER: "its labels came earlier than its reference's",
-    Annotation.VERSION_CHANGE: "other versions of the router began to answer it",
-}
 
 
 def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment:
@@ -150,7 +146,7 @@ def contract_content(table: ContractTable, view: View) -> ContractContent:
         verdict_window=table.window,
         windows=tuple(one.window for one in table.windows),
         metrics=metrics,
-        verdict=headlines.of_contract(table, window, slices),
+        verdict=of_contract(table, window, slices),
         notes=tuple(_notes(table, window)),
         total=line(total_place(table, window), metrics),
         slices=slices,
@@ -276,7 +272,7 @@ def _reference_line(table: ContractTable, place: Place, reference: str | None) -
 
 
 def _finding(noted: Noted) -> Finding:
-    what, latest = _FOUND[noted.annotation], to_datetime(noted.latest)
+    what, latest = FINDINGS[noted.annotation], to_datetime(noted.latest)
     return Finding(what, noted.metric, noted.count, latest)
 
 

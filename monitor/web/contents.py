@@ -7,101 +7,16 @@ are in UTC.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 
-from monitor.core.contract import Metric, Role, State
+from monitor.core.contract import Metric
+from monitor.core.publish.headlines import Headline
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport
+from monitor.core.publish.limitations import Limitation
+from monitor.core.publish.lines import SliceLine
 from monitor.core.publish.pipeline import Pipeline
-from monitor.core.publish.snapshot import ShownAgreement, ShownGap, ShownRate
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The verdict of a page or contract.
-
-    Attributes:
-        word: a verdict, or ``blind``.
-        sentence: the same in plain words.
-    """
-
-    word: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class Limitation:
-    """A known limitation of the use case or of what is measured, as its owner registered it.
-
-    Attributes:
-        text: what is limited.
-        scope: what it concerns; empty: everything.
-        restricted_use: what the numbers must not be used for; may be empty.
-        owner: who answers for it.
-        expires: when it is to be looked at again; None is not said.
-    """
-
-    text: str
-    scope: str
-    restricted_use: str
-    owner: str
-    expires: date | None
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One metric of one slice in one window.
-
-    Attributes:
-        metric: which rate.
-        role: primary or guardrail; None where the contract does not limit it.
-        state: what is known of it.
-        sentence: the rate in plain words; empty where it is withheld.
-        rate: with its interval and the band of its support; None where it is withheld.
-        gap: against the reference; None where it is withheld, or where there is none.
-        max_gap: largest allowed gap; None without a limit.
-        min_ratio: smallest allowed ratio of the lower to the higher of both rates.
-        min_level: smallest allowed rate.
-        max_level: largest allowed rate.
-        ends_at: event time to which it goes; None before the first block.
-        why: why it is not decided; empty where it is.
-        until: what has to happen, or until when it stays so; empty where it is decided.
-        breach_since: end of the release block that first showed the breach; None without one.
-        evidence: progress of the sequential test towards a page, 0 to 4; None where hidden.
-    """
-
-    metric: Metric
-    role: Role | None
-    state: State
-    sentence: str
-    rate: ShownRate | None
-    gap: ShownGap | None
-    max_gap: float | None
-    min_ratio: float | None
-    min_level: float | None
-    max_level: float | None
-    ends_at: datetime | None
-    why: str
-    until: str
-    breach_since: datetime | None
-    evidence: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class SliceLine:
-    """One slice in one window.
-
-    Attributes:
-        group_by: attribute names joined by ``+``; empty for all decisions.
-        slice: slice text; empty for all decisions.
-        completeness: labels received / labels requested; None where withheld.
-        cells: its metrics, the primary one first.
-    """
-
-    group_by: str
-    slice: str
-    completeness: float | None
-    cells: tuple[Cell, ...]
+from monitor.core.publish.snapshot import ShownAgreement, ShownRate
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,29 +1,20 @@
-"""CSV of exactly what a view shows, safe to open in a spreadsheet.
-
-Example:
-    >>> print(written(["slice", "gap"], [["=cmd", 0.1], ["channel=chat", None]]), end="")
-    slice,gap
-    '=cmd,0.1
-    channel=chat,
-"""
+"""CSV of exactly what a view shows."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from datetime import date
-from enum import Enum
 
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport
-from monitor.web.contents import Cell, ContractContent, HistoryContent, Moment, SliceContent
-from monitor.web.contents import SliceLine as Line
+from monitor.core.publish.lines import Cell
+from monitor.core.publish.lines import SliceLine as Line
+from monitor.drawing.csv_text import written
+from monitor.web.contents import ContractContent, HistoryContent, Moment, SliceContent
 
 Value = str | float | int | date | None
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _RATE = ("value", "lower", "upper", "at_least", "at_most", "support")
 _GAP = ("reference", "value", "lower", "upper", "ratio", "ratio_lower", "ratio_upper", "verdict")
 _COLUMNS = (
@@ -42,28 +33,6 @@ _COLUMNS = (
         "until",
     ),
 )
-
-
-def written(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table as CSV (RFC 4180, with the line ends of a text file); None is an empty field.
-
-    A text that a spreadsheet would take for a formula is preceded by an apostrophe.
-    """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_field(value) for value in row] for row in rows)
-    return out.getvalue()
-
-
-def _field(value: object) -> object:
-    if isinstance(value, date):  # datetimes too
-        return value.isoformat()
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
-    return value
 
 
 def of_contracts(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:

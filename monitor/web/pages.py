@@ -13,25 +13,27 @@ from urllib.parse import urlencode
 import jinja2
 from markupsafe import Markup
 
+from monitor import drawing
 from monitor.core.contract import Metric, Verdict
+from monitor.core.publish import words
 from monitor.core.publish.annotations import Behind, Outcome
 from monitor.core.publish.glossary import TERMS, slice_name
+from monitor.core.publish.headlines import incident_sentence
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport, ValueReport
+from monitor.core.publish.limitations import Limitation
+from monitor.core.publish.lines import Cell, SliceLine
 from monitor.core.publish.snapshot import ShownGap, ShownRate
 from monitor.core.time import to_micros
-from monitor.web import charts, words
+from monitor.drawing import charts
 from monitor.web.contents import (
-    Cell,
     ContractContent,
     IncidentList,
-    Limitation,
     Moment,
     Overview,
     SliceContent,
-    SliceLine,
 )
-from monitor.web.headlines import BLIND, incident_sentence
+from monitor.web.headlines import BLIND
 from monitor.web.links import View
 
 PAGE_SIZE = 100
@@ -72,8 +74,7 @@ class Pages:
 
     def __init__(self, facts: SiteFacts) -> None:
         """Load the templates."""
-        folder = resources.files(__package__) / "templates"
-        style = (folder / "style.css").read_text(encoding="utf-8")
+        style = (resources.files(drawing) / "style.css").read_text(encoding="utf-8")
         self._environment = _environment(facts, style)
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
         self.policy = (
@@ -83,7 +84,8 @@ class Pages:
 
     def overview(self, page: Overview, view: View, today: date) -> str:
         """The first page; ``today`` is a UTC date."""
-        scale = charts.gap_scales(page.contracts)
+        lines = (line for one in page.contracts for line in (one.total, *one.slices))
+        scale = charts.gap_scales(lines)
         return self._render(
             "overview",
             page=page,

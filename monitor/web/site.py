@@ -15,12 +15,12 @@ from starlette.responses import RedirectResponse, Response
 from monitor.core.publish.act_input import act_input, closing
 from monitor.core.publish.history import SliceKey
 from monitor.core.publish.incident_reports import IncidentReport
+from monitor.core.publish.lines import Cell, cell, find_place, window_of
 from monitor.core.publish.snapshot import WITHHELD, ContractTable, Snapshot
 from monitor.core.time import to_datetime, to_micros
 from monitor.errors import SlicewatchError, StoreError
 from monitor.web import building, csv_files, openapi
 from monitor.web.contents import (
-    Cell,
     ContractContent,
     HistoryContent,
     IncidentList,
@@ -28,7 +28,6 @@ from monitor.web.contents import (
     Overview,
     SliceContent,
 )
-from monitor.web.lines import cell, find_place, window_of
 from monitor.web.links import LinkError, View
 from monitor.web.pages import Pages, SiteFacts
 from monitor.web.published import Published

@@ -13,7 +13,7 @@ from published_lesson import BOTH, T0, lesson
 
 from monitor.core.privacy.release_blocks import blocks_kept
 from monitor.core.publish.snapshot import encode
-from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of, to_micros
+from monitor.core.time import DAY, HOUR, MINUTE, WEEK, Grain, IsoWeek, pane_of, to_micros
 from monitor.ports import BEGINNING, Shard, Tallies
 from monitor.settings.sections import STORE_KEY
 from monitor.store import database as db
@@ -61,6 +61,10 @@ def days(day: date | str) -> int:
     return to_micros(datetime(at.year, at.month, at.day, tzinfo=UTC))
 
 
+def weeks(name: Any) -> int:
+    return IsoWeek.named(name).start
+
+
 BLOCKS = blocks_kept(HORIZON)
 PUBLISHED = Clock("day", 396 * DAY, days)
 CLOCKS = {
@@ -79,6 +83,8 @@ CLOCKS = {
     "incident_act": Clock("at", 395 * DAY),
     "release_edge": Clock("at", BLOCKS + HOUR),
     "snapshot": Clock("stored_at", 395 * DAY),
+    "weekly_release": Clock("week", 396 * DAY + WEEK, weeks),
+    "release_signature": Clock("week", 396 * DAY + WEEK, weeks),
     **dict.fromkeys(
         (
             *("published_contract", "published_limit", "published_window"),
@@ -163,6 +169,9 @@ def fill(engine: sa.Engine) -> None:
                     insert(connection, table, grain=int(grain), pane=pane_of(moment, grain))
             insert(connection, "held_back", pane=hour)
             insert(connection, "cohort", hour=hour)
+            week = {"week": IsoWeek.of(moment).name, "number": 1}
+            insert(connection, "weekly_release", **week)
+            insert(connection, "release_signature", **week)
             insert(connection, "cluster_day", day=moment // DAY)
             insert(connection, "crossing", id=number + 1, stream=str(number), resolved_at=moment)
             link = {"incident": number + 1}

@@ -218,7 +218,7 @@ def test_how_far_labels_are_read_is_told_by_the_slowest_that_is_awaited(
 
 
 def counted(evaluator: EvaluatorStore) -> dict[str, int]:
-    table = sum_counts(evaluator._engine, Grain.HOUR).values.sum(axis=0)
+    table = sum_counts(evaluator.engine, Grain.HOUR).values.sum(axis=0)
     return {Counter(i).name: int(v) for i, v in enumerate(table) if v}
 
 
@@ -490,7 +490,7 @@ def test_a_label_finds_its_decision_in_a_neighbouring_hour(
     result = store.flush([flush(begin(store, L0), 3, labels=all_three)], Dictionary())
     assert (result.tallies[L0].counted, result.tallies[L0].waiting) == (2, 1)
     fold(evaluator)
-    assert sum_counts(evaluator._engine, Grain.HOUR, T0 // HOUR, T0 // HOUR + 1).values[0, 2] == 2
+    assert sum_counts(evaluator.engine, Grain.HOUR, T0 // HOUR, T0 // HOUR + 1).values[0, 2] == 2
 
 
 def test_labels_of_thinned_requests_count_nothing(

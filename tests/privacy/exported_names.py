@@ -18,6 +18,7 @@ from monitor.audit.report import AuditReport
 from monitor.commands.probe.probe_status import ProbeStatus
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.snapshot import Snapshot
+from monitor.reports.as_json import ReportDocument
 from monitor.store.schema import PUBLISHED
 from monitor.store.upkeep.store_status import StoreStatus
 from monitor.web.openapi import ANSWERS
@@ -63,6 +64,11 @@ def page_names() -> set[str]:
     """Fields of all answers of the API, which pages and files are made of, too."""
     found = {name for kind in ANSWERS.values() for name in fields_below(kind)}
     return found - snapshot_names() - incident_names()
+
+
+def report_names() -> set[str]:
+    """Fields of the JSON file, which all other formats are made of."""
+    return fields_below(ReportDocument) - snapshot_names() - page_names()
 
 
 def status_names() -> set[str]:

@@ -27,6 +27,7 @@ WHERE = {
     Surface.DEAD_LETTER: "`slicewatch db dead-letters`",
     Surface.INCIDENT: "Incidents: `slicewatch incident --json`, pages and API",
     Surface.PAGE: "The status page, its files and the API, beside Snapshots and incidents",
+    Surface.REPORT: "`slicewatch report`, in every format, beside the tables of a Snapshot",
     Surface.PROBES: "`slicewatch probe status --json`",
     Surface.AUDIT: "`slicewatch audit`, in every format",
     Surface.LOG: "Log lines",

@@ -460,6 +460,28 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.TYPED: ("target", "path"),
         Argument.WORD: ("name",),
     },
+    "monitor.commands.report": {
+        Argument.CAUSE: ("reason",),
+        Argument.MOMENT: (
+            "moment_text(week.end)",
+            "signed.week",
+            "stored",
+            "until",
+            "week.name",
+        ),
+        Argument.PLACE: ("file",),
+        Argument.TYPED: ("signed.by",),
+        Argument.WORD: (
+            "', '.join(FORMATS)",
+            "_WEEK",
+            "newest.number",
+            "signed.digest",
+            "signed.revision",
+        ),
+    },
+    "monitor.core.time": {
+        Argument.TYPED: ("name",),
+    },
     "monitor.commands.replay": {
         Argument.CAUSE: ("str(error)",),
         Argument.FILE: ("line",),

@@ -20,6 +20,7 @@ class Surface(enum.StrEnum):
     DEAD_LETTER = "dead letter"  # slicewatch db dead-letters
     INCIDENT = "incident"  # slicewatch incident --json, /incidents
     PAGE = "page"  # the status page, its files and the API, beside Snapshot and incidents
+    REPORT = "report"  # slicewatch report, in every format: the Release, and what is beside it
     PROBES = "probes"  # slicewatch probe status --json
     AUDIT = "audit"  # slicewatch audit, in every format
     LOG = "log"  # standard error of the service

@@ -719,6 +719,64 @@ _PAGES = (
     ),
 )  # fmt: skip
 
+_OF_RELEASE = "whole release blocks that end in the week, by the code of the Snapshot"
+_REPORT = (
+    *rows_for(
+        Surface.REPORT, Rule.RELEASED_RATE, _OF_RELEASE,
+        "Release.contracts ReportDocument.release",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.PERIOD, "an ISO week; the watermark taken down to five minutes",
+        "Release.week Release.start Release.end ReportDocument.week ReportDocument.as_of",
+        "ReportDocument.compared_with",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.PROCESS, "numbers of the store, once a day of event time at most",
+        "ReportDocument.revision ReportDocument.newest_revision",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.STATE, "a hash of published bytes", "ReportDocument.digest",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.STATE, "by the states and flags that the Release shows",
+        "ReportDocument.decision ReportDocument.requirements Requirement.name Requirement.met",
+        "Requirement.why",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.PAGE, "an incident comes with the cohort that crosses",
+        "Release.incidents ReleasedIncident.id ReleasedIncident.kind ReleasedIncident.contract",
+        "ReleasedIncident.metric ReleasedIncident.since ReleasedIncident.state",
+        "ReleasedIncident.resolved_at",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.STATE, "as Snapshots showed it; else withheld",
+        "ReleasedIncident.group_by ReleasedIncident.slice",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.CLASS, "of what a Snapshot showed, as of the end of a block",
+        "Release.findings ReleasedFinding.contract ReleasedFinding.group_by ReleasedFinding.slice",
+        "ReleasedFinding.annotation ReleasedFinding.metric",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.PERIOD, "the end of the block that first showed it",
+        "ReleasedFinding.latest",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.DECLARED, "said by people, or by the settings",
+        "ReleasedIncident.outcome ReportDocument.signatures SignatureLine.signature",
+        "SignatureLine.of_this_revision Signature.week Signature.number Signature.revision",
+        "Signature.digest Signature.at Signature.by Signature.note ReportDocument.facts",
+        "ReportFacts.program ReportFacts.use_cases ReportFacts.attributes ReportFacts.audit_rates",
+        "ReportFacts.score_bands ReportFacts.horizon_days ReportFacts.limitations",
+        "UseCaseFacts.name UseCaseFacts.owner UseCaseFacts.context UseCaseFacts.harm",
+        "UseCaseFacts.stakeholders UseCaseFacts.version UseCaseFacts.effective",
+        "UseCaseFacts.reason UseCaseFacts.rationale UseCaseFacts.accepted_trade_off",
+        "UseCaseFacts.where UseCaseFacts.compared AttributeFacts.name AttributeFacts.values",
+        "AttributeFacts.definition AttributeFacts.source AttributeFacts.known_error",
+        "AttributeFacts.purpose AttributeFacts.approved_by AttributeFacts.special_category",
+    ),
+)  # fmt: skip
+
 _PROBES = (
     *rows_for(
         Surface.PROBES, Rule.DECLARED, "by the settings, or by the program itself",
@@ -755,6 +813,10 @@ _LOGS = (
         Rule.PAGE, "the number of a crossing, by which an operator finds it in the database",
         "a contract stream has crossed its limit; crossing", "a crossing is resolved; crossing",
         "an incident is open; incident kind", "an incident is over; incident kind",
+    ),
+    *_logs(
+        Rule.PERIOD, "a closed ISO week, and the number of a revision",
+        "a week is released; revision week",
     ),
     *_logs(
         Rule.PROCESS, "what the process does; arguments are names of its parts and ports",
@@ -807,7 +869,6 @@ _LATER = (
     _later("excess share", "in words: most, about half, some"),
     _later("label delay per slice", "two decimals of days, of bands, of released blocks"),
     _later("report diff", "a revision of a cell needs k changed labels in it"),
-    _later("report tables", "the Snapshot's rules, and the audit of the whole Release"),
     _later("epsilon", "printed only where noise was added"),
     _later("ADWIN's width and estimation", "give exact counts away", Rule.NEVER),
     _later("decision ids, reviewers, units, payloads", "not even hashed without a key", Rule.NEVER),
@@ -824,6 +885,7 @@ TABLE: tuple[Row, ...] = (
     *_DEAD_LETTERS,
     *_INCIDENTS,
     *_PAGES,
+    *_REPORT,
     *_PROBES,
     *AUDIT,
     *_LOGS,

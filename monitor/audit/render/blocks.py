@@ -3,40 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from monitor.audit.render.words import printable
-
-
-class Tone(enum.StrEnum):
-    """Emphasis of a cell; its text says the same, so that nothing depends on colour."""
-
-    PLAIN = "plain"
-    GOOD = "good"
-    BAD = "bad"
-    UNSURE = "unsure"
-
-
-@dataclass(frozen=True, slots=True)
-class TableCell:
-    """One cell of a table; its text may have several lines."""
-
-    text: str
-    tone: Tone = Tone.PLAIN
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table whose first column names its rows."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[TableCell, ...], ...]
-
-    def failing(self) -> Table:
-        """The table reduced to the rows that have something bad."""
-        bad = (row for row in self.rows if any(cell.tone is Tone.BAD for cell in row))
-        return Table(self.columns, tuple(bad))
+from monitor.drawing.tables import Table, Tone
 
 
 class Brief(enum.Enum):
@@ -89,24 +58,3 @@ class Document:
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
     decision: Section
-
-
-def table(columns: str, rows: Iterable[Iterable[str | TableCell]]) -> Table | None:
-    """A table, or None without rows.
-
-    Args:
-        columns: their names, separated by ``|``.
-        rows: cells; plain texts have no emphasis.
-    """
-    made = tuple(tuple(map(_cell, row)) for row in rows)
-    return Table(tuple(columns.split("|")), made) if made else None
-
-
-def _cell(content: str | TableCell) -> TableCell:
-    one = content if isinstance(content, TableCell) else TableCell(content)
-    return TableCell(printable(one.text), one.tone)
-
-
-def mark(good: bool, if_good: str, if_bad: str) -> TableCell:
-    """A yes or no, in words."""
-    return TableCell(if_good, Tone.GOOD) if good else TableCell(if_bad, Tone.BAD)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from monitor.audit.render import parts
-from monitor.audit.render.blocks import Brief, Document, Section, TableCell, Tone, mark, table
+from monitor.audit.render.blocks import Brief, Document, Section
 from monitor.audit.render.words import (
     METRICS,
     NOTHING,
@@ -16,7 +16,6 @@ from monitor.audit.render.words import (
     Numbers,
     counted,
     number,
-    printable,
     slice_name,
     versions,
 )
@@ -29,6 +28,7 @@ from monitor.audit.report import (
     Run,
 )
 from monitor.core.contract import Metric, Role
+from monitor.drawing.tables import TableCell, Tone, mark, printable, table
 
 
 def document(report: AuditReport) -> Document:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from monitor.audit.render import words
-from monitor.audit.render.words import CHECKS, METRICS, CheckFormat, Numbers, printable
+from monitor.audit.render.words import CHECKS, METRICS, CheckFormat, Numbers
 from monitor.audit.report import (
     HELD_OUT,
     AuditReport,
@@ -33,6 +33,7 @@ from monitor.audit.report import (
     SupportCheck,
 )
 from monitor.core.contract import COMPLEMENT, Verdict
+from monitor.drawing.tables import printable
 
 _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
 

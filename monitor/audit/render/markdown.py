@@ -6,14 +6,15 @@ details go first, then rows that are not folded.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from monitor.audit.render.blocks import Brief, Document, Section, Table, Tone
+from monitor.audit.render.blocks import Brief, Document, Section
 from monitor.audit.render.document import document
 from monitor.audit.render.words import counted
 from monitor.audit.report import AuditReport
+from monitor.drawing.markdown import SYMBOLS, plain
+from monitor.drawing.tables import Table
 
 MAX_BYTES = 65_000
 """Limit in bytes of UTF-8: fewer than 65,536 characters, however they are counted."""
@@ -23,8 +24,6 @@ _MAX_CELL = 500
 _SIZES = ((MAX_ROWS, True), (MAX_ROWS, False), (10, False))
 """Rows of a table, and whether with details: the first that fits is taken."""
 
-_SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
-_SYMBOLS = {Tone.GOOD: "\u2705 ", Tone.BAD: "\u274c ", Tone.UNSURE: "\u26a0\ufe0f ", Tone.PLAIN: ""}
 _FULL = "the full report has them (--html, --json)"
 
 
@@ -43,10 +42,10 @@ def _text(lines: Sequence[str]) -> str:
 
 
 def _heading(found: Document) -> Iterator[str]:
-    yield f"## {_SYMBOLS[found.tone]}{_plain(found.title)}: {found.word}"
+    yield f"## {SYMBOLS[found.tone]}{plain(found.title)}: {found.word}"
     if found.banner:
         yield f"\n> **SYNTHETIC. {found.banner}**"
-    yield f"\n{_plain(found.counts)}"
+    yield f"\n{plain(found.counts)}"
 
 
 def _short(found: Document, rows: int) -> Iterator[str]:
@@ -69,7 +68,7 @@ def _failing(section: Section) -> Section:
 
 def _details(found: Document) -> Iterator[str]:
     yield "\n<details><summary>Versions, rates, support, calibration, what to try</summary>\n"
-    yield from (f"- {_plain(name)}: {_cell(value)}" for name, value in found.facts)
+    yield from (f"- {plain(name)}: {_cell(value)}" for name, value in found.facts)
     for section in found.sections:
         if section.brief is not Brief.ALL:
             yield from _section(section, MAX_ROWS)
@@ -81,29 +80,22 @@ def _no_details() -> Iterator[str]:
 
 
 def _section(section: Section, rows: int) -> Iterator[str]:
-    yield f"\n### {_plain(section.title)}"
+    yield f"\n### {plain(section.title)}"
     for note in section.notes:
-        yield f"\n{_plain(note)}"
+        yield f"\n{plain(note)}"
     if section.table is not None:
         yield ""
         yield from _table(section.table, rows)
 
 
 def _table(table: Table, rows: int) -> Iterator[str]:
-    yield f"| {' | '.join(map(_plain, table.columns))} |"
+    yield f"| {' | '.join(map(plain, table.columns))} |"
     yield "|---" * len(table.columns) + "|"
     for row in table.rows[:rows]:
-        yield f"| {' | '.join(_SYMBOLS[cell.tone] + _cell(cell.text) for cell in row)} |"
+        yield f"| {' | '.join(SYMBOLS[cell.tone] + _cell(cell.text) for cell in row)} |"
     if len(table.rows) > rows:
         yield f"\n{counted(len(table.rows) - rows, 'more row')}: {_FULL}."
 
 
 def _cell(text: str) -> str:
-    return _plain(text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]} ... (cut here)")
-
-
-def _plain(text: str) -> str:
-    """Text that is nothing but text: no markup, no table, no mention of anybody."""
-    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    escaped = _SPECIAL.sub(r"\\\1", escaped).replace("@", "@<!-- -->")
-    return escaped.replace("\n", "<br>")
+    return plain(text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]} ... (cut here)")

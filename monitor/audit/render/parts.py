@@ -15,7 +15,7 @@ from monitor.audit.dataset import (
     Weight,
 )
 from monitor.audit.render import words
-from monitor.audit.render.blocks import Brief, Section, TableCell, Tone, mark, table
+from monitor.audit.render.blocks import Brief, Section
 from monitor.audit.render.words import CHECKS, METRICS, NOTHING, TRIALS, CheckFormat, Numbers
 from monitor.audit.report import (
     FLIP_SENTENCE,
@@ -32,6 +32,7 @@ from monitor.audit.report import (
 )
 from monitor.core.contract import Metric, Role, Verdict
 from monitor.core.probes.flips import FlipDirection
+from monitor.drawing.tables import TableCell, Tone, mark, table
 
 _TONES = {
     Point.PASS: Tone.GOOD,

@@ -12,9 +12,10 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from monitor.audit.render.blocks import Document, Section, Table, TableCell, Tone
+from monitor.audit.render.blocks import Document, Section
 from monitor.audit.render.document import document
 from monitor.audit.report import AuditReport, Requirement
+from monitor.drawing.tables import Table, TableCell, Tone
 
 _LONGEST = max(len(requirement) for requirement in Requirement)
 _STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "bold red", Tone.UNSURE: "yellow"}

@@ -265,8 +265,3 @@ def direction(flip: ShownFlip) -> str:
 def stage(flip: ShownFlip) -> str:
     """Stage at which a flip's variants diverge; behind the evidence gate the cause refines it."""
     return f"{flip.stage.value}/{flip.cause.value}" if flip.cause else flip.stage.value
-
-
-def printable(text: str) -> str:
-    """Text without control characters, which files may carry into terminals and markup."""
-    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)

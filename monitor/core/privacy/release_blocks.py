@@ -230,6 +230,22 @@ def newest_span(edges: Sequence[int], length: int) -> Span | None:
     return Span(edges[start], edges[-1])
 
 
+def span_ending_in(edges: Sequence[int], start: int, end: int) -> Span | None:
+    """The blocks that end after ``start`` and not after ``end``; None where none does.
+
+    The first of them may begin before ``start``: blocks are taken whole.
+
+    Example:
+        >>> span_ending_in([0, 3, 7, 9], 4, 8)
+        Span(start=3, end=7)
+        >>> span_ending_in([0, 3, 7, 9], 7, 8) is None
+        True
+    """
+    first = max(bisect_right(edges, start), 1)  # the first edge is the end of no block
+    after = bisect_right(edges, end)
+    return Span(edges[first - 1], edges[after - 1]) if after > first else None
+
+
 def on_the_hour(edges: Sequence[int]) -> list[int]:
     """The edges that blocks of hours have; the others divide a block for the shortest window."""
     return [edge for edge in edges if edge % HOUR == 0]

@@ -20,9 +20,11 @@ from dataclasses import dataclass
 
 from monitor.core.contract import COMPLEMENT, Metric, State
 from monitor.core.counts.cells import parse_atom
+from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import WITHHELD, ShownRate
 
 _TOTAL = "all decisions"
+SYNTHETIC = "Synthetic test conditions, not a finding about people."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,18 @@ STATES: Mapping[State, str] = {
     State.BREACH: "breach: confirmed by the sequential test",
 }
 """Every state in words."""
+
+FINDINGS: Mapping[Annotation, str] = {
+    Annotation.GAP: "on a weekly list: outside the contract (false discovery rate 0.10)",
+    Annotation.DRIFT: "on a weekly list: worse than its own reference period, mix by mix",
+    Annotation.MIX_SHIFT: "its rate moved because other requests come, not for any one mix",
+    Annotation.ADWIN: "a change (ADWIN)",
+    Annotation.PAGE_HINKLEY: "a change (Page-Hinkley)",
+    Annotation.LABELS_LATER: "its labels came later than its reference's",
+    Annotation.LABELS_EARLIER: "its labels came earlier than its reference's",
+    Annotation.VERSION_CHANGE: "other versions of the router began to answer it",
+}
+"""Every advisory finding in words."""
 
 
 def said(metric: Metric, rate: ShownRate | None) -> str:

@@ -283,8 +283,12 @@ class WindowTable:
         return any(period.excluded for period in self._periods())
 
     def _periods(self) -> Iterator[Period]:
-        tables: tuple[WindowTable | GroupTable, ...] = (self, *self.groups)
-        return (period for table in tables for period in periods(table))
+        return (period for table in tables_of(self) for period in periods(table))
+
+
+def tables_of(window: WindowTable) -> tuple[WindowTable | GroupTable, ...]:
+    """The total of a window, and its group-bys."""
+    return (window, *window.groups)
 
 
 def periods(table: WindowTable | GroupTable) -> tuple[Period, ...]:

@@ -14,7 +14,13 @@ from monitor.core.counts.cells import COUNTERS, Counts, Int64s
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.counts.rollup import CellIndex, production_totals
 from monitor.core.privacy.families import SliceFamily
-from monitor.core.privacy.release_blocks import Span, newest_span, on_the_hour, without
+from monitor.core.privacy.release_blocks import (
+    Span,
+    newest_span,
+    on_the_hour,
+    span_ending_in,
+    without,
+)
 from monitor.core.publish.contract_tables import BlockCounts, Builder, Pooled
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
 from monitor.core.publish.states import GroupFindings, with_age, with_missing_labels
@@ -132,11 +138,26 @@ class Publisher:
         decided = newest_span(edges if fine else hours, kind.length)
         if fine and decided and decided.start < (release.decisions or 0) - DAY:
             decided = newest_span(hours, kind.length)  # 5-minute panes are gone by then
-        edges = hours if decided is None or _on_the_hour(decided) else edges
+        labelled = newest_span(state.shown_edges(labels=True), kind.length)
+        return self._inputs(state, decided, labelled if kind.labelled else None)
+
+    def ending_in(self, state: FamilyState, start: int, end: int) -> TableInputs:
+        """The blocks that end after one instant and not after another, on the hour."""
+        decided, labelled = (
+            span_ending_in(on_the_hour(state.shown_edges(labels=labels)), start, end)
+            for labels in (False, True)
+        )
+        return self._inputs(state, decided, labelled)
+
+    def _inputs(
+        self, state: FamilyState, decided: Span | None, labelled: Span | None
+    ) -> TableInputs:
+        """What a table of these runs of blocks is made of, without those that are left out."""
+        edges = state.shown_edges(labels=False)
+        edges = on_the_hour(edges) if decided is None or _on_the_hour(decided) else edges
         out = (*self.excluded, *state.abandoned_spans(labels=False))
         decided_in = without(decided, edges, out) if decided else ()
         edges = state.shown_edges(labels=True)
-        labelled = newest_span(edges, kind.length) if kind.labelled else None
         out = (*self.excluded, *state.abandoned_spans(labels=True))
         labelled_in = without(labelled, edges, out) if labelled else ()
         stored = state.stored()

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.cells import parse_atom
 from monitor.core.counts.coding import Listed
+from monitor.core.publish.release import Release, ReleasedIncident
 from monitor.core.publish.snapshot import (
     WITHHELD,
     ContractTable,
@@ -23,7 +24,7 @@ from monitor.core.publish.snapshot import (
     encode,
 )
 from monitor.detection.pages.streams import Stream
-from monitor.store.evaluator import published_tables
+from monitor.store.evaluator import published_tables, weekly_releases
 from monitor.store.schema import contract, snapshot
 
 
@@ -71,6 +72,7 @@ def forget_published(connection: sa.Connection, listed: Collection[Listed]) -> N
         left = _of_snapshot(published, gone)
         if left != published:
             connection.execute(sa.update(snapshot).where(one).values(body=encode(left)))
+    weekly_releases.rewrite(connection, lambda release: _of_release(release, gone))
     published_tables.forget(connection, lambda name: gone.group(name.split("+")), gone.slice)
     for row in connection.execute(sa.select(contract)).all():
         _forget_in_contract(connection, row, gone)
@@ -78,6 +80,25 @@ def forget_published(connection: sa.Connection, listed: Collection[Listed]) -> N
 
 def _of_snapshot(published: Snapshot, gone: Forgotten) -> Snapshot:
     return replace(published, contracts=tuple(_of_table(t, gone) for t in published.contracts))
+
+
+def _of_release(release: Release, gone: Forgotten) -> Release:
+    return replace(
+        release,
+        contracts=tuple(_of_table(table, gone) for table in release.contracts),
+        incidents=tuple(_of_released(one, gone) for one in release.incidents),
+        findings=tuple(
+            one
+            for one in release.findings
+            if not (gone.group(one.group_by.split("+")) or gone.slice(one.slice))
+        ),
+    )
+
+
+def _of_released(one: ReleasedIncident, gone: Forgotten) -> ReleasedIncident:
+    if one.slice == WITHHELD or not (gone.group(one.group_by.split("+")) or gone.slice(one.slice)):
+        return one
+    return replace(one, group_by="", slice=WITHHELD)
 
 
 def _of_table(table: ContractTable, gone: Forgotten) -> ContractTable:

@@ -13,6 +13,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import sqlalchemy as sa
 
 from monitor.core.counts.clusters import DayClusters
+from monitor.core.publish.release import Revision
 from monitor.core.publish.snapshot import Snapshot, encode
 from monitor.ports import PaneCounts, Shard
 from monitor.store.database import reading, writing
@@ -31,6 +32,7 @@ from monitor.store.evaluator.stored_detection import (
     write_detection,
 )
 from monitor.store.evaluator.stored_incidents import IncidentChange, note_snapshot, write_incidents
+from monitor.store.evaluator.weekly_releases import write_revisions
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -51,6 +53,7 @@ class Cycle:
         probes: states of declared probe sets.
         clusters: facts on clusters to add, by day since 1970.
         snapshot: to be stored and shown, or None when nothing changed.
+        weeks: new revisions of Releases.
     """
 
     folded: Mapping[Shard, int] = field(default_factory=dict)
@@ -63,12 +66,14 @@ class Cycle:
     probes: ProbeSetsChange = field(default_factory=ProbeSetsChange)
     clusters: Mapping[int, DayClusters] = field(default_factory=dict)
     snapshot: Snapshot | None = None
+    weeks: Sequence[Revision] = ()
 
 
 class EvaluatorStore:
     """Used by one evaluator thread.
 
     Attributes:
+        engine: the database.
         decisions_topic: its shards make the watermark.
         lease: held by one evaluator at a time.
         deltas: what is to be folded.
@@ -78,7 +83,7 @@ class EvaluatorStore:
     """
 
     def __init__(self, engine: sa.Engine, decisions_topic: str) -> None:
-        self._engine = engine
+        self.engine = engine
         self.decisions_topic = decisions_topic
         self.lease = Lease(engine)
         self.deltas = Deltas(engine, decisions_topic)
@@ -94,7 +99,7 @@ class EvaluatorStore:
         **named: _P.kwargs,
     ) -> _T:
         """Answer of a query, in a transaction of its own."""
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             return query(connection, *args, **named)
 
     def commit(self, epoch: int, cycle: Cycle, stored_at: int) -> int | None:
@@ -107,7 +112,7 @@ class EvaluatorStore:
             FencedError: another evaluator has taken over, or the database has gone back in time;
                 nothing was written.
         """
-        with writing(self._engine) as connection:
+        with writing(self.engine) as connection:
             require_epoch(connection, epoch)
             require_folded(connection, cycle.folded)
             write_cells(connection, cycle.cells)
@@ -118,6 +123,7 @@ class EvaluatorStore:
             write_incidents(connection, cycle.incidents)
             write_probe_sets(connection, cycle.probes)
             add_cluster_days(connection, cycle.clusters)
+            write_revisions(connection, cycle.weeks, stored_at)
             if cycle.snapshot is None:
                 return None
             number = _store_snapshot(connection, cycle.snapshot, stored_at)

@@ -73,13 +73,13 @@ class IncidentChange:
 def read_standing(connection: sa.Connection) -> StoredIncidents:
     """Those that are not resolved, with their crossings and streams."""
     newest = connection.execute(sa.select(sa.func.max(incident.c.id))).scalar()
-    standing = _read(connection, incident.c.resolved_at.is_(None))
+    standing = select_incidents(connection, incident.c.resolved_at.is_(None))
     return StoredIncidents(tuple(standing), (newest or 0) + 1)
 
 
 def read_incidents(connection: sa.Connection, *, resolved: bool) -> list[Incident]:
     """Incidents that are not resolved, or ``resolved`` ones too, by id."""
-    return _read(connection, sa.true() if resolved else incident.c.resolved_at.is_(None))
+    return select_incidents(connection, sa.true() if resolved else incident.c.resolved_at.is_(None))
 
 
 def find_incident(connection: sa.Connection, number: int, *, lock: bool = False) -> Incident | None:
@@ -93,10 +93,11 @@ def find_incident(connection: sa.Connection, number: int, *, lock: bool = False)
     if lock:  # SQLite has no such lock: there all writers take turns anyway
         one = sa.select(incident.c.id).where(incident.c.id == number).with_for_update()
         connection.execute(one)
-    return next(iter(_read(connection, incident.c.id == number)), None)
+    return next(iter(select_incidents(connection, incident.c.id == number)), None)
 
 
-def _read(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Incident]:
+def select_incidents(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Incident]:
+    """Incidents that fit a condition on their table, by id."""
     crossings = _links(connection, incident_crossing.c.crossing, incident_crossing, where)
     streams = _links(connection, incident_stream.c.stream, incident_stream, where)
     rows = connection.execute(sa.select(incident).where(where).order_by(incident.c.id))

@@ -17,6 +17,7 @@ from monitor.store.evaluator.stored_incidents import (
     find_incident,
     read_acts,
     read_incidents,
+    select_incidents,
 )
 from monitor.store.schema import incident
 
@@ -37,6 +38,16 @@ def newest_reports(engine: sa.Engine, now: int, limit: int) -> list[IncidentRepo
         found = read_incidents(connection, resolved=True)[-limit:]
         acts = read_acts(connection, incident.c.id.in_([one.id for one in found]))
     return _reports(engine, found[::-1], acts, now)
+
+
+def reports_between(engine: sa.Engine, start: int, end: int, now: int) -> list[IncidentReport]:
+    """Reports of incidents that were not resolved throughout a span of event time, by id."""
+    unresolved = sa.or_(incident.c.resolved_at.is_(None), incident.c.resolved_at > start)
+    where = sa.and_(incident.c.opened_at < end, unresolved)
+    with reading(engine) as connection:
+        found = select_incidents(connection, where)
+        acts = read_acts(connection, where)
+    return _reports(engine, found, acts, now)
 
 
 def find_report(engine: sa.Engine, number: int, now: int) -> IncidentReport | None:

@@ -10,7 +10,7 @@ from monitor.core.privacy.release_blocks import blocks_kept
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.store.database import reading, writing
 from monitor.store.erasure import expire_waiting
-from monitor.store.evaluator import published_tables
+from monitor.store.evaluator import published_tables, weekly_releases
 from monitor.store.id_keys import expire_own_key
 from monitor.store.ingest.label_arrivals import drop_arrivals
 from monitor.store.schema import (
@@ -79,6 +79,7 @@ def apply(
         _drop_closed(engine, policy, slowest)
         _drop_detection(engine, policy, slowest)
         published_tables.delete_before(engine, slowest - policy.snapshots)
+        weekly_releases.delete_before(engine, slowest - policy.snapshots)
     while _drop_deltas(engine, policy, slowest) == _PORTION:
         pass
     drop_arrivals(engine, now)

@@ -54,7 +54,7 @@ def test_the_floors_are_those_that_are_enforced() -> None:
     for layer in layers:
         for name in re.findall(r"[\w.]+", layer):
             path = name.replace(".", "/").removeprefix("monitor/")
-            found = re.search(rf"(?:monitor/)?{path}\b(?:/|\.py)", drawn)
+            found = re.search(rf"\b(?:monitor/)?{path}\b(?:/|\.py)", drawn)
             if found and layer.strip() != "":
                 places.append((found.start(), layer))
                 break

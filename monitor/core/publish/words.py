@@ -1,7 +1,7 @@
-"""Numbers and times as pages write them: per cent, points, ISO 8601 in UTC.
+"""Numbers and times as pages and reports write them: per cent, points, ISO 8601 in UTC.
 
 Example:
-    >>> percent(0.831), points(-0.2), points(0.205), bounds(0.79, 0.87)
+    >>> percent(0.83), points(-0.2), points(0.205), bounds(0.79, 0.87)
     ('83 %', '-20', '+20.5', '79 to 87 %')
 """
 

@@ -11,15 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from itertools import groupby
+from typing import Protocol
 
 from markupsafe import Markup
 
 from monitor.core.contract import State
 from monitor.core.publish.history import HistoryPoint
-from monitor.web import svg
-from monitor.web.contents import BandContent, Cell, ContractContent
-from monitor.web.svg import Axis
-from monitor.web.words import bounds, gap_text, points, rate_text
+from monitor.core.publish.lines import Cell, SliceLine
+from monitor.core.publish.snapshot import ShownRate
+from monitor.core.publish.words import bounds, gap_text, points, rate_text
+from monitor.drawing import svg
+from monitor.drawing.svg import Axis
 
 STRIP_WIDTH, STRIP_HEIGHT = 200, 22
 WIDTH, HEIGHT = 640, 200
@@ -45,13 +47,21 @@ TONES = {
 """The class of a state: its colour, which never says anything that the words do not."""
 
 
-def gap_scales(contracts: Iterable[ContractContent]) -> float:
+class Band(Protocol):
+    """P(ready | score band); the rate is None where too few were labelled."""
+
+    @property
+    def band(self) -> str:
+        """Its scores."""
+
+    @property
+    def rate(self) -> ShownRate | None:
+        """The rate."""
+
+
+def gap_scales(lines: Iterable[SliceLine]) -> float:
     """The half width of the axis that all gaps of a page share, in rate units."""
-    found = [_SMALLEST_SCALE]
-    for contract in contracts:
-        for one in (contract.total, *contract.slices):
-            found += _sizes(one.cells)
-    return gap_scale(found)
+    return gap_scale([_SMALLEST_SCALE, *(size for one in lines for size in _sizes(one.cells))])
 
 
 def gap_scale(sizes: Iterable[float]) -> float:
@@ -96,6 +106,33 @@ def gap_strip(cell: Cell, scale: float) -> Markup:
         parts.append(_mark(x(gap.value), cell.state))
     label = f"gap {gap_text(gap)} points{allowed}"
     return svg.drawing(STRIP_WIDTH, STRIP_HEIGHT, label, parts, f"strip {TONES[cell.state]}")
+
+
+def rate_strip(cell: Cell) -> Markup:
+    """The interval of a rate from 0 to 100 %, with the level that it has to keep."""
+    rate = cell.rate
+    if rate is None:
+        return _hatched()
+    if rate.lower is None or rate.upper is None:
+        return Markup("")
+    x = Axis(0.0, 1.0, 0, STRIP_WIDTH)
+    parts = [
+        *_level(cell, x),
+        svg.line("range", (x(rate.lower), x(rate.upper)), (_MIDDLE, _MIDDLE)),
+    ]
+    if rate.value is not None:
+        parts.append(_mark(x(rate.value), cell.state))
+    label = f"rate {rate_text(rate)}, {bounds(rate.lower, rate.upper)}, from 0 to 100 %"
+    return svg.drawing(STRIP_WIDTH, STRIP_HEIGHT, label, parts, f"strip {TONES[cell.state]}")
+
+
+def _level(cell: Cell, x: Axis) -> Iterator[str]:
+    """What the contract allows, and the ends of the axis."""
+    if cell.min_level is not None or cell.max_level is not None:
+        first, last = cell.min_level or 0.0, 1.0 if cell.max_level is None else cell.max_level
+        yield svg.rect("allowed", (x(first), x(last)), _STRIP)
+    for end in (0.0, 1.0):
+        yield svg.line("zero", (x(end), x(end)), (1, STRIP_HEIGHT - 1))
 
 
 def _allowed(limit: float | None, x: Axis) -> Iterator[str]:
@@ -229,7 +266,7 @@ def _date(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
 
 
-def calibration(bands: Sequence[BandContent]) -> Markup:
+def calibration(bands: Sequence[Band]) -> Markup:
     """P(ready) by score band with its interval; hatched where too few were labelled."""
     if not bands:
         return Markup("")
@@ -245,13 +282,13 @@ def calibration(bands: Sequence[BandContent]) -> Markup:
     return svg.drawing(WIDTH, HEIGHT, label, parts, "history")
 
 
-def _said(one: BandContent) -> str:
+def _said(one: Band) -> str:
     if one.rate is None:
         return "too few labels"
     return f"{rate_text(one.rate)} ({bounds(one.rate.lower, one.rate.upper)})"
 
 
-def _calibration_mark(one: BandContent, middle: float, step: float, y: Axis) -> Iterator[str]:
+def _calibration_mark(one: Band, middle: float, step: float, y: Axis) -> Iterator[str]:
     rate = one.rate
     if rate is None or rate.lower is None or rate.upper is None:
         edges = svg.short(middle - step * 0.3), svg.short(middle + step * 0.3)

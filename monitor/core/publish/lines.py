@@ -1,16 +1,24 @@
-"""Lines of a page from the rows of a Snapshot: cells, their order, and who is worst off."""
+"""Lines of a page or report from published rows: cells, their order, and who is worst off."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 
 from monitor.core.contract import Metric, Role, State, role_of
 from monitor.core.publish.conclusion import limited, listed
 from monitor.core.publish.glossary import said
-from monitor.core.publish.snapshot import ContractTable, GroupTable, LimitKind, WindowTable
+from monitor.core.publish.reasons import Place, why_and_until
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    GroupTable,
+    LimitKind,
+    ShownGap,
+    ShownRate,
+    WindowTable,
+)
 from monitor.core.time import to_datetime
-from monitor.web.contents import Cell, SliceLine
-from monitor.web.reasons import Place, why_and_until
 
 RANKS = (
     *(State.BREACH, State.SUSPECTED, State.INCONCLUSIVE),
@@ -18,6 +26,62 @@ RANKS = (
     *(State.INSUFFICIENT_SUPPORT, State.NO_LIMIT, State.SUPPRESSED),
 )
 """States from the worst to those of which nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One metric of one slice in one window.
+
+    Attributes:
+        metric: which rate.
+        role: primary or guardrail; None where the contract does not limit it.
+        state: what is known of it.
+        sentence: the rate in plain words; empty where it is withheld.
+        rate: with its interval and the band of its support; None where it is withheld.
+        gap: against the reference; None where it is withheld, or where there is none.
+        max_gap: largest allowed gap; None without a limit.
+        min_ratio: smallest allowed ratio of the lower to the higher of both rates.
+        min_level: smallest allowed rate.
+        max_level: largest allowed rate.
+        ends_at: event time to which it goes; None before the first block.
+        why: why it is not decided; empty where it is.
+        until: what has to happen, or until when it stays so; empty where it is decided.
+        breach_since: end of the release block that first showed the breach; None without one.
+        evidence: progress of the sequential test towards a page, 0 to 4; None where hidden.
+    """
+
+    metric: Metric
+    role: Role | None
+    state: State
+    sentence: str
+    rate: ShownRate | None
+    gap: ShownGap | None
+    max_gap: float | None
+    min_ratio: float | None
+    min_level: float | None
+    max_level: float | None
+    ends_at: datetime | None
+    why: str
+    until: str
+    breach_since: datetime | None
+    evidence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLine:
+    """One slice in one window.
+
+    Attributes:
+        group_by: attribute names joined by ``+``; empty for all decisions.
+        slice: slice text; empty for all decisions.
+        completeness: labels received / labels requested; None where withheld.
+        cells: its metrics, the primary one first.
+    """
+
+    group_by: str
+    slice: str
+    completeness: float | None
+    cells: tuple[Cell, ...]
 
 
 def all_metrics(table: ContractTable) -> tuple[Metric, ...]:

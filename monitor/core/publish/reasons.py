@@ -17,8 +17,8 @@ from monitor.core.publish.snapshot import (
     SliceRow,
     WindowTable,
 )
+from monitor.core.publish.words import moment_text
 from monitor.core.time import WINDOWS
-from monitor.web.words import moment_text
 
 _WEEKS = {
     0: "less than a week of labels at their present rate",
@@ -58,11 +58,12 @@ def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
 def _suppressed(place: Place, metric: Metric) -> tuple[str, str]:
     listed = _listed_from(place)
     if listed is not None:
-        whole = moment_text(listed + WINDOWS[place.window.window].length)
-        return (
-            f"Its values are in the settings since {moment_text(listed)}, within this window.",
-            f"Windows that begin then or later have it: from about {whole} on.",
-        )
+        since = f"Its values are in the settings since {moment_text(listed)}, within this window."
+        kind = WINDOWS.get(place.window.window)
+        if kind is None:
+            return since, "Weeks that begin then or later have it."
+        whole = moment_text(listed + kind.length)
+        return since, f"Windows that begin then or later have it: from about {whole} on."
     if place.period(metric) is None:
         what = "labels" if metric.labelled else "decisions"
         return (

@@ -1,0 +1,25 @@
+"""The register of known limitations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+
+@dataclass(frozen=True, slots=True)
+class Limitation:
+    """A known limitation of the use case or of what is measured, as its owner registered it.
+
+    Attributes:
+        text: what is limited.
+        scope: what it concerns; empty: everything.
+        restricted_use: what the numbers must not be used for; may be empty.
+        owner: who answers for it.
+        expires: when it is to be looked at again; None is not said.
+    """
+
+    text: str
+    scope: str
+    restricted_use: str
+    owner: str
+    expires: date | None

@@ -1,0 +1,1 @@
+"""What pages and reports are drawn with: SVG, charts, tables, their style, CSV."""

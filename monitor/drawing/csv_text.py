@@ -1,0 +1,40 @@
+"""CSV that is safe to open in a spreadsheet.
+
+Example:
+    >>> print(written(["slice", "gap"], [["=cmd", 0.1], ["channel=chat", None]]), end="")
+    slice,gap
+    '=cmd,0.1
+    channel=chat,
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from datetime import date
+from enum import Enum
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def written(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table as CSV (RFC 4180, with the line ends of a text file); None is an empty field.
+
+    A text that a spreadsheet would take for a formula is preceded by an apostrophe.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_field(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def _field(value: object) -> object:
+    if isinstance(value, date):  # datetimes too
+        return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value

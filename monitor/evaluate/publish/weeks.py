@@ -1,0 +1,195 @@
+"""From released blocks to the Releases of closed weeks; looked at once a day of event time.
+
+A week is first released in the first cycle after its last hour is closed to decisions: then every
+block that ends in it is known. Labels come later. While they may, the week is looked at once a day,
+and is released anew (a new revision) where the bytes have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
+
+from monitor.core.contract import Contract, GroupBy
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.privacy.families import SliceFamily
+from monitor.core.publish.contract_tables import BlockCounts, Builder
+from monitor.core.publish.release import (
+    Release,
+    ReleasedIncident,
+    Revision,
+    encode,
+    has_decisions,
+    kept_tables,
+    released_findings,
+)
+from monitor.core.publish.snapshot import ContractTable, GroupTable, Snapshot, WindowTable
+from monitor.core.time import WEEK, Grain, IsoWeek, WindowKind, pane_of
+from monitor.evaluate.blocks.family_state import FamilyState
+from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
+from monitor.evaluate.label_needs import with_label_needs
+from monitor.evaluate.publish.publisher import Publisher, TableInputs
+from monitor.store.evaluator.release_blocks import ClosedPanes
+
+AFTER_HORIZON = 2 * WEEK
+"""How long after the last label of a week its last block of labels is waited for. Closed panes are
+kept longer by two weeks, which the week's first block may begin earlier than the week."""
+
+_Table = TypeVar("_Table", GroupTable, WindowTable)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Everything that Releases are made of.
+
+    Attributes:
+        closed: counts of closed panes.
+        release: the blocks.
+        index: what all cells mean.
+        snapshot: the newest one.
+        incidents: those that were open in a week, as the Snapshots showed them.
+        newest: the newest revision of a week; None before the first.
+    """
+
+    closed: ClosedPanes
+    release: ReleaseBlocks
+    index: CellIndex
+    snapshot: Snapshot
+    incidents: Callable[[IsoWeek], tuple[ReleasedIncident, ...]]
+    newest: Callable[[IsoWeek], Revision | None]
+
+
+@dataclass(slots=True)
+class Weeks:
+    """Makes Releases; keeps the tables of the weeks that may still change.
+
+    Attributes:
+        publisher: of the Snapshots, whose sums and settings are used.
+        horizon: microseconds that a label is waited for.
+    """
+
+    publisher: Publisher
+    horizon: int
+    _day: int | None = None
+    _tables: dict[tuple[str, str, str], tuple[TableInputs, GroupTable | WindowTable]] = field(
+        default_factory=dict
+    )
+
+    def due(self, release: ReleaseBlocks) -> bool:
+        """Return True once a day of event time, and at first."""
+        return release.decisions is not None and pane_of(release.decisions, Grain.DAY) != self._day
+
+    def revisions(self, sources: Sources) -> list[Revision]:
+        """Releases whose bytes have changed since they were last stored, the oldest week first."""
+        release = sources.release
+        assert release.decisions is not None, "called when due"  # noqa: S101
+        weeks = list(open_weeks(release.decisions, self.horizon))
+        names = {week.name for week in weeks}
+        self._tables = {key: made for key, made in self._tables.items() if key[0] in names}
+        found = [self._revision(week, sources, release.decisions) for week in weeks]
+        self._day = pane_of(release.decisions, Grain.DAY)
+        return [one for one in found if one is not None]
+
+    def _revision(self, week: IsoWeek, sources: Sources, as_of: int) -> Revision | None:
+        stored = sources.newest(week)
+        before = stored.release if stored else None
+        made = self.release(week, sources, before)
+        if made is None or (stored is not None and encode(made) == stored.body):
+            return None
+        return Revision(week.name, stored.number + 1 if stored else 1, as_of, encode(made))
+
+    def release(self, week: IsoWeek, sources: Sources, before: Release | None) -> Release | None:
+        """The Release of a week; None where nothing of it was ever released.
+
+        Args:
+            week: which; closed.
+            sources: what it is made of.
+            before: the revision before.
+        """
+        made = [self._contract(week, sources, one) for one, _ in self.publisher.contracts]
+        tables = kept_tables(before, made)
+        if not has_decisions(tables):
+            return None
+        known = before.findings if before else ()
+        findings = released_findings(week, sources.snapshot, known)
+        incidents = sources.incidents(week)
+        return Release(week.name, week.start, week.end, tables, incidents, findings)
+
+    def _contract(self, week: IsoWeek, sources: Sources, contract: Contract) -> ContractTable:
+        eras = self.publisher.eras
+        builder = Builder(contract, eras.newest, eras.listed_since)
+        maker = _Maker(self, week, sources, builder)
+        groups = [maker.group(group) for group in contract.group_bys]
+        table = builder.table([maker.window(groups)])
+        return replace(table, window=week.name, max_age=None)
+
+    def kept(
+        self, key: tuple[str, str, str], inputs: TableInputs, make: Callable[[], _Table]
+    ) -> _Table:
+        """The table that was made of the same blocks, or a new one."""
+        known = self._tables.get(key)
+        if known is None or known[0] != inputs:
+            known = inputs, make()
+            self._tables[key] = known
+        return cast(_Table, known[1])
+
+
+def open_weeks(decisions: int, horizon: int) -> Iterator[IsoWeek]:
+    """Weeks that are over and may still be released anew, the oldest first.
+
+    Args:
+        decisions: event time up to which panes are closed to decisions.
+        horizon: microseconds that a label is waited for.
+
+    Example:
+        >>> now = IsoWeek.named("2026-W47").end + 1
+        >>> [week.name for week in open_weeks(now, WEEK)]
+        ['2026-W45', '2026-W46', '2026-W47']
+    """
+    week = IsoWeek.of(decisions - horizon - AFTER_HORIZON)
+    while week.end <= decisions:
+        yield week
+        week = IsoWeek.of(week.end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the tables of one contract and week, or takes those that are still right."""
+
+    weeks: Weeks
+    week: IsoWeek
+    sources: Sources
+    builder: Builder
+
+    def group(self, group: GroupBy) -> GroupTable:
+        state, inputs = self._inputs(group.attributes)
+
+        def make() -> GroupTable:
+            counts = self._counts(inputs)
+            pooled = self.builder.pooled(group, counts, state.pooling, state.label_pooling)
+            table = self.builder.group(pooled, state.left_out_share)
+            return with_label_needs(self.builder.contract, group, table)
+
+        return self.weeks.kept(self._key(group.name), inputs, make)
+
+    def window(self, groups: list[GroupTable]) -> WindowTable:
+        _, inputs = self._inputs(())
+
+        def make() -> WindowTable:
+            return self.builder.window(self.week.name, self._counts(inputs), ())
+
+        return replace(self.weeks.kept(self._key(""), inputs, make), groups=tuple(groups))
+
+    def _key(self, group_by: str) -> tuple[str, str, str]:
+        return self.week.name, self.builder.contract.name, group_by
+
+    def _inputs(self, attributes: tuple[str, ...]) -> tuple[FamilyState, TableInputs]:
+        family = SliceFamily(self.builder.contract.name, attributes).name
+        state = self.sources.release.families[family]
+        return state, self.weeks.publisher.ending_in(state, self.week.start, self.week.end)
+
+    def _counts(self, inputs: TableInputs) -> BlockCounts:
+        kind = WindowKind(self.week.name, WEEK, Grain.HOUR)
+        closed, index = self.sources.closed, self.sources.index
+        return self.weeks.publisher.counts(closed, index, kind, inputs)

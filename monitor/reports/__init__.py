@@ -1,0 +1,10 @@
+"""The weekly report: a Release and facts of the settings, as pages, data and tables.
+
+Everything is a function of its inputs: equal Releases, facts and signatures give equal bytes. The
+package knows neither the store nor counts, so a report cannot say more than its Release.
+"""
+
+from monitor.reports.facts import AttributeFacts, ReportFacts, UseCaseFacts
+from monitor.reports.weekly_report import WeeklyReport
+
+__all__ = ["AttributeFacts", "ReportFacts", "UseCaseFacts", "WeeklyReport"]

@@ -1,0 +1,19 @@
+"""The report as CSV: the tidy frames, a file each, safe to open in a spreadsheet."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from monitor.core.publish.release import Release
+from monitor.drawing.csv_text import written
+from monitor.reports.frames import weekly
+
+
+def render(release: Release) -> dict[str, str]:
+    """The text of each file, by the name of its frame; what is withheld is an empty field."""
+    return {name: _text(frame) for name, frame in weekly(release).items()}
+
+
+def _text(frame: pd.DataFrame) -> str:
+    rows = frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None)
+    return written(list(frame.columns), rows)

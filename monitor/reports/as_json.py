@@ -1,0 +1,76 @@
+"""The report as canonical JSON: the whole Release, the facts of the settings and the decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from monitor.core.publish.release import Release, Signature
+from monitor.reports.decision import Requirement, decide
+from monitor.reports.facts import ReportFacts
+from monitor.reports.weekly_report import WeeklyReport
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureLine:
+    """A signature, and whether it is of the bytes of this revision."""
+
+    signature: Signature
+    of_this_revision: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDocument:
+    """What the JSON file has.
+
+    Attributes:
+        week: as in ``2026-W47``.
+        revision: number of the revision.
+        newest_revision: number of the newest one.
+        as_of: event time (microseconds) up to which decisions were complete when it was made.
+        digest: SHA-256 of the bytes of the Release, in hexadecimal.
+        compared_with: the week before and its revision; None where none is stored.
+        decision: APPROVED or BLOCKED.
+        requirements: of an approval.
+        signatures: of the week.
+        facts: of the settings.
+        release: the Release; the digest is of its very bytes in the file.
+    """
+
+    week: str
+    revision: int
+    newest_revision: int
+    as_of: int
+    digest: str
+    compared_with: tuple[str, int] | None
+    decision: str
+    requirements: tuple[Requirement, ...]
+    signatures: tuple[SignatureLine, ...]
+    facts: ReportFacts
+    release: Release
+
+
+def render(report: WeeklyReport) -> bytes:
+    """The document: equal reports have equal bytes."""
+    return msgspec.json.encode(report_document(report), order="deterministic") + b"\n"
+
+
+def report_document(report: WeeklyReport) -> ReportDocument:
+    """The contents of the file."""
+    revision, before, decision = report.revision, report.before, decide(report.release)
+    return ReportDocument(
+        week=revision.week,
+        revision=revision.number,
+        newest_revision=report.newest,
+        as_of=revision.as_of,
+        digest=revision.digest,
+        compared_with=(before.week, before.number) if before else None,
+        decision=decision.word,
+        requirements=decision.requirements,
+        signatures=tuple(
+            SignatureLine(one, one.digest == revision.digest) for one in report.signatures
+        ),
+        facts=report.facts,
+        release=report.release,
+    )

@@ -1,0 +1,89 @@
+"""What the settings say of a report: no number of it is counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from monitor.core.publish.limitations import Limitation
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeFacts:
+    """An attribute that slices are made of, as its owner declared it.
+
+    Attributes:
+        name: of the attribute.
+        values: listed ones, or the names of its ranges.
+        definition: what it means; may be empty.
+        source: where its value comes from.
+        known_error: how often it is wrong, in words; may be empty.
+        purpose: why it is used; may be empty.
+        approved_by: who approved its use; may be empty.
+        special_category: whether the law protects it specially.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    definition: str
+    source: str
+    known_error: str
+    purpose: str
+    approved_by: str
+    special_category: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UseCaseFacts:
+    """One use of the router and its contract, as their owner declared them.
+
+    Attributes:
+        name: of the use case, and of its contract.
+        owner: who answers for it.
+        context: what it is used for; may be empty.
+        harm: to people, when the contract is broken.
+        stakeholders: whom it concerns.
+        version: of the contract in the settings.
+        effective: since when that version holds.
+        reason: why it was made.
+        rationale: why its numbers are these; may be empty.
+        accepted_trade_off: what its owner accepts; may be empty.
+        where: attribute values that decide which decisions belong to it, as a slice text.
+        compared: each group-by, and what its slices are compared with.
+    """
+
+    name: str
+    owner: str
+    context: str
+    harm: str
+    stakeholders: tuple[str, ...]
+    version: str
+    effective: date
+    reason: str
+    rationale: str
+    accepted_trade_off: str
+    where: str
+    compared: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFacts:
+    """Everything that the settings say.
+
+    Attributes:
+        program: name and version of the program that writes the report.
+        use_cases: in the order of the settings.
+        attributes: by name.
+        audit_rates: shares of decisions of which a label is requested, largest first.
+        score_bands: names of the score bands.
+        horizon_days: days that a label is waited for.
+        limitations: the register of known limitations.
+    """
+
+    program: str
+    use_cases: tuple[UseCaseFacts, ...]
+    attributes: tuple[AttributeFacts, ...]
+    audit_rates: tuple[float, ...]
+    score_bands: tuple[str, ...]
+    horizon_days: float
+    limitations: tuple[Limitation, ...]

@@ -1,0 +1,157 @@
+"""The first page, in plain words: what was tested, failed, is not known, and is needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from monitor.core.contract import Metric, State, Verdict
+from monitor.core.publish.conclusion import checks, limited
+from monitor.core.publish.glossary import STATES, TERMS, slice_name
+from monitor.core.publish.headlines import BAD, beyond_limit
+from monitor.core.publish.lines import Cell, cell, places
+from monitor.core.publish.reasons import Place
+from monitor.core.publish.snapshot import ContractTable, Period, WindowTable
+from monitor.core.publish.states import VERDICT_OF
+from monitor.core.publish.words import moment_text, percent, points
+from monitor.core.rates.gap_words import worse_off
+from monitor.drawing.tables import TableCell, Tone, table
+from monitor.reports.blocks import Section, titled
+from monitor.reports.decision import decide
+from monitor.reports.ways_out import ways_out
+from monitor.reports.weekly_report import WeeklyReport
+
+_OPEN = (Verdict.INSUFFICIENT_SUPPORT, Verdict.INCONCLUSIVE)
+
+
+def in_short(report: WeeklyReport) -> Section:
+    """The decision, and the verdict on each contract."""
+    decision = decide(report.release)
+    sentences = [f"{decision.word}. {decision.sentence}"]
+    for contract, window in report.windows():
+        found = Counter(one.verdict for one in checks(contract, window))
+        open_ = sum(found[verdict] for verdict in _OPEN)
+        tally = (
+            f"{found[Verdict.FAIL]} outside the limit, {open_} not decided,"
+            f" {found[Verdict.PASS]} within the limit"
+        )
+        sentences.append(f"{report.named(contract)}{found.total()} checks: {tally}.")
+    return Section(tuple(sentences))
+
+
+def what_was_tested(report: WeeklyReport) -> Section:
+    """Which rates of which slices, over which time."""
+    said = tuple(s for one, window in report.windows() for s in _tested(report, one, window))
+    return Section(said or ("The Release has no contract, so nothing was tested.",))
+
+
+def _tested(report: WeeklyReport, one: ContractTable, window: WindowTable) -> Iterator[str]:
+    metrics = "; ".join(TERMS[metric].name for metric in limited(one)) or "no rate"
+    groups = ", ".join(group.group_by for group in window.groups) or "no group-by"
+    yield (
+        f"{report.named(one)}Use case {one.contract}, contract version {one.version}, answered for"
+        f" by {one.owner}. Slices by {groups} are compared. Limited: {metrics}."
+    )
+    spans = f"Decisions {_span(window.decisions)}; labels {_span(window.labelled)}."
+    yield f"{report.named(one)}{spans}"
+
+
+def _span(period: Period | None) -> str:
+    if period is None:
+        return "are not released yet"
+    return f"from {moment_text(period.start)} to {moment_text(period.end)}"
+
+
+def checked_cells(report: WeeklyReport) -> Iterator[tuple[Place, Cell]]:
+    """Every check: a limited metric of a slice."""
+    for contract, window in report.windows():
+        found = {(one.metric, one.slice) for one in checks(contract, window)}
+        for place in places(contract, window):
+            for metric in limited(contract):
+                if (metric, place.row.slice) in found:
+                    yield place, cell(place, metric)
+
+
+def what_failed(report: WeeklyReport) -> Section:
+    """Who is worse off, by how much, and the limit."""
+    found = [(place, one) for place, one in checked_cells(report) if one.state in BAD]
+    if not found:
+        return Section(("No limit is broken by what could be measured.",))
+    rows = (
+        (
+            TableCell(f"{report.named(place.contract)}{slice_name(place.row.slice)}", Tone.BAD),
+            TERMS[one.metric].name,
+            beyond_limit(one.metric, place.row.slice, one.gap, one.max_gap),
+            _worse_off(place, one),
+            limits_text(one),
+        )
+        for place, one in found
+    )
+    made = table("slice|rate|what, by how much|worse off|limit", rows)
+    sentence = f"{len(found)} {'limit is' if len(found) == 1 else 'limits are'} broken."
+    return Section((sentence,), titled(made))
+
+
+def _worse_off(place: Place, one: Cell) -> str:
+    """The side that is harmed; of a level, the slice."""
+    if one.gap is None or not one.gap.value:
+        return slice_name(place.row.slice)
+    return worse_off(slice_name(place.row.slice), slice_name(one.gap.reference), one.gap.value)
+
+
+def state_text(state: State) -> str:
+    """A state in words; what the sequential tests say is among the incidents."""
+    return "outside the limit" if state in BAD else STATES[state]
+
+
+def limits_text(one: Cell) -> str:
+    """The limits of a metric."""
+    parts = []
+    if one.max_gap is not None:
+        parts.append(f"gap at most {points(one.max_gap).lstrip('+')} points")
+    if one.min_level is not None:
+        parts.append(f"at least {percent(one.min_level)}")
+    if one.max_level is not None:
+        parts.append(f"at most {percent(one.max_level)}")
+    return "; ".join(parts) or "none"
+
+
+def _undecided(report: WeeklyReport) -> list[tuple[Place, Cell]]:
+    return [found for found in checked_cells(report) if VERDICT_OF[found[1].state] in _OPEN]
+
+
+def what_is_not_known(report: WeeklyReport) -> Section:
+    """What could not be measured or decided, and why."""
+    found = _undecided(report)
+    if not found:
+        return Section(("Every limited rate of every slice could be measured and decided.",))
+    rows = (
+        (
+            f"{report.named(place.contract)}{slice_name(place.row.slice)}",
+            TERMS[one.metric].name,
+            TableCell(state_text(one.state), Tone.UNSURE),
+            one.why or "Its interval does not say.",
+        )
+        for place, one in found
+    )
+    made = table("slice|rate|state|why", rows)
+    return Section((f"{len(found)} checks could not be decided.",), titled(made))
+
+
+def what_is_needed(report: WeeklyReport) -> Section:
+    """The three ways out of each check that lacks support."""
+    found = _undecided(report)
+    if not found:
+        return Section(("Nothing more is needed: every check is decided.",))
+    rows = (_needed(report, place, one.metric) for place, one in found)
+    made = table("slice|rate|audit more|wait|merge, or a longer window", rows)
+    sentence = (
+        "Each undecided check has three ways to a decision; none of them is to raise a limit."
+    )
+    return Section((sentence,), titled(made))
+
+
+def _needed(report: WeeklyReport, place: Place, metric: Metric) -> tuple[str, ...]:
+    ways = ways_out(place, metric)
+    name = f"{report.named(place.contract)}{slice_name(place.row.slice)}"
+    return name, TERMS[metric].name, ways.audit, ways.wait, ways.merge

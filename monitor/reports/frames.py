@@ -1,0 +1,143 @@
+"""A Release as tidy pandas frames, for notebooks: one row a number, one column a variable.
+
+Example:
+    >>> from monitor.core.publish.release import Release
+    >>> {name: len(frame) for name, frame in weekly(Release("2026-W47", 0, 1, ())).items()}
+    {'rates': 0, 'gaps': 0, 'calibration': 0}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from monitor.core.contract import Metric
+from monitor.core.publish.lines import places, total_place
+from monitor.core.publish.reasons import Place
+from monitor.core.publish.release import Release
+from monitor.core.publish.snapshot import Period, ShownGap, ShownRate
+from monitor.core.time import to_datetime
+from monitor.reports.weekly_report import of_release
+
+_PLACE = ("week", "contract", "version", "synthetic", "k", "group_by", "slice")
+_PERIOD = ("starts_at", "ends_at", "data_lost", "excluded")
+_RATE = ("value", "lower", "upper", "at_least", "at_most", "support")
+_GAP = ("reference", "value", "lower", "upper", "ratio", "ratio_lower", "ratio_upper", "verdict")
+_LIMITS = ("max_gap", "min_level", "max_level", "min_support")
+
+COLUMNS = {
+    "rates": (
+        *_PLACE,
+        "metric",
+        "state",
+        *_RATE,
+        "as_labelled",
+        "completeness",
+        *_LIMITS,
+        *_PERIOD,
+    ),
+    "gaps": (*_PLACE, "metric", "state", *_GAP, "max_gap", *_PERIOD),
+    "calibration": (*_PLACE, "band", "state", *_RATE, *_PERIOD),
+}
+"""Columns of each frame."""
+_NUMBERS = {
+    *("value", "lower", "upper", "at_least", "at_most", "support", "as_labelled", "completeness"),
+    *("max_gap", "min_level", "max_level", "min_support", "ratio", "ratio_lower", "ratio_upper"),
+}
+
+
+def weekly(release: Release) -> dict[str, pd.DataFrame]:
+    """The frames ``rates``, ``gaps`` and ``calibration`` of a Release.
+
+    Every number is as published: rates and gaps in rate units (0.1 is ten points), gaps positive
+    where the slice is worse off, ``support`` the lower edge of its band. NaN is withheld or coded
+    and nothing else; ``state`` says what is known of the row (of calibration: ``shown`` or
+    ``suppressed``). Every metric of every slice has a row in ``rates``, the whole one with an empty
+    ``slice``; ``gaps`` has those with a reference and those that are hidden. Times are UTC.
+    """
+    rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in COLUMNS}
+    for table, window in of_release(release):
+        for place in (total_place(table, window), *places(table, window)):
+            rows["rates"] += _rates(release, place)
+            rows["gaps"] += _gaps(release, place) if place.row.slice else ()
+            rows["calibration"] += _calibration(release, place)
+    return {name: _frame(name, found) for name, found in rows.items()}
+
+
+def _frame(name: str, rows: list[tuple[object, ...]]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=list(COLUMNS[name]))
+    numbers = {column: "float64" for column in frame.columns if column in _NUMBERS}
+    times = dict.fromkeys(("starts_at", "ends_at"), "datetime64[us, UTC]")
+    return frame.astype({**numbers, **times})
+
+
+def _rates(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
+    for metric in _metrics(place):
+        row, contract = place.row, place.contract
+        yield (
+            *_place(release, place),
+            metric.value,
+            row.states[metric].value,
+            *_rate(row.rates.get(metric)),
+            row.as_labelled.get(metric),
+            row.completeness if metric.labelled else None,
+            contract.max_gaps.get(metric),
+            contract.min_levels.get(metric),
+            contract.max_levels.get(metric),
+            contract.min_supports.get(metric),
+            *_period(place.period(metric)),
+        )
+
+
+def _gaps(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
+    for metric in _metrics(place):
+        row = place.row
+        gap = row.gaps.get(metric)
+        if gap is None and metric in row.rates:
+            continue  # others are compared with it
+        yield (
+            *_place(release, place),
+            metric.value,
+            row.states[metric].value,
+            *_gap(gap),
+            place.contract.max_gaps.get(metric),
+            *_period(place.period(metric)),
+        )
+
+
+def _calibration(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
+    for one in place.row.calibration:
+        state = "suppressed" if one.rate is None else "shown"
+        period = _period(place.table.labelled)
+        yield (*_place(release, place), one.band, state, *_rate(one.rate), *period)
+
+
+def _metrics(place: Place) -> list[Metric]:
+    return [metric for metric in Metric if metric in place.row.states]
+
+
+def _place(release: Release, place: Place) -> tuple[object, ...]:
+    table, group_by = place.contract, getattr(place.table, "group_by", "")
+    of = (table.contract, table.version, table.synthetic, table.k)
+    return (release.week, *of, group_by, place.row.slice)
+
+
+def _rate(rate: ShownRate | None) -> tuple[object, ...]:
+    return tuple(getattr(rate, name, None) for name in _RATE)
+
+
+def _gap(gap: ShownGap | None) -> tuple[object, ...]:
+    found = (getattr(gap, name, None) for name in _GAP)
+    return tuple(getattr(value, "value", value) for value in found)
+
+
+def _period(period: Period | None) -> tuple[object, ...]:
+    if period is None:
+        return (None, None, False, False)
+    return (
+        to_datetime(period.start),
+        to_datetime(period.end),
+        period.data_lost,
+        period.excluded,
+    )

@@ -1,0 +1,228 @@
+"""Rates, gaps and calibration of the week, slice by slice, and their change since the last week."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from monitor.core.contract import Metric
+from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.lines import Cell, all_metrics, cell, places, total_place
+from monitor.core.publish.reasons import Place
+from monitor.core.publish.snapshot import ContractTable, Period, ShownRate, WindowTable
+from monitor.core.publish.words import (
+    NONE,
+    bounds,
+    gap_bounds,
+    moment_text,
+    percent,
+    points,
+    rate_text,
+)
+from monitor.drawing import charts
+from monitor.drawing.tables import TableCell, Tone, table
+from monitor.reports.blocks import Section, Titled, titled
+from monitor.reports.first_page import limits_text, state_text
+from monitor.reports.weekly_report import WeeklyReport, of_release
+
+_TONES = {"bad": Tone.BAD, "good": Tone.GOOD, "unsure": Tone.UNSURE, "old": Tone.UNSURE}
+Rows = Callable[[Place], Iterator[tuple[str | TableCell, ...]]]
+Key = tuple[str, str, str, Metric]
+
+
+def rates(report: WeeklyReport) -> Section:
+    """Every rate with its interval, support, completeness and state."""
+    made = _by_group(report, "slice|rate|value|95 % interval|support|labels in|state", _rate_rows)
+    return _section(made, "No rate is released for this week.")
+
+
+def _rate_rows(place: Place) -> Iterator[tuple[str | TableCell, ...]]:
+    for one in _cells(place):
+        rate = one.rate
+        known = place.row.completeness if one.metric.labelled else None
+        yield (
+            slice_name(place.row.slice),
+            one.metric.value,
+            TableCell(rate_text(rate), chart=charts.rate_strip(one)),
+            bounds(rate.lower, rate.upper) if rate else NONE,
+            support_text(rate, place.contract),
+            percent(known),
+            state_cell(one),
+        )
+
+
+def support_text(rate: ShownRate | None, contract: ContractTable) -> str:
+    """The support of a rate: of people the lower edge of a band."""
+    if rate is None:
+        return NONE
+    exact = contract.synthetic and contract.k == 1
+    return f"{rate.support:,}" if exact else f"at least {rate.support:,}"
+
+
+def state_cell(one: Cell) -> TableCell:
+    """The state of a metric."""
+    return TableCell(state_text(one.state), _TONES.get(charts.TONES[one.state], Tone.PLAIN))
+
+
+def _cells(place: Place) -> list[Cell]:
+    return [cell(place, m) for m in all_metrics(place.contract) if m in place.row.states]
+
+
+def gaps(report: WeeklyReport) -> Section:
+    """Every gap and ratio against the contract, with its verdict."""
+    found = (one for place in report.places() for one in _cells(place))
+    scale = charts.gap_scale(charts.sizes(found))
+    columns = "slice|rate|against|gap, points|interval, points|ratio|limit|verdict|state"
+    made = _by_group(report, columns, lambda place: _gap_rows(place, scale))
+    together = (
+        "A gap above 0 means that the slice is worse off. The intervals of a group-by hold together"
+        " with 95 % confidence, and a verdict is read from the interval, never from the point."
+    )
+    return _section(made, "No gap is released for this week.", together)
+
+
+def _gap_rows(place: Place, scale: float) -> Iterator[tuple[str | TableCell, ...]]:
+    for one in _cells(place):
+        gap = one.gap
+        if gap is None and one.role is None:
+            continue
+        ratio = NONE
+        if gap and gap.ratio_lower is not None:
+            upper = "" if gap.ratio_upper is None else f" to {gap.ratio_upper:.2f}"
+            value = "" if gap.ratio is None else f"{gap.ratio:.2f} "
+            ratio = f"{value}[{gap.ratio_lower:.2f}{upper or ' or more'}]"
+        yield (
+            slice_name(place.row.slice),
+            one.metric.value,
+            slice_name(gap.reference) if gap else NONE,
+            TableCell(points(gap.value) if gap else NONE, chart=charts.gap_strip(one, scale)),
+            gap_bounds(gap.lower, gap.upper) if gap else NONE,
+            ratio,
+            limits_text(one),
+            gap.verdict.value.replace("_", " ") if gap and gap.verdict else NONE,
+            state_cell(one),
+        )
+
+
+def calibration(report: WeeklyReport) -> Section:
+    """P(ready | score band) of all decisions and of every slice."""
+    made: list[Titled] = []
+    for contract, window in report.windows():
+        rows = [
+            row
+            for place in (total_place(contract, window), *places(contract, window))
+            for row in _calibration_rows(place)
+        ]
+        chart = charts.calibration(window.total.calibration) or None
+        found = table("slice|score|share of ready|95 % interval|support", rows)
+        made += titled(found, contract.contract, ("Drawn: all decisions.",), chart)
+    why = "No label is released for this week, so scores cannot be compared with labels."
+    return _section(made, why, "Share of ready replies by the judge's score.")
+
+
+def _calibration_rows(place: Place) -> Iterator[tuple[str, ...]]:
+    for one in place.row.calibration:
+        rate = one.rate
+        yield (
+            slice_name(place.row.slice),
+            one.band,
+            rate_text(rate) if rate else "hidden",
+            bounds(rate.lower, rate.upper) if rate else NONE,
+            support_text(rate, place.contract),
+        )
+
+
+def change(report: WeeklyReport) -> Section:
+    """Every rate that both weeks show, and whether its intervals overlap."""
+    if report.before is None:
+        return Section(("No Release of the week before is stored, so nothing can be compared.",))
+    before = report.before
+    rows = list(_changes(report, _shown_rates(of_release(before.release))))
+    made = table("contract|slice|rate|last week|this week|change, points|intervals", rows)
+    compared = (
+        f"Compared with {before.week}, revision {before.number}. A difference is no finding by"
+        " itself: where the intervals overlap, chance may explain it; and every week compares many"
+        " rates."
+    )
+    return _section(
+        titled(made), f"No rate is shown in both {before.week} and this week.", compared
+    )
+
+
+def _shown_rates(
+    windows: Iterable[tuple[ContractTable, WindowTable]],
+) -> dict[Key, tuple[ShownRate, str]]:
+    """Rates that have a value, with the version of their contract."""
+    return {
+        (table.contract, _group_by(place), place.row.slice, metric): (rate, table.version)
+        for table, window in windows
+        for place in (total_place(table, window), *places(table, window))
+        for metric, rate in place.row.rates.items()
+        if rate.value is not None
+    }
+
+
+def _group_by(place: Place) -> str:
+    return getattr(place.table, "group_by", "")
+
+
+def _changes(
+    report: WeeklyReport, before: Mapping[Key, tuple[ShownRate, str]]
+) -> Iterator[tuple[str, ...]]:
+    for key, (now, version) in _shown_rates(report.windows()).items():
+        if key not in before:
+            continue
+        then, was = before[key]
+        if now.value is None or then.value is None:
+            continue
+        contract, _, slice_, metric = key
+        name = contract if version == was else f"{contract} (version {was}, now {version})"
+        difference = points(now.value - then.value)
+        said = (percent(then.value), percent(now.value), difference, _overlap(then, now))
+        yield (name, slice_name(slice_), metric.value, *said)
+
+
+def _overlap(one: ShownRate, other: ShownRate) -> str:
+    if None in (one.lower, one.upper, other.lower, other.upper):
+        return "not known"
+    assert one.lower is not None and one.upper is not None  # noqa: S101, PT018 - looked at above
+    assert other.lower is not None and other.upper is not None  # noqa: S101, PT018
+    apart = one.upper < other.lower or other.upper < one.lower
+    return "do not overlap" if apart else "overlap"
+
+
+def _by_group(report: WeeklyReport, columns: str, rows: Rows) -> list[Titled]:
+    """A table for all decisions of each contract, and one for each of its group-bys."""
+    made: list[Titled] = []
+    for contract, window in report.windows():
+        total = total_place(contract, window)
+        name = f"{contract.contract}: all decisions"
+        made += titled(
+            table(columns, rows(total)), name, _periods(window.decisions, window.labelled)
+        )
+        for group in window.groups:
+            found = [p for p in places(contract, window) if p.table is group]
+            listed = table(columns, (row for place in found for row in rows(place)))
+            name = f"{contract.contract}: {group.group_by}"
+            notes = _periods(group.decisions, group.labelled)
+            if group.left_out is not None:
+                notes += (
+                    f"At most {percent(group.left_out)} of decisions are too rare for any row.",
+                )
+            made += titled(listed, name, notes)
+    return made
+
+
+def _periods(decisions: Period | None, labelled: Period | None) -> tuple[str, ...]:
+    spans = (("Selection and blocked rates", decisions), ("Rates that rest on labels", labelled))
+    return tuple(f"{what}: {_span(period)}." for what, period in spans)
+
+
+def _span(period: Period | None) -> str:
+    if period is None:
+        return "nothing is released yet"
+    return f"{moment_text(period.start)} to {moment_text(period.end)}"
+
+
+def _section(made: Iterable[Titled], otherwise: str, *sentences: str) -> Section:
+    found = tuple(made)
+    return Section(sentences, found) if found else Section((otherwise,))

@@ -1,0 +1,86 @@
+"""What ends the lack of a decision: more audits, more time, or other slices.
+
+By what is published alone: the support that is shown and the class of weeks until a verdict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monitor.core.contract import Metric, State
+from monitor.core.publish.reasons import Place
+
+_FACTORS = (2, 3, 5, 10)
+_MORE_LABELS = {
+    0: "at the present rate of audits, less than a week is missing",
+    1: "with up to four times as many audits, a week decides",
+    4: "with more than four times as many audits, a week decides",
+}
+_WEEKS = {0: "less than one week", 1: "one to four weeks", 4: "more than four weeks"}
+
+
+@dataclass(frozen=True, slots=True)
+class WaysOut:
+    """Three ways to a verdict.
+
+    Attributes:
+        audit: ask for more labels; of rates without labels, there is no such way.
+        wait: let more come at the present rate.
+        merge: compare larger slices, or over a longer time.
+    """
+
+    audit: str
+    wait: str
+    merge: str
+
+
+def ways_out(place: Place, metric: Metric) -> WaysOut:
+    """The ways to a verdict on a metric that is not decided, each in a sentence."""
+    return WaysOut(_audit(place, metric), _wait(place, metric), _merge(place))
+
+
+def _audit(place: Place, metric: Metric) -> str:
+    if not metric.labelled:
+        return "Audits do not help: this rate needs decisions, not labels."
+    weeks = place.row.label_needs.get(metric)
+    if weeks is not None:
+        return f"Audit more: {_MORE_LABELS[weeks]}."
+    if _straddles(place, metric):
+        return "Audit more: four times as many labels halve its interval."
+    factor = _factor(place, metric)
+    if factor:
+        return f"Audit more: about {factor} as many labels are needed."
+    return "Audit more of this slice; how many more is hidden with its numbers."
+
+
+def _wait(place: Place, metric: Metric) -> str:
+    weeks = place.row.label_needs.get(metric)
+    if weeks is not None:
+        return f"Wait: {_WEEKS[weeks]} of labels at the present rate."
+    if _straddles(place, metric):
+        return "Wait: four times the time, at the present rate, halves its interval."
+    factor = _factor(place, metric)
+    if factor:
+        return f"Wait: {factor} the time, at the present rate."
+    return "Wait until more has come; how long is hidden with its numbers."
+
+
+def _straddles(place: Place, metric: Metric) -> bool:
+    """Return True where there is support, and the interval is too wide all the same."""
+    return place.row.states[metric] is State.INCONCLUSIVE
+
+
+def _factor(place: Place, metric: Metric) -> str:
+    """How many times the shown support the contract asks for, in coarse steps; empty if hidden."""
+    rate, needed = place.row.rates.get(metric), place.contract.min_supports.get(metric)
+    if rate is None or not rate.support or not needed:
+        return ""
+    times = needed / rate.support
+    step = next((factor for factor in _FACTORS if times <= factor), None)
+    return f"{step} times" if step else f"more than {_FACTORS[-1]} times"
+
+
+def _merge(place: Place) -> str:
+    crossed = "+" in getattr(place.table, "group_by", "")
+    what = "one attribute instead of several" if crossed else "a similar value"
+    return f"Merge: compare it together with {what}, or decide over 28 days instead of one week."

@@ -1,0 +1,56 @@
+"""All that a weekly report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from monitor.core.publish.lines import places
+from monitor.core.publish.reasons import Place
+from monitor.core.publish.release import Release, Revision, Signature
+from monitor.core.publish.snapshot import ContractTable, WindowTable
+from monitor.reports.facts import ReportFacts
+
+
+@dataclass(frozen=True, slots=True)
+class WeeklyReport:
+    """A revision of a week's Release, and what is needed to read it.
+
+    Attributes:
+        revision: the one that is reported.
+        newest: number of the newest revision of the week.
+        release: that of the revision.
+        before: newest revision of the week before; None where none is stored.
+        facts: of the settings.
+        signatures: of the week, in their order; of whichever revision.
+    """
+
+    revision: Revision
+    newest: int
+    release: Release
+    before: Revision | None
+    facts: ReportFacts
+    signatures: tuple[Signature, ...] = ()
+
+    @property
+    def synthetic(self) -> bool:
+        """True when any contract is about declared test conditions."""
+        return any(table.synthetic for table in self.release.contracts)
+
+    def windows(self) -> Iterator[tuple[ContractTable, WindowTable]]:
+        """Every contract with its week."""
+        return of_release(self.release)
+
+    def places(self) -> Iterator[Place]:
+        """Every row of every group-by."""
+        for table, window in self.windows():
+            yield from places(table, window)
+
+    def named(self, table: ContractTable) -> str:
+        """A beginning of sentences on one contract; empty where there is only one."""
+        return "" if len(self.release.contracts) == 1 else f"Contract {table.contract}: "
+
+
+def of_release(release: Release) -> Iterator[tuple[ContractTable, WindowTable]]:
+    """Every contract of a Release with its week."""
+    return ((table, window) for table in release.contracts for window in table.windows)

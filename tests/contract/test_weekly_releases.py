@@ -1,0 +1,170 @@
+"""Releases of weeks and their signatures, on each kind of database."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+from published_lesson import BOTH, full, lesson
+
+from monitor.core.contract import Metric
+from monitor.core.publish.act_input import ActInput, Closing
+from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
+from monitor.core.publish.incidents import Incident, Stand
+from monitor.core.publish.release import (
+    Release,
+    ReleasedFinding,
+    ReleasedIncident,
+    Revision,
+    Signature,
+    encode,
+    released_incidents,
+)
+from monitor.core.time import DAY, IsoWeek
+from monitor.errors import FencedError
+from monitor.store import database as db
+from monitor.store.evaluator import weekly_releases
+from monitor.store.evaluator.published_values import forget_published
+from monitor.store.evaluator.store import Cycle, EvaluatorStore
+from monitor.store.evaluator.stored_incidents import IncidentChange, close
+from monitor.store.evaluator.weekly_releases import (
+    find_revision,
+    read_signatures,
+    stored_weeks,
+)
+from monitor.store.upkeep.reported_incidents import reports_between
+
+WEEK = IsoWeek.named("2024-W40")
+NOW = WEEK.end + DAY
+WHO = ActInput("A. Person", "seen")
+CHAT = ReleasedIncident(
+    *(1, IncidentKind.PAGE, "lesson", Metric.TPR, "channel", "channel=chat", WEEK.start),
+    *(Stand.OPEN, None, None),
+)
+FOUND = ReleasedFinding("lesson", "channel", "channel=chat", Annotation.DRIFT, Metric.TPR, WEEK.end)
+
+
+def revision(number: int, week: IsoWeek = WEEK, completeness: float = 0.98) -> Revision:
+    tables = lesson(full("channel=chat", completeness), *BOTH[1:], at=week.end).contracts
+    made = Release(week.name, week.start, week.end, tables, (CHAT,), (FOUND,))
+    return Revision(week.name, number, week.end + number * DAY, encode(made))
+
+
+@pytest.fixture
+def store(engine: sa.Engine) -> EvaluatorStore:
+    return EvaluatorStore(engine, "decisions")
+
+
+def commit(store: EvaluatorStore, *revisions: Revision) -> None:
+    epoch = store.lease.acquire("me", DAY)
+    assert epoch is not None
+    store.commit(epoch, Cycle(weeks=revisions), NOW)
+
+
+def signatures(engine: sa.Engine) -> list[Signature]:
+    with db.reading(engine) as connection:
+        return read_signatures(connection, WEEK.name)
+
+
+def test_revisions_are_kept_and_the_newest_is_found(store: EvaluatorStore) -> None:
+    first, second, other = revision(1), revision(2, completeness=0.99), revision(1, WEEK.before)
+    commit(store, first, other)
+    commit(store, second)
+    assert store.read(find_revision, WEEK.name) == second
+    assert store.read(find_revision, WEEK.name, 1) == first
+    assert store.read(find_revision, WEEK.name, 3) is None
+    assert store.read(find_revision, "2024-W41") is None
+    assert store.read(stored_weeks) == [WEEK.before.name, WEEK.name]
+    assert first.digest != second.digest
+
+
+def test_an_evaluator_that_was_replaced_releases_nothing(store: EvaluatorStore) -> None:
+    epoch = store.lease.acquire("me", DAY)
+    assert epoch is not None
+    store.lease.release("me")
+    assert store.lease.acquire("other", DAY) is not None
+    with pytest.raises(FencedError):
+        store.commit(epoch, Cycle(weeks=[revision(1)]), NOW)
+    assert store.read(stored_weeks) == []
+
+
+def test_two_who_sign_at_once_are_both_on_record(store: EvaluatorStore, engine: sa.Engine) -> None:
+    commit(store, revision(1))
+    with ThreadPoolExecutor(4) as threads:
+        people = [ActInput(f"person {number}") for number in range(8)]
+        list(threads.map(lambda who: weekly_releases.sign(engine, revision(1), who, NOW), people))
+    found = signatures(engine)
+    assert [one.number for one in found] == list(range(1, 9))
+    assert {one.by for one in found} == {who.by for who in people}
+    assert {one.digest for one in found} == {revision(1).digest}
+
+
+def test_forgetting_reaches_every_revision_and_what_was_signed_is_of_other_bytes(
+    store: EvaluatorStore, engine: sa.Engine
+) -> None:
+    commit(store, revision(1), revision(2, completeness=0.99))
+    signed = weekly_releases.sign(engine, revision(2, completeness=0.99), WHO, NOW)
+    with db.writing(engine) as connection:
+        forget_published(connection, {("channel", "chat")})
+    for number in (1, 2):
+        left = store.read(find_revision, WEEK.name, number)
+        assert left is not None
+        assert b"channel=chat" not in left.body
+        assert left.digest != signed.digest
+        assert left.release.findings == ()
+        assert left.release.incidents == (replace(CHAT, group_by="", slice="withheld"),)
+    assert signatures(engine) == [signed]
+    before = store.read(find_revision, WEEK.name)
+    with db.writing(engine) as connection:
+        forget_published(connection, {("language", None)})
+    assert store.read(find_revision, WEEK.name) == before, "nothing of it is there"
+
+
+def test_incidents_of_a_week_are_those_open_in_it_as_snapshots_showed_them(
+    store: EvaluatorStore, engine: sa.Engine
+) -> None:
+    def page(number: int, since: int, resolved: int | None) -> Incident:
+        return Incident(
+            number, IncidentKind.PAGE, "lesson", Metric.TPR, since, NOW, "channel", "channel=fax",
+            crossings=(number,), resolved_at=resolved,
+        )  # fmt: skip
+
+    before, inside, after = WEEK.start - DAY, WEEK.start + DAY, WEEK.end + DAY
+    spans = [
+        (before, WEEK.start), (before, inside), (before, None), (inside, inside + DAY),
+        (inside, after), (after, None),
+    ]  # fmt: skip
+    opened = tuple(page(number, *span) for number, span in enumerate(spans, 1))
+    epoch = store.lease.acquire("me", DAY)
+    assert epoch is not None
+    store.commit(epoch, Cycle(incidents=IncidentChange(opened)), NOW)
+    close(engine, 3, Closing(Outcome.FALSE_ALARM), WHO, NOW)
+    found = released_incidents(WEEK, reports_between(engine, WEEK.start, WEEK.end, NOW))
+    assert [one.id for one in found] == [2, 3, 4, 5]
+    assert [one.state for one in found] == [
+        Stand.RESOLVED, Stand.CLOSED, Stand.RESOLVED, Stand.RESOLVED,
+    ]  # fmt: skip
+    assert found[1].outcome is Outcome.FALSE_ALARM
+    assert {one.slice for one in found} == {"withheld"}, "no Snapshot showed it"
+
+
+def test_weeks_are_deleted_when_they_are_too_old(store: EvaluatorStore, engine: sa.Engine) -> None:
+    commit(store, revision(1), revision(1, WEEK.before))
+    weekly_releases.sign(engine, revision(1), WHO, NOW)
+    weekly_releases.delete_before(engine, WEEK.end)
+    assert store.read(stored_weeks) == [WEEK.name]
+    weekly_releases.delete_before(engine, WEEK.end + 1)
+    assert store.read(stored_weeks) == []
+    assert signatures(engine) == []
+
+
+def test_what_was_made_in_a_future_goes(store: EvaluatorStore, engine: sa.Engine) -> None:
+    commit(store, revision(1), revision(2, completeness=0.99))
+    for one in (revision(1), revision(2, completeness=0.99)):
+        weekly_releases.sign(engine, one, WHO, NOW)
+    with db.writing(engine) as connection:
+        weekly_releases.delete_after(connection, revision(1).as_of)
+    assert store.read(find_revision, WEEK.name) == revision(1)
+    assert [one.revision for one in signatures(engine)] == [1]

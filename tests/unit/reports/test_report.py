@@ -1,0 +1,328 @@
+"""Reports of Releases that are hard to render: everything, nothing, and what must stay hidden."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import re
+from collections.abc import Hashable
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import msgspec
+import pandas as pd
+import pytest
+from published_lesson import BOTH, full, hidden, lesson
+
+from monitor.core.contract import Metric, State, Verdict
+from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
+from monitor.core.publish.incidents import Stand
+from monitor.core.publish.limitations import Limitation
+from monitor.core.publish.release import (
+    Release,
+    ReleasedFinding,
+    ReleasedIncident,
+    Revision,
+    Signature,
+    encode,
+    kept_tables,
+)
+from monitor.core.publish.snapshot import CalibrationCell, ShownGap, ShownRate, SliceRow
+from monitor.core.time import DAY, IsoWeek
+from monitor.reports import (
+    AttributeFacts,
+    ReportFacts,
+    UseCaseFacts,
+    WeeklyReport,
+    as_csv,
+    as_html,
+    as_json,
+    as_markdown,
+)
+from monitor.reports.decision import decide
+from monitor.reports.document import FIRST_PAGE, SECTIONS, document
+from monitor.reports.frames import COLUMNS, weekly
+
+WEEK = IsoWeek.named("2024-W40")
+VERDICTS = re.compile(
+    r"\b(is|are|was|were)\s+(not\s+)?(fair|unfair|unbiased|biased|compliant|certified)\b"
+    r"|\b(unbiased|compliant|compliance|certified|certificate|certifies|guaranteed fair)\b",
+    re.IGNORECASE,
+)
+FACTS = ReportFacts(
+    program="slicewatch 1",
+    use_cases=(
+        UseCaseFacts(
+            name="lesson",
+            owner="triage team",
+            context="<b>help</b>",
+            harm="allocative",
+            stakeholders=("callers",),
+            version="3",
+            effective=date(2024, 1, 1),
+            reason="first numbers",
+            rationale="",
+            accepted_trade_off="",
+            where="",
+            compared=(("channel", "complement"),),
+        ),
+    ),
+    attributes=(
+        AttributeFacts("channel", ("chat", "email"), "way in", "declared", "", "t", "x", False),
+    ),
+    audit_rates=(1.0, 0.05),
+    score_bands=("below 0.70", "no score"),
+    horizon_days=30,
+    limitations=(Limitation("=one office", "", "", "tests", date(2024, 1, 2)),),
+)
+
+
+def release(*rows: SliceRow, **changed: object) -> Release:
+    (table,) = lesson(*rows, at=WEEK.end).contracts
+    (window,) = table.windows
+    named = replace(table, window=WEEK.name, windows=(replace(window, window=WEEK.name),))
+    made = Release(WEEK.name, WEEK.start, WEEK.end, (named,))
+    return replace(made, **changed)  # type: ignore[arg-type]
+
+
+INCIDENT = ReleasedIncident(
+    *(7, IncidentKind.PAGE, "lesson", Metric.TPR, "", "withheld", WEEK.start),
+    *(Stand.OPEN, None, None),
+)
+FINDING = ReleasedFinding(
+    "lesson", "channel", "channel=chat", Annotation.DRIFT, Metric.TPR, WEEK.end - DAY
+)
+
+
+def report(made: Release, number: int = 1, before: Release | None = None) -> WeeklyReport:
+    revision = Revision(made.week, number, WEEK.end, encode(made))
+    earlier = Revision(WEEK.before.name, 2, WEEK.end, encode(before)) if before else None
+    return WeeklyReport(revision, number, made, earlier, FACTS)
+
+
+def texts(one: WeeklyReport) -> dict[str, str]:
+    made = {
+        "html": as_html.render(one),
+        "md": as_markdown.render(one),
+        "json": as_json.render(one).decode(),
+    }
+    return made | {f"{name}.csv": text for name, text in as_csv.render(one.release).items()}
+
+
+RELEASES = {
+    "everything": release(*BOTH, incidents=(INCIDENT,), findings=(FINDING,)),
+    "hidden": release(hidden("channel=chat"), hidden("channel=email")),
+    "no row": release(),
+    "no contract": Release(WEEK.name, WEEK.start, WEEK.end, ()),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+@pytest.mark.parametrize("before", [None, "everything", "hidden"])
+def test_every_section_is_there_and_says_something(name: str, before: str | None) -> None:
+    one = report(RELEASES[name], before=RELEASES[before] if before else None)
+    page, text = as_html.render(one), as_markdown.render(one)
+    found = dict(document(one).sections)
+    assert list(found) == [title for title, _ in SECTIONS]
+    for title, section in found.items():
+        rows = sum(len(part.table.rows) for part in section.tables)
+        assert rows or any(len(s.split()) > 2 for s in section.sentences), title
+        assert f">{html.escape(title)}</h2>" in page
+        assert f"\n## {title}\n" in text
+    assert len(SECTIONS) > FIRST_PAGE
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_no_text_claims_that_anybody_is_treated_well(name: str) -> None:
+    for form, text in texts(report(RELEASES[name], before=RELEASES["everything"])).items():
+        assert VERDICTS.findall(text) == [], form
+
+
+def test_the_search_for_claims_finds_them() -> None:
+    for claim in ("The router is fair.", "unbiased rates", "certified", "It was not biased"):
+        assert VERDICTS.search(claim), claim
+
+
+def share(number: int) -> float:
+    return number / 100
+
+
+def numbered(name: str, first: int) -> SliceRow:
+    """A row none of whose numbers stands in another one."""
+    at = iter(range(first, first + 90))
+    rate = ShownRate(share(next(at)), share(next(at)), share(next(at)), 1000 + next(at))
+    gap = ShownGap("complement", share(next(at)), share(next(at)), share(next(at)))
+    bands = (CalibrationCell("below 0.70", None),)
+    states = dict.fromkeys(Metric, State.INCONCLUSIVE)
+    return SliceRow(name, states, {Metric.TPR: rate}, {Metric.TPR: gap}, calibration=bands)
+
+
+def test_hidden_cells_have_no_number_in_any_format() -> None:
+    made = release(numbered("channel=chat", 10), hidden("channel=email"))
+    one = report(made)
+    for row in csv.DictReader(io.StringIO(as_csv.render(made)["rates"])):
+        if row["slice"] == "channel=email":
+            numbers = ("value", "lower", "upper", "at_least", "at_most", "support")
+            assert row["state"] == "suppressed"
+            assert [row[name] for name in (*numbers, "completeness", "as_labelled")] == [""] * 8
+    for row in csv.DictReader(io.StringIO(as_csv.render(made)["gaps"])):
+        if row["slice"] == "channel=email":
+            assert [row[n] for n in ("value", "lower", "upper", "ratio", "verdict")] == [""] * 5
+    for title, section in document(one).sections:
+        for part in section.tables:
+            for cells in part.table.rows:
+                if title in ("Rates by slice", "Gaps and ratios against the contract") and (
+                    cells[0].text == "channel=email"
+                ):
+                    said = "".join(c.text for c in cells[2:] if "points" not in c.text)
+                    drawn = "".join(str(c.chart) for c in cells if c.chart)
+                    assert not re.search(r"\d", said), (title, said)
+                    assert "hidden" in drawn
+                    assert "range" not in drawn
+    line = next(x for x in as_markdown.render(one).splitlines() if x.startswith("| channel=email"))
+    assert "%" not in line
+
+
+def test_figures_are_those_of_the_release() -> None:
+    frames = weekly(release(numbered("channel=chat", 10)))
+    (row,) = chat_tpr(frames["rates"])
+    assert [row["value"], row["lower"], row["upper"], row["support"]] == [0.10, 0.11, 0.12, 1013]
+    (gap,) = chat_tpr(frames["gaps"])
+    assert [gap["value"], gap["lower"], gap["upper"], gap["max_gap"]] == [0.14, 0.15, 0.16, 0.1]
+    text = as_markdown.render(report(release(numbered("channel=chat", 10))))
+    assert "| channel=chat | tpr | 10 % | 11 to 12 % | at least 1,013 |" in text
+    assert "| channel=chat | tpr | all others | +14 | +15 to +16 |" in text
+
+
+def chat_tpr(frame: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    found = frame[(frame["slice"] == "channel=chat") & (frame["metric"] == "tpr")]
+    return found.to_dict("records")
+
+
+def test_nan_is_for_what_is_withheld_or_coded_alone() -> None:
+    frames = weekly(release(full("channel=chat"), hidden("channel=email")))
+    assert {name: tuple(frame.columns) for name, frame in frames.items()} == COLUMNS
+    rates = frames["rates"]
+    coded = rates["at_least"].notna() | rates["at_most"].notna()
+    assert (rates["support"].isna() == (rates["value"].isna() & ~coded)).all()
+    assert rates["state"].notna().all()
+    assert isinstance(rates["ends_at"].dtype, pd.DatetimeTZDtype)
+
+
+def test_equal_inputs_give_equal_bytes() -> None:
+    made = RELEASES["everything"]
+    assert texts(report(made)) == texts(report(msgspec.json.decode(encode(made), type=Release)))
+    found = re.fullmatch(rb'.*"release":(.*)}\n', as_json.render(report(made)))
+    assert found
+    assert found[1] == encode(made), "whoever has the file can check the digest"
+
+
+def test_texts_of_the_settings_are_escaped_and_no_formula() -> None:
+    one = report(release(full("channel==cmd")))
+    page = as_html.render(one)
+    assert "<b>help</b>" not in page
+    assert "&lt;b&gt;help&lt;/b&gt;" in page
+    assert "<script" not in page
+    assert "http" not in page.replace("http-equiv", "")
+    lines = as_csv.render(release(SliceRow("=1+1", dict.fromkeys(Metric, State.SUPPRESSED))))
+    assert "'=1+1" in lines["rates"]
+
+
+def decided(state: State, **changed: object) -> Release:
+    rows = [
+        replace(numbered(f"channel={name}", 10), states=dict.fromkeys(Metric, state))
+        for name in ("chat", "email")
+    ]
+    made = release(*rows, **changed)
+    (table,) = made.contracts
+    (window,) = table.windows
+    (group,) = window.groups
+    assert window.decisions is not None
+    whole = replace(window.decisions, data_lost=False)
+    group = replace(group, decisions=whole, labelled=whole)
+    window = replace(window, decisions=whole, labelled=whole, groups=(group,))
+    return replace(made, contracts=(replace(table, windows=(window,)),))
+
+
+@pytest.mark.parametrize("state", State)
+def test_only_a_week_whose_every_check_passes_is_approved(state: State) -> None:
+    assert decide(decided(state)).approved is (state is State.WITHIN_CONTRACT)
+
+
+@pytest.mark.parametrize("flag", ["data_lost", "excluded"])
+def test_lost_and_excluded_data_block(flag: str) -> None:
+    made = decided(State.WITHIN_CONTRACT)
+    (table,) = made.contracts
+    (window,) = table.windows
+    assert window.decisions
+    faulty = replace(window.decisions, **{flag: True})
+    window = replace(window, decisions=faulty)
+    made = replace(made, contracts=(replace(table, windows=(window,)),))
+    assert [one.met for one in decide(made).requirements].count(False) == 1
+
+
+def test_a_page_without_an_outcome_and_missing_labels_block() -> None:
+    made = decided(State.WITHIN_CONTRACT, incidents=(INCIDENT,))
+    assert not decide(made).approved
+    over = replace(INCIDENT, state=Stand.CLOSED, outcome=Outcome.FALSE_ALARM)
+    assert decide(replace(made, incidents=(over,))).approved
+    (table,) = made.contracts
+    (window,) = table.windows
+    unlabelled = replace(table, windows=(replace(window, labelled=None),))
+    assert not decide(replace(made, incidents=(), contracts=(unlabelled,))).approved
+
+
+def test_the_first_page_names_who_is_worse_off_by_how_much_and_the_limit() -> None:
+    gap = ShownGap("complement", 0.33, 0.2, 0.45, verdict=Verdict.FAIL)
+    states = dict.fromkeys(Metric, State.SUSPECTED)
+    row = SliceRow("channel=chat", states, {Metric.TPR: ShownRate(0.5, 0.4, 0.6, 90)})
+    row = replace(row, gaps={Metric.TPR: gap})
+    text = as_markdown.render(report(release(row, hidden("channel=email"))))
+    first = text[: text.index("## Use cases")]
+    line = next(one for one in first.splitlines() if "(33 points, limit 10)" in one)
+    assert "channel=chat: its ready replies are served less often than those of all others" in line
+    needed = first[first.index("## What is needed") :]
+    ways = next(one for one in needed.splitlines() if one.startswith("| channel=email"))
+    assert all(way in ways for way in ("Audit more", "Wait", "Merge"))
+
+
+def test_a_change_since_last_week_claims_nothing_of_overlapping_intervals() -> None:
+    def of(value: float, lower: float, upper: float) -> Release:
+        rate = ShownRate(value, lower, upper, 90)
+        return release(SliceRow("channel=chat", dict.fromkeys(Metric, State.NO_LIMIT), {
+            Metric.TPR: rate, Metric.SELECTION: ShownRate(0.5, 0.4, 0.6, 90)
+        }))  # fmt: skip
+
+    text = as_markdown.render(report(of(0.8, 0.7, 0.9), before=of(0.5, 0.4, 0.6)))
+    assert "| lesson | channel=chat | tpr | 50 % | 80 % | +30 | do not overlap |" in text
+    assert "| lesson | channel=chat | selection | 50 % | 50 % | 0 | overlap |" in text
+
+
+def test_a_signature_of_other_bytes_is_shown_as_such() -> None:
+    made = report(RELEASES["everything"], 2)
+    mine = Signature(WEEK.name, 1, 2, made.revision.digest, WEEK.end, "A. Person", "yes")
+    other = Signature(WEEK.name, 2, 1, "0" * 64, WEEK.end, "B. Person", "")
+    text = as_markdown.render(replace(made, signatures=(mine, other)))
+    lines = {line.split(" | ")[0]: line for line in text.splitlines() if "Person |" in line}
+    assert "this revision" in lines["| A. Person"]
+    assert "NOT" not in lines["| A. Person"]
+    assert "NOT this revision" in lines["| B. Person"]
+
+
+def test_a_revision_keeps_contract_versions_and_is_of_no_part_of_a_week() -> None:
+    before = RELEASES["everything"]
+    (was,) = before.contracts
+    (window,) = was.windows
+    assert window.decisions
+    assert kept_tables(before, [replace(was, version="4")]) == (was,)
+    assert kept_tables(before, []) == (was,)
+    cut = replace(window.decisions, start=window.decisions.start + DAY)
+    later = replace(was, windows=(replace(window, decisions=cut),))
+    assert kept_tables(before, [later]) == (was,), "its first blocks are not kept any more"
+    left_out = replace(was, windows=(replace(window, decisions=replace(cut, excluded=True)),))
+    assert kept_tables(before, [left_out]) == (was,)
+    more = replace(was, owner="others")
+    assert kept_tables(before, [more]) == (more,)
+    assert kept_tables(None, [more]) == (more,)
