@@ -83,8 +83,8 @@ def test_no_instant_of_a_release_is_near_one_of_a_window(guarded: Releasing, gro
         part.decisions
         for (table,) in tables
         for window in table.windows
-        for name, part in (("", window), *((group.group_by, group) for group in window.groups))
-        if name == group_by and part.decisions
+        for part in snapshot.tables_of(window)
+        if getattr(part, "group_by", "") == group_by and part.decisions
     ]
     instants = sorted({at for period in periods for at in (period.start, period.end)})
     listed = [not any(value.startswith("__") for value in world.atoms[atom]) for atom in world.atom]
