@@ -80,14 +80,11 @@ def test_no_instant_of_a_release_is_near_one_of_a_window(guarded: Releasing, gro
     snapshots = [snapshot.decode(body).contracts for body in guarded.snapshots()]
     tables = [*snapshots, *(one.release.contracts for one in revisions(guarded))]
     periods = [
-        period
+        part.decisions
         for (table,) in tables
         for window in table.windows
-        for name, period in (
-            ("", window.decisions),
-            *((group.group_by, group.decisions) for group in window.groups),
-        )
-        if name == group_by and period
+        for part in snapshot.tables_of(window)
+        if getattr(part, "group_by", "") == group_by and part.decisions
     ]
     instants = sorted({at for period in periods for at in (period.start, period.end)})
     listed = [not any(value.startswith("__") for value in world.atoms[atom]) for atom in world.atom]
