@@ -8,7 +8,7 @@ from monitor.core.contract import Verdict
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.conclusion import overall
 from monitor.core.publish.headlines import Headline, incident_sentence
-from monitor.core.publish.snapshot import ContractTable, ShownIncident, Snapshot
+from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import to_datetime
 from monitor.web.contents import ContractContent, StandingIncident
 
@@ -75,8 +75,3 @@ def standing_incidents(snapshot: Snapshot) -> Iterator[StandingIncident]:
                 accepted_until=None if until is None else to_datetime(until),
                 sentence=incident_sentence(one.metric, one.slice, one.behind),
             )
-
-
-def of_incident(table: ContractTable, number: int) -> ShownIncident | None:
-    """An incident of a contract that is not over; None where it has none of that number."""
-    return next((one for one in table.incidents if one.id == number), None)

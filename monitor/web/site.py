@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import wraps
 from http import HTTPStatus
 
@@ -145,11 +146,26 @@ class Site:
         return built[key]
 
     def _slice(self, request: Request) -> SliceContent:
-        view = _view(request)
-        found = self._found(view)
+        view, found = _view(request), self._published_of(request)
+        incidents = [
+            one
+            for one in self._published.incidents(self._now(), MAX_INCIDENTS)
+            if view.as_of is None or to_micros(one.since) <= view.as_of
+        ]
+        points = self._history_of(found[1], view).points
+        return building.slice_content(found[1], self._moment(view, found), view, points, incidents)
+
+    def _history(self, request: Request) -> HistoryContent:
+        return self._history_of(self._published_of(request)[1], _view(request))
+
+    def _published_of(self, request: Request) -> tuple[int, Snapshot]:
+        found = self._found(_view(request))
         if found is None:
             raise NothingThereError("nothing is published yet, or it is kept no longer")
-        table, place = building.chosen_place(found[1], view)
+        return found
+
+    def _history_of(self, snapshot: Snapshot, view: View) -> HistoryContent:
+        table, place = building.chosen_place(snapshot, view)
         key = SliceKey(
             contract=table.contract,
             window=place.window.window,
@@ -157,28 +173,12 @@ class Site:
             slice=view.slice,
             metric=building.chosen_metric(table, view),
         )
-        points = [
+        points = (
             point
             for point in self._published.history(key)
             if view.as_of is None or point.day <= to_datetime(view.as_of).date()
-        ]
-        incidents = [
-            one
-            for one in self._published.incidents(self._now(), MAX_INCIDENTS)
-            if view.as_of is None or to_micros(one.since) <= view.as_of
-        ]
-        return building.slice_content(found[1], self._moment(view, found), view, points, incidents)
-
-    def _history(self, request: Request) -> HistoryContent:
-        content = self._slice(request)
-        return HistoryContent(
-            contract=content.contract,
-            window=content.window,
-            group_by=content.line.group_by,
-            slice=content.line.slice,
-            metric=content.metric,
-            points=content.history,
         )
+        return HistoryContent(**asdict(key), points=tuple(points))
 
     def _incidents(self) -> IncidentList:
         found = tuple(self._published.incidents(self._now(), MAX_INCIDENTS + 1))

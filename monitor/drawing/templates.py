@@ -1,0 +1,22 @@
+"""Templates of documents in one file of HTML: every text escaped, nothing undefined."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+import jinja2
+
+
+@cache
+def document_template(package: str, name: str) -> jinja2.Template:
+    """The template of a name in a package's folder."""
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    text = (resources.files(package) / name).read_text(encoding="utf-8")
+    return environment.from_string(text)
