@@ -107,11 +107,9 @@ def test_a_topic_created_again_parks_its_partitions_alone(
         resume(environment, topic, 0, 0)
         service.until(lambda: counted(service, topic, 0) == 3 + 5, "the partition that was resumed")
         assert parked(service, topic, 0) == 0
-        # Claimed with the other one, it has a count until it is parked again.
-        service.until(
-            lambda: (parked(service, topic, 1), counted(service, topic, 1)) == (1, None),
-            "the other stays parked",
-        )
+        assert parked(service, topic, 1) == 1, "the other stays parked"
+        # Its count as stored is reported with its lag, from the first review on.
+        assert counted(service, topic, 1) in (None, 3), "nothing of it was read"
         resume(environment, topic, 1, 2)
         service.until(lambda: counted(service, topic, 1) == 3 + 3, "the other, from offset 2")
         service.until(lambda: service.get("/readyz")[0] == 200, "ready")
