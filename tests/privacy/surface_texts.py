@@ -218,7 +218,11 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
     },
     "monitor.audit.record_files": {
-        Argument.CAUSE: ("reason",),
+        Argument.CAUSE: (
+            "' '.join(str(error).split())",
+            "error.strerror or 'check the path'",
+            "reason",
+        ),
         Argument.FILE: (
             "field",
             "field_name(*parts)",
@@ -234,8 +238,43 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: (
             "MAX_BYTES >> 20",
             "hint",
+            "max_bytes",
+            "what",
         ),
     },
+    "monitor.audit.scorecard.association": {Argument.WORD: ("name",)},
+    "monitor.audit.scorecard.card_file": {
+        Argument.FILE: (
+            "field_name(*place)",
+            "field_name(name)",
+            "found(tables)",
+            "name",
+            "text",
+        ),
+        Argument.PLACE: ("path",),
+        Argument.WORD: ("known",),
+    },
+    "monitor.audit.scorecard.earlier": {
+        Argument.CAUSE: ("error.strerror or 'check the path'",),
+        Argument.PLACE: ("path",),
+        Argument.WORD: ("text",),
+    },
+    "monitor.audit.scorecard.parity": {Argument.WORD: ("of_what",)},
+    "monitor.audit.scorecard.records": {
+        Argument.FILE: (
+            "field_name(*place, name)",
+            "text",
+        ),
+        Argument.PLACE: (
+            "line",
+            "path",
+        ),
+        Argument.WORD: (
+            "', '.join(names)",
+            "keys[-1]",
+        ),
+    },
+    "monitor.audit.scorecard.scoring": {Argument.WORD: ("SMALLEST_REAL",)},
     "monitor.audit.set_files": {
         Argument.CAUSE: ("error.strerror",),
         Argument.FILE: (
@@ -252,10 +291,6 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: ("taken",),
     },
     "monitor.audit.sign_off": {
-        Argument.CAUSE: (
-            "' '.join(str(error).split())",
-            "error.strerror or 'check the path'",
-        ),
         Argument.FILE: (
             "field",
             "field_name(*filter(None, (table, name)))",
@@ -269,10 +304,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.MOMENT: ("today",),
         Argument.PLACE: ("path",),
-        Argument.WORD: (
-            "_MAX_BYTES",
-            "fix",
-        ),
+        Argument.WORD: ("fix",),
     },
     "monitor.cli": {
         Argument.TRACE: ("trace_of(error)",),
@@ -296,7 +328,11 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "output",
             "target",
         ),
-        Argument.WORD: ("fault",),
+        Argument.WORD: (
+            "fault",
+            "given[0]",
+            "main",
+        ),
     },
     "monitor.certificates": {
         Argument.CAUSE: ("reason",),
