@@ -12,12 +12,13 @@ from alerts.exposition import reference
 from consumers.events import schemas
 from monitor.audit.render import as_json
 from monitor.commands.options import load_settings
+from monitor.judging.events import schemas as judging_schemas
 from monitor.settings import Settings
 
 
 def rendered(settings: Settings | None = None) -> dict[str, str]:
     """Every generated file: path below the output folder -> text."""
-    documents = schemas() | {"audit": as_json.schema()}
+    documents = schemas() | judging_schemas() | {"audit": as_json.schema()}
     files = {
         f"schemas/{name}.schema.json": json.dumps(schema, indent=2, sort_keys=True) + "\n"
         for name, schema in documents.items()

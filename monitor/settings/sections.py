@@ -25,6 +25,7 @@ from monitor.settings.kinds import (
     AttributeName,
     AuditRate,
     ClockTime,
+    Confidence,
     Count,
     DatabaseUrl,
     Digest,
@@ -33,9 +34,12 @@ from monitor.settings.kinds import (
     ElsewhereFile,
     File,
     Interval,
+    LargeCount,
     Limit,
     Name,
+    Patience,
     Place,
+    Points,
     Port,
     Ratio,
     Score,
@@ -267,6 +271,41 @@ class ProbesSettings(SettingsSection, frozen=True, kw_only=True):
     key_file: File | None = None
     timeout: Term = Duration(HOUR)
     sets: tuple[ProbeSetSettings, ...] = ()
+
+
+class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
+    """Other words, or another penalty, for a category that the judge looks for."""
+
+    name: Name
+    description: Text | None = None
+    penalty: Points | None = None
+
+
+class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
+    """Model outputs that a language model is asked about (``slicewatch judge``)."""
+
+    url: WebUrl | None = None
+    model: Text | None = None
+    api_key: Secret | None = None
+    api_key_file: File | None = None
+    outputs_topic: Topic = "outputs"
+    judgements_topic: Topic = "judgements"
+    decisions_topic: Topic | None = None
+    group_id: Name = "slicewatch-judge"
+    threshold: Points = 100
+    block: bool = False
+    penalty: Points = 20
+    min_confidence: Confidence = 0.0
+    longest_piece: Count = 4_000
+    timeout: Patience = Duration(60 * SECOND)
+    tries: SmallCount = 5
+    concurrency: SmallCount = 4
+    requests_per_minute: Count = 60
+    requests_per_day: Count = 10_000
+    tokens_per_day: LargeCount | None = None
+    budget_file: File | None = None
+    audit_p: AuditRate = 0.05
+    categories: tuple[JudgeCategory, ...] = ()
 
 
 Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
@@ -514,6 +553,7 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     alerting: Alerting = field(default_factory=Alerting)
     links: Links = field(default_factory=Links)
     probes: ProbesSettings = field(default_factory=ProbesSettings)
+    judge: JudgeSettings = field(default_factory=JudgeSettings)
     limitation: tuple[LimitationSettings, ...] = ()
     attribute: tuple[AttributeSettings, ...] = ()
     use_case: tuple[UseCase, ...] = ()

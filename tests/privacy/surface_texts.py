@@ -570,6 +570,38 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.evaluate.dictionary": {
         Argument.WORD: ("_LOST",),
     },
+    "monitor.commands.judge": {
+        Argument.SETTING: ("i",),
+        Argument.WORD: (
+            "fix",
+            "known",
+            "missing",
+            "prompt.instructions",
+        ),
+    },
+    "monitor.judging.budget": {
+        Argument.CAUSE: (
+            "error.strerror",
+            "type(error).__name__",
+        ),
+        Argument.PLACE: ("self.path",),
+    },
+    "monitor.judging.events": {Argument.WORD: ("_named(str(error))",)},
+    "monitor.judging.kafka_stream": {
+        Argument.CAUSE: (
+            "name",
+            "type(error).__name__",
+        ),
+        Argument.PLACE: ("topic",),
+    },
+    "monitor.judging.openai_judge": {
+        Argument.CAUSE: (
+            "error.status_code",
+            "why",
+        ),
+        Argument.SETTING: ("endpoint.model",),
+    },
+    "monitor.judging.scoring": {Argument.WORD: ("error",)},
     "monitor.probing.probe_events": {
         Argument.CAUSE: (
             "error",

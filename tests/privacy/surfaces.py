@@ -840,6 +840,12 @@ _LOGS = (
         "the lease was not given back: %s", "%s",
     ),
     *_logs(
+        Rule.WHOLE_STREAM, "how many model outputs were judged, and what that cost",
+        "judged; failed findings flagged judged requests tokens unreadable",
+        "judging; model prompt", "spent today; requests tokens",
+        "the day's budget is spent: outputs wait in their topic until the next day (UTC)",
+    ),
+    *_logs(
         Rule.WHOLE_STREAM, "which partition, and where it goes on",
         "data loss, shard is parked: %s; shard", "shard claimed; offset shard",
         "shard dropped; shard", "shard is not begun yet: %s; shard",
