@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from consumers.bias_results import BiasResults
 from consumers.coder import Coder, RejectedError, key_of
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from consumers.events import MAX_EVENTS_PER_MESSAGE, FastDecision, Label
@@ -373,12 +374,21 @@ class DecodedLabels:
 class LabelCodec:
     """Decodes labels.
 
+    Args:
+        hasher: of ids.
+        rejects_unknown: as of :class:`DecisionCodec`.
+        dimensions: names of declared dimensions of bias evaluations.
+
     Attributes:
         unknown: as of :class:`DecisionCodec`.
+        results: takes results of bias evaluations out of a batch, before it is read.
     """
 
-    def __init__(self, hasher: IdHasher, *, rejects_unknown: bool = False) -> None:
+    def __init__(
+        self, hasher: IdHasher, *, rejects_unknown: bool = False, dimensions: Collection[str] = ()
+    ) -> None:
         self._hash = hasher
+        self.results = BiasResults(dimensions)
         self.unknown = UnknownFields()
         self._reader = Reader(Label, self.unknown, rejects=rejects_unknown)
 

@@ -278,7 +278,11 @@ def _codecs(
     coder = Coder(eras, settings.ingest.max_versions, versions, rejects_unknown=rejects)
     return Codecs(
         decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes)),
-        labels=LabelCodec(hasher, rejects_unknown=rejects),
+        labels=LabelCodec(
+            hasher,
+            rejects_unknown=rejects,
+            dimensions=[one.name for one in settings.bias_dimension],
+        ),
         coder=coder,
         hasher=hasher,
         clock=ClockPolicy(

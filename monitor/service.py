@@ -18,12 +18,14 @@ from alerts.http import HealthChecks
 from consumers.dead_letters import REASONS
 from monitor import certificates, composition
 from monitor.clock import SystemClock
+from monitor.core.bias_scores import current_scores
 from monitor.core.blindness import Reason
 from monitor.core.publish.snapshot import Snapshot, decode, numbered
 from monitor.core.time import MINUTE, SECOND, Grain
 from monitor.errors import RetentionRefusedError, SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
+from monitor.store.bias_score_rows import read_bias_scores
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
@@ -104,6 +106,8 @@ class Service:
         self._blind: list[Reason] = []
         # A worker of ours is given its time to join the group.
         self._next_judged = self._began + (JOIN_SECONDS if parts.ingest else JUDGE_SECONDS)
+        self._dimensions = [one.to_core() for one in settings.bias_dimension]
+        self._next_scores = self._began
         self._pending_reported: list[int] = []
         self._evaluating = True
         self.evaluator = composition.build_evaluator(settings, self.engine, self._clock)
@@ -254,6 +258,7 @@ class Service:
             self._publish(0.0 if working else self.evaluator.age)
             self._report_health()
             self._judge()
+            self._show_bias_scores()
             if working:
                 self._clean()
         except StoreError as error:
@@ -310,6 +315,16 @@ class Service:
                 log.error("the service is blind: %s", reason.text)
         self._blind = found
         self.metrics.set_blind({reason.why for reason in found})
+
+    def _show_bias_scores(self) -> None:
+        """Show the newest results of the declared dimensions, whoever read them."""
+        now = self._clock.monotonic()
+        if not self._dimensions or now < self._next_scores:
+            return
+        self._next_scores = now + JUDGE_SECONDS
+        self.metrics.set_bias_scores(
+            current_scores(self._dimensions, read_bias_scores(self.engine))
+        )
 
     def _blind_texts(self) -> list[str]:
         return [reason.text for reason in self._blind]

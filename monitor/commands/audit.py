@@ -106,6 +106,13 @@ def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
     type=_PATH,
     help="With --scorecard: that of what is in use; nothing may get worse.",
 )
+@click.option(
+    "--events",
+    "events",
+    metavar="FILE",
+    type=_PATH,
+    help="With --scorecard: write the scores as events for the labels' topic.",
+)
 def command(
     *,
     pairs: Path | None,
@@ -159,7 +166,12 @@ def command(
         documents = {name: CARD_FORMATS[name](card) for name in outputs}
         _show(documents, outputs, terminal.printed(card_document(card)))
         sys.exit(card.exit_code)
-    _check_alone({"--previous": previous, "--baseline": baseline}, "PAIRS")
+    for_cards = {
+        "--previous": previous,
+        "--baseline": baseline,
+        "--events": outputs.get("events"),
+    }
+    _check_alone(for_cards, "PAIRS")
     if pairs is None:
         raise AuditError("PAIRS or --scorecard CARD is missing; give a file of results on a set")
     _check_outputs(outputs.values(), inputs=(pairs, path, candidate, counts, sign_off, from_set))

@@ -9,13 +9,14 @@ from monitor.audit.render import html, markdown
 from monitor.audit.render.card_document import card_document
 from monitor.audit.scorecard.card import Scorecard
 from monitor.audit.scorecard.card_file import read_card
-from monitor.audit.scorecard.earlier import encode, read_earlier
+from monitor.audit.scorecard.files import encode, events, read_earlier
 from monitor.audit.scorecard.scoring import score_card
 from monitor.clock import SystemClock
 from monitor.core.time import to_datetime
 
 CARD_FORMATS: Mapping[str, Callable[[Scorecard], str]] = {
     "json": encode,
+    "events": events,
     "html": lambda card: html.page(card_document(card)),
     "markdown": lambda card: markdown.text(card_document(card)),
 }

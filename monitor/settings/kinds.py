@@ -252,6 +252,10 @@ Share = Annotated[
 
 Points = Annotated[int, _between(1, 100)]
 Confidence = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.5")]
+BiasLimit = Annotated[
+    float, Meta(ge=-1000, le=1000, description="a number from -1000 to 1000, such as 0.10")
+]
+Drift = Annotated[float, Meta(gt=0, le=1000, description="a number above 0, such as 0.03")]
 AnyDuration = Annotated[Duration, _lasting(0)]
 """Zero is allowed and means at once, or off."""
 Interval = Annotated[Duration, _lasting(10 * MILLISECOND, DAY)]

@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 from msgspec import Struct, field
 
+from monitor.core.bias_scores import BiasDimension
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, OwnLimits, PrimaryMetric
 from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.cells import atom_text, parse_atom
@@ -24,11 +25,13 @@ from monitor.settings.kinds import (
     AttributeCount,
     AttributeName,
     AuditRate,
+    BiasLimit,
     ClockTime,
     Confidence,
     Count,
     DatabaseUrl,
     Digest,
+    Drift,
     Duration,
     Edge,
     ElsewhereFile,
@@ -271,6 +274,20 @@ class ProbesSettings(SettingsSection, frozen=True, kw_only=True):
     key_file: File | None = None
     timeout: Term = Duration(HOUR)
     sets: tuple[ProbeSetSettings, ...] = ()
+
+
+class BiasDimensionSettings(SettingsSection, frozen=True, kw_only=True):
+    """A dimension of bias evaluations whose results come on the labels' topic."""
+
+    name: Name
+    limit: BiasLimit | None = None
+    at_least: bool = False
+    drift: Drift = 0.03
+    owner: Text
+
+    def to_core(self) -> BiasDimension:
+        """The dimension as the engine needs it."""
+        return BiasDimension(self.name, self.limit, self.at_least, self.drift, self.owner)
 
 
 class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
@@ -555,6 +572,7 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     probes: ProbesSettings = field(default_factory=ProbesSettings)
     judge: JudgeSettings = field(default_factory=JudgeSettings)
     limitation: tuple[LimitationSettings, ...] = ()
+    bias_dimension: tuple[BiasDimensionSettings, ...] = ()
     attribute: tuple[AttributeSettings, ...] = ()
     use_case: tuple[UseCase, ...] = ()
 

@@ -254,7 +254,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.PLACE: ("path",),
         Argument.WORD: ("known",),
     },
-    "monitor.audit.scorecard.earlier": {
+    "monitor.audit.scorecard.files": {
         Argument.CAUSE: ("error.strerror or 'check the path'",),
         Argument.PLACE: ("path",),
         Argument.WORD: ("text",),
@@ -570,6 +570,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.evaluate.dictionary": {
         Argument.WORD: ("_LOST",),
     },
+    "consumers.bias_results": {Argument.WORD: ("_field(str(error))",)},
     "monitor.commands.judge": {
         Argument.SETTING: ("i",),
         Argument.WORD: (

@@ -284,6 +284,8 @@ _METRICS = (
     *_metrics(
         Rule.DECLARED, "by the settings, or by the set itself",
         "probe_set_info probe_cadence_seconds probe_max_flip_ratio",
+        "bias_score bias_score_limit bias_score_beyond_limit bias_score_worse_by",
+        "bias_score_drifted bias_score_timestamp_seconds",
     ),
     *_metrics(
         Rule.PROBE, "comparisons of signed probes of declared sets",

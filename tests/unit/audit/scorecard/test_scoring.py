@@ -13,7 +13,7 @@ from hiring import DRIFTED, FIRST, REPAIRED, write_hiring
 
 from monitor.audit.scorecard.card import DimensionVerdict, Scorecard
 from monitor.audit.scorecard.card_file import read_card
-from monitor.audit.scorecard.earlier import encode, read_earlier
+from monitor.audit.scorecard.files import encode, read_earlier
 from monitor.audit.scorecard.scoring import score_card
 from monitor.cli import cli
 from monitor.errors import AuditError

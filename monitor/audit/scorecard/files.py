@@ -1,4 +1,4 @@
-"""Earlier scorecards, as ``--json`` wrote them."""
+"""Scorecards as files: as ``--json`` writes and reads them, and as events for the stream."""
 
 from __future__ import annotations
 
@@ -19,6 +19,26 @@ def encode(card: Scorecard) -> str:
     """A scorecard as JSON, with what has to be read together with it."""
     content = {"format": FORMAT, "exit_code": card.exit_code, **msgspec.to_builtins(card)}
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def events(card: Scorecard) -> str:
+    """The measured dimensions as events for the labels' topic, one a line."""
+    lines = (
+        {
+            "type": "bias_result",
+            "dimension": one.name,
+            "measured": one.measured,
+            "score": one.score,
+            "items": one.items,
+            "probe_set": one.probe_set,
+            "probe_version": one.probe_version,
+            "model": one.model,
+            "rubric": one.rubric,
+        }
+        for one in card.dimensions
+        if one.score is not None
+    )
+    return "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
 
 
 def read_earlier(path: Path) -> Scorecard:
