@@ -24,6 +24,7 @@ from monitor.core.publish.lines import (
 )
 from monitor.core.publish.pipeline import Pipeline
 from monitor.core.publish.reasons import Place
+from monitor.core.publish.side_by_side import VersionGroup, side_by_side
 from monitor.core.publish.snapshot import (
     WITHHELD,
     ContractTable,
@@ -62,13 +63,20 @@ def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment
     )
 
 
-def contract_contents(snapshot: Snapshot, view: View) -> tuple[ContractContent, ...]:
+def contract_contents(
+    snapshot: Snapshot, view: View, versions: Sequence[VersionGroup] = ()
+) -> tuple[ContractContent, ...]:
     """The contracts of a view, by default all of them as they are decided.
+
+    Args:
+        snapshot: that they are shown of.
+        view: of which of them, and which window.
+        versions: the group-bys over versions of the router.
 
     Raises:
         LinkError: there is no such contract, window or group-by.
     """
-    return tuple(contract_content(table, view) for table in _chosen(snapshot, view))
+    return tuple(contract_content(table, view, versions) for table in _chosen(snapshot, view))
 
 
 def overview(
@@ -121,8 +129,10 @@ def _outdated(contract: ContractContent, at: Moment | None) -> bool:
     return at.age_seconds > contract.max_age_seconds
 
 
-def contract_content(table: ContractTable, view: View) -> ContractContent:
-    """One contract in a window.
+def contract_content(
+    table: ContractTable, view: View, versions: Sequence[VersionGroup] = ()
+) -> ContractContent:
+    """One contract in a window; arguments as of :func:`contract_contents`.
 
     Raises:
         LinkError: it has no such window or group-by.
@@ -135,6 +145,7 @@ def contract_content(table: ContractTable, view: View) -> ContractContent:
     slices = ranked(line(place, metrics) for place in found)
     if view.group_by and not slices:
         raise LinkError(f"group_by must be one of {', '.join(g.group_by for g in window.groups)}")
+    own = (group for group in versions if group.contract == table.contract)
     return ContractContent(
         contract=table.contract,
         version=table.version,
@@ -150,6 +161,7 @@ def contract_content(table: ContractTable, view: View) -> ContractContent:
         notes=tuple(_notes(table, window)),
         total=line(total_place(table, window), metrics),
         slices=slices,
+        versions=tuple(side_by_side(slices, own)),
     )
 
 

@@ -448,7 +448,6 @@ class TestStarts:
             with pytest.raises(StoreError, match="drop-attributes"):
                 list(check._store(settings))
 
-
     def test_a_changed_alias_is_said_before_and_moves_nothing_that_was_counted(
         self, tmp_path: Path
     ) -> None:

@@ -9,7 +9,6 @@ import lesson
 import numpy as np
 import pytest
 
-
 from consumers.codec import DecisionCodec
 from consumers.coder import Coder
 from consumers.dead_letters import DeadLetterBuffer, IdHasher

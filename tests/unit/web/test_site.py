@@ -29,7 +29,10 @@ from monitor.web.openapi import ANSWERS, DOCUMENT
 SLICE = "?contract=lesson&group_by=channel&slice=channel%3Dchat"
 HIDDEN = "?contract=lesson&group_by=channel&slice=channel%3Demail"
 PAGES = ("/", f"/slice{SLICE}", f"/slice{HIDDEN}", "/incidents")
-FILES = ("/overview.csv", f"/slice.csv{SLICE}", f"/history.csv{SLICE}", "/incidents.csv")
+FILES = (
+    *("/overview.csv", "/versions.csv", f"/slice.csv{SLICE}", f"/history.csv{SLICE}"),
+    "/incidents.csv",
+)
 ANSWERED = (
     *("/api/v1/snapshot", f"/api/v1/slice{SLICE}", f"/api/v1/slice{HIDDEN}"),
     *(f"/api/v1/history{SLICE}", "/api/v1/incidents"),
