@@ -40,7 +40,7 @@ def row(name: str, rate: ShownRate, gap: ShownGap | None, state: State) -> Slice
 ROWS = (
     row("release=canary", CANARY, WORSE, State.BREACH),
     row("release=stable", STABLE, None, State.WITHIN_CONTRACT),
-    hidden("release=__missing__"),
+    hidden("release=next"),
 )
 
 
@@ -98,14 +98,14 @@ def test_a_worse_canary_stands_beside_the_stable_version(
 
 def test_page_answer_and_file_say_the_same(engine: sa.Engine, site: ServedSite) -> None:
     publish(engine, released(*ROWS), T0)
-    canary, missing = pairs(site)
+    canary, following = pairs(site)
     cells = [next(c for c in line["cells"] if c["metric"] == "tpr")
              for line in (canary["version"], canary["beside"])]  # fmt: skip
     assert [cell["rate"]["value"] for cell in cells] == [0.71, 0.83]
     assert (canary["beside"]["slice"], cells[0]["gap"]["value"]) == ("release=stable", 0.12)
-    assert missing["version"]["slice"] == "release=__missing__"
+    assert following["version"]["slice"] == "release=next"
     found = list(csv.DictReader(io.StringIO(site.get("/versions.csv")[1])))
-    assert [row["slice"] for row in found] == ["release=canary"] * 2 + ["release=__missing__"] * 2
+    assert [row["slice"] for row in found] == ["release=canary"] * 2 + ["release=next"] * 2
     shown = next(row for row in found if row["metric"] == "tpr")
     assert {name: shown[name] for name in ("value", "gap", "gap_lower", "state")} == {
         "value": "0.71", "gap": "0.12", "gap_lower": "0.06", "state": "breach",
