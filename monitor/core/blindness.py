@@ -158,7 +158,8 @@ def _behind(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             Blind.BEHIND,
             f"{_named(late)} is more than {BEHIND // MINUTE} minutes behind the newest decision,"
-            " and all windows wait for it",
+            " and all windows wait for it: ingest is behind there; look first at the log of the"
+            " worker that reads it (slicewatch db status names it)",
         )
 
 
@@ -170,8 +171,8 @@ def _decisions_silent(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             Blind.DECISIONS_SILENT,
             f"no decision since {to_datetime(newest - newest % (5 * MINUTE)):%Y-%m-%d %H:%M}Z was"
-            " counted, although many usually come at this time of the week: look at the router,"
-            " and at the lag of ingest",
+            f" counted, although many usually come at this time of the week: {_LAG_FIRST} the"
+            " router, or what sends its decisions, is silent",
         )
 
 
@@ -181,9 +182,15 @@ def _labels_silent(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             Blind.LABELS_SILENT,
             f"hardly any label since {to_datetime(since):%Y-%m-%d %H:%M}Z was counted, although a"
-            " day's labels or more usually come in that time: look at what sends the reviewers'"
-            " labels, and at the lag of ingest",
+            f" day's labels or more usually come in that time: {_LAG_FIRST} what sends the"
+            " reviewers' labels is silent",
         )
+
+
+_LAG_FIRST = (
+    "look first at slicewatch_consumer_lag_messages; above 0 ingest is behind, look at its log; at 0"
+)
+"""The store does not know what is still in the broker, so a silence has two possible causes."""
 
 
 def _named(names: Sequence[str]) -> str:

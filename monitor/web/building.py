@@ -99,10 +99,17 @@ def overview(
         limitations: the register.
     """
     incidents = tuple(headlines.standing_incidents(snapshot)) if snapshot else ()
-    outdated = bool(blind) or any(_outdated(one, at) for one in contracts)
+    old = [one for one in contracts if _outdated(one, at)]
+    outdated = bool(blind) or bool(old)
     return Overview(
         moment=at,
-        verdict=headlines.of_page(contracts, incidents, blind, outdated=outdated),
+        verdict=headlines.of_page(
+            contracts,
+            incidents,
+            blind,
+            outdated=outdated,
+            newer=any(_has_newer(pipeline, one, at) for one in old),
+        ),
         blind=tuple(blind),
         outdated=outdated,
         incidents=incidents,
@@ -127,6 +134,15 @@ def _outdated(contract: ContractContent, at: Moment | None) -> bool:
     if at is None or not at.newest or at.age_seconds is None or contract.max_age_seconds is None:
         return False
     return at.age_seconds > contract.max_age_seconds
+
+
+def _has_newer(pipeline: Pipeline, contract: ContractContent, at: Moment | None) -> bool:
+    """True when the store has a decision that is not older than the contract's ``max_age``."""
+    newest, most = pipeline.newest_decision, contract.max_age_seconds
+    if newest is None or most is None or at is None or at.as_of is None or at.age_seconds is None:
+        return False
+    age = at.age_seconds - (newest - at.as_of).total_seconds()
+    return age <= most
 
 
 def contract_content(

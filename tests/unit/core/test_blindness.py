@@ -107,7 +107,9 @@ def test_a_partition_that_holds_all_windows_back(by: int, blind: bool) -> None:
 def test_one_without_a_watermark_holds_them_back() -> None:
     never = replace(late(0), newest=None, watermark=None)
     assert reasons(SEES, never) == [Blind.BEHIND]
-    assert "decisions/1 is more than 15 minutes behind" in text(SEES, never)
+    said = text(SEES, never)
+    assert said.startswith("decisions/1 is more than 15 minutes behind")
+    assert "ingest is behind there; look first at the log of the worker" in said
 
 
 def test_one_that_is_not_awaited_holds_nothing_back() -> None:
@@ -159,7 +161,8 @@ def test_the_very_instant_of_the_last_decision_is_not_told() -> None:
     said = text(replace(SEES, newest=at, watermark=at - LATENESS), missed=99.0)
     assert said == (
         "no decision since 2027-01-15 05:15Z was counted, although many usually come at this time"
-        " of the week: look at the router, and at the lag of ingest"
+        " of the week: look first at slicewatch_consumer_lag_messages; above 0 ingest is behind,"
+        " look at its log; at 0 the router, or what sends its decisions, is silent"
     )
     assert "99" not in said
 
@@ -178,8 +181,8 @@ def test_silent_labels_are_told_by_the_hour_and_say_where_to_look() -> None:
     assert one.why is Blind.LABELS_SILENT
     assert one.text == (
         "hardly any label since 2027-01-13 06:00Z was counted, although a day's labels or more"
-        " usually come in that time: look at what sends the reviewers' labels, and at the lag of"
-        " ingest"
+        " usually come in that time: look first at slicewatch_consumer_lag_messages; above 0"
+        " ingest is behind, look at its log; at 0 what sends the reviewers' labels is silent"
     )
 
 
