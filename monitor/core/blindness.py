@@ -187,9 +187,7 @@ def _labels_silent(facts: Facts) -> Iterator[Reason]:
         )
 
 
-_LAG_FIRST = (
-    "look first at slicewatch_consumer_lag_messages; above 0 ingest is behind, look at its log; at 0"
-)
+_LAG_FIRST = "look first at slicewatch_consumer_lag_messages: above 0 ingest is behind; at 0"
 """The store does not know what is still in the broker, so a silence has two possible causes."""
 
 

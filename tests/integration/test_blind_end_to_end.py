@@ -144,7 +144,8 @@ def test_the_router_falls_silent_on_a_weekend(make: Make, tmp_path: Path) -> Non
     (page,) = told(watch, "decisions_silent", "firing")[:1]
     assert page["annotations"]["summary"].endswith("observe the router: decisions_silent")
     assert (
-        "No decisions are being counted, although many usually are" in page["annotations"]["description"]
+        "No decisions are being counted, although many usually are"
+        in page["annotations"]["description"]
     )
     nobody_else_was_told(watch)
 

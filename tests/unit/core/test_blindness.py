@@ -161,8 +161,8 @@ def test_the_very_instant_of_the_last_decision_is_not_told() -> None:
     said = text(replace(SEES, newest=at, watermark=at - LATENESS), missed=99.0)
     assert said == (
         "no decision since 2027-01-15 05:15Z was counted, although many usually come at this time"
-        " of the week: look first at slicewatch_consumer_lag_messages; above 0 ingest is behind,"
-        " look at its log; at 0 the router, or what sends its decisions, is silent"
+        " of the week: look first at slicewatch_consumer_lag_messages: above 0 ingest is behind;"
+        " at 0 the router, or what sends its decisions, is silent"
     )
     assert "99" not in said
 
@@ -181,8 +181,8 @@ def test_silent_labels_are_told_by_the_hour_and_say_where_to_look() -> None:
     assert one.why is Blind.LABELS_SILENT
     assert one.text == (
         "hardly any label since 2027-01-13 06:00Z was counted, although a day's labels or more"
-        " usually come in that time: look first at slicewatch_consumer_lag_messages; above 0"
-        " ingest is behind, look at its log; at 0 what sends the reviewers' labels is silent"
+        " usually come in that time: look first at slicewatch_consumer_lag_messages: above 0"
+        " ingest is behind; at 0 what sends the reviewers' labels is silent"
     )
 
 
