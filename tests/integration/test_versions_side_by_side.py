@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,8 @@ from monitor.core.contract import Metric, State, Verdict
 from monitor.core.publish.snapshot import GroupTable, Period, SliceRow, WindowTable, decode
 from monitor.core.time import to_micros
 
+PICTURES = os.environ.get("SLICEWATCH_PICTURES")
+"""Where to keep the picture of the documentation, which is made by this test."""
 START = datetime(2026, 6, 1, tzinfo=UTC)
 DAYS, DAILY = 4, 2_500
 AUDIT = 0.5
@@ -243,3 +246,7 @@ def test_axe_finds_nothing_and_nothing_is_cut(
         assert violations(shown) == []
         assert shown.evaluate("document.documentElement.scrollWidth") <= WIDTHS[screen]
         assert len(picture(shown, tmp_path / f"{screen}.png")) > 10_000
+        if PICTURES and screen == "desktop":
+            shown.set_viewport_size({"width": WIDTHS[screen], "height": 820})
+            shown.evaluate("document.getElementById('versions-1').scrollIntoView()")
+            shown.screenshot(path=Path(PICTURES) / "status-page-versions.png")
