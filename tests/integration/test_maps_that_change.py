@@ -263,8 +263,7 @@ def test_a_change_of_aliases_moves_nothing_from_slice_to_slice(tmp_path: Path) -
         for arrives, event in decided(rng, hour):
             arriving.setdefault(arrives, []).append(event)
     found: list[Sums] = []
-    overrides = {"stream__lateness": "1h", "stream__horizon": "7d"}
-    with Pipeline(tmp_path, text=released_text("p1", "p2"), **overrides) as pipeline:
+    with Pipeline(tmp_path, text=released_text("p1", "p2"), stream__lateness="1h") as pipeline:
         pipeline.worker()
         evaluator = pipeline.evaluator()
         for hour in range(7 * 24):
@@ -272,7 +271,9 @@ def test_a_change_of_aliases_moves_nothing_from_slice_to_slice(tmp_path: Path) -
                 pipeline.kill(pipeline.workers[0])
                 evaluator.release_lease()
                 text = released_text("p2", "p3")
-                pipeline.settings = settings_with(tmp_path, text, stream__clock="history")
+                pipeline.settings = settings_with(
+                    tmp_path, text, stream__clock="history", stream__lateness="1h"
+                )
                 composition.open_store(pipeline.settings, pipeline.clock).dispose()
                 pipeline.worker()
                 evaluator = pipeline.evaluator()

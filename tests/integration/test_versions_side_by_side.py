@@ -84,8 +84,9 @@ def history() -> pd.DataFrame:
 
 def events(table: pd.DataFrame) -> Iterator[tuple[bytes, bytes | None]]:
     """Each decision and its label; some say in their attributes, too, that they are the canary."""
-    for number, row in enumerate(table.itertuples()):
-        moment = (START + timedelta(seconds=int(row.second))).isoformat()
+    rows: list[Any] = list(table.itertuples())
+    for number, row in enumerate(rows):
+        moment = (START + timedelta(seconds=row.second)).isoformat()
         decision: dict[str, Any] = {
             "decision_id": f"d{number}",
             "decided_at": moment,
@@ -181,7 +182,8 @@ def test_published_rates_of_versions_are_those_of_the_raw_events(
     group = played.groups["release"]
     served = within(own, group.decisions)["served"]
     selection = row.rates[Metric.SELECTION]
-    assert (selection.support, selection.value) == (len(served), pytest.approx(served.mean()))
+    assert selection.support == len(served)
+    assert selection.value == pytest.approx(served.mean())
     tpr = row.rates[Metric.TPR].value
     assert tpr == pytest.approx(weighted_tpr(within(own, group.labelled)))
 
