@@ -158,7 +158,7 @@ def _behind(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             Blind.BEHIND,
             f"{_named(late)} is more than {BEHIND // MINUTE} minutes behind the newest decision,"
-            " and all windows wait for it: ingest is behind there; look first at the log of the"
+            " and all windows wait for it: ingest is behind there, look first at the log of the"
             " worker that reads it (slicewatch db status names it)",
         )
 
@@ -187,7 +187,7 @@ def _labels_silent(facts: Facts) -> Iterator[Reason]:
         )
 
 
-_LAG_FIRST = "look first at slicewatch_consumer_lag_messages: above 0 ingest is behind; at 0"
+_LAG_FIRST = "look first at slicewatch_consumer_lag_messages: above 0, ingest is behind, and at 0,"
 """The store does not know what is still in the broker, so a silence has two possible causes."""
 
 

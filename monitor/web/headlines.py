@@ -25,7 +25,7 @@ EVALUATOR_BEHIND = (
 )
 NOTHING_NEWER = (
     f"{OUTDATED}: the store has no newer decision. Look first at slicewatch_consumer_lag_messages:"
-    " above 0 ingest is behind; at 0 the router, or what sends its decisions, is silent."
+    " above 0, ingest is behind; at 0, the router, or what sends its decisions, is silent."
 )
 
 

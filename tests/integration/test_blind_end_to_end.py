@@ -134,7 +134,7 @@ def test_the_router_falls_silent_on_a_weekend(make: Make, tmp_path: Path) -> Non
     serve.until(lambda: serve.get("/readyz")[0] == 503, "it is not ready", SETTLES)
     said = serve.get("/readyz")[1]
     assert said.startswith("no decision since ")
-    assert "at 0 the router, or what sends its decisions, is silent" in said
+    assert "at 0, the router, or what sends its decisions, is silent" in said
     assert "no worker" not in said
     assert ready(worker), "the worker itself is well"
     code, found = site.status()

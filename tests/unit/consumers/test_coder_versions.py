@@ -69,6 +69,8 @@ def read(coder: Coder, *events: Any) -> tuple[list[str], list[tuple[str, str]]]:
 )
 def test_the_version_decides_the_release(versions: Any, release: str) -> None:
     assert read(always(), decision(versions)) == ([release], [])
+    unreadable: dict[str, Any] = {}  # beside one, each event is read by itself
+    assert read(always(), unreadable, decision(versions))[0] == [release]
 
 
 @pytest.mark.parametrize("sent", ["canary", "p-42", "stable", None, {"deep": []}])
