@@ -305,7 +305,8 @@ class Service:
             return
         self._next_judged = now + JUDGE_SECONDS
         policy = composition.health_policy(self.settings)
-        found = read_blindness(self.engine, policy, self._clock.now())
+        behind = self.ingest is not None and self.ingest.health.behind
+        found = read_blindness(self.engine, policy, self._clock.now(), ingest_behind=behind)
         for reason in found:
             if reason not in self._blind:
                 log.error("the service is blind: %s", reason.text)

@@ -167,6 +167,16 @@ def test_the_very_instant_of_the_last_decision_is_not_told() -> None:
     assert "99" not in said
 
 
+def test_where_a_worker_is_known_to_be_behind_nobody_is_sent_to_the_router() -> None:
+    at = NOW - 3 * DAY
+    known = replace(facts(silent(DAY), missed=MISSED), labels_silent_since=at, ingest_behind=True)
+    for one in blindness(known):
+        assert one.text.endswith(
+            ": ingest is behind, look first at its log and at slicewatch_consumer_lag_messages"
+        )
+        assert "router" not in one.text
+
+
 @pytest.mark.parametrize(
     ("unstored", "blind"), [(None, False), (60 * SECOND, False), (60 * SECOND + 1, True)]
 )
