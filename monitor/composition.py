@@ -36,6 +36,7 @@ from monitor.core.counts.cells import atom_text
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.privacy.families import of_contracts
 from monitor.core.probes.rounds import DeclaredSet
+from monitor.core.publish.side_by_side import version_groups
 from monitor.core.time import DAY, SECOND, WINDOWS, Grain, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
@@ -444,6 +445,7 @@ def _site_facts(settings: Settings) -> SiteFacts:
         slice_dashboard_url=_dashboard(settings, SLICE),
         runbooks_url=base if reachable else None,
         runbooks=runbooks if reachable else {},
+        versions=tuple(version_groups(settings.contracts, settings.coding)),
     )
 
 

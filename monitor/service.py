@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +21,7 @@ from monitor.clock import SystemClock
 from monitor.core.bias_scores import current_scores
 from monitor.core.blindness import Reason
 from monitor.core.publish.snapshot import Snapshot, decode, numbered
+from monitor.core.publish.words import age_text
 from monitor.core.time import MINUTE, SECOND, Grain
 from monitor.errors import RetentionRefusedError, SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
@@ -309,7 +310,8 @@ class Service:
             return
         self._next_judged = now + JUDGE_SECONDS
         policy = composition.health_policy(self.settings)
-        found = read_blindness(self.engine, policy, self._clock.now())
+        behind = self.ingest is not None and self.ingest.health.behind
+        found = read_blindness(self.engine, policy, self._clock.now(), ingest_behind=behind)
         for reason in found:
             if reason not in self._blind:
                 log.error("the service is blind: %s", reason.text)
@@ -327,7 +329,16 @@ class Service:
         )
 
     def _blind_texts(self) -> list[str]:
-        return [reason.text for reason in self._blind]
+        """Why nothing new can be seen; the evaluator first, since it judges all else."""
+        return [*self._evaluator_behind(), *(reason.text for reason in self._blind)]
+
+    def _evaluator_behind(self) -> Iterator[str]:
+        idle = self._clock.monotonic() - self._evaluated
+        if self._parts.serve and idle > STALE_CYCLES * self.settings.evaluate.cycle / SECOND:
+            yield (
+                f"the evaluator has not finished a cycle for {age_text(idle)}, whatever router and"
+                " ingest do: look first at the log of this process, and then at the database"
+            )
 
     def _clean(self) -> None:
         now = self._clock.now()
@@ -367,12 +378,9 @@ class Service:
 
     def ready(self) -> tuple[bool, str]:
         """Readiness of the process, and the reason; ``ok`` when ready."""
+        if blind := self._blind_texts():
+            return False, "; ".join(blind)
         now = self._clock.monotonic()
-        limit = STALE_CYCLES * self.settings.evaluate.cycle / SECOND
-        if self._parts.serve and now - self._evaluated > limit:
-            return False, "the evaluator has not finished a cycle"
-        if self._blind:
-            return False, "; ".join(reason.text for reason in self._blind)
         return (True, "ok") if self.ingest is None else self.ingest.health.ready(now)
 
     def _started(self) -> bool:

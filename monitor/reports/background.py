@@ -101,7 +101,8 @@ def sampling(report: WeeklyReport) -> Section:
     """How labels were sampled, and how many came."""
     rates = ", ".join(percent(rate) for rate in report.facts.audit_rates)
     sentences = (
-        f"Labels are requested of a share of decisions that the router declares: one of {rates}.",
+        "The router says with each decision how likely its label was to be requested. That"
+        f" probability is taken down to one of {rates}.",
         "Rates weight every label by the decisions of its route, score band and audit rate, so a"
         " small share of audits does not bias them; it makes their intervals wider.",
         f"A label is waited for {report.facts.horizon_days:g} days. Later ones make a new revision"

@@ -716,7 +716,7 @@ _PAGES = (
         "ContractContent.slices SliceLine.cells SliceContent.moment SliceContent.line",
         "SliceContent.reference_line SliceContent.calibration SliceContent.findings",
         "SliceContent.notes SliceContent.history SliceContent.incidents IncidentList.incidents",
-        "SliceContent.past",
+        "SliceContent.past ContractContent.versions VersionPair.version VersionPair.beside",
         "HistoryContent.points Pipeline.topics",
     ),
 )  # fmt: skip
