@@ -11,6 +11,7 @@ from monitor.drawing.tables import Tone
 from monitor.reports import background, first_page, numbers
 from monitor.reports.blocks import Document, Section
 from monitor.reports.decision import decide
+from monitor.reports.sections import label_plans
 from monitor.reports.weekly_report import WeeklyReport
 
 SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
@@ -26,6 +27,8 @@ SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
     ("Gaps and ratios against the contract", numbers.gaps),
     ("Calibration", numbers.calibration),
     ("Change since last week", numbers.change),
+    ("What this week could find", label_plans.detectable_gaps),
+    ("Label budget of next week", label_plans.budget),
     ("Drift and advisory findings", background.findings),
     ("Incidents and pages", background.incidents),
     ("Excluded and lost data", background.lost),

@@ -762,6 +762,13 @@ _REPORT = (
         "ReleasedFinding.latest",
     ),
     *rows_for(
+        Surface.REPORT, Rule.RELEASED_RATE, "computed from rates and bands that are shown",
+        "ReportDocument.planned Planned.label_budget Planned.detectable_gaps",
+        "BudgetLine.of BudgetLine.metric BudgetLine.width_now BudgetLine.served BudgetLine.share",
+        "BudgetLine.audits BudgetLine.narrowest DetectableLine.of DetectableLine.metric",
+        "DetectableLine.limit DetectableLine.gap Named.contract Named.group_by Named.slice",
+    ),
+    *rows_for(
         Surface.REPORT, Rule.DECLARED, "said by people, or by the settings",
         "ReleasedIncident.outcome ReportDocument.signatures SignatureLine.signature",
         "SignatureLine.of_this_revision Signature.week Signature.number Signature.revision",
@@ -774,6 +781,7 @@ _REPORT = (
         "UseCaseFacts.where UseCaseFacts.compared AttributeFacts.name AttributeFacts.values",
         "AttributeFacts.definition AttributeFacts.source AttributeFacts.known_error",
         "AttributeFacts.purpose AttributeFacts.approved_by AttributeFacts.special_category",
+        "AttributeFacts.target ReportFacts.interval_width ReportFacts.present_threshold",
     ),
 )  # fmt: skip
 
@@ -865,7 +873,6 @@ def _later(name: str, why: str, rule: Rule = Rule.ANNOUNCED) -> Row:
 
 
 _LATER = (
-    _later("label budget", "computed at the lower edge of the band; to 0.1 points at most"),
     _later("excess share", "in words: most, about half, some"),
     _later("label delay per slice", "two decimals of days, of bands, of released blocks"),
     _later("report diff", "a revision of a cell needs k changed labels in it"),
