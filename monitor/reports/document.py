@@ -11,7 +11,7 @@ from monitor.drawing.tables import Tone
 from monitor.reports import background, first_page, numbers
 from monitor.reports.blocks import Document, Section
 from monitor.reports.decision import decide
-from monitor.reports.sections import label_plans
+from monitor.reports.sections import label_plans, thresholds
 from monitor.reports.weekly_report import WeeklyReport
 
 SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
@@ -29,6 +29,7 @@ SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
     ("Change since last week", numbers.change),
     ("What this week could find", label_plans.detectable_gaps),
     ("Label budget of next week", label_plans.budget),
+    ("Threshold what-if", thresholds.what_if),
     ("Drift and advisory findings", background.findings),
     ("Incidents and pages", background.incidents),
     ("Excluded and lost data", background.lost),

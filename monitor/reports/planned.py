@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from monitor.reports.planners.detectable import DetectableLine, detectable
 from monitor.reports.planners.label_budget import BudgetLine, label_budget
+from monitor.reports.planners.threshold_what_if import WhatIfLine, what_if
 from monitor.reports.weekly_report import WeeklyReport
 
 
@@ -16,12 +19,28 @@ class Planned:
     Attributes:
         label_budget: audits of next week.
         detectable_gaps: what this week can find.
+        threshold_what_if: rates at other thresholds.
     """
 
     label_budget: tuple[BudgetLine, ...]
     detectable_gaps: tuple[DetectableLine, ...]
+    threshold_what_if: tuple[WhatIfLine, ...]
 
 
 def planned(report: WeeklyReport) -> Planned:
-    """The rows of all planners."""
-    return Planned(label_budget(report), detectable(report))
+    """The rows of all planners; those of the last report are kept, for all of its formats."""
+    return _planned(_Kept((report.revision, report.before, report.facts), report))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A report by what its rows follow from."""
+
+    key: Hashable
+    report: WeeklyReport = field(compare=False)
+
+
+@lru_cache(maxsize=1)
+def _planned(kept: _Kept) -> Planned:
+    report = kept.report
+    return Planned(label_budget(report), detectable(report), what_if(report))

@@ -767,6 +767,8 @@ _REPORT = (
         "BudgetLine.of BudgetLine.metric BudgetLine.width_now BudgetLine.served BudgetLine.share",
         "BudgetLine.audits BudgetLine.narrowest DetectableLine.of DetectableLine.metric",
         "DetectableLine.limit DetectableLine.gap Named.contract Named.group_by Named.slice",
+        "Planned.threshold_what_if WhatIfLine.of WhatIfLine.threshold WhatIfLine.below",
+        "WhatIfLine.selection WhatIfLine.tpr WhatIfLine.fpr Bounds.lower Bounds.upper",
     ),
     *rows_for(
         Surface.REPORT, Rule.DECLARED, "said by people, or by the settings",

@@ -24,7 +24,7 @@ from statistics import NormalDist
 import numpy as np
 
 from monitor.core.contract import Metric
-from monitor.core.intervals import Z95, Floats
+from monitor.core.intervals import Z95, Floats, divide
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.reasons import Place
@@ -107,7 +107,7 @@ def budget(
         return None
     grid = np.sort(np.asarray(shares, np.float64))
     reviewed -= _Z90 * sqrt(reviewed)
-    widths = np.max([_widths(place, metric, reviewed, (*c, other), grid) for c in found], axis=0)
+    widths = _widths(place, metric, reviewed, [(*corner, other) for corner in found], grid)
     enough = np.flatnonzero(widths <= width + _SLACK)
     share = float(grid[enough[0]]) if len(enough) else None
     served = _served(place, reviewed_weekly(place))
@@ -147,23 +147,25 @@ def _widths(
     place: Place,
     metric: Metric,
     reviewed: float,
-    corner: tuple[float, float, float],
+    corners: Sequence[tuple[float, float, float]],
     shares: Floats,
 ) -> Floats:
-    """Width of the interval that would be shown, for each share of audits."""
-    rate, _, _ = corner
-    support = served_share(_trials(max(reviewed, 0.0), *corner, shares)).support
+    """Largest width of the interval that would be shown at any corner, for each share."""
+    rates, hits, others = (np.repeat(x, len(shares)) for x in zip(*corners, strict=True))
+    audited = np.tile(shares, len(corners))
+    support = served_share(_trials(max(reviewed, 0.0), rates, hits, others, audited)).support
     precision = precision_of(place.contract)
-    made = as_shown(metric, np.asarray(rate), support, precision).rates()
+    made = as_shown(metric, rates, support, precision).rates()
     hidden = precision.support(support) < precision.smallest
-    return np.where(hidden, 1.0, precision.up(made.upper) - precision.down(made.lower))
+    widths = np.where(hidden, 1.0, precision.up(made.upper) - precision.down(made.lower))
+    return np.asarray(widths.reshape(len(corners), -1).max(axis=0))
 
 
-def _trials(reviewed: float, rate: float, hits: float, other: float, shares: Floats) -> Trials:
+def _trials(reviewed: float, rates: Floats, hits: Floats, others: Floats, shares: Floats) -> Trials:
     """Decisions and expected labels of both routes, one stratum each; reviews are all labelled."""
-    served_hits, served = reviewed * rate * hits, reviewed * (rate * hits + other * (1 - hits))
-    decisions = np.array([served, reviewed - served])[:, None, None] * np.ones(len(shares))
+    served_hits = reviewed * rates * hits
+    served = served_hits + reviewed * others * (1 - hits)
+    decisions = np.array([served, reviewed - served])[:, None]
     labelled = decisions * np.stack([shares, np.ones(len(shares))])[:, None]
-    of_route = np.array([served_hits, reviewed * hits - served_hits])
-    part = np.divide(of_route, decisions[:, 0, 0], out=np.zeros(2), where=decisions[:, 0, 0] > 0)
-    return Trials(decisions, labelled, labelled * part[:, None, None])
+    ours = np.array([served_hits, reviewed * hits - served_hits])[:, None]
+    return Trials(decisions, labelled, labelled * divide(ours, decisions, empty=0))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from monitor.core.publish.words import NONE, percent, points
-from monitor.drawing.tables import TableCell, Tone, table
-from monitor.reports.blocks import Section, titled
-from monitor.reports.planners.detectable import DetectableLine, detectable
-from monitor.reports.planners.label_budget import BudgetLine, label_budget
-from monitor.reports.sections.names import name_of, slices_in, without
+from monitor.drawing.tables import TableCell, Tone
+from monitor.reports.blocks import Section
+from monitor.reports.planned import planned
+from monitor.reports.planners.detectable import DetectableLine
+from monitor.reports.planners.label_budget import BudgetLine
+from monitor.reports.sections.names import listed, name_of, slices_in, without
 from monitor.reports.weekly_report import WeeklyReport
 
 _HIDDEN = "a number that it needs is hidden"
@@ -15,7 +16,7 @@ _HIDDEN = "a number that it needs is hidden"
 
 def budget(report: WeeklyReport) -> Section:
     """How many auto-served replies to audit next week, slice by slice."""
-    lines = label_budget(report)
+    lines = planned(report).label_budget
     if not lines:
         why = "No slice has all the numbers that a budget needs: TPR, FPR, ready and blocked rate."
         return Section((why,))
@@ -40,7 +41,7 @@ def budget(report: WeeklyReport) -> Section:
         for one in lines
     )
     columns = "slice|rate|width now, points|served in a week|audit next week|audits"
-    return Section(sentences, titled(table(columns, rows)))
+    return listed(columns, rows, sentences, "label_budget")
 
 
 def _share(one: BudgetLine) -> TableCell:
@@ -53,7 +54,7 @@ def _share(one: BudgetLine) -> TableCell:
 
 def detectable_gaps(report: WeeklyReport) -> Section:
     """The smallest gap beyond the limit that the labels of this week would find."""
-    lines = detectable(report)
+    lines = planned(report).detectable_gaps
     if not lines:
         why = "No gap of a labelled rate is shown, so it is not known what this week could find."
         return Section((why,))
@@ -73,7 +74,7 @@ def detectable_gaps(report: WeeklyReport) -> Section:
         for one in lines
     )
     columns = "slice|rate|limit, points|smallest gap that is found, points"
-    return Section(sentences, titled(table(columns, rows)))
+    return listed(columns, rows, sentences, "detectable_gaps")
 
 
 def _gap(one: DetectableLine) -> TableCell:

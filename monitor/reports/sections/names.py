@@ -1,8 +1,12 @@
-"""Names of slices in tables that have all contracts in one, and sentences for what is left out."""
+"""Tables of planners' rows: names of slices, and sentences for what is left out."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from monitor.core.publish.glossary import slice_name
+from monitor.drawing.tables import TableCell, table
+from monitor.reports.blocks import Section, titled
 from monitor.reports.planners.published import Named
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -25,3 +29,27 @@ def without(report: WeeklyReport, shown: int, why: str) -> tuple[str, ...]:
 def slices_in(lines: set[Named]) -> int:
     """Number of slices among them; all decisions are none."""
     return sum(bool(one.slice) for one in lines)
+
+
+MOST_ROWS = 250
+"""Rows of a planner that are shown: nobody reads more of them on a page."""
+
+
+def listed(
+    columns: str,
+    rows: Iterable[Sequence[str | TableCell]],
+    sentences: Sequence[str],
+    name: str,
+) -> Section:
+    """A section with a table of a planner's rows, the first of them.
+
+    Args:
+        columns: as of :func:`monitor.drawing.tables.table`.
+        rows: of the table.
+        sentences: above it.
+        name: of the rows in the JSON file.
+    """
+    found = list(rows)
+    more = len(found) - MOST_ROWS
+    cut = (f"{more:,} more rows are in the JSON file, under planned.{name}.",) if more > 0 else ()
+    return Section((*sentences, *cut), titled(table(columns, found[:MOST_ROWS])))
