@@ -11,7 +11,7 @@ from monitor.drawing.tables import Tone
 from monitor.reports import background, first_page, numbers
 from monitor.reports.blocks import Document, Section
 from monitor.reports.decision import decide
-from monitor.reports.sections import label_plans, thresholds
+from monitor.reports.sections import label_plans, thresholds, tipping
 from monitor.reports.weekly_report import WeeklyReport
 
 SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
@@ -25,6 +25,7 @@ SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
     ("How labels were sampled", background.sampling),
     ("Rates by slice", numbers.rates),
     ("Gaps and ratios against the contract", numbers.gaps),
+    ("Tipping points: how wrong labels may be", tipping.tipping_points),
     ("Calibration", numbers.calibration),
     ("Change since last week", numbers.change),
     ("What this week could find", label_plans.detectable_gaps),

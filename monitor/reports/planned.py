@@ -9,6 +9,7 @@ from functools import lru_cache
 from monitor.reports.planners.detectable import DetectableLine, detectable
 from monitor.reports.planners.label_budget import BudgetLine, label_budget
 from monitor.reports.planners.threshold_what_if import WhatIfLine, what_if
+from monitor.reports.planners.tipping_point import TippingLine, tipping_points
 from monitor.reports.weekly_report import WeeklyReport
 
 
@@ -20,11 +21,13 @@ class Planned:
         label_budget: audits of next week.
         detectable_gaps: what this week can find.
         threshold_what_if: rates at other thresholds.
+        tipping_points: bad labels that would turn verdicts.
     """
 
     label_budget: tuple[BudgetLine, ...]
     detectable_gaps: tuple[DetectableLine, ...]
     threshold_what_if: tuple[WhatIfLine, ...]
+    tipping_points: tuple[TippingLine, ...]
 
 
 def planned(report: WeeklyReport) -> Planned:
@@ -43,4 +46,9 @@ class _Kept:
 @lru_cache(maxsize=1)
 def _planned(kept: _Kept) -> Planned:
     report = kept.report
-    return Planned(label_budget(report), detectable(report), what_if(report))
+    return Planned(
+        label_budget=label_budget(report),
+        detectable_gaps=detectable(report),
+        threshold_what_if=what_if(report),
+        tipping_points=tipping_points(report),
+    )

@@ -767,6 +767,8 @@ _REPORT = (
         "BudgetLine.of BudgetLine.metric BudgetLine.width_now BudgetLine.served BudgetLine.share",
         "BudgetLine.audits BudgetLine.narrowest DetectableLine.of DetectableLine.metric",
         "DetectableLine.limit DetectableLine.gap Named.contract Named.group_by Named.slice",
+        "Planned.tipping_points TippingLine.of TippingLine.metric TippingLine.verdict",
+        "TippingLine.worst_case TippingLine.even",
         "Planned.threshold_what_if WhatIfLine.of WhatIfLine.threshold WhatIfLine.below",
         "WhatIfLine.selection WhatIfLine.tpr WhatIfLine.fpr Bounds.lower Bounds.upper",
     ),

@@ -5,7 +5,7 @@ blocked. What is published bounds them by linear constraints, homogeneous in the
 
 - P(ready | band) and P(ready) lie in their intervals;
 - a band has at least as many replies as its effective number of labels (only where labels and
-  decisions are of one time, so that the number of all replies is known);
+  decisions are of nearly one time, so that the number of all replies is known);
 - if it is known from which score on the router serves, and that is an edge of bands, the bands
   above hold TPR of the ready and FPR of the other replies.
 
@@ -17,19 +17,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
 from monitor.core.contract import Metric
 from monitor.core.intervals import Floats
 from monitor.core.publish.reasons import Place
-from monitor.core.publish.snapshot import CalibrationCell, ShownRate
+from monitor.core.publish.snapshot import CalibrationCell, Period, ShownRate
 from monitor.core.rates.gaps import Bools, simultaneous_z
 from monitor.reports.planners.published import interval_at, precision_of
 
 _EDGE = re.compile(r"^(\d+\.\d+) (?:to|and) ")
 _LABELLED = (Metric.READY, Metric.TPR, Metric.FPR)
 _SAME = 1e-9
+_MOST_BESIDE = 0.25
+"""Labels may cover a little time that decisions do not: blocks of both end at other instants. Up
+to a quarter, that time is taken to have as many replies as the rest."""
 
 
 def lowest_scores(cells: Sequence[CalibrationCell]) -> tuple[float | None, ...]:
@@ -147,12 +151,18 @@ def _present(place: Place, threshold: float | None) -> list[tuple[Metric, ShownR
 
 def _least_share(place: Place, rate: ShownRate) -> float:
     """The share of replies that a band has at least; 0 where their number is not known."""
-    decisions, labelled = place.table.decisions, place.table.labelled
     selection, blocked = (place.row.rates.get(m) for m in (Metric.SELECTION, Metric.BLOCKED))
-    if decisions is None or labelled is None or selection is None:
+    beside = _beside(place.table.decisions, place.table.labelled)
+    if selection is None or beside > _MOST_BESIDE:
         return 0.0
-    if labelled.start < decisions.start or labelled.end > decisions.end:
-        return 0.0
-    most = float(precision_of(place.contract).most(selection.support))
     passed = 1.0 if blocked is None or blocked.lower is None else 1 - blocked.lower
-    return min(1.0, rate.support / (most * passed)) if most * passed > 0 else 0.0
+    most = float(precision_of(place.contract).most(selection.support)) * passed * (1 + beside)
+    return min(1.0, rate.support / most) if most > 0 else 0.0
+
+
+def _beside(decisions: Period | None, labelled: Period | None) -> float:
+    """Time that has labels and no published decisions, over that of the decisions."""
+    if decisions is None or labelled is None:
+        return inf
+    common = min(decisions.end, labelled.end) - max(decisions.start, labelled.start)
+    return (labelled.end - labelled.start - max(common, 0)) / (decisions.end - decisions.start)
