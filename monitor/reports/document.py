@@ -11,7 +11,7 @@ from monitor.drawing.tables import Tone
 from monitor.reports import background, first_page, numbers
 from monitor.reports.blocks import Document, Section
 from monitor.reports.decision import decide
-from monitor.reports.sections import label_plans, thresholds, tipping
+from monitor.reports.sections import context, label_plans, operations, thresholds, tipping
 from monitor.reports.weekly_report import WeeklyReport
 
 SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
@@ -20,22 +20,36 @@ SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
     ("What failed", first_page.what_failed),
     ("What could not be measured, and why", first_page.what_is_not_known),
     ("What is needed for a decision", first_page.what_is_needed),
+    ("Scorecard", context.scorecard),
     ("Use cases, contracts and limits", background.use_cases),
     ("Attributes: definition and source", background.attributes),
     ("How labels were sampled", background.sampling),
     ("Rates by slice", numbers.rates),
     ("Gaps and ratios against the contract", numbers.gaps),
+    ("How many comparisons hold together", context.multiplicity),
+    ("Gaps among alike requests", context.standardised),
     ("Tipping points: how wrong labels may be", tipping.tipping_points),
+    ("Criteria that cannot hold together", context.criteria),
     ("Calibration", numbers.calibration),
-    ("Change since last week", numbers.change),
+    ("Blocked requests", context.blocked),
+    ("Representation", context.representation),
+    ("Change since last week", operations.change),
+    ("Change since the frozen reference", operations.reference),
+    ("By version", operations.by_version),
+    ("Changes of contracts and thresholds", operations.changes),
+    ("Labels: coverage, delay, disagreement", operations.labels),
+    ("Blind random subsample", operations.blind_subsample),
     ("What this week could find", label_plans.detectable_gaps),
     ("Label budget of next week", label_plans.budget),
     ("Threshold what-if", thresholds.what_if),
+    ("Distinct thresholds", operations.thresholds_used),
     ("Drift and advisory findings", background.findings),
     ("Incidents and pages", background.incidents),
+    ("Flips of matched probes", operations.probe_flips),
     ("Excluded and lost data", background.lost),
     ("Known limitations", background.limitations),
     ("Privacy", background.privacy),
+    ("Who has read it", operations.access),
     ("Limits of the method", background.method),
     ("Decision", background.decision),
     ("Signatures", background.signatures),

@@ -1,14 +1,13 @@
-"""Rates, gaps and calibration of the week, slice by slice, and their change since the last week."""
+"""Rates, gaps and calibration of the week, slice by slice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
-from monitor.core.contract import Metric
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.lines import Cell, all_metrics, cell, places, total_place
 from monitor.core.publish.reasons import Place
-from monitor.core.publish.snapshot import ContractTable, Period, ShownRate, WindowTable
+from monitor.core.publish.snapshot import ContractTable, Period, ShownRate
 from monitor.core.publish.words import (
     NONE,
     bounds,
@@ -22,11 +21,10 @@ from monitor.drawing import charts
 from monitor.drawing.tables import TableCell, Tone, table
 from monitor.reports.blocks import Section, Titled, titled
 from monitor.reports.first_page import limits_text, state_text
-from monitor.reports.weekly_report import WeeklyReport, of_release
+from monitor.reports.weekly_report import WeeklyReport
 
 _TONES = {"bad": Tone.BAD, "good": Tone.GOOD, "unsure": Tone.UNSURE, "old": Tone.UNSURE}
 Rows = Callable[[Place], Iterator[tuple[str | TableCell, ...]]]
-Key = tuple[str, str, str, Metric]
 
 
 def rates(report: WeeklyReport) -> Section:
@@ -129,65 +127,6 @@ def _calibration_rows(place: Place) -> Iterator[tuple[str, ...]]:
             bounds(rate.lower, rate.upper) if rate else NONE,
             support_text(rate, place.contract),
         )
-
-
-def change(report: WeeklyReport) -> Section:
-    """Every rate that both weeks show, and whether its intervals overlap."""
-    if report.before is None:
-        return Section(("No Release of the week before is stored, so nothing can be compared.",))
-    before = report.before
-    rows = list(_changes(report, _shown_rates(of_release(before.release))))
-    made = table("contract|slice|rate|last week|this week|change, points|intervals", rows)
-    compared = (
-        f"Compared with {before.week}, revision {before.number}. A difference is no finding by"
-        " itself: where the intervals overlap, chance may explain it; and every week compares many"
-        " rates."
-    )
-    return _section(
-        titled(made), f"No rate is shown in both {before.week} and this week.", compared
-    )
-
-
-def _shown_rates(
-    windows: Iterable[tuple[ContractTable, WindowTable]],
-) -> dict[Key, tuple[ShownRate, str]]:
-    """Rates that have a value, with the version of their contract."""
-    return {
-        (table.contract, _group_by(place), place.row.slice, metric): (rate, table.version)
-        for table, window in windows
-        for place in (total_place(table, window), *places(table, window))
-        for metric, rate in place.row.rates.items()
-        if rate.value is not None
-    }
-
-
-def _group_by(place: Place) -> str:
-    return getattr(place.table, "group_by", "")
-
-
-def _changes(
-    report: WeeklyReport, before: Mapping[Key, tuple[ShownRate, str]]
-) -> Iterator[tuple[str, ...]]:
-    for key, (now, version) in _shown_rates(report.windows()).items():
-        if key not in before:
-            continue
-        then, was = before[key]
-        if now.value is None or then.value is None:
-            continue
-        contract, _, slice_, metric = key
-        name = contract if version == was else f"{contract} (version {was}, now {version})"
-        difference = points(now.value - then.value)
-        said = (percent(then.value), percent(now.value), difference, _overlap(then, now))
-        yield (name, slice_name(slice_), metric.value, *said)
-
-
-def _overlap(one: ShownRate, other: ShownRate) -> str:
-    if None in (one.lower, one.upper, other.lower, other.upper):
-        return "not known"
-    assert one.lower is not None and one.upper is not None  # noqa: S101, PT018 - looked at above
-    assert other.lower is not None and other.upper is not None  # noqa: S101, PT018
-    apart = one.upper < other.lower or other.upper < one.lower
-    return "do not overlap" if apart else "overlap"
 
 
 def _by_group(report: WeeklyReport, columns: str, rows: Rows) -> list[Titled]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from census import History
+from census_weeks import EDGES, counts_of, rows
 from released_rows import facts_of, released, report_of, rows_of
 
-from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.reports.planners.threshold_what_if import Bounds, WhatIfLine, what_if
 from monitor.reports.weekly_report import WeeklyReport
 
-PRESENT, EDGES = 0.5, (0.25, 0.5, 0.75)
+PRESENT = 0.5
 AUDIT, WEEKS, ROWS = 0.2, 120, 7_000
 NAMES = ("selection", "tpr", "fpr")
 
@@ -25,33 +24,7 @@ def coding(audit: float) -> Coding:
 
 @pytest.fixture(scope="module")
 def people() -> pd.DataFrame:
-    return History("28d", 1.0).frame[["sex", "rac1p", "score", "auto", "ready"]]
-
-
-def counts_of(frame: pd.DataFrame, by: pd.Series, audit: float) -> SliceCounts:
-    """Rows as strata; all reviews are labelled, and a share of what is served."""
-    rng = np.random.default_rng(5)
-    labelled = ~frame["auto"] | (rng.random(len(frame)) < audit)
-    band = np.searchsorted(EDGES, frame["score"], side="right")
-    rate = np.where(frame["auto"] & (audit < 1), 1, 0)
-    route = np.where(frame["auto"], Route.AUTO_SERVE, Route.HUMAN_REVIEW)
-    made = pd.DataFrame(
-        {"slice": by, "route": route, "band": band, "rate": rate, "n": 1, "labelled": labelled}
-    )
-    made["ready"] = frame["ready"] & labelled
-    keys = ["route", "band", "rate"]
-    sums = made.groupby(["slice", *keys])[["n", "labelled", "ready"]].sum().reset_index()
-    strata = sums[keys].drop_duplicates().to_numpy(np.int64).tolist()
-    codes = {(r, band, rate): Stratum(Route(r), band, rate).code for r, band, rate in strata}
-    order = sorted(codes.values())
-    slices = tuple(sorted(sums["slice"].unique()))
-    values = np.zeros((len(slices), len(order), COUNTERS), np.int64)
-    columns = [Counter.N, Counter.LABELLED, Counter.READY]
-    for name, its in sums.groupby("slice"):
-        for row in its[[*keys, "n", "labelled", "ready"]].to_numpy(np.int64).tolist():
-            at = slices.index(str(name)), order.index(codes[row[0], row[1], row[2]])
-            values[at[0], at[1], columns] = row[3:]
-    return SliceCounts(slices, np.array(order, np.int64), values)
+    return rows()
 
 
 def routed(frame: pd.DataFrame, threshold: float) -> tuple[float, float, float]:
@@ -68,9 +41,9 @@ def report(
     counts: SliceCounts, audit: float, present: float | None, *, exact: bool
 ) -> WeeklyReport:
     made = coding(audit)
-    rows = rows_of(counts, made, exact=exact)
+    found = rows_of(counts, made, exact=exact)
     facts = facts_of(made, present_threshold=present)
-    return report_of(released(rows, rows[0], exact=exact), facts)
+    return report_of(released(found, found[0], exact=exact), facts)
 
 
 def test_with_complete_labels_edges_are_exact_and_bands_hold_what_is_between(

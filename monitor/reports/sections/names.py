@@ -47,9 +47,9 @@ def listed(
         columns: as of :func:`monitor.drawing.tables.table`.
         rows: of the table.
         sentences: above it.
-        name: of the rows in the JSON file.
+        name: of the rows in the JSON file; empty where they are those of the Release.
     """
     found = list(rows)
-    more = len(found) - MOST_ROWS
-    cut = (f"{more:,} more rows are in the JSON file, under planned.{name}.",) if more > 0 else ()
+    more, where = len(found) - MOST_ROWS, f"planned.{name}" if name else "release"
+    cut = (f"{more:,} more rows are in the JSON file, under {where}.",) if more > 0 else ()
     return Section((*sentences, *cut), titled(table(columns, found[:MOST_ROWS])))
