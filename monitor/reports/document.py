@@ -11,7 +11,7 @@ from monitor.drawing.tables import Tone
 from monitor.reports import background, first_page, numbers
 from monitor.reports.blocks import Document, Section
 from monitor.reports.decision import decide
-from monitor.reports.sections import context, label_plans, operations, thresholds, tipping
+from monitor.reports.sections import context, label_plans, operations, pictures, thresholds, tipping
 from monitor.reports.weekly_report import WeeklyReport
 
 SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
@@ -26,6 +26,8 @@ SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
     ("How labels were sampled", background.sampling),
     ("Rates by slice", numbers.rates),
     ("Gaps and ratios against the contract", numbers.gaps),
+    ("Gaps over time", pictures.over_time),
+    ("Intersections", pictures.intersections),
     ("How many comparisons hold together", context.multiplicity),
     ("Gaps among alike requests", context.standardised),
     ("Tipping points: how wrong labels may be", tipping.tipping_points),

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from monitor.core.publish.glossary import slice_name
+from markupsafe import Markup
+
+from monitor.core.publish.glossary import TERMS, slice_name
 from monitor.core.publish.lines import Cell, all_metrics, cell, places, total_place
 from monitor.core.publish.reasons import Place
-from monitor.core.publish.snapshot import ContractTable, Period, ShownRate
+from monitor.core.publish.snapshot import (
+    CalibrationCell,
+    ContractTable,
+    Period,
+    ShownRate,
+    WindowTable,
+)
 from monitor.core.publish.words import (
     NONE,
     bounds,
@@ -17,7 +25,7 @@ from monitor.core.publish.words import (
     points,
     rate_text,
 )
-from monitor.drawing import charts
+from monitor.drawing import charts, plots
 from monitor.drawing.tables import TableCell, Tone, table
 from monitor.reports.blocks import Section, Titled, titled
 from monitor.reports.first_page import limits_text, state_text
@@ -25,12 +33,23 @@ from monitor.reports.weekly_report import WeeklyReport
 
 _TONES = {"bad": Tone.BAD, "good": Tone.GOOD, "unsure": Tone.UNSURE, "old": Tone.UNSURE}
 Rows = Callable[[Place], Iterator[tuple[str | TableCell, ...]]]
+Drawing = Callable[[str, Sequence[Place]], Markup]
 
 
 def rates(report: WeeklyReport) -> Section:
     """Every rate with its interval, support, completeness and state."""
-    made = _by_group(report, "slice|rate|value|95 % interval|support|labels in|state", _rate_rows)
+    columns = "slice|rate|value|95 % interval|support|labels in|state"
+    made = _by_group(report, columns, _rate_rows, _drawn_rates)
     return _section(made, "No rate is released for this week.")
+
+
+def _drawn_rates(name: str, found: Sequence[Place]) -> Markup:
+    """The first limited rate of some slices."""
+    metric = all_metrics(found[0].contract)[0]
+    shown = [one for one in found if metric in one.row.states]
+    cells = [(slice_name(one.row.slice), cell(one, metric)) for one in shown]
+    title = f"{name}: {TERMS[metric].name}, with 95 % intervals"
+    return plots.rates(title, cells)
 
 
 def _rate_rows(place: Place) -> Iterator[tuple[str | TableCell, ...]]:
@@ -110,11 +129,27 @@ def calibration(report: WeeklyReport) -> Section:
             for place in (total_place(contract, window), *places(contract, window))
             for row in _calibration_rows(place)
         ]
-        chart = charts.calibration(window.total.calibration) or None
         found = table("slice|score|share of ready|95 % interval|support", rows)
-        made += titled(found, contract.contract, ("Drawn: all decisions.",), chart)
+        chart = plots.calibration(f"{contract.contract}: {_CALIBRATION}", _curves(contract, window))
+        note = f"Drawn: all decisions, and at most {plots.MOST_SERIES - 1} slices."
+        made += titled(found, contract.contract, (note,), chart or None)
     why = "No label is released for this week, so scores cannot be compared with labels."
     return _section(made, why, "Share of ready replies by the judge's score.")
+
+
+_CALIBRATION = "share of ready replies by score band"
+
+
+def _curves(
+    contract: ContractTable, window: WindowTable
+) -> list[tuple[str, tuple[CalibrationCell, ...]]]:
+    """Calibration of all decisions and of the slices of single attributes that have all bands."""
+    found = [total_place(contract, window), *places(contract, window)]
+    return [
+        (slice_name(place.row.slice), place.row.calibration)
+        for place in found
+        if place.row.calibration and "+" not in getattr(place.table, "group_by", "")
+    ]
 
 
 def _calibration_rows(place: Place) -> Iterator[tuple[str, ...]]:
@@ -129,7 +164,9 @@ def _calibration_rows(place: Place) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _by_group(report: WeeklyReport, columns: str, rows: Rows) -> list[Titled]:
+def _by_group(
+    report: WeeklyReport, columns: str, rows: Rows, draw: Drawing | None = None
+) -> list[Titled]:
     """A table for all decisions of each contract, and one for each of its group-bys."""
     made: list[Titled] = []
     for contract, window in report.windows():
@@ -147,7 +184,8 @@ def _by_group(report: WeeklyReport, columns: str, rows: Rows) -> list[Titled]:
                 notes += (
                     f"At most {percent(group.left_out)} of decisions are too rare for any row.",
                 )
-            made += titled(listed, name, notes)
+            chart = draw(name, found) if draw and found else None
+            made += titled(listed, name, notes, chart or None)
     return made
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from monitor.reports.planners.change import ChangeLine, changes
 from monitor.reports.planners.criteria import CriteriaLine, criteria
 from monitor.reports.planners.detectable import DetectableLine, detectable
+from monitor.reports.planners.gap_history import GapHistory, gap_histories
 from monitor.reports.planners.label_budget import BudgetLine, label_budget
 from monitor.reports.planners.multiplicity import MultiplicityLine, multiplicity
 from monitor.reports.planners.representation import RepresentationLine, representation
@@ -34,6 +35,7 @@ class Planned:
         representation: shares of slices against a population.
         scorecard: one line for each dimension.
         changes: rates of this week and of the one before.
+        gap_history: gaps of the weeks before.
     """
 
     label_budget: tuple[BudgetLine, ...]
@@ -46,11 +48,12 @@ class Planned:
     representation: tuple[RepresentationLine, ...]
     scorecard: tuple[ScoreLine, ...]
     changes: tuple[ChangeLine, ...]
+    gap_history: tuple[GapHistory, ...]
 
 
 def planned(report: WeeklyReport) -> Planned:
     """The rows of all planners; those of the last report are kept, for all of its formats."""
-    return _planned(_Kept((report.revision, report.before, report.facts), report))
+    return _planned(_Kept((report.revision, report.before, report.earlier, report.facts), report))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +78,5 @@ def _planned(kept: _Kept) -> Planned:
         representation=representation(report),
         scorecard=scorecard(report),
         changes=changes(report),
+        gap_history=gap_histories(report),
     )

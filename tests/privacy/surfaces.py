@@ -781,6 +781,8 @@ _REPORT = (
         "Planned.scorecard",
         "Planned.changes ChangeLine.of ChangeLine.metric ChangeLine.version ChangeLine.before",
         "ChangeLine.version_before ChangeLine.now ChangeLine.change ChangeLine.overlap",
+        "Planned.gap_history GapHistory.of GapHistory.metric GapHistory.points GapPoint.week",
+        "GapPoint.revision GapPoint.value GapPoint.lower GapPoint.upper GapPoint.limit",
         "Planned.tipping_points TippingLine.of TippingLine.metric TippingLine.verdict",
         "TippingLine.worst_case TippingLine.even",
         "Planned.threshold_what_if WhatIfLine.of WhatIfLine.threshold WhatIfLine.below",
