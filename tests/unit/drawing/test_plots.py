@@ -16,8 +16,21 @@ from monitor.drawing import plots
 
 RATE = ShownRate(0.83, 0.79, 0.87, 120)
 CELL = Cell(
-    *(Metric.TPR, None, State.WITHIN_CONTRACT, "", RATE, ShownGap("complement", 0.05, -0.1, 0.2)),
-    *(0.1, None, 0.8, None, None, "", "", None, None),
+    metric=Metric.TPR,
+    role=None,
+    state=State.WITHIN_CONTRACT,
+    sentence="",
+    rate=RATE,
+    gap=ShownGap("complement", 0.05, -0.1, 0.2),
+    max_gap=0.1,
+    min_ratio=None,
+    min_level=0.8,
+    max_level=None,
+    ends_at=None,
+    why="",
+    until="",
+    breach_since=None,
+    evidence=None,
 )
 HIDDEN = replace(CELL, state=State.SUPPRESSED, rate=None, gap=None)
 FEW = replace(CELL, state=State.INSUFFICIENT_SUPPORT)
