@@ -9,7 +9,7 @@ from monitor.core.publish.words import moment_text
 from monitor.core.time import DAY, to_datetime
 from monitor.drawing.tables import Tone
 from monitor.reports import background, first_page, numbers
-from monitor.reports.blocks import Document, Section
+from monitor.reports.blocks import Document, Section, cut
 from monitor.reports.decision import decide
 from monitor.reports.sections import context, label_plans, operations, pictures, thresholds, tipping
 from monitor.reports.weekly_report import WeeklyReport
@@ -59,6 +59,7 @@ SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
 """Every section of a report: its title, and what makes it. None is ever left out: one without
 numbers says why in a sentence."""
 
+_ALL = "the JSON and CSV files"
 FIRST_PAGE = 5
 """The sections of the first page: the first of them."""
 
@@ -73,7 +74,7 @@ def document(report: WeeklyReport) -> Document:
         tone=Tone.GOOD if decision.approved else Tone.BAD,
         verdict=decision.sentence,
         facts=tuple(_facts(report)),
-        sections=tuple((title, make(report)) for title, make in SECTIONS),
+        sections=tuple((title, cut(make(report), _ALL)) for title, make in SECTIONS),
         footer=(
             "All times are UTC. Rates are in per cent, gaps in points: above 0 the slice is worse"
             " off.",

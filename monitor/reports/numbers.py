@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from markupsafe import Markup
 
+from monitor.core.contract import Metric
 from monitor.core.publish.glossary import TERMS, slice_name
-from monitor.core.publish.lines import Cell, all_metrics, cell, places, total_place
+from monitor.core.publish.lines import RANKS, Cell, all_metrics, cell, places, total_place
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import (
     CalibrationCell,
@@ -27,7 +28,7 @@ from monitor.core.publish.words import (
 )
 from monitor.drawing import charts, plots
 from monitor.drawing.tables import TableCell, Tone, table
-from monitor.reports.blocks import Section, Titled, titled
+from monitor.reports.blocks import MOST_ROWS, Section, Titled, titled
 from monitor.reports.first_page import limits_text, state_text
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -176,7 +177,7 @@ def _by_group(
             table(columns, rows(total)), name, _periods(window.decisions, window.labelled)
         )
         for group in window.groups:
-            found = [p for p in places(contract, window) if p.table is group]
+            found = _worst_first([p for p in places(contract, window) if p.table is group])
             listed = table(columns, (row for place in found for row in rows(place)))
             name = f"{contract.contract}: {group.group_by}"
             notes = _periods(group.decisions, group.labelled)
@@ -187,6 +188,14 @@ def _by_group(
             chart = draw(name, found) if draw and found else None
             made += titled(listed, name, notes, chart or None)
     return made
+
+
+def _worst_first(found: list[Place]) -> list[Place]:
+    """Slices by name; where they are too many for a page, those with the worst state first."""
+    if len(found) <= MOST_ROWS // len(Metric):
+        return found
+    worst = {one.row.slice: min(RANKS.index(s) for s in one.row.states.values()) for one in found}
+    return sorted(found, key=lambda one: (worst[one.row.slice], one.row.slice))
 
 
 def _periods(decisions: Period | None, labelled: Period | None) -> tuple[str, ...]:

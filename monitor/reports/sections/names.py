@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from monitor.core.publish.glossary import slice_name
 from monitor.drawing.tables import TableCell, table
-from monitor.reports.blocks import Section, titled
+from monitor.reports.blocks import Section, cut, titled
 from monitor.reports.planners.published import Named
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -31,17 +31,13 @@ def slices_in(lines: set[Named]) -> int:
     return sum(bool(one.slice) for one in lines)
 
 
-MOST_ROWS = 250
-"""Rows of a planner that are shown: nobody reads more of them on a page."""
-
-
 def listed(
     columns: str,
     rows: Iterable[Sequence[str | TableCell]],
     sentences: Sequence[str],
     name: str,
 ) -> Section:
-    """A section with a table of a planner's rows, the first of them.
+    """A section with a table of a planner's rows, short enough to be read.
 
     Args:
         columns: as of :func:`monitor.drawing.tables.table`.
@@ -49,7 +45,5 @@ def listed(
         sentences: above it.
         name: of the rows in the JSON file; empty where they are those of the Release.
     """
-    found = list(rows)
-    more, where = len(found) - MOST_ROWS, f"planned.{name}" if name else "release"
-    cut = (f"{more:,} more rows are in the JSON file, under {where}.",) if more > 0 else ()
-    return Section((*sentences, *cut), titled(table(columns, found[:MOST_ROWS])))
+    where = f"the JSON file, under {f'planned.{name}' if name else 'release'}"
+    return cut(Section(tuple(sentences), titled(table(columns, rows))), where)
