@@ -10,7 +10,7 @@ from monitor.core.contract import Metric
 from monitor.core.publish.snapshot import ContractTable, GroupTable, LimitKind
 from monitor.core.rates.gaps import comparisons, simultaneous_z
 from monitor.detection.label_power import arms_of, detectable_gaps
-from monitor.reports.planners.label_budget import planned
+from monitor.reports.planners.label_budget import planned_metrics
 from monitor.reports.planners.published import Named, weeks_in
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -39,7 +39,7 @@ def detectable(report: WeeklyReport) -> tuple[DetectableLine, ...]:
         line
         for contract, window in report.windows()
         for group in window.groups
-        for metric in planned(contract)
+        for metric in planned_metrics(contract)
         for line in _of_group(contract, group, metric)
     )
 

@@ -71,7 +71,7 @@ def label_budget(report: WeeklyReport) -> tuple[BudgetLine, ...]:
     return tuple(_lines(report))
 
 
-def planned(contract: ContractTable) -> tuple[Metric, ...]:
+def planned_metrics(contract: ContractTable) -> tuple[Metric, ...]:
     """The labelled rates that a contract limits; both where it limits none."""
     both = (Metric.TPR, Metric.FPR)
     return tuple(metric for metric in limited(contract) if metric in both) or both
@@ -80,7 +80,7 @@ def planned(contract: ContractTable) -> tuple[Metric, ...]:
 def _lines(report: WeeklyReport) -> Iterator[BudgetLine]:
     for contract, window in report.windows():
         for place in (total_place(contract, window), *places(contract, window)):
-            for metric in planned(contract):
+            for metric in planned_metrics(contract):
                 found = budget(place, metric, report.facts.interval_width, report.facts.audit_rates)
                 if found is not None:
                     yield found

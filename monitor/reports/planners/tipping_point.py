@@ -29,7 +29,7 @@ from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import LimitKind, ShownGap, SliceRow
 from monitor.core.rates.gaps import HARMED_BY_LESS
 from monitor.core.rates.tolerance import SLACK
-from monitor.reports.planners.label_budget import planned
+from monitor.reports.planners.label_budget import planned_metrics
 from monitor.reports.planners.published import Named, group_by_of
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -70,7 +70,7 @@ def tipping_points(report: WeeklyReport) -> tuple[TippingLine, ...]:
 def _lines(report: WeeklyReport) -> Iterator[TippingLine]:
     for contract, window in report.windows():
         for place in places(contract, window):
-            for metric in planned(contract):
+            for metric in planned_metrics(contract):
                 line = tipping_point(place, metric)
                 if line is not None:
                     yield line
