@@ -464,6 +464,8 @@ def report_facts(settings: Settings) -> ReportFacts:
         score_bands=settings.coding.band_names,
         horizon_days=settings.stream.horizon / DAY,
         limitations=tuple(_limitation(one) for one in settings.limitation),
+        interval_width=float(settings.report.interval_width),
+        present_threshold=settings.report.present_threshold,
     )
 
 
@@ -495,6 +497,7 @@ def _attribute_facts(one: AttributeSettings) -> AttributeFacts:
         purpose=one.purpose,
         approved_by=one.approved_by,
         special_category=one.special_category,
+        target=tuple((value, float(share)) for value, share in sorted(one.target.items())),
     )
 
 

@@ -381,6 +381,13 @@ class Links(SettingsSection, frozen=True, kw_only=True):
     grafana: WebUrl | None = None
 
 
+class ReportSettings(SettingsSection, frozen=True, kw_only=True):
+    """What the weekly report plans for."""
+
+    interval_width: Share = Fraction("0.10")
+    present_threshold: Score | None = None
+
+
 class Harm(enum.StrEnum):
     """Harm to people when a contract is broken."""
 
@@ -409,6 +416,7 @@ class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
     owner: str = ""
     legal_basis: str = ""
     retention: Term | None = None
+    target: dict[str, Share] = field(default_factory=dict)
 
     def to_core(self) -> Attribute:
         """The attribute as decisions are coded with it."""
@@ -571,6 +579,7 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     links: Links = field(default_factory=Links)
     probes: ProbesSettings = field(default_factory=ProbesSettings)
     judge: JudgeSettings = field(default_factory=JudgeSettings)
+    report: ReportSettings = field(default_factory=ReportSettings)
     limitation: tuple[LimitationSettings, ...] = ()
     bias_dimension: tuple[BiasDimensionSettings, ...] = ()
     attribute: tuple[AttributeSettings, ...] = ()

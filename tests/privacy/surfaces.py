@@ -741,6 +741,7 @@ _REPORT = (
     ),
     *rows_for(
         Surface.REPORT, Rule.STATE, "by the states and flags that the Release shows",
+        "ScoreLine.contract ScoreLine.dimension ScoreLine.word ScoreLine.why",
         "ReportDocument.decision ReportDocument.requirements Requirement.name Requirement.met",
         "Requirement.why",
     ),
@@ -764,6 +765,32 @@ _REPORT = (
         "ReleasedFinding.latest",
     ),
     *rows_for(
+        Surface.REPORT, Rule.RELEASED_RATE, "computed from rates and bands that are shown",
+        "ReportDocument.planned Planned.label_budget Planned.detectable_gaps",
+        "BudgetLine.of BudgetLine.metric BudgetLine.width_now BudgetLine.served BudgetLine.share",
+        "BudgetLine.audits BudgetLine.narrowest DetectableLine.of DetectableLine.metric",
+        "DetectableLine.limit DetectableLine.gap Named.contract Named.group_by Named.slice",
+        "Planned.criteria CriteriaLine.of CriteriaLine.ready CriteriaLine.precision",
+        "CriteriaLine.fpr CriteriaLine.fpr_of_all CriteriaLine.fpr_forced",
+        "Planned.multiplicity MultiplicityLine.contract",
+        "MultiplicityLine.group_by MultiplicityLine.comparisons MultiplicityLine.confidence",
+        "MultiplicityLine.each MultiplicityLine.z Planned.standardised StandardisedLine.of",
+        "StandardisedLine.metric StandardisedLine.over StandardisedLine.raw",
+        "StandardisedLine.value StandardisedLine.lower StandardisedLine.upper",
+        "StandardisedLine.cells StandardisedLine.hidden",
+        "Planned.representation RepresentationLine.of RepresentationLine.target",
+        "RepresentationLine.least RepresentationLine.most",
+        "Planned.scorecard",
+        "Planned.changes ChangeLine.of ChangeLine.metric ChangeLine.version ChangeLine.before",
+        "ChangeLine.version_before ChangeLine.now ChangeLine.change ChangeLine.overlap",
+        "Planned.gap_history GapHistory.of GapHistory.metric GapHistory.points GapPoint.week",
+        "GapPoint.revision GapPoint.value GapPoint.lower GapPoint.upper GapPoint.limit",
+        "Planned.tipping_points TippingLine.of TippingLine.metric TippingLine.verdict",
+        "TippingLine.worst_case TippingLine.even",
+        "Planned.threshold_what_if WhatIfLine.of WhatIfLine.threshold WhatIfLine.below",
+        "WhatIfLine.selection WhatIfLine.tpr WhatIfLine.fpr Bounds.lower Bounds.upper",
+    ),
+    *rows_for(
         Surface.REPORT, Rule.DECLARED, "said by people, or by the settings",
         "ReleasedIncident.outcome ReportDocument.signatures SignatureLine.signature",
         "SignatureLine.of_this_revision Signature.week Signature.number Signature.revision",
@@ -776,6 +803,7 @@ _REPORT = (
         "UseCaseFacts.where UseCaseFacts.compared AttributeFacts.name AttributeFacts.values",
         "AttributeFacts.definition AttributeFacts.source AttributeFacts.known_error",
         "AttributeFacts.purpose AttributeFacts.approved_by AttributeFacts.special_category",
+        "AttributeFacts.target ReportFacts.interval_width ReportFacts.present_threshold",
     ),
 )  # fmt: skip
 
@@ -873,7 +901,6 @@ def _later(name: str, why: str, rule: Rule = Rule.ANNOUNCED) -> Row:
 
 
 _LATER = (
-    _later("label budget", "computed at the lower edge of the band; to 0.1 points at most"),
     _later("excess share", "in words: most, about half, some"),
     _later("label delay per slice", "two decimals of days, of bands, of released blocks"),
     _later("report diff", "a revision of a cell needs k changed labels in it"),
