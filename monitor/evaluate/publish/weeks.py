@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from monitor.core.contract import Contract, GroupBy
+from monitor.core.counts.cells import merge
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.families import SliceFamily
 from monitor.core.publish.contract_tables import BlockCounts, Builder
@@ -28,6 +29,7 @@ from monitor.core.publish.snapshot import ContractTable, GroupTable, Snapshot, W
 from monitor.core.time import WEEK, Grain, IsoWeek, WindowKind, pane_of
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
+from monitor.evaluate.blocks.week_rests import WeekRest, rest_pane
 from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.publish.publisher import Publisher, TableInputs
 from monitor.store.evaluator.release_blocks import ClosedPanes
@@ -58,6 +60,11 @@ class Sources:
     snapshot: Snapshot
     incidents: Callable[[IsoWeek], tuple[ReleasedIncident, ...]]
     newest: Callable[[IsoWeek], Revision | None]
+
+    def rest(self, week: IsoWeek) -> WeekRest:
+        """What was held back of a week, and is in its Release besides the blocks."""
+        counts = self.closed.rest(rest_pane(week))
+        return WeekRest.of(self.release, self.index, counts, week)
 
 
 @dataclass(slots=True)
@@ -107,7 +114,8 @@ class Weeks:
             sources: what it is made of.
             before: the revision before.
         """
-        made = [self._contract(week, sources, one) for one, _ in self.publisher.contracts]
+        rest = sources.rest(week)
+        made = [self._contract(week, sources, rest, one) for one, _ in self.publisher.contracts]
         tables = kept_tables(before, made)
         if not has_decisions(tables):
             return None
@@ -116,10 +124,12 @@ class Weeks:
         incidents = sources.incidents(week)
         return Release(week.name, week.start, week.end, tables, incidents, findings)
 
-    def _contract(self, week: IsoWeek, sources: Sources, contract: Contract) -> ContractTable:
+    def _contract(
+        self, week: IsoWeek, sources: Sources, rest: WeekRest, contract: Contract
+    ) -> ContractTable:
         eras = self.publisher.eras
         builder = Builder(contract, eras.newest, eras.listed_since)
-        maker = _Maker(self, week, sources, builder)
+        maker = _Maker(self, week, sources, rest, builder)
         groups = [maker.group(group) for group in contract.group_bys]
         table = builder.table([maker.window(groups)])
         return replace(table, window=week.name, max_age=None)
@@ -160,6 +170,7 @@ class _Maker:
     weeks: Weeks
     week: IsoWeek
     sources: Sources
+    rest: WeekRest
     builder: Builder
 
     def group(self, group: GroupBy) -> GroupTable:
@@ -187,9 +198,13 @@ class _Maker:
     def _inputs(self, attributes: tuple[str, ...]) -> tuple[FamilyState, TableInputs]:
         family = SliceFamily(self.builder.contract.name, attributes).name
         state = self.sources.release.families[family]
-        return state, self.weeks.publisher.ending_in(state, self.week.start, self.week.end)
+        inputs = self.weeks.publisher.ending_in(state, self.week.start, self.week.end)
+        return state, replace(inputs, rest=self.rest.fits(family, inputs.labelled))
 
     def _counts(self, inputs: TableInputs) -> BlockCounts:
         kind = WindowKind(self.week.name, WEEK, Grain.HOUR)
         closed, index = self.sources.closed, self.sources.index
-        return self.weeks.publisher.counts(closed, index, kind, inputs)
+        counts = self.weeks.publisher.counts(closed, index, kind, inputs)
+        if not inputs.rest:
+            return counts
+        return replace(counts, labelled=merge([counts.labelled, self.rest.counts]))
