@@ -13,7 +13,7 @@ of use to a group-by.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -54,10 +54,14 @@ class WeekRest:
 
     def fits(self, family: str, labelled: Period | None) -> bool:
         """Return True when the table of a family has it: all of its decisions are there, too."""
-        if self.span is None or labelled is None or labelled.excluded:
+        whole = labelled is not None and not labelled.excluded
+        return whole and family in self.families and self.inside(labelled)
+
+    def inside(self, blocks: Span | Period | None) -> bool:
+        """Return True when a run of blocks has all of its decisions."""
+        if self.span is None or blocks is None:
             return False
-        inside = labelled.start <= self.span.start and self.span.end <= labelled.end
-        return inside and family in self.families
+        return blocks.start <= self.span.start and self.span.end <= blocks.end
 
 
 def rest_pane(week: IsoWeek) -> int:
@@ -111,11 +115,10 @@ def release_rests(
     away: list[PaneCounts] = []
     labels = _labels(release, index, held)
     for week in weeks:
-        part = _within(labels, common_span(release, week))
-        if not len(part.hours):
-            continue
+        span = common_span(release, week)
+        part = _within(labels, span)
         rest = Counts.of(part.cells, part.values)
-        if _of_use(release, families_with(release, index, rest)):
+        if span and len(part.hours) and _of_use(release, index, WeekRest(rest, span=span), week):
             rests.append(PaneCounts(int(Grain.WEEK), rest_pane(week), rest))
             away += split_panes(Grain.HOUR, part.hours, part.cells, -part.values)
     return rests, away
@@ -135,18 +138,17 @@ def common_span(release: ReleaseBlocks, week: IsoWeek) -> Span | None:
     """
     if release.labels is None or release.labels < week.end:
         return None
-    states = [s for s in release.families.values() if s.rows and len(s.family.attributes) < 2]  # noqa: PLR2004 - of two attributes
-    spans = list(_labelled(states, week))
-    start, end = (max((s.start for s in spans), default=0), min((s.end for s in spans), default=0))
+    states = (s for s in release.families.values() if s.rows and len(s.family.attributes) < 2)  # noqa: PLR2004 - of two attributes
+    spans = [span for state in states if (span := _labelled(state, week))]
+    if not spans:
+        return None
+    start, end = max(span.start for span in spans), min(span.end for span in spans)
     return Span(start, end) if start < end else None
 
 
-def _labelled(states: Collection[FamilyState], week: IsoWeek) -> Iterator[Span]:
-    """The blocks of labels that end in a week, of the families that have any."""
-    for state in states:
-        span = span_ending_in(state.shown_edges(labels=True), week.start, week.end)
-        if span is not None:
-            yield span
+def _labelled(state: FamilyState, week: IsoWeek) -> Span | None:
+    """The blocks of labels that end in a week."""
+    return span_ending_in(state.shown_edges(labels=True), week.start, week.end)
 
 
 def _within(labels: LateCounts, span: Span | None) -> LateCounts:
@@ -157,7 +159,11 @@ def _within(labels: LateCounts, span: Span | None) -> LateCounts:
     return labels.take(np.asarray(inside, bool))
 
 
-def _of_use(release: ReleaseBlocks, names: Collection[str]) -> bool:
-    """Return True when a group-by that is published is among them."""
-    families = (release.families[name].family for name in names)
-    return any(family.published and family.attributes for family in families)
+def _of_use(release: ReleaseBlocks, index: CellIndex, rest: WeekRest, week: IsoWeek) -> bool:
+    """Return True when a group-by that is published has enough of it, and blocks to add it to."""
+    found = families_with(release, index, rest.counts)
+    states = (release.families[name] for name in found)
+    return any(
+        state.family.published and state.family.attributes and rest.inside(_labelled(state, week))
+        for state in states
+    )
