@@ -18,8 +18,10 @@ from recidivism import COUNTS, PEOPLE, recidivism_week
 from releasing import K, Releasing, Row, released
 from weekly import revisions
 
+from monitor import composition
 from monitor.core.counts.cells import Counts
 from monitor.core.counts.rollup import CellIndex
+from monitor.core.privacy.linear_audit import LpAudit
 from monitor.core.privacy.release_blocks import Span
 from monitor.core.publish.snapshot import decode, tables_of
 from monitor.core.time import WEEK, IsoWeek
@@ -33,6 +35,7 @@ from monitor.evaluate.publish import weeks
 from monitor.evaluate.publish.publisher import TableInputs
 from monitor.ports import PaneCounts
 from monitor.reports.frames import weekly
+from monitor.store.upkeep import retention
 
 ENOUGH = {"tpr": 50, "fpr": 30}
 Resting = dict[int, set[str]]
@@ -225,7 +228,7 @@ def late_world() -> World:
     return make_world(2, Shape((3, 2), days=10, busy=120, delay=60, late=0, audit=0))
 
 
-LOOKS = [START + day * DAY + 2 * MINUTE for day in (3, 6, 9, 12, 14, 15, 16)]
+LOOKS = [START + day * DAY + 2 * MINUTE for day in (9, 12, 14, 15)]
 
 
 @pytest.mark.parametrize("which", ["alone", "together"])
@@ -236,6 +239,7 @@ def test_the_rest_of_the_real_week_gives_no_small_count_away(
     assert made.resting[rest_pane(IsoWeek.of(START))] >= {"replies/", "replies/race"}
     assert sum(row.labels for row in made.rest) > K
     assert made.known.leaks() == []
+    assert revisions(made.site)[-1].release.audit is LpAudit.HELD
 
 
 def test_nor_do_late_labels() -> None:
@@ -243,6 +247,11 @@ def test_nor_do_late_labels() -> None:
         assert made.resting
         assert made.known.hidden() > 0, "or nothing could be given away"
         assert made.known.leaks() == []
+        assert {one.release.audit for one in revisions(made.site)} == {LpAudit.HELD}
+        assert made.rest
+        policy = composition.retention_policy(made.site.settings)
+        retention._drop_closed(made.site.engine, policy, START + 100 * DAY)
+        assert made.rest == [], "retention deletes it with the panes of its week"
 
 
 def test_a_rest_in_tables_that_have_too_little_of_it_would(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +265,7 @@ def test_a_rest_in_tables_that_have_too_little_of_it_would(monkeypatch: pytest.M
     monkeypatch.setattr(week_rests, "families_with", every)
     with followed(late_world(), LOOKS) as made:
         assert made.known.leaks()
+        assert revisions(made.site)[-1].release.audit is LpAudit.BROKEN
 
 
 def test_a_rest_that_joined_the_blocks_would(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ and is released anew (a new revision) where the bytes have changed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
@@ -15,6 +16,7 @@ from monitor.core.contract import Contract, GroupBy
 from monitor.core.counts.cells import merge
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.families import SliceFamily
+from monitor.core.privacy.linear_audit import LpAudit
 from monitor.core.publish.contract_tables import BlockCounts, Builder
 from monitor.core.publish.release import (
     Release,
@@ -32,7 +34,10 @@ from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.week_rests import WeekRest, rest_pane
 from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.publish.publisher import Publisher, TableInputs
+from monitor.evaluate.publish.week_audit import WeekAudits
 from monitor.store.evaluator.release_blocks import ClosedPanes
+
+log = logging.getLogger("slicewatch.evaluate")
 
 AFTER_HORIZON = 2 * WEEK
 """How long after the last label of a week its last block of labels is waited for. Closed panes are
@@ -79,6 +84,7 @@ class Weeks:
     publisher: Publisher
     horizon: int
     _day: int | None = None
+    _audits: WeekAudits = field(default_factory=WeekAudits)
     _tables: dict[tuple[str, str, str], tuple[TableInputs, GroupTable | WindowTable]] = field(
         default_factory=dict
     )
@@ -94,6 +100,7 @@ class Weeks:
         weeks = list(open_weeks(release.decisions, self.horizon))
         names = {week.name for week in weeks}
         self._tables = {key: made for key, made in self._tables.items() if key[0] in names}
+        self._audits.forget_but(names)
         found = [self._revision(week, sources, release.decisions) for week in weeks]
         self._day = pane_of(release.decisions, Grain.DAY)
         return [one for one in found if one is not None]
@@ -102,9 +109,20 @@ class Weeks:
         stored = sources.newest(week)
         before = stored.release if stored else None
         made = self.release(week, sources, before)
-        if made is None or (stored is not None and encode(made) == stored.body):
+        if made is None:
             return None
+        same = replace(made, audit=before.audit if before else None)
+        if stored is not None and encode(same) == stored.body:
+            return None
+        made = replace(made, audit=self._audit(week, sources))
         return Revision(week.name, stored.number + 1 if stored else 1, as_of, encode(made))
+
+    def _audit(self, week: IsoWeek, sources: Sources) -> LpAudit:
+        rest = sources.rest(week)
+        found = self._audits.of(sources.release, sources.closed, sources.index, rest, week)
+        if found is LpAudit.BROKEN:
+            log.error("a small count of a week is known too closely", extra={"week": week.name})
+        return found
 
     def release(self, week: IsoWeek, sources: Sources, before: Release | None) -> Release | None:
         """The Release of a week; None where nothing of it was ever released.

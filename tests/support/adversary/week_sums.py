@@ -112,7 +112,7 @@ class Known:
         """How many sums of 1 to k - 1 labels came late, or with a rest."""
         return len(self._targets())
 
-    def leaks(self, most: int = 40) -> list[str]:
+    def leaks(self, most: int = 10) -> list[str]:
         """Those of them that are known too closely."""
         program = _Program.of(sorted(self._sums, key=repr), self._counts)
         found = []
