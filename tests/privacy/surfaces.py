@@ -719,7 +719,7 @@ _PAGES = (
     ),
 )  # fmt: skip
 
-_OF_RELEASE = "whole release blocks that end in the week, by the code of the Snapshot"
+_OF_RELEASE = "whole release blocks that end in the week, and its rest, by the code of the Snapshot"
 _REPORT = (
     *rows_for(
         Surface.REPORT, Rule.RELEASED_RATE, _OF_RELEASE,
