@@ -721,7 +721,7 @@ _PAGES = (
     ),
 )  # fmt: skip
 
-_OF_RELEASE = "whole release blocks that end in the week, by the code of the Snapshot"
+_OF_RELEASE = "whole release blocks that end in the week, and its rest, by the code of the Snapshot"
 _REPORT = (
     *rows_for(
         Surface.REPORT, Rule.RELEASED_RATE, _OF_RELEASE,
@@ -738,6 +738,10 @@ _REPORT = (
     ),
     *rows_for(
         Surface.REPORT, Rule.STATE, "a hash of published bytes", "ReportDocument.digest",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.STATE,
+        "one of three words, and always the first of them while the guards hold", "Release.audit",
     ),
     *rows_for(
         Surface.REPORT, Rule.STATE, "by the states and flags that the Release shows",
@@ -847,6 +851,7 @@ _LOGS = (
     *_logs(
         Rule.PERIOD, "a closed ISO week, and the number of a revision",
         "a week is released; revision week",
+        "a small count of a week is known too closely; week",
     ),
     *_logs(
         Rule.PROCESS, "what the process does; arguments are names of its parts and ports",

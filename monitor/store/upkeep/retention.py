@@ -126,6 +126,7 @@ def _drop_closed(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> No
     fine = slowest - MINUTES5_KEPT
     for table in (released, unit_share):
         _drop_panes(engine, table, Grain.HOUR, oldest)
+    _drop_panes(engine, released, Grain.WEEK, oldest)
     # A block that is open begins at an hour, or in the hour of its first 5-minute panes. Before
     # the first block all that was read waits to be closed, however much it is.
     fine = oldest if opened is None else max(oldest, min(fine, opened - HOUR))
