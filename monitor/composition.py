@@ -440,6 +440,7 @@ def _site_facts(settings: Settings) -> SiteFacts:
         slice_dashboard_url=_dashboard(settings, SLICE),
         runbooks_url=base if reachable else None,
         runbooks=runbooks if reachable else {},
+        report=report_facts(settings),
     )
 
 
@@ -458,6 +459,8 @@ def report_facts(settings: Settings) -> ReportFacts:
         score_bands=settings.coding.band_names,
         horizon_days=settings.stream.horizon / DAY,
         limitations=tuple(_limitation(one) for one in settings.limitation),
+        status_url=settings.alerting.external_url.rstrip("/"),
+        dashboard_url=_dashboard(settings, FLEET),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,21 +12,23 @@ import sqlalchemy as sa
 from monitor.clock import SystemClock
 from monitor.commands.open_store import opened
 from monitor.commands.options import ROW_ID, settings_option
+from monitor.commands.working import working
 from monitor.composition import report_facts
 from monitor.core.plain_text import LONGEST_NAME
 from monitor.core.publish.act_input import act_input
-from monitor.core.publish.release import Revision
+from monitor.core.publish.release import StoredReport
 from monitor.core.publish.snapshot import decode
 from monitor.core.publish.words import moment_text
 from monitor.core.time import IsoWeek
 from monitor.errors import SlicewatchError
-from monitor.reports import ReportFacts, WeeklyReport, as_csv, as_html, as_json, as_markdown
+from monitor.reports import WeeklyReport, as_csv, as_html, as_json, as_markdown
 from monitor.store.database import reading
 from monitor.store.evaluator import weekly_releases
 from monitor.store.evaluator.store import newest_snapshot
-from monitor.store.evaluator.weekly_releases import find_revision, read_signatures, stored_weeks
+from monitor.store.evaluator.weekly_releases import find_revision, stored_report, stored_weeks
 
 _WEEK = "such as 2026-W47"
+_POLL_SECONDS = 1.0
 Files = Mapping[str, bytes]
 
 
@@ -78,6 +81,14 @@ revision_option = click.option(
     default=Path(),
     help="Folder to write into; the present one by default.",
 )
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 86_400),
+    default=0.0,
+    help="How long to wait until the evaluator has stored the Release of a week that has just"
+    " ended; by default not at all.",
+)
 @settings_option
 @click.pass_context
 def command(
@@ -88,6 +99,7 @@ def command(
     revision: int | None,
     formats: str,
     out: Path,
+    wait: float,
     path: Path,
 ) -> None:
     """Write the fairness report of a closed week: what was tested, what failed, what is not known.
@@ -101,7 +113,8 @@ def command(
         return
     wanted, chosen = _formats(formats), _week(week, last_week=last_week)
     with opened(path) as (settings, engine):
-        report = _report(engine, chosen, revision, report_facts(settings))
+        stored = _awaited(engine, chosen, revision, wait)
+        report = WeeklyReport.of(stored, report_facts(settings))
     for file in _written(report, wanted, out):
         click.echo(f"{file}")
 
@@ -126,7 +139,7 @@ def sign(
     said = act_input(by, note or "", lambda field: f"--{field}")
     chosen = _week(week, last_week=False)
     with opened(path) as (_, engine):
-        found = _revision(engine, chosen, revision)
+        found = _stored(engine, chosen, revision).revision
         signed = weekly_releases.sign(engine, found, said, SystemClock().now())
     click.echo(
         f"{signed.by} has signed {signed.week}, revision {signed.revision}, SHA-256 {signed.digest}"
@@ -153,43 +166,54 @@ def _week(text: str | None, *, last_week: bool) -> IsoWeek:
         raise SlicewatchError(f"--week must be an ISO week, {_WEEK}") from None
 
 
-def _report(
-    engine: sa.Engine, week: IsoWeek, number: int | None, facts: ReportFacts
-) -> WeeklyReport:
-    found = _revision(engine, week, number)
-    with reading(engine) as connection:
-        newest = find_revision(connection, week.name)
-        before = find_revision(connection, week.before.name)
-        signatures = tuple(read_signatures(connection, week.name))
-    latest = newest.number if newest else found.number
-    return WeeklyReport(found, latest, found.release, before, facts, signatures)
+class _NotYetError(SlicewatchError):
+    """The Release is not stored, and may be in a moment."""
 
 
-def _revision(engine: sa.Engine, week: IsoWeek, number: int | None) -> Revision:
-    """A stored revision.
+def _awaited(engine: sa.Engine, week: IsoWeek, number: int | None, seconds: float) -> StoredReport:
+    """What is stored of a week, as soon as it is there; after so long the reason why it is not."""
+    end = time.monotonic() + seconds
+    with working(f"waiting for the Release of week {week.name}"):
+        while True:
+            try:
+                return _stored(engine, week, number)
+            except _NotYetError:
+                if week.end > SystemClock().now() or time.monotonic() >= end:
+                    raise
+            time.sleep(min(_POLL_SECONDS, max(0.0, end - time.monotonic())))
+
+
+def _stored(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredReport:
+    """What is stored of a week.
 
     Raises:
-        SlicewatchError: there is none; why is said.
+        SlicewatchError: there is no such revision; why is said.
     """
     with reading(engine) as connection:
-        found = find_revision(connection, week.name, number)
+        found = stored_report(connection, week, number)
         if found is not None:
             return found
         newest = find_revision(connection, week.name)
         weeks, body = stored_weeks(connection), newest_snapshot(connection)
     if newest is not None:
         raise SlicewatchError(
-            f"--revision: week {week.name} has revisions 1 to {newest.number} only"
+            f"--revision: week {week.name} has no such revision; the newest is {newest.number}"
         )
     reached = decode(body).watermark if body else None
     if reached is None or reached < week.end:
         until = "nothing is counted yet" if reached is None else moment_text(reached)
-        raise SlicewatchError(
+        raise _NotYetError(
             f"week {week.name} is not over: it ends {moment_text(week.end)}, and decisions are"
             f" complete up to {until}; take an earlier week or wait"
         )
-    stored = f"stored are {weeks[0]} to {weeks[-1]}" if weeks else "none is stored yet"
-    raise SlicewatchError(f"there is no Release of week {week.name}; {stored}")
+    if weeks and week.name < weeks[-1]:
+        raise SlicewatchError(
+            f"there is no Release of week {week.name}; stored are {weeks[0]} to {weeks[-1]}"
+        )
+    raise _NotYetError(
+        f"the Release of week {week.name} is not stored yet; the evaluator stores it within"
+        " moments where it runs: --wait SECONDS waits for it"
+    )
 
 
 def _written(report: WeeklyReport, formats: list[str], out: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -68,9 +69,12 @@ def report_document(report: WeeklyReport) -> ReportDocument:
         compared_with=(before.week, before.number) if before else None,
         decision=decision.word,
         requirements=decision.requirements,
-        signatures=tuple(
-            SignatureLine(one, one.digest == revision.digest) for one in report.signatures
-        ),
+        signatures=signature_lines(report.signatures, revision.digest),
         facts=report.facts,
         release=report.release,
     )
+
+
+def signature_lines(signatures: Iterable[Signature], digest: str) -> tuple[SignatureLine, ...]:
+    """Signatures of a week beside the revision of a digest."""
+    return tuple(SignatureLine(one, one.digest == digest) for one in signatures)

@@ -78,12 +78,17 @@ class ReportFacts:
         score_bands: names of the score bands.
         horizon_days: days that a label is waited for.
         limitations: the register of known limitations.
+        status_url: where people reach the status page, without a slash at its end; empty where
+            nothing is said.
+        dashboard_url: of Grafana; None where there is none.
     """
 
     program: str
-    use_cases: tuple[UseCaseFacts, ...]
-    attributes: tuple[AttributeFacts, ...]
-    audit_rates: tuple[float, ...]
-    score_bands: tuple[str, ...]
-    horizon_days: float
-    limitations: tuple[Limitation, ...]
+    use_cases: tuple[UseCaseFacts, ...] = ()
+    attributes: tuple[AttributeFacts, ...] = ()
+    audit_rates: tuple[float, ...] = ()
+    score_bands: tuple[str, ...] = ()
+    horizon_days: float = 0.0
+    limitations: tuple[Limitation, ...] = ()
+    status_url: str = ""
+    dashboard_url: str | None = None

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from monitor.core.publish.lines import places
 from monitor.core.publish.reasons import Place
-from monitor.core.publish.release import Release, Revision, Signature
+from monitor.core.publish.release import Release, Revision, Signature, StoredReport
 from monitor.core.publish.snapshot import ContractTable, WindowTable
 from monitor.reports.facts import ReportFacts
+
+TABLES = ("rates", "gaps", "calibration")
+"""Names of the frames, and of the CSV files; here, for who must not wait for pandas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,14 @@ class WeeklyReport:
     before: Revision | None
     facts: ReportFacts
     signatures: tuple[Signature, ...] = ()
+
+    @classmethod
+    def of(cls, stored: StoredReport, facts: ReportFacts) -> WeeklyReport:
+        """The report of what is stored."""
+        revision = stored.revision
+        return cls(
+            revision, stored.newest, revision.release, stored.before, facts, stored.signatures
+        )
 
     @property
     def synthetic(self) -> bool:

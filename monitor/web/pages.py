@@ -26,11 +26,13 @@ from monitor.core.publish.lines import Cell, SliceLine
 from monitor.core.publish.snapshot import ShownGap, ShownRate
 from monitor.core.time import to_micros
 from monitor.drawing import charts
+from monitor.reports import ReportFacts
 from monitor.web.contents import (
     ContractContent,
     IncidentList,
     Moment,
     Overview,
+    ReportList,
     SliceContent,
 )
 from monitor.web.headlines import BLIND
@@ -59,6 +61,7 @@ class SiteFacts:
         slice_dashboard_url: of the dashboard of one slice, without its variables; None likewise.
         runbooks_url: of the runbooks; None where no browser can reach them.
         runbooks: the runbook of a breach, by metric; a metric without one is absent.
+        report: what weekly reports say of the settings.
     """
 
     version: str
@@ -67,6 +70,7 @@ class SiteFacts:
     slice_dashboard_url: str | None = None
     runbooks_url: str | None = None
     runbooks: Mapping[Metric, str] = field(default_factory=dict)
+    report: ReportFacts = field(default_factory=lambda: ReportFacts("slicewatch"))
 
 
 class Pages:
@@ -157,6 +161,10 @@ class Pages:
             outcomes=[outcome.value for outcome in Outcome],
             strip=lambda cell: charts.gap_strip(cell, scale),
         )
+
+    def reports(self, page: ReportList) -> str:
+        """The list of weekly reports."""
+        return self._render("reports", page=page)
 
     def message(self, title: str, text: str) -> str:
         """A page that says why there is none."""

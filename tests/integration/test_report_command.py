@@ -103,7 +103,7 @@ def test_a_signature_is_of_its_revision_alone(report: Command) -> None:
         (("--week", "2026-W23", "--last-week"), "--week and --last-week exclude each other"),
         (("--last-week",), "is not over"),
         (("--week", "2026-W23", "--format", "pdf"), "--format must be a list of html, json"),
-        (("--week", "2026-W23", "--revision", "99"), "has revisions 1 to"),
+        (("--week", "2026-W23", "--revision", "99"), "has no such revision; the newest is"),
         (("--week", "2026-W23", "--out", "settings.toml"), "settings.toml"),
         (("sign", "--week", "2026-W23"), "--by is missing"),
         (("sign", "--by", "A"), "--week is missing"),

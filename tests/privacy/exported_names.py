@@ -21,6 +21,7 @@ from monitor.core.publish.snapshot import Snapshot
 from monitor.reports.as_json import ReportDocument
 from monitor.store.schema import PUBLISHED
 from monitor.store.upkeep.store_status import StoreStatus
+from monitor.web.contents import Overview
 from monitor.web.openapi import ANSWERS
 
 PACKAGES = [Path(*package.__path__) for package in (monitor, consumers, alerts)]
@@ -63,12 +64,12 @@ def snapshot_names() -> set[str]:
 def page_names() -> set[str]:
     """Fields of all answers of the API, which pages and files are made of, too."""
     found = {name for kind in ANSWERS.values() for name in fields_below(kind)}
-    return found - snapshot_names() - incident_names()
+    return found - snapshot_names() - incident_names() - report_names()
 
 
 def report_names() -> set[str]:
     """Fields of the JSON file, which all other formats are made of."""
-    return fields_below(ReportDocument) - snapshot_names() - page_names()
+    return fields_below(ReportDocument) - snapshot_names() - fields_below(Overview)
 
 
 def status_names() -> set[str]:

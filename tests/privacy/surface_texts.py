@@ -416,8 +416,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: (
             "', '.join(Metric)",
             "', '.join(WINDOWS)",
+            "', '.join(tables)",
             "_LONGEST",
             "len(unknown)",
+            "name",
         ),
     },
     "monitor.store.upkeep.reported_incidents": {
@@ -465,9 +467,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.MOMENT: (
             "moment_text(week.end)",
             "signed.week",
-            "stored",
             "until",
             "week.name",
+            "weeks[-1]",
+            "weeks[0]",
         ),
         Argument.PLACE: ("file",),
         Argument.TYPED: ("signed.by",),

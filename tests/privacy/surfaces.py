@@ -715,7 +715,23 @@ _PAGES = (
         "SliceContent.reference_line SliceContent.calibration SliceContent.findings",
         "SliceContent.notes SliceContent.history SliceContent.incidents IncidentList.incidents",
         "SliceContent.past",
-        "HistoryContent.points Pipeline.topics",
+        "HistoryContent.points Pipeline.topics ReportList.reports",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.PERIOD, "an ISO week; the watermark taken down to five minutes",
+        "ReportLine.week ReportLine.as_of",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.PROCESS, "numbers of the store, once a day of event time at most",
+        "ReportLine.revision ReportLine.revisions ReportList.more",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.STATE, "by the states and flags that the Release shows; of its bytes",
+        "ReportLine.decision ReportLine.verdict ReportLine.digest",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.DECLARED, "said by people, of whichever revision",
+        "ReportLine.signatures",
     ),
 )  # fmt: skip
 
@@ -768,6 +784,7 @@ _REPORT = (
         "Signature.digest Signature.at Signature.by Signature.note ReportDocument.facts",
         "ReportFacts.program ReportFacts.use_cases ReportFacts.attributes ReportFacts.audit_rates",
         "ReportFacts.score_bands ReportFacts.horizon_days ReportFacts.limitations",
+        "ReportFacts.status_url ReportFacts.dashboard_url",
         "UseCaseFacts.name UseCaseFacts.owner UseCaseFacts.context UseCaseFacts.harm",
         "UseCaseFacts.stakeholders UseCaseFacts.version UseCaseFacts.effective",
         "UseCaseFacts.reason UseCaseFacts.rationale UseCaseFacts.accepted_trade_off",

@@ -164,6 +164,45 @@ class Signature:
     note: str
 
 
+@dataclass(frozen=True, slots=True)
+class StoredReport:
+    """A revision with everything that is stored for its report.
+
+    Attributes:
+        revision: the one that is reported.
+        newest: number of the newest revision of the week.
+        before: newest revision of the week before; None where none is stored.
+        signatures: of the week, in their order; of whichever revision.
+    """
+
+    revision: Revision
+    newest: int
+    before: Revision | None
+    signatures: tuple[Signature, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeek:
+    """A week that has a Release, without its tables.
+
+    Attributes:
+        week: as in ``2026-W47``.
+        revisions: numbers of those that are kept, ascending.
+        size: bytes of the newest one: with its number they tell whether it was rewritten.
+        signatures: of the week, in their order; of whichever revision.
+    """
+
+    week: str
+    revisions: tuple[int, ...]
+    size: int
+    signatures: tuple[Signature, ...] = ()
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest revision."""
+        return self.revisions[-1]
+
+
 def encode(release: Release) -> bytes:
     """Canonical JSON: equal Releases have equal bytes."""
     return msgspec.json.encode(release, order="deterministic")

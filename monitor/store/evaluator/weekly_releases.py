@@ -12,7 +12,15 @@ from dataclasses import asdict
 import sqlalchemy as sa
 
 from monitor.core.publish.act_input import ActInput
-from monitor.core.publish.release import Release, Revision, Signature, decode, encode
+from monitor.core.publish.release import (
+    Release,
+    Revision,
+    Signature,
+    StoredReport,
+    StoredWeek,
+    decode,
+    encode,
+)
 from monitor.core.time import IsoWeek
 from monitor.store.database import reading, writing
 from monitor.store.schema import release_signature, weekly_release
@@ -35,6 +43,38 @@ def find_revision(
         query = query.where(weekly_release.c.number == number)
     row = connection.execute(query.order_by(weekly_release.c.number.desc()).limit(1)).one_or_none()
     return None if row is None else Revision(row.week, row.number, row.as_of, bytes(row.body))
+
+
+def stored_report(
+    connection: sa.Connection, week: IsoWeek, number: int | None = None
+) -> StoredReport | None:
+    """A revision of a week, by default the newest, with what belongs to its report."""
+    newest = find_revision(connection, week.name)
+    found = newest if number is None else find_revision(connection, week.name, number)
+    if newest is None or found is None:
+        return None
+    before = find_revision(connection, week.before.name)
+    signatures = tuple(read_signatures(connection, week.name))
+    return StoredReport(found, newest.number, before, signatures)
+
+
+def newest_weeks(connection: sa.Connection, limit: int) -> list[StoredWeek]:
+    """Weeks that have a Release, the newest first.
+
+    Args:
+        connection: of the store.
+        limit: how many at most.
+    """
+    weeks = stored_weeks(connection)[::-1][:limit]
+    return [_stored_week(connection, week) for week in weeks]
+
+
+def _stored_week(connection: sa.Connection, week: str) -> StoredWeek:
+    column = weekly_release.c
+    query = sa.select(column.number, sa.func.length(column.body)).where(column.week == week)
+    rows = connection.execute(query.order_by(column.number)).all()
+    numbers = tuple(row.number for row in rows)
+    return StoredWeek(week, numbers, rows[-1][1], tuple(read_signatures(connection, week)))
 
 
 def write_revisions(
