@@ -24,7 +24,9 @@ from monitor.core.time import MINUTE, SECOND, Grain
 from monitor.errors import RetentionRefusedError, SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
+from monitor.store.database import reading
 from monitor.store.evaluator.records import RecordStore
+from monitor.store.evaluator.weekly_releases import newest_stored
 from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.service_health import read_blindness
@@ -253,6 +255,7 @@ class Service:
             working = self.evaluator.cycle()
             self._publish(0.0 if working else self.evaluator.age)
             self._report_health()
+            self._report_week()
             self._judge()
             if working:
                 self._clean()
@@ -296,6 +299,11 @@ class Service:
         newest -= newest % Grain.MINUTES5
         lag = (newest - watermark) / SECOND if watermark is not None else None
         self.metrics.set_watermark_lag(lag)
+
+    def _report_week(self) -> None:
+        """The newest week whose report is there, whoever has stored it."""
+        with reading(self.engine) as connection:
+            self.metrics.set_report(newest_stored(connection))
 
     def _judge(self) -> None:
         """Look whether the whole service sees, whoever reads and whoever evaluates."""

@@ -19,6 +19,8 @@ from monitor.core.publish.release import (
     ReleasedIncident,
     Revision,
     Signature,
+    StoredReport,
+    StoredWeek,
     encode,
     released_incidents,
 )
@@ -31,7 +33,10 @@ from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.evaluator.stored_incidents import IncidentChange, close
 from monitor.store.evaluator.weekly_releases import (
     find_revision,
+    newest_stored,
+    newest_weeks,
     read_signatures,
+    stored_report,
     stored_weeks,
 )
 from monitor.store.upkeep.reported_incidents import reports_between
@@ -78,6 +83,32 @@ def test_revisions_are_kept_and_the_newest_is_found(store: EvaluatorStore) -> No
     assert store.read(find_revision, "2024-W41") is None
     assert store.read(stored_weeks) == [WEEK.before.name, WEEK.name]
     assert first.digest != second.digest
+
+
+def test_a_week_is_told_from_when_it_was_first_stored(store: EvaluatorStore) -> None:
+    assert store.read(newest_stored) is None
+    epoch = store.lease.acquire("me", DAY)
+    assert epoch is not None
+    store.commit(epoch, Cycle(weeks=[revision(1, WEEK.before), revision(1)]), NOW)
+    store.commit(epoch, Cycle(weeks=[revision(2, completeness=0.99)]), NOW + DAY)
+    assert store.read(newest_stored) == (WEEK.name, NOW)
+
+
+def test_weeks_are_listed_with_what_is_kept_and_signed(
+    store: EvaluatorStore, engine: sa.Engine
+) -> None:
+    first, second = revision(1), revision(2, completeness=0.99)
+    commit(store, revision(1, WEEK.before), first, second)
+    signed = weekly_releases.sign(engine, first, WHO, NOW)
+    found = store.read(newest_weeks, 9)
+    assert found == [
+        StoredWeek(WEEK.name, (1, 2), len(second.body), (signed,)),
+        StoredWeek(WEEK.before.name, (1,), len(revision(1, WEEK.before).body)),
+    ]
+    assert store.read(newest_weeks, 1) == found[:1]
+    stored = store.read(stored_report, WEEK, 1)
+    assert stored == StoredReport(first, 2, revision(1, WEEK.before), (signed,))
+    assert store.read(stored_report, WEEK, 3) is None
 
 
 def test_an_evaluator_that_was_replaced_releases_nothing(store: EvaluatorStore) -> None:

@@ -220,6 +220,10 @@ _METRICS = (
     ),
     *_metrics(Rule.STEPS, "on a quiet stream a transaction is an event", "flushes_total"),
     *_metrics(
+        Rule.PROCESS, "a week is over, and was counted; wall clock of the evaluator",
+        "report_stored_timestamp_seconds",
+    ),
+    *_metrics(
         Rule.STEPS, "rounded up, so that some is never none; what waits at the broker",
         "consumer_lag_messages",
     ),

@@ -58,6 +58,14 @@ def stored_report(
     return StoredReport(found, newest.number, before, signatures)
 
 
+def newest_stored(connection: sa.Connection) -> tuple[str, int] | None:
+    """The newest week that has a Release, and the wall clock at which the first was stored."""
+    column = weekly_release.c
+    query = sa.select(column.week, sa.func.min(column.stored_at)).group_by(column.week)
+    row = connection.execute(query.order_by(column.week.desc()).limit(1)).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
 def newest_weeks(connection: sa.Connection, limit: int) -> list[StoredWeek]:
     """Weeks that have a Release, the newest first.
 
