@@ -48,6 +48,7 @@ from monitor.settings import (
     contract_record,
     duration_text,
 )
+from monitor.settings.as_text import settings_digest
 from monitor.settings.sections import (
     DEFAULT_READER,
     AttributeSettings,
@@ -461,6 +462,7 @@ def report_facts(settings: Settings) -> ReportFacts:
         limitations=tuple(_limitation(one) for one in settings.limitation),
         status_url=settings.alerting.external_url.rstrip("/"),
         dashboard_url=_dashboard(settings, FLEET),
+        settings_digest=settings_digest(settings),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -21,11 +22,18 @@ from monitor.core.publish.snapshot import decode
 from monitor.core.publish.words import moment_text
 from monitor.core.time import IsoWeek
 from monitor.errors import SlicewatchError
-from monitor.reports import WeeklyReport, as_csv, as_html, as_json, as_markdown
+from monitor.reports import WeeklyReport, as_csv, as_html, as_json, as_markdown, bundle
 from monitor.store.database import reading
 from monitor.store.evaluator import weekly_releases
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import newest_snapshot
-from monitor.store.evaluator.weekly_releases import find_revision, stored_report, stored_weeks
+from monitor.store.evaluator.weekly_releases import (
+    all_revisions,
+    find_revision,
+    stored_report,
+    stored_weeks,
+)
+from monitor.store.exclusions import Exclusion, read_exclusions
 
 _WEEK = "such as 2026-W47"
 _POLL_SECONDS = 1.0
@@ -82,6 +90,20 @@ revision_option = click.option(
     help="Folder to write into; the present one by default.",
 )
 @click.option(
+    "--diff",
+    "against",
+    metavar="REVISION",
+    type=ROW_ID,
+    help="Tell changes against this revision; by default against the newest earlier one that"
+    " somebody has signed, else the first.",
+)
+@click.option(
+    "--bundle",
+    "bundled",
+    is_flag=True,
+    help="Write one archive: the report in its formats, contracts, ledger, signatures, checksums.",
+)
+@click.option(
     "--wait",
     metavar="SECONDS",
     type=click.FloatRange(0, 86_400),
@@ -99,6 +121,8 @@ def command(
     revision: int | None,
     formats: str,
     out: Path,
+    against: int | None,
+    bundled: bool,
     wait: float,
     path: Path,
 ) -> None:
@@ -114,8 +138,13 @@ def command(
     wanted, chosen = _formats(formats), _week(week, last_week=last_week)
     with opened(path) as (settings, engine):
         stored = _awaited(engine, chosen, revision, wait)
+        if against is not None:
+            stored = _against(engine, chosen, stored, against)
         report = WeeklyReport.of(stored, report_facts(settings))
-    for file in _written(report, wanted, out):
+        files = _files(report, wanted)
+        if bundled:
+            files = _bundle(engine, report, files)
+    for file in _written(files, out):
         click.echo(f"{file}")
 
 
@@ -216,16 +245,65 @@ def _stored(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredRepor
     )
 
 
-def _written(report: WeeklyReport, formats: list[str], out: Path) -> list[Path]:
+def _against(engine: sa.Engine, week: IsoWeek, stored: StoredReport, number: int) -> StoredReport:
+    """The same with changes against a revision.
+
+    Raises:
+        SlicewatchError: there is none, or it is the same one.
+    """
+    if number == stored.revision.number:
+        raise SlicewatchError("--diff is the revision that is reported; give another one")
+    with reading(engine) as connection:
+        earlier = find_revision(connection, week.name, number)
+    if earlier is None:
+        raise SlicewatchError(
+            f"--diff: week {week.name} has no such revision; the newest is {stored.newest}"
+        )
+    return replace(stored, earlier=earlier)
+
+
+def _files(report: WeeklyReport, formats: list[str]) -> dict[str, bytes]:
+    """The report in its formats, by the names of the files."""
+    name = f"fairness-{report.revision.week}"
+    return {f"{name}{end}": body for one in formats for end, body in FORMATS[one](report).items()}
+
+
+def _bundle(
+    engine: sa.Engine, report: WeeklyReport, files: Mapping[str, bytes]
+) -> dict[str, bytes]:
+    """One archive of the report and of what it rests on."""
+    week = report.revision.week
+    with reading(engine) as connection:
+        kept = tuple(all_revisions(connection, week))
+        left_out = tuple(map(_left_out, read_exclusions(connection)))
+    contracts = {(one.name, one.version): one.record for one in RecordStore(engine).contracts()}
+    sources = bundle.Sources(kept, contracts, left_out)
+    name = f"fairness-{week}"
+    return {f"{name}.zip": bundle.archive(name, {**files, **bundle.files(report, sources)})}
+
+
+def _left_out(one: Exclusion) -> bundle.LeftOut:
+    declared = one.declared
+    return bundle.LeftOut(
+        declared.span.start,
+        declared.span.end,
+        declared.version,
+        declared.reason,
+        declared.owner,
+        one.excluded_at,
+        one.lifted_at,
+    )
+
+
+def _written(files: Mapping[str, bytes], out: Path) -> list[Path]:
     """Write the files; returns their names.
 
     Raises:
         SlicewatchError: a file cannot be written.
     """
-    files = {end: body for name in formats for end, body in FORMATS[name](report).items()}
     made = []
-    for end, body in files.items():
-        file = out / f"fairness-{report.revision.week}{end}"
+    for name, body in files.items():
+        file = out / name
         try:
             out.mkdir(parents=True, exist_ok=True)
             file.write_bytes(body)

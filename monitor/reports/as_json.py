@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from monitor.core.publish.release import Release, Signature
+from monitor.reports.changes import Changes, changes
 from monitor.reports.decision import Requirement, decide
 from monitor.reports.facts import ReportFacts
 from monitor.reports.weekly_report import WeeklyReport
@@ -36,6 +37,7 @@ class ReportDocument:
         requirements: of an approval.
         signatures: of the week.
         facts: of the settings.
+        changes: since an earlier revision; None where there is none.
         release: the Release; the digest is of its very bytes in the file.
     """
 
@@ -49,6 +51,7 @@ class ReportDocument:
     requirements: tuple[Requirement, ...]
     signatures: tuple[SignatureLine, ...]
     facts: ReportFacts
+    changes: Changes | None
     release: Release
 
 
@@ -71,6 +74,7 @@ def report_document(report: WeeklyReport) -> ReportDocument:
         requirements=decision.requirements,
         signatures=signature_lines(report.signatures, revision.digest),
         facts=report.facts,
+        changes=changes(report),
         release=report.release,
     )
 

@@ -81,6 +81,7 @@ class ReportFacts:
         status_url: where people reach the status page, without a slash at its end; empty where
             nothing is said.
         dashboard_url: of Grafana; None where there is none.
+        settings_digest: SHA-256 of the settings that numbers and texts depend on, in hexadecimal.
     """
 
     program: str
@@ -92,3 +93,4 @@ class ReportFacts:
     limitations: tuple[Limitation, ...] = ()
     status_url: str = ""
     dashboard_url: str | None = None
+    settings_digest: str = ""

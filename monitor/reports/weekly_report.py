@@ -26,6 +26,7 @@ class WeeklyReport:
         before: newest revision of the week before; None where none is stored.
         facts: of the settings.
         signatures: of the week, in their order; of whichever revision.
+        earlier: the revision that changes are told against; None where there is no earlier one.
     """
 
     revision: Revision
@@ -34,13 +35,19 @@ class WeeklyReport:
     before: Revision | None
     facts: ReportFacts
     signatures: tuple[Signature, ...] = ()
+    earlier: Revision | None = None
 
     @classmethod
     def of(cls, stored: StoredReport, facts: ReportFacts) -> WeeklyReport:
         """The report of what is stored."""
-        revision = stored.revision
         return cls(
-            revision, stored.newest, revision.release, stored.before, facts, stored.signatures
+            revision=stored.revision,
+            newest=stored.newest,
+            release=stored.revision.release,
+            before=stored.before,
+            facts=facts,
+            signatures=stored.signatures,
+            earlier=stored.earlier,
         )
 
     @property

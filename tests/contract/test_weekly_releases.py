@@ -108,6 +108,9 @@ def test_weeks_are_listed_with_what_is_kept_and_signed(
     assert store.read(newest_weeks, 1) == found[:1]
     stored = store.read(stored_report, WEEK, 1)
     assert stored == StoredReport(first, 2, revision(1, WEEK.before), (signed,))
+    assert store.read(stored_report, WEEK, 2) == StoredReport(
+        second, 2, revision(1, WEEK.before), (signed,), first
+    )
     assert store.read(stored_report, WEEK, 3) is None
 
 
@@ -179,6 +182,29 @@ def test_incidents_of_a_week_are_those_open_in_it_as_snapshots_showed_them(
     ]  # fmt: skip
     assert found[1].outcome is Outcome.FALSE_ALARM
     assert {one.slice for one in found} == {"withheld"}, "no Snapshot showed it"
+
+
+def test_of_an_old_week_first_newest_and_signed_revisions_stay(
+    store: EvaluatorStore, engine: sa.Engine
+) -> None:
+    numbers = range(1, 7)
+    commit(store, *(revision(one, completeness=0.9 + one / 100) for one in numbers))
+    commit(store, *(revision(one, WEEK.before) for one in (1, 2, 3)))
+    for one in (2, 4):
+        weekly_releases.sign(engine, revision(one, completeness=0.9 + one / 100), WHO, NOW)
+
+    def kept() -> list[tuple[str, tuple[int, ...]]]:
+        return [(one.week, one.revisions) for one in store.read(newest_weeks, 9)]
+
+    weekly_releases.thin_before(engine, WEEK.end)
+    assert kept() == [(WEEK.name, tuple(numbers)), (WEEK.before.name, (1, 3))]
+    for _ in range(2):
+        weekly_releases.thin_before(engine, WEEK.end + 1)
+        assert kept() == [(WEEK.name, (1, 2, 4, 6)), (WEEK.before.name, (1, 3))]
+    stored = store.read(stored_report, WEEK)
+    assert stored is not None
+    assert stored.earlier is not None
+    assert (stored.newest, stored.earlier.number) == (6, 4)
 
 
 def test_weeks_are_deleted_when_they_are_too_old(store: EvaluatorStore, engine: sa.Engine) -> None:

@@ -19,6 +19,7 @@ from monitor.commands.probe.probe_status import ProbeStatus
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.snapshot import Snapshot
 from monitor.reports.as_json import ReportDocument
+from monitor.reports.bundle import Ledger, Manifest
 from monitor.store.schema import PUBLISHED
 from monitor.store.upkeep.store_status import StoreStatus
 from monitor.web.contents import Overview
@@ -68,8 +69,9 @@ def page_names() -> set[str]:
 
 
 def report_names() -> set[str]:
-    """Fields of the JSON file, which all other formats are made of."""
-    return fields_below(ReportDocument) - snapshot_names() - fields_below(Overview)
+    """Fields of the JSON file, which all other formats are made of, and of the bundle's files."""
+    found = fields_below(ReportDocument) | fields_below(Ledger) | fields_below(Manifest)
+    return found - snapshot_names() - fields_below(Overview)
 
 
 def status_names() -> set[str]:

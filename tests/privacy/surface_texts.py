@@ -478,6 +478,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "', '.join(FORMATS)",
             "_WEEK",
             "newest.number",
+            "stored.newest",
             "signed.digest",
             "signed.revision",
         ),

@@ -789,6 +789,34 @@ _REPORT = (
         "ReportFacts.program ReportFacts.use_cases ReportFacts.attributes ReportFacts.audit_rates",
         "ReportFacts.score_bands ReportFacts.horizon_days ReportFacts.limitations",
         "ReportFacts.status_url ReportFacts.dashboard_url",
+        "Manifest.program LeftOut.start LeftOut.end LeftOut.version LeftOut.reason LeftOut.owner",
+        "LeftOut.excluded_at LeftOut.lifted_at HiddenCells.contract HiddenCells.k Ledger.left_out",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.DECLARED, "a hash of settings, in which secrets are masked",
+        "ReportFacts.settings_digest Manifest.settings_digest",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.RELEASED_RATE, "of two revisions, both of which are published: a block"
+        " of labels is published anew when none or at least k of each cell's have changed",
+        "ReportDocument.changes Changes.cells Change.before Change.after Shown.rate Shown.gap",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.LISTED, "from the allow-lists and the contract",
+        "Change.contract Change.group_by Change.slice Change.metric",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.STATE, "by the states and flags that Releases show; of their bytes",
+        "Changes.decision Shown.state Manifest.digest ReleasedRevision.digest",
+        "ReleasedRevision.decision Ledger.hidden HiddenCells.cells HiddenCells.hidden",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.PERIOD, "an ISO week; the watermark taken down to five minutes",
+        "Ledger.week Manifest.week Manifest.as_of ReleasedRevision.as_of",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.PROCESS, "numbers of the store, once a day of event time at most",
+        "Changes.since Manifest.revision ReleasedRevision.number Ledger.revisions",
         "UseCaseFacts.name UseCaseFacts.owner UseCaseFacts.context UseCaseFacts.harm",
         "UseCaseFacts.stakeholders UseCaseFacts.version UseCaseFacts.effective",
         "UseCaseFacts.reason UseCaseFacts.rationale UseCaseFacts.accepted_trade_off",
@@ -889,7 +917,6 @@ _LATER = (
     _later("label budget", "computed at the lower edge of the band; to 0.1 points at most"),
     _later("excess share", "in words: most, about half, some"),
     _later("label delay per slice", "two decimals of days, of bands, of released blocks"),
-    _later("report diff", "a revision of a cell needs k changed labels in it"),
     _later("epsilon", "printed only where noise was added"),
     _later("ADWIN's width and estimation", "give exact counts away", Rule.NEVER),
     _later("decision ids, reviewers, units, payloads", "not even hashed without a key", Rule.NEVER),

@@ -30,7 +30,11 @@ from monitor.core.publish.snapshot import (
     periods,
     tables_of,
 )
-from monitor.core.time import IsoWeek, to_micros
+from monitor.core.time import WEEK, IsoWeek, to_micros
+
+AFTER_HORIZON = 2 * WEEK
+"""How long after the last label of a week its last block of labels is waited for: from then on its
+Release stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +177,14 @@ class StoredReport:
         newest: number of the newest revision of the week.
         before: newest revision of the week before; None where none is stored.
         signatures: of the week, in their order; of whichever revision.
+        earlier: the revision that changes are told against; None where there is no earlier one.
     """
 
     revision: Revision
     newest: int
     before: Revision | None
     signatures: tuple[Signature, ...] = ()
+    earlier: Revision | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.families import SliceFamily
 from monitor.core.publish.contract_tables import BlockCounts, Builder
 from monitor.core.publish.release import (
+    AFTER_HORIZON,
     Release,
     ReleasedIncident,
     Revision,
@@ -31,10 +32,6 @@ from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.publish.publisher import Publisher, TableInputs
 from monitor.store.evaluator.release_blocks import ClosedPanes
-
-AFTER_HORIZON = 2 * WEEK
-"""How long after the last label of a week its last block of labels is waited for. Closed panes are
-kept longer by two weeks, which the week's first block may begin earlier than the week."""
 
 _Table = TypeVar("_Table", GroupTable, WindowTable)
 

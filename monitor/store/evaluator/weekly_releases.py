@@ -25,6 +25,7 @@ from monitor.core.time import IsoWeek
 from monitor.store.database import reading, writing
 from monitor.store.schema import release_signature, weekly_release
 
+_ALL = 1 << 31
 _COLUMNS = tuple(weekly_release.c[name] for name in ("week", "number", "as_of", "body"))
 
 
@@ -45,17 +46,36 @@ def find_revision(
     return None if row is None else Revision(row.week, row.number, row.as_of, bytes(row.body))
 
 
+def all_revisions(connection: sa.Connection, week: str) -> list[Revision]:
+    """Every kept revision of a week, ascending."""
+    query = sa.select(*_COLUMNS).where(weekly_release.c.week == week)
+    rows = connection.execute(query.order_by(weekly_release.c.number))
+    return [Revision(row.week, row.number, row.as_of, bytes(row.body)) for row in rows]
+
+
 def stored_report(
-    connection: sa.Connection, week: IsoWeek, number: int | None = None
+    connection: sa.Connection, week: IsoWeek, number: int | None = None, against: int | None = None
 ) -> StoredReport | None:
-    """A revision of a week, by default the newest, with what belongs to its report."""
+    """A revision of a week with what belongs to its report; None where it is not kept.
+
+    Args:
+        connection: of the store.
+        week: which.
+        number: of the revision; by default the newest.
+        against: number of the revision that changes are told against. By default the newest
+            earlier one that somebody has signed, else the first: both are kept.
+    """
     newest = find_revision(connection, week.name)
     found = newest if number is None else find_revision(connection, week.name, number)
     if newest is None or found is None:
         return None
     before = find_revision(connection, week.before.name)
     signatures = tuple(read_signatures(connection, week.name))
-    return StoredReport(found, newest.number, before, signatures)
+    if against is None:
+        signed = (one.revision for one in signatures if one.revision < found.number)
+        against = max(signed, default=1)
+    earlier = find_revision(connection, week.name, against) if against != found.number else None
+    return StoredReport(found, newest.number, before, signatures, earlier)
 
 
 def newest_stored(connection: sa.Connection) -> tuple[str, int] | None:
@@ -116,6 +136,34 @@ def sign(engine: sa.Engine, revision: Revision, said: ActInput, now: int) -> Sig
         )
         connection.execute(sa.insert(release_signature).values(asdict(made)))
     return made
+
+
+def thin_before(engine: sa.Engine, before: int) -> None:
+    """Of weeks that ended before an instant, keep the first and newest revision, and signed ones.
+
+    Args:
+        engine: the store.
+        before: event time (microseconds) such that no such week is released anew.
+    """
+    with reading(engine) as connection:
+        weeks = newest_weeks(connection, _ALL)
+    for one in weeks:
+        signed = {each.revision for each in one.signatures}
+        kept = {one.revisions[0], one.newest, *signed}
+        gone = [number for number in one.revisions if number not in kept]
+        if gone and IsoWeek.named(one.week).end < before:
+            column = weekly_release.c
+            with writing(engine) as connection:
+                # Who signs meanwhile keeps the revision: it is asked again in the transaction.
+                own = sa.exists().where(
+                    release_signature.c.week == one.week,
+                    release_signature.c.revision == column.number,
+                )
+                connection.execute(
+                    sa.delete(weekly_release).where(
+                        column.week == one.week, column.number.in_(gone), ~own
+                    )
+                )
 
 
 def delete_before(engine: sa.Engine, before: int) -> None:
