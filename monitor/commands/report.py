@@ -22,7 +22,7 @@ from monitor.core.publish.snapshot import decode
 from monitor.core.publish.words import moment_text
 from monitor.core.time import IsoWeek
 from monitor.errors import SlicewatchError
-from monitor.reports import WeeklyReport, as_csv, as_html, as_json, as_markdown, bundle
+from monitor.reports import WeeklyReport, as_csv, as_html, as_json, as_markdown, as_pdf, bundle
 from monitor.store.database import reading
 from monitor.store.evaluator import weekly_releases
 from monitor.store.evaluator.records import RecordStore
@@ -57,13 +57,20 @@ def _md(report: WeeklyReport) -> Files:
     return {".md": as_markdown.render(report).encode()}
 
 
+def _pdf(report: WeeklyReport) -> Files:
+    return {".pdf": as_pdf.render(report)}
+
+
 FORMATS: Mapping[str, Callable[[WeeklyReport], Files]] = {
     "html": _html,
     "json": _json,
     "csv": _csv,
     "md": _md,
+    "pdf": _pdf,
 }
 """Makes the files of each format, by the ending of their names."""
+DEFAULT = ("html", "json", "csv", "md")
+"""Formats that need nothing but slicewatch itself."""
 
 week_option = click.option("--week", metavar="WEEK", help=f"An ISO week in UTC, {_WEEK}.")
 revision_option = click.option(
@@ -79,9 +86,9 @@ revision_option = click.option(
     "--format",
     "formats",
     metavar="LIST",
-    default=",".join(FORMATS),
+    default=",".join(DEFAULT),
     show_default=True,
-    help="Formats to write, separated by commas.",
+    help="Formats to write, separated by commas; pdf is one more, and needs slicewatch[pdf].",
 )
 @click.option(
     "--out",

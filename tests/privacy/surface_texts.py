@@ -483,6 +483,9 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "signed.revision",
         ),
     },
+    "monitor.reports.as_pdf": {
+        Argument.WORD: ("_MISSING",),
+    },
     "monitor.core.time": {
         Argument.TYPED: ("name",),
     },
