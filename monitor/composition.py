@@ -38,6 +38,7 @@ from monitor.core.privacy.families import of_contracts
 from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.time import DAY, SECOND, WINDOWS, Grain, to_micros
 from monitor.errors import SettingsError
+from monitor.evaluate.backtest import BacktestPolicy
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
 from monitor.ports import BEGINNING, Clock, IdKey, RecordSource, Shard, Start
 from monitor.reports import AttributeFacts, ReportFacts, UseCaseFacts
@@ -367,6 +368,20 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
     )
     store = EvaluatorStore(engine, stream.decisions_topic)
     return Evaluator(store, policy, clock)
+
+
+def backtest_policy(
+    settings: Settings, engine: sa.Engine, since: int | None, until: int | None
+) -> BacktestPolicy:
+    """What a trial of these settings' contracts on the stored cohorts takes."""
+    return BacktestPolicy(
+        contracts=settings.contracts,
+        eras=Codings(engine).eras(settings.coding),
+        completeness=settings.evaluate.completeness,
+        cluster_size=settings.detection.cluster_size,
+        since=since,
+        until=until,
+    )
 
 
 def retention_policy(settings: Settings) -> RetentionPolicy:

@@ -75,6 +75,11 @@ def contract_numbers(use_case: UseCase) -> str:
     )
 
 
+def use_case_text(use_case: UseCase) -> str:
+    """A use case as TOML, to be written to a settings file; what is not set is a comment."""
+    return "\n".join(["[[use_case]]", *_table(plain(use_case), "use_case", ("use_case",))]) + "\n"
+
+
 def contract_record(use_case: UseCase) -> str:
     """Canonical JSON of everything the settings say about a use case and its contract."""
     return _canonical(plain(use_case))

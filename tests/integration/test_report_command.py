@@ -80,6 +80,12 @@ def test_one_format_of_an_older_revision(report: Command) -> None:
     assert f"revision: 1 (revision {len(revisions(report.made))} is newer)" in text
 
 
+def test_sheets_are_written_where_they_are_asked_for(report: Command) -> None:
+    done = report("--week", WEEK.name, "--format", "pdf", "--out", "sheets")
+    assert done.output.split() == [f"sheets/fairness-{WEEK.name}.pdf"], done.output
+    assert (report.made.folder / done.output.strip()).read_bytes().startswith(b"%PDF-")
+
+
 def test_a_signature_is_of_its_revision_alone(report: Command) -> None:
     first, *_, last = revisions(report.made)
     signed = report("sign", "--week", WEEK.name, "--revision", "1", "--by", "A. Person")

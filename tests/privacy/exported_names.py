@@ -16,10 +16,12 @@ import monitor
 from alerts.exposition.catalogue import CATALOGUE
 from monitor.audit.report import AuditReport
 from monitor.commands.probe.probe_status import ProbeStatus
+from monitor.core.publish.backtests import Backtest
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.snapshot import Snapshot
 from monitor.reports.as_json import ReportDocument
 from monitor.reports.bundle import Ledger, Manifest
+from monitor.reports.proposals import Proposal
 from monitor.store.schema import PUBLISHED
 from monitor.store.upkeep.store_status import StoreStatus
 from monitor.web.contents import Overview
@@ -72,6 +74,10 @@ def report_names() -> set[str]:
     """Fields of the JSON file, which all other formats are made of, and of the bundle's files."""
     found = fields_below(ReportDocument) | fields_below(Ledger) | fields_below(Manifest)
     return found - snapshot_names() - fields_below(Overview)
+
+
+def backtest_names() -> set[str]:
+    return fields_below(Backtest) | fields_below(Proposal)
 
 
 def status_names() -> set[str]:

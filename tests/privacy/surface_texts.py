@@ -458,6 +458,15 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.commands.probe.probe_status": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
     },
+    "monitor.commands.backtest": {
+        Argument.MOMENT: ("'; '.join([hours, *apart])", "missing[0]"),
+        Argument.ROWS: (
+            "_json(found)",
+            "_json(made) if as_json else proposed(settings, made)",
+            "_line(one)",
+        ),
+        Argument.TOTAL: ("pages", "tickets", "'s' * (pages != 1)", "'s' * (tickets != 1)"),
+    },
     "monitor.commands.render": {
         Argument.TYPED: ("target", "path"),
         Argument.WORD: ("name",),

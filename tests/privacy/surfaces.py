@@ -826,6 +826,35 @@ _REPORT = (
     ),
 )  # fmt: skip
 
+_BACKTEST = (
+    *rows_for(
+        Surface.BACKTEST, Rule.OPERATOR, "whether a limit would have been crossed, of slices and"
+        " limits that the operator chooses: to the day, and without a number",
+        "Backtest.incidents BacktestIncident.kind BacktestIncident.metric BacktestIncident.since",
+        "BacktestIncident.resolved",
+    ),
+    *rows_for(
+        Surface.BACKTEST, Rule.STATE, "of a slice and rate that a published table shows; else"
+        " withheld", "BacktestIncident.group_by BacktestIncident.slice",
+    ),
+    *rows_for(
+        Surface.BACKTEST, Rule.WHOLE_STREAM, "hours of the stream that the detectors have consumed",
+        "Backtest.start Backtest.end Backtest.hours Backtest.left_out Backtest.bulk",
+    ),
+    *rows_for(
+        Surface.BACKTEST, Rule.LISTED, "from the allow-lists and the contract",
+        "BacktestIncident.contract Proposal.contract Proposal.metrics MetricProposal.metric",
+        "MetricProposal.slices SliceReach.group_by SliceReach.slice",
+    ),
+    *rows_for(
+        Surface.BACKTEST, Rule.BOUND, "of the bounds and bands that Releases show",
+        "MetricProposal.max_gap MetricProposal.min_support MetricProposal.largest",
+        "SliceReach.half_width SliceReach.decided Proposal.window",
+    ),
+    *rows_for(Surface.BACKTEST, Rule.BAND, "as a Release shows it", "SliceReach.support"),
+    *rows_for(Surface.BACKTEST, Rule.PERIOD, "ISO weeks", "Proposal.weeks"),
+)  # fmt: skip
+
 _PROBES = (
     *rows_for(
         Surface.PROBES, Rule.DECLARED, "by the settings, or by the program itself",
@@ -934,6 +963,7 @@ TABLE: tuple[Row, ...] = (
     *_INCIDENTS,
     *_PAGES,
     *_REPORT,
+    *_BACKTEST,
     *_PROBES,
     *AUDIT,
     *_LOGS,
