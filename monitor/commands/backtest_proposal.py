@@ -34,9 +34,9 @@ def proposed(settings: Settings, made: Sequence[Proposal]) -> str:
 
 
 def _said(one: Proposal) -> Iterator[str]:
-    yield f"Proposed from {', '.join(one.weeks)}: every gap of them is within its limit with its"
-    yield "whole 95 % interval. Whether these weeks were as they should be is for people to say,"
-    yield "and so is whether the limits are: they are not findings."
+    yield f"Proposed from {', '.join(one.weeks)}. Each slice that can be decided was within the"
+    yield "limits in these weeks, with the whole 95 % interval of its gap. Whether the weeks were"
+    yield "as they should be is for people to say, and so is what may be allowed."
     for metric in one.metrics:
         yield from _said_of(metric)
 

@@ -77,7 +77,7 @@ class Proposal:
         contract: name.
         weeks: of the baseline.
         window: name of the window to decide on.
-        metrics: those that the contract limits.
+        metrics: those whose gaps the contract limits, the primary one first.
     """
 
     contract: str
@@ -116,7 +116,9 @@ def propose(contract: str, releases: Sequence[Release]) -> Proposal:
         if table.contract == contract
         for place in places(table, window)
     ]
-    metrics = tuple(dict.fromkeys(metric for table, _ in found for metric in limited(table)))
+    metrics = tuple(
+        dict.fromkeys(m for table, _ in found for m in limited(table) if m in table.max_gaps)
+    )
     listed = [place for _, place in found]
     made = tuple(_metric(metric, listed) for metric in metrics)
     weeks = tuple(release.week for release in releases)

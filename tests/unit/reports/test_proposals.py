@@ -85,3 +85,9 @@ def test_a_longer_window_is_proposed_where_a_week_decides_too_few() -> None:
 def test_a_contract_that_no_week_has_has_nothing_to_propose() -> None:
     found = propose("other", [release(row("a", 400, -0.05, 0.05))])
     assert (found.metrics, found.window) == ((), "7d")
+
+
+def test_a_metric_whose_level_alone_is_limited_gets_no_limit_on_its_gap() -> None:
+    (table,) = release(row("a", 400, -0.05, 0.05)).contracts
+    levels = replace(release(), contracts=(replace(table, max_gaps={}, min_levels=LIMITED),))
+    assert propose("lesson", [levels]).metrics == ()
