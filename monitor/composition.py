@@ -50,6 +50,7 @@ from monitor.settings import (
     duration_text,
 )
 from monitor.settings.as_text import settings_digest
+from monitor.settings.checks import is_loopback
 from monitor.settings.sections import (
     DEFAULT_READER,
     AttributeSettings,
@@ -475,10 +476,15 @@ def report_facts(settings: Settings) -> ReportFacts:
         score_bands=settings.coding.band_names,
         horizon_days=settings.stream.horizon / DAY,
         limitations=tuple(_limitation(one) for one in settings.limitation),
-        status_url=settings.alerting.external_url.rstrip("/"),
+        status_url=_status_url(settings.alerting.external_url),
         dashboard_url=_dashboard(settings, FLEET),
         settings_digest=settings_digest(settings),
     )
+
+
+def _status_url(url: str) -> str:
+    """Where others reach the status page; empty where only this machine does."""
+    return "" if is_loopback(urlsplit(url).hostname or "") else url.rstrip("/")
 
 
 def _use_case_facts(one: UseCase) -> UseCaseFacts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -161,6 +162,20 @@ def test_other_settings_have_another_digest_and_other_addresses_have_not(report:
         found.append(made["facts"]["settings_digest"])
     assert found[0] == found[1] != found[2]
     assert len(found[0]) == 64
+
+
+def test_a_file_leads_to_the_status_page_where_others_reach_it(report: Command) -> None:
+    file, page = (
+        report.made.folder / one for one in ("settings.toml", f"fairness-{WEEK.name}.html")
+    )
+    plain, found = file.read_text(), []
+    for more in ("", '\n[alerting]\nexternal_url = "https://status.example/x/"\n'):
+        file.write_text(plain + more)
+        report("--week", WEEK.name, "--format", "html", "--out", ".")
+        found.append(re.findall(r'<a href="([a-z][^"]*)"', page.read_text()))
+    assert found[0] == []
+    assert "https://status.example/x/reports" in found[1]
+    assert f"https://status.example/x/api/v1/report?week={WEEK.name}&amp;revision=5" in found[1]
 
 
 def test_changes_are_told_against_a_revision(report: Command) -> None:
