@@ -13,6 +13,7 @@ from monitor.logs import trace_of
 
 _COMMANDS = {
     "audit": "Compare a router's decisions on matched pairs before its release.",
+    "backtest": "Try a contract on stored data: what it would have paged; or propose one.",
     "check": "Validate the settings; with --connect test broker, topics and database too.",
     "db": "Inspect, repair and migrate the database.",
     "demo": "Watch a synthetic router live; needs nothing but this program.",

@@ -27,7 +27,9 @@ from monitor.errors import RetentionRefusedError, SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
 from monitor.store.bias_score_rows import read_bias_scores
+from monitor.store.database import reading
 from monitor.store.evaluator.records import RecordStore
+from monitor.store.evaluator.weekly_releases import newest_stored
 from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.service_health import read_blindness
@@ -258,6 +260,7 @@ class Service:
             working = self.evaluator.cycle()
             self._publish(0.0 if working else self.evaluator.age)
             self._report_health()
+            self._report_week()
             self._judge()
             self._show_bias_scores()
             if working:
@@ -302,6 +305,11 @@ class Service:
         newest -= newest % Grain.MINUTES5
         lag = (newest - watermark) / SECOND if watermark is not None else None
         self.metrics.set_watermark_lag(lag)
+
+    def _report_week(self) -> None:
+        """The newest week whose report is there, whoever has stored it."""
+        with reading(self.engine) as connection:
+            self.metrics.set_report(newest_stored(connection))
 
     def _judge(self) -> None:
         """Look whether the whole service sees, whoever reads and whoever evaluates."""

@@ -28,6 +28,7 @@ WHERE = {
     Surface.INCIDENT: "Incidents: `slicewatch incident --json`, pages and API",
     Surface.PAGE: "The status page, its files and the API, beside Snapshots and incidents",
     Surface.REPORT: "`slicewatch report`, in every format, beside the tables of a Snapshot",
+    Surface.BACKTEST: "`slicewatch backtest`, with `--propose` too",
     Surface.PROBES: "`slicewatch probe status --json`",
     Surface.AUDIT: "`slicewatch audit`, in every format",
     Surface.LOG: "Log lines",

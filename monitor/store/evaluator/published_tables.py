@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from monitor.core.contract import Metric
+from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import (
     GroupTable,
     ShownGap,
@@ -87,6 +87,18 @@ def write_published(
         tables[table.name] = _by_key(table, rows)
         _replace(connection, table, day, tables[table.name], known.get(table.name))
     return Publication(day, tables)
+
+
+ShownCell = tuple[str, str, str, Metric]
+"""Contract, group-by, slice and metric."""
+
+
+def shown_cells(connection: sa.Connection) -> set[ShownCell]:
+    """Whatever was published and not hidden on any day that is kept."""
+    of = published_rate.c
+    query = sa.select(of.contract, of.group_by, of.slice, of.metric).distinct()
+    rows = connection.execute(query.where(of.state != State.SUPPRESSED.value))
+    return {(row.contract, row.group_by, row.slice, Metric(row.metric)) for row in rows}
 
 
 def delete_before(engine: sa.Engine, before: int) -> None:
