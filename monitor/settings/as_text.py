@@ -26,7 +26,7 @@ def resolved(settings: Settings) -> str:
     return "\n".join(_table(plain(settings), "", ())).strip() + "\n"
 
 
-_LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio"})
+_LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio", "max_precision_gap"})
 
 
 def contract_numbers(use_case: UseCase) -> str:

@@ -102,6 +102,7 @@ def _counted(metric: Metric) -> str:
     return {
         Metric.TPR: "labelled ready replies",
         Metric.FPR: "labelled replies that were not ready",
+        Metric.PRECISION: "labelled replies that were served",
     }.get(metric, "requests")
 
 
