@@ -26,8 +26,8 @@ from monitor.core.intervals import Floats, divide
 from monitor.core.privacy.bands import Precision
 from monitor.core.publish.suppression import ShownColumns
 
-_WIDEST = 0.1
-"""Distance of both ends up to which a rate is shown as a number: the coarsest step of any rate."""
+_WIDEST = 0.2
+"""Distance of both ends up to which a rate is shown as a number: twice the coarsest step of others."""
 
 
 def shown_precision(
