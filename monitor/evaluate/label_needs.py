@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
+from monitor.core.contract import COMPLEMENT, USUAL_METRICS, Contract, GroupBy, Metric
 from monitor.core.intervals import Floats, divide
 from monitor.core.publish.snapshot import GroupTable, ShownRate
 from monitor.core.rates.gaps import comparisons, simultaneous_z
@@ -30,14 +30,17 @@ AT_LEAST: Mapping[LabelNeed, int] = {
 
 
 def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> GroupTable:
-    """The table with the needs and the detectable gaps of its labelled metrics."""
+    """The table with the needs and the detectable gaps of its labelled metrics.
+
+    Precision has none of its own: it needs what TPR and FPR do.
+    """
     if table.labelled is None:
         return table
     shown = sum(bool(row.rates) for row in table.rows)
     z = simultaneous_z(comparisons(shown, group.reference))
     needs: list[dict[Metric, int]] = [{} for _ in table.rows]
     gaps: list[dict[Metric, float]] = [{} for _ in table.rows]
-    for metric in (metric for metric in Metric if metric.labelled):
+    for metric in (metric for metric in USUAL_METRICS if metric.labelled):
         arms = arms_of(metric, table, group.reference)
         its = [contract.limits_of(group.name, row.slice).max_gap(metric) for row in table.rows]
         for limit in {limit for limit in its if limit is not None}:

@@ -44,18 +44,21 @@ def day(number: int, ready: dict[str, float]) -> Iterator[tuple[dict[str, object
         served = bool(rng.random() < (TPR if is_ready else FPR))
         audit = 0.25 if served else 1.0
         labelled = bool(rng.random() < audit)
-        yield {
-            "decision_id": f"{number}-{at}",
-            "decided_at": (START + timedelta(days=number, seconds=second)).isoformat(),
-            "route": "auto_serve" if served else "human_review",
-            "judge_score": 0.8 if served else 0.5,
-            "threshold": 0.7,
-            "evidence_passed": True,
-            "attributes": {"channel": channel, "language_variety": "formal"},
-            "versions": {"judge": "j", "rubric": "r", "policy": "p", "router": "t"},
-            "audit_p": audit,
-            "label_requested": labelled,
-        }, is_ready if labelled else None
+        yield (
+            {
+                "decision_id": f"{number}-{at}",
+                "decided_at": (START + timedelta(days=number, seconds=second)).isoformat(),
+                "route": "auto_serve" if served else "human_review",
+                "judge_score": 0.8 if served else 0.5,
+                "threshold": 0.7,
+                "evidence_passed": True,
+                "attributes": {"channel": channel, "language_variety": "formal"},
+                "versions": {"judge": "j", "rubric": "r", "policy": "p", "router": "t"},
+                "audit_p": audit,
+                "label_requested": labelled,
+            },
+            is_ready if labelled else None,
+        )
 
 
 def play(pipeline: Pipeline) -> None:

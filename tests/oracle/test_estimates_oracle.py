@@ -287,7 +287,9 @@ def naive(table: Table, metric: Metric) -> tuple[float, float]:
     if metric is Metric.FPR:
         table = {route: _hits(rates, metric) for route, rates in table.items()}
     routes = [naive_parts(table[route]) for route in ROUTES]
-    everything = routes[0] if metric is Metric.PRECISION else [part for one in routes for part in one]
+    everything = (
+        routes[0] if metric is Metric.PRECISION else [part for one in routes for part in one]
+    )
     if any(p.decisions and not p.labelled for p in everything):
         return math.nan, 0
     of_ready = metric in (Metric.READY, Metric.PRECISION)

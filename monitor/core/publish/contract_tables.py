@@ -25,7 +25,7 @@ from itertools import product
 
 import numpy as np
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric
+from monitor.core.contract import USUAL_METRICS, Contract, GroupBy, Limits, Metric
 from monitor.core.counts.cells import Counts, Int64s, atom_text, parse_atom
 from monitor.core.counts.coding import Coding, Listed
 from monitor.core.counts.rollup import (
@@ -144,7 +144,7 @@ class Builder:
             max_gaps=_numbers({metric: limits.max_gap(metric) for metric in Metric}),
             min_levels=_numbers({metric: limits.min_level(metric) for metric in Metric}),
             max_levels=_numbers({metric: limits.max_level(metric) for metric in Metric}),
-            min_supports={metric: limits.min_support(metric) for metric in contract.metrics},
+            min_supports={metric: limits.min_support(metric) for metric in USUAL_METRICS},
             windows=tuple(windows),
             review_due=contract.review_due,
             primary=contract.primary_metric,

@@ -199,9 +199,7 @@ def _least(verdicts: list[Verdict | None], wanted: Verdict) -> int | None:
     return round(float(f"{_SURE * _TRAFFIC[first]:.2g}")) if first < len(verdicts) else None
 
 
-def _counts(
-    design: Design, volume: Floats, gap: float, alone: Metric | None = None
-) -> SliceCounts:
+def _counts(design: Design, volume: Floats, gap: float, alone: Metric | None = None) -> SliceCounts:
     """Expected counts of slices of these sizes; every gap is in the direction of harm."""
     limited = design.contract.limits.max_blocked_gap is not None
     blocked = min(_BLOCKED + (0.0 if alone else gap), 1.0) if limited else 0.0

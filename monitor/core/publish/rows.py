@@ -195,19 +195,23 @@ def _references_of(
     return {metric: rate.row(index) for metric, rate in rates.items()}
 
 
-def _metric_rows(
+def _metric_rows(  # noqa: PLR0917 - of both sides, and what decides
     policy: Policy,
-    rolled: Rolled,
-    rate: _Rate,
-    other: _Rate | None,
+    slices: Sequence[str],
+    metric: Metric,
+    rates: Mapping[Metric, _Rate],
+    references: Mapping[Metric, _Rate],
     *,
     reference: str | None,
     compared: int,
 ) -> _MetricRows:
     """One metric: numbers and intervals as shown, states and verdicts by these intervals."""
-    slices = rolled.decisions.slices
+    rate, other = rates[metric], references.get(metric)
     others = np.array([reference is not None and text != reference for text in slices], bool)
-    enough, mature = _enough(policy, rate, other, others), rate.mature
+    # Precision has no support of its own: it is computed from the other two.
+    needed = (Metric.TPR, Metric.FPR) if metric is Metric.PRECISION else (metric,)
+    each = [_enough(policy, rates[one], references.get(one), others) for one in needed]
+    enough, mature = np.all(each, axis=0), rate.mature
     gaps: list[ShownGap | None] = [None] * len(slices)
     gap_verdicts: list[Verdict | None] = [None] * len(slices)
     if other is not None:
@@ -335,9 +339,7 @@ def build_rows(
     rates = _rates_of(policy, rolled, opened)
     others = _references_of(policy, rolled, reference, rates)
     tables = {
-        m: _metric_rows(
-            policy, rolled, rates[m], others.get(m), reference=reference, compared=together
-        )
+        m: _metric_rows(policy, slices, m, rates, others, reference=reference, compared=together)
         for m in metrics
     }
     beside = _beside(policy, rolled, opened, decides=decides)

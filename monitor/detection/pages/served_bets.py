@@ -57,7 +57,9 @@ class ServedLogs(Logs):
         """Logs of the chosen stakes, shape (n, 5, levels)."""
         mu, k = stakes.mu[rows].astype(np.int64), stakes.nu[rows]
         own = np.take_along_axis(self.auto, mu.reshape(len(rows), -1), axis=1).reshape(mu.shape)
-        log_e: Floats = own - self.review[:, :, None] * np.log1p(self.side.value * MU[mu] * level(k))
+        log_e: Floats = own - self.review[:, :, None] * np.log1p(
+            self.side.value * MU[mu] * level(k)
+        )
         return log_e
 
 

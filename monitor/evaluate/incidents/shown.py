@@ -199,6 +199,7 @@ class ShownIncidents:
         if (
             known.kind is not StreamKind.GAP
             or not metric.labelled
+            or metric is Metric.PRECISION  # its shown support is only what is proven
             or limit is None
             or frontier is None
         ):
