@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from slice_tables import counted, slice_counts
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
 from monitor.core.contract import Metric
-from monitor.core.counts.cells import Route, Stratum
+from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import mover, wilson
 from monitor.core.rates.estimates import estimate
@@ -101,13 +102,13 @@ def test_weighted_labels_are_sklearns_sample_weights() -> None:
     )
     frame["ready"] = rng.random(size) < 0.55 + 0.4 * frame["band"]
     frame["labelled"] = ~frame["auto"] | (rng.random(size) < audits[frame["band"]])
-    cells: dict[str, dict[Stratum, tuple[int, int, int]]] = {}
+    cells: dict[str, dict[Stratum, Mapping[Counter, int]]] = {"x=a": {}, "x=b": {}}
     weight = pd.Series(0.0, frame.index)
-    for (name, band, auto), part in frame.groupby(["slice", "band", "auto"]):
+    for name, band, auto in product(cells, range(2), (True, False)):
+        part = frame[(frame["slice"] == name) & (frame["band"] == band) & (frame["auto"] == auto)]
         known = part[part["labelled"]]
-        stratum = Stratum(Route(int(not auto)), int(band), int(band) if auto else 0)
-        counts = counted(len(part), len(known), int(known["ready"].sum()))
-        cells.setdefault(str(name), {})[stratum] = counts
+        stratum = Stratum(Route(int(not auto)), band, band if auto else 0)
+        cells[name][stratum] = counted(len(part), len(known), int(known["ready"].sum()))
         weight[known.index] = len(part) / len(known)
     seen = frame[frame["labelled"]].assign(weight=weight)
     theirs = MetricFrame(

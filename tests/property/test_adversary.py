@@ -151,7 +151,8 @@ Labelled = tuple[np.ndarray, list[ShownColumns], np.ndarray]
 def test_precision_tells_nothing_that_the_other_rates_do_not(labelled: Labelled) -> None:
     """An attacker who tries every table finds the same cells with it as without it."""
     _, shown, others = labelled
-    precision = shown_precision(*shown, EXACT)
+    tpr, fpr, ready = shown
+    precision = shown_precision(tpr, fpr, ready, EXACT)
     assert (precision.shown & ~np.isnan(precision.value)).sum() > 100
     assert precision.shown.mean() > 0.2
     told_more = what_is_told(precision)
@@ -178,7 +179,7 @@ def test_a_precision_rounded_from_its_own_counts_gives_cells_away(
     a, b, _, _ = tables
     counts = columns(Metric.PRECISION, a, a + b)
     naive = what_is_told(show(counts, np.ones(len(a), bool), EXACT))
-    at = int(np.flatnonzero((tables.T == table).all(axis=1))[0])
+    at = int(np.flatnonzero(np.all(np.equal(tables.T, table), axis=1))[0])
     for told, expected in (([others], without), ([others, naive], with_it)):
         same = told_apart(told)
         possible = tables[cell][same == same[at]]

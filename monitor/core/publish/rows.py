@@ -195,7 +195,7 @@ def _references_of(
     return {metric: rate.row(index) for metric, rate in rates.items()}
 
 
-def _metric_rows(  # noqa: PLR0917 - of both sides, and what decides
+def _metric_rows(
     policy: Policy,
     slices: Sequence[str],
     metric: Metric,

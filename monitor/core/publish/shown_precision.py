@@ -27,7 +27,7 @@ from monitor.core.privacy.bands import Precision
 from monitor.core.publish.suppression import ShownColumns
 
 _WIDEST = 0.2
-"""Distance of both ends up to which a rate is shown as a number: twice the coarsest step of others."""
+"""Distance of both ends up to which a number is shown: twice the coarsest step of other rates."""
 
 
 def shown_precision(

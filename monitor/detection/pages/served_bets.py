@@ -98,7 +98,7 @@ class ServedCounts(ComparisonCounts):
 
         Shape (P, len(MU)) each; an arm without a past has no stake but none.
         """
-        safe = MU <= _most(self.reach, table.side)[:, None]
+        safe = _most(self.reach, table.side)[:, None] >= MU
         found = []
         for traffic, mass in zip(self.traffic, self.mass[:, :, :1], strict=True):
             logs = divide(traffic[:, table.route] @ table.auto, mass, empty=-np.inf)

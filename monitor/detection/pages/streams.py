@@ -19,7 +19,7 @@ BUDGET_DAYS = 90.0
 
 
 class Direction(enum.StrEnum):
-    """Side that is worse off, by the contract (a lower TPR or precision, a higher FPR or blocked rate)."""
+    """Side that is worse off, by the contract (a lower TPR, a higher FPR or blocked rate, ...)."""
 
     SLICE_WORSE = "slice_worse"
     REFERENCE_WORSE = "reference_worse"
