@@ -145,7 +145,7 @@ class SliceRow:
 
     Attributes:
         slice: slice text; ``""`` is the total.
-        states: always one for every metric, also when every number is withheld.
+        states: always one for every metric of the contract, also when every number is withheld.
         rates: the metrics that may be shown.
         gaps: the gaps that may be shown.
         as_labelled: the rate over labelled rows alone, for comparison only: it is wrong
