@@ -41,7 +41,7 @@ def settings_digest(settings: Settings) -> str:
     return hashlib.sha256(_canonical(sections).encode()).hexdigest()
 
 
-_LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio"})
+_LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio", "max_precision_gap"})
 
 
 def contract_numbers(use_case: UseCase) -> str:

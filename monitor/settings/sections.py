@@ -459,6 +459,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     max_blocked_gap: Limit | None = None
     max_selection_gap: Limit | None = None
     min_selection_ratio: Ratio | None = None
+    max_precision_gap: Limit | None = None
     min_tpr: Limit | None = None
     max_fpr: Limit | None = None
     min_positives: Count = 50
@@ -477,6 +478,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
             max_blocked_gap=self.max_blocked_gap,
             max_selection_gap=self.max_selection_gap,
             min_selection_ratio=self.min_selection_ratio,
+            max_precision_gap=self.max_precision_gap,
             min_tpr=self.min_tpr,
             max_fpr=self.max_fpr,
             min_positives=self.min_positives,
@@ -498,6 +500,7 @@ class OwnLimitSettings(SettingsSection, frozen=True, kw_only=True):
     max_blocked_gap: Limit | None = None
     max_selection_gap: Limit | None = None
     min_selection_ratio: Ratio | None = None
+    max_precision_gap: Limit | None = None
     min_tpr: Limit | None = None
     max_fpr: Limit | None = None
 

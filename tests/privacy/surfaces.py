@@ -509,6 +509,9 @@ _PUBLISHED = (
     *_published(Rule.CODED, "published_rate", "at_least at_most"),
     *_published(Rule.BAND, "published_rate", "support"),
     *_published(Rule.ROUNDED_SHARE, "published_rate", "completeness"),
+    *_published(
+        Rule.DECLARED, "published_rate", "own_max_gap own_min_ratio own_min_level own_max_level",
+    ),
     *_published(Rule.PERIOD, "published_calibration", "day"),
     *_published(
         Rule.LISTED, "published_calibration", "contract window_name group_by slice band",

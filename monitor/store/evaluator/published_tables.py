@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import (
     GroupTable,
+    LimitKind,
     ShownGap,
     ShownRate,
     SliceRow,
@@ -45,6 +46,12 @@ _GAP = (
     *("reference", "gap", "gap_lower", "gap_upper"),
     *("ratio", "ratio_lower", "ratio_upper", "verdict"),
 )
+
+_OWN = {
+    **{LimitKind.MAX_GAP: "own_max_gap", LimitKind.MIN_RATIO: "own_min_ratio"},
+    **{LimitKind.MIN_LEVEL: "own_min_level", LimitKind.MAX_LEVEL: "own_max_level"},
+}
+"""Columns of the limits that a slice has in place of the contract's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +252,14 @@ def _windows(snapshot: Snapshot) -> Iterator[_Row]:
 
 
 def _rates(snapshot: Snapshot) -> Iterator[_Row]:
+    contracts = {table.contract: table for table in snapshot.contracts}
     for where, _, rows in _groups(snapshot):
+        contract = contracts[where["contract"]]
         for row in rows:
             for metric in row.states:
-                yield {**where, "slice": row.slice, **_metric(row, metric)}
+                own = contract.own_limits_of(where["group_by"], row.slice, metric)
+                limits = {column: own.get(kind) for kind, column in _OWN.items()}
+                yield {**where, "slice": row.slice, **_metric(row, metric), **limits}
 
 
 def _metric(row: SliceRow, metric: Metric) -> _Row:

@@ -188,7 +188,7 @@ def _history(key: SliceKey) -> sa.Select[Any]:
             day.day,
             day.version,
             window.ends_at,
-            limit.max_gap,
+            sa.func.coalesce(rate.own_max_gap, limit.max_gap).label("max_gap"),
             rate.state,
             *(rate[name] for name in _SHOWN),
             rate.verdict,

@@ -35,9 +35,9 @@ def revision(week: IsoWeek, number: int, *rows: SliceRow) -> Revision:
     return Revision(week.name, number, week.end, encode(release(week, *rows)))
 
 
-def report(*rows: SliceRow, earlier: tuple[Revision, ...] = ()) -> WeeklyReport:
+def report(*rows: SliceRow, history: tuple[Revision, ...] = ()) -> WeeklyReport:
     one = report_of(release(WEEK, *rows), facts_of(Coding(())))
-    return replace(one, history=earlier, before=earlier[-1] if earlier else None)
+    return replace(one, history=history, before=history[-1] if history else None)
 
 
 def test_gaps_are_followed_week_by_week_and_a_hidden_week_is_a_hole() -> None:
