@@ -7,7 +7,6 @@ never holds the payload. Unknown fields are dropped and counted, or make the eve
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from consumers.coder import Coder, RejectedError, key_of
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
+from consumers.event_words import reason_and_field
 from consumers.events import MAX_EVENTS_PER_MESSAGE, FastDecision, Label
 from consumers.probe_signing import NO_KEY, Doubt, ProbePolicy
 from consumers.unknown_fields import (
@@ -36,12 +36,6 @@ from monitor.core.probes.decisions import ProbeDecision
 from monitor.ports import RecordBatch
 
 Event = TypeVar("Event", FastDecision, Label)
-
-# Anchored at both ends: what lies between may quote the payload, of which nothing may be kept.
-_PATH = re.compile(r" - at `\$\.?([a-z_.]*)[^`]*`\Z")
-_WRONG_TYPE = re.compile(r"Expected `[^`]*`, got `")
-_NULL = re.compile(r"Expected `[^`]*`, got `null` - at `\$\.")
-_MISSING = re.compile(r"Object missing required field `([a-z_]+)`")
 
 _NESTED = ("attributes.", "versions.")  # fields of these parts are counted by the coder
 _REVIEWER_SHIFT = 32
@@ -174,7 +168,7 @@ class Reader(Generic[Event]):
             if value.lstrip()[:1] == b"[":
                 parts = self._decode_raw(value)
         except (ValueError, RecursionError) as error:
-            dead_letters.refuse(offset, 0, *_why(error))
+            dead_letters.refuse(offset, 0, *reason_and_field(error))
             return []
         if len(parts) > MAX_EVENTS_PER_MESSAGE:
             dead_letters.refuse(offset, 0, "too_many_events", "")
@@ -184,7 +178,7 @@ class Reader(Generic[Event]):
             try:
                 events.append((item, self._one(bytes(part), unknown)))
             except (ValueError, RecursionError) as error:
-                dead_letters.refuse(offset, item, *_why(error))
+                dead_letters.refuse(offset, item, *reason_and_field(error))
         return events
 
     def _one(self, part: bytes, unknown: Counter[str]) -> Event:
@@ -200,22 +194,6 @@ class Reader(Generic[Event]):
         else:
             unknown.update(self._fields.counts([event]))
         return event
-
-
-def _why(error: Exception) -> tuple[str, str]:
-    """Reason and field of an unreadable event; never a word of its content."""
-    if not isinstance(error, msgspec.ValidationError):
-        return "malformed_json", ""
-    text = str(error)
-    if text.startswith("Object contains unknown field"):
-        return "unknown_field", ""
-    if missing := _MISSING.match(text):
-        return "missing_field", missing.group(1)
-    path = _PATH.search(text)
-    if _NULL.match(text):
-        return "missing_field", path.group(1) if path else ""
-    reason = "wrong_type" if _WRONG_TYPE.match(text) else "invalid_value"
-    return reason, path.group(1) if path else ""
 
 
 def _micros(moments: Sequence[datetime | int]) -> Int64s:
