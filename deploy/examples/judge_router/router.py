@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from consumers.producing import AuditSampler, Producer, Topics, kafka_python
 
 THRESHOLD = 0.70
+BLOCKED, GOOD = 0.03, 0.6  # shares of the requests
 VERSIONS = {"judge": "judge-1", "rubric": "rubric-1", "policy": "policy-1", "router": "toy-1"}
 
 
@@ -54,7 +56,7 @@ class Router:
 
     def decide(self, reply: Reply) -> Routed:
         """The router's own work, with one call added."""
-        found = self._rng.random() > 0.03
+        found = self._rng.random() > BLOCKED
         score = min(1.0, max(0.0, self._rng.gauss(0.82 if reply.good else 0.62, 0.1)))
         route = "auto_serve" if score >= THRESHOLD else "human_review"
         routed = Routed(
@@ -89,7 +91,7 @@ def replies(rng: random.Random, number: int, hours: float) -> Iterator[Reply]:
     now, run = datetime.now(UTC), rng.getrandbits(32)
     for i in range(number):
         at = now - timedelta(hours=hours * (number - i) / number)
-        yield Reply(f"{run:x}-{i}", at, rng.choice(("chat", "email")), rng.random() < 0.6)
+        yield Reply(f"{run:x}-{i}", at, rng.choice(("chat", "email")), rng.random() < GOOD)
 
 
 def main() -> None:
@@ -102,7 +104,7 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=6.0)
     parser.add_argument("--seed", type=int, default=None)
     given = parser.parse_args()
-    rng = random.Random(given.seed)
+    rng = random.Random(given.seed)  # noqa: S311 - the judge is a toy
     topics = Topics(given.decisions_topic, given.labels_topic)
     producer = Producer(
         kafka_python(given.bootstrap, topics), AuditSampler(auto_serve=0.25), buffer=100_000
@@ -111,7 +113,7 @@ def main() -> None:
     for reply in replies(rng, given.requests, given.hours):
         router.decide(reply)
     producer.close(timeout=60)
-    print(producer.counts)
+    sys.stdout.write(f"{producer.counts}\n")
 
 
 if __name__ == "__main__":
