@@ -27,11 +27,14 @@ from consumers.dead_letters import IdHasher
 from consumers.event_time import ClockPolicy
 from consumers.ingest import Ingest
 from consumers.probe_signing import ProbePolicy
+from consumers.receiving import PATH as RECEIVING_PATH
+from consumers.receiving import Judge, Receiver
 from consumers.shard import Codecs
 from consumers.sources import kafka_admin
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_preflight import Need
 from consumers.sources.kafka_source import KafkaSource
+from consumers.sources.kafka_writer import KafkaWriter
 from monitor.core.counts.cells import atom_text
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.privacy.families import of_contracts
@@ -76,6 +79,8 @@ if TYPE_CHECKING:
     from consumers.sources.librdkafka_source import RdkafkaSource
 
 ACCESS_TIMEOUT = 4.0  # a broker that does not answer is reported soon
+WRITE_SECONDS = 8.0
+"""Time that the broker has to write a batch that came over HTTP; then it is to be sent again."""
 
 
 def owner_name() -> str:
@@ -395,6 +400,7 @@ def build_servers(
     *,
     snapshots: Find | None = None,
     site: Site | None = None,
+    receiver: Receiver | None = None,
 ) -> Servers:
     """The HTTP servers for scrapes and probes: one, or two if there is an operations port."""
     server = settings.server
@@ -407,11 +413,32 @@ def build_servers(
         client_ca_file=_path(server.client_ca_file),
         insecure=server.insecure,
         responders=server.responders,
+        producers=server.producers,
         origins=(_origin(settings.alerting.external_url),),
     )
     operations = _operations(server.operations)
-    pages = Pages(site.views(), site.forms()) if site else Pages()
+    pages = Pages(
+        read=site.views() if site else {},
+        forms=site.forms() if site else {},
+        events={RECEIVING_PATH: receiver.view} if receiver else {},
+    )
     return Servers(config, operations, exporter, health, clock, snapshots=snapshots, pages=pages)
+
+
+def build_receiver(settings: Settings, metrics: Observer, clock: Clock) -> Receiver | None:
+    """What takes events over HTTP; None where nobody may send any."""
+    if not settings.server.producers:
+        return None
+    stream = settings.stream
+    names = stream.decisions_topic, stream.labels_topic
+    connection = replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT)
+    return Receiver(
+        Judge(checking_codecs(settings)),
+        lambda: KafkaWriter(connection, names, WRITE_SECONDS),
+        names,
+        metrics.add_unreadable,
+        clock.now,
+    )
 
 
 def _origin(url: str) -> str:

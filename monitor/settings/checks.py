@@ -370,7 +370,9 @@ def _check_server(server: Server) -> None:
         fix = "set tls_cert_file and tls_key_file"
         raise problem("server.client_ca_file", f"needs TLS; {fix}")
     _check_tokens(server)
-    _check_responders(server)
+    _check_named(server, "server.responders", server.responders)
+    _check_named(server, "server.producers", server.producers)
+    _check_producers(server)
     _check_address(server)
     _check_operations(server)
 
@@ -422,17 +424,25 @@ def _check_tokens(server: Server) -> None:
         secrets[token] = key
 
 
-def _check_responders(server: Server) -> None:
-    """Whoever may act on incidents is known by name, but on this machine's own address."""
-    for i, name in enumerate(server.responders):
-        key = join("server.responders", i)
+def _check_named(server: Server, key: str, names: Sequence[str]) -> None:
+    """Whoever has a right of its own is known by name, but on this machine's own address."""
+    for i, name in enumerate(names):
+        where = join(key, i)
         if name == ANYBODY:
             if server.knows_readers or not is_loopback(server.host):
                 fix = "name tokens or certificates instead"
-                raise problem(key, f"{shown(name)} is only for loopback without tokens; {fix}")
+                raise problem(where, f"{shown(name)} is only for loopback without tokens; {fix}")
         elif server.client_ca_file is None and name not in server.all_tokens:
             known = ", ".join(server.all_tokens) or "there are none yet"
-            raise problem(key, f"{shown(name)} is no name of a token; known: {known}")
+            raise problem(where, f"{shown(name)} is no name of a token; known: {known}")
+
+
+def _check_producers(server: Server) -> None:
+    """A router's token sends events and nothing else: it lies on many machines."""
+    for i, name in enumerate(server.producers):
+        if name in server.responders and name != ANYBODY:
+            fix = "give the router a token of its own"
+            raise problem(join("server.producers", i), f"{shown(name)} is a responder too; {fix}")
 
 
 def tokens_by_key(server: Server) -> Iterator[tuple[str, Secret]]:

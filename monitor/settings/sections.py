@@ -229,6 +229,7 @@ class Server(SettingsSection, frozen=True, kw_only=True):
     max_series: Count = 50_000
     tokens: tuple[Token, ...] = ()
     responders: tuple[Text, ...] = ()
+    producers: tuple[Text, ...] = ()
     operations: Operations = field(default_factory=Operations)
 
     @property

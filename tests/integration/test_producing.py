@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +44,9 @@ def topics(kafka: Broker, topic_name: str) -> Topics:
 
 
 def example(containing: str) -> str:
-    (found,) = (one for one in EXAMPLES if containing in one)
-    return found
+    found: list[str] = [one for one in EXAMPLES if containing in one]
+    (text,) = found
+    return text
 
 
 def run_example(text: str, broker: Broker, topics: Topics) -> str:
@@ -167,6 +170,7 @@ def test_a_toy_router_comes_from_an_empty_folder_to_a_number_on_the_page(
         "SLICEWATCH__STREAM__DECISIONS_TOPIC": topics.decisions,
         "SLICEWATCH__STREAM__LABELS_TOPIC": topics.labels,
         "SLICEWATCH__STREAM__GROUP_ID": topic_name[-8:],
+        "SLICEWATCH__SERVER__PRODUCERS": "anonymous",
         "SLICEWATCH__STORE__URL": (url := f"sqlite:///{tmp_path}/store.db"),
     }
     settings = str(ROUTER / "slicewatch.toml")
@@ -195,12 +199,39 @@ def test_a_toy_router_comes_from_an_empty_folder_to_a_number_on_the_page(
         assert "toy-replies" in page
         assert f"{shown:.0%}".replace("%", "") in page
 
+        # Over HTTP it comes to the same partition as by a Kafka client, and is no second decision.
+        answer = json.loads(_posted(service))
+        assert answer == {"written": 1, "refused": 0, "events": []}
+        service.until(lambda: _counted(url) == sent + 1, "the event that was posted")
+        again = Producer(kafka_python(apache.bootstrap, topics))
+        again.decision(
+            next(one for one in _decisions(apache, topics) if one["decision_id"] == "d-4")
+        )
+        assert again.close(WAIT)
+        service.until(lambda: _counted(url, "duplicates") == 1, "a copy that is recognised")
 
-def _counted(url: str) -> int:
-    """Events that every partition has counted, exactly; the metrics have them in hundreds."""
+
+def _posted(service: Running) -> str:
+    """The answer to the page's example, of a decision that was just made."""
+    text = example("urllib.request").replace("localhost:9095", f"127.0.0.1:{service.port}")
+    text = text.replace("2026-06-01T10:05:00Z", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=WAIT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _decisions(broker: Broker, topics: Topics) -> list[dict[str, Any]]:
+    total = sum(broker.end_offsets(topics.decisions).values())
+    return [json.loads(one.value) for one in broker.consume(topics.decisions, total)]
+
+
+def _counted(url: str, what: str = "events") -> int:
+    """Events that every partition has read, exactly; the metrics have them in hundreds."""
     engine = database.create_engine(url)
     try:
-        return sum(one.tallies.events for one in read_statuses(engine))
+        return sum(getattr(one.tallies, what) for one in read_statuses(engine))
     finally:
         engine.dispose()
 

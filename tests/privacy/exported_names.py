@@ -14,6 +14,7 @@ import alerts
 import consumers
 import monitor
 from alerts.exposition.catalogue import CATALOGUE
+from consumers.receiving import BatchAnswer
 from monitor.audit.report import AuditReport
 from monitor.commands.probe.probe_status import ProbeStatus
 from monitor.core.publish.incident_reports import IncidentReport
@@ -73,6 +74,10 @@ def report_names() -> set[str]:
 
 def status_names() -> set[str]:
     return fields_below(StoreStatus)
+
+
+def received_names() -> set[str]:
+    return fields_below(BatchAnswer)
 
 
 def incident_names() -> set[str]:

@@ -66,6 +66,23 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.WORD: ("CREATED_AGAIN",),
     },
+    "consumers.producing.making": {
+        Argument.WORD: ("kind", "meant", "name", "reason", "refusal(reason, top, given)", "top"),
+    },
+    "consumers.producing.sampling": {
+        Argument.WORD: ("_MAX_SECRET", "route"),
+        Argument.SETTING: ("len(key)",),
+    },
+    "consumers.producing.transports": {
+        Argument.CAUSE: (
+            "str(found[0]) if found else 'no answer from the broker'",
+            "type(error).__name__",
+        ),
+        Argument.WORD: ("status",),
+    },
+    "consumers.receiving.batches": {
+        Argument.WORD: ("Refusal(1, 'decision', 'malformed_json', '')",),
+    },
     "consumers.reconcile": {
         Argument.PLACE: ("status.shard.topic",),
     },
@@ -107,6 +124,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "error",
         ),
         Argument.PLACE: ("self.address",),
+    },
+    "consumers.sources.kafka_writer": {
+        Argument.CAUSE: ("type(error).__name__",),
+        Argument.PLACE: ("self._connection.address", "topic"),
     },
     "consumers.sources.kafka_preflight": {
         Argument.CAUSE: (
@@ -535,10 +556,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: ("_LOST",),
     },
     "monitor.probing.probe_events": {
-        Argument.CAUSE: (
-            "error",
-            "type(error).__name__",
-        ),
+        Argument.CAUSE: ("error",),
         Argument.FILE: (
             "', '.join(sorted(variants))",
             "digest",
@@ -547,10 +565,6 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "min(unknown)",
             "name",
             "pair",
-        ),
-        Argument.PLACE: (
-            "self._connection.address",
-            "self._topic",
         ),
         Argument.SETTING: (
             "', '.join(sorted(found.variants))",
