@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +21,7 @@ from consumers.coder import Coder, RejectedError, key_of
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from consumers.event_words import reason_and_field
 from consumers.events import MAX_EVENTS_PER_MESSAGE, FastDecision, Label
+from consumers.mapping import EventMapping
 from consumers.probe_signing import NO_KEY, Doubt, ProbePolicy
 from consumers.unknown_fields import (
     KnownFields,
@@ -196,6 +197,14 @@ class Reader(Generic[Event]):
         return event
 
 
+def mapped(records: RecordBatch, mapping: EventMapping | None) -> RecordBatch:
+    """The same messages as events; dead letters go on to speak of what the topic has."""
+    if mapping is None:
+        return records
+    values = [None if value is None else mapping(value) for value in records.values]
+    return replace(records, values=values)
+
+
 def _micros(moments: Sequence[datetime | int]) -> Int64s:
     """Microseconds of each moment; a number is milliseconds."""
     try:
@@ -249,13 +258,21 @@ class DecisionCodec:
         coder: of decisions into cells; it also says whether unknown fields are refused.
         coding: the newest.
         probes: policy for decisions that call themselves probes.
+        mapping: makes events of messages that are none; None where they are.
 
     Attributes:
         unknown: names of unknown fields; whoever stores what was read records them.
     """
 
-    def __init__(self, coder: Coder, coding: Coding, probes: ProbePolicy = NO_KEY) -> None:
+    def __init__(
+        self,
+        coder: Coder,
+        coding: Coding,
+        probes: ProbePolicy = NO_KEY,
+        mapping: EventMapping | None = None,
+    ) -> None:
         self._coder = coder
+        self._mapping = mapping
         self._policy = probes
         self._edges = np.array(coding.score_bands, np.float64)
         self._null_band = coding.bands - 1
@@ -265,7 +282,7 @@ class DecisionCodec:
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
         """Columns of all readable decisions of a batch."""
         self._coder.trim()
-        decoded = self._reader.read(records, dead_letters)
+        decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
         known = self._codes(decoded.events)
         if -1 in known:
             decoded, known = self._code_new(decoded, known, dead_letters)
@@ -355,14 +372,21 @@ class LabelCodec:
         unknown: as of :class:`DecisionCodec`.
     """
 
-    def __init__(self, hasher: IdHasher, *, rejects_unknown: bool = False) -> None:
+    def __init__(
+        self,
+        hasher: IdHasher,
+        *,
+        rejects_unknown: bool = False,
+        mapping: EventMapping | None = None,
+    ) -> None:
         self._hash = hasher
+        self._mapping = mapping
         self.unknown = UnknownFields()
         self._reader = Reader(Label, self.unknown, rejects=rejects_unknown)
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedLabels:
         """Columns of all readable labels of a batch."""
-        decoded = self._reader.read(records, dead_letters)
+        decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
         events, n = decoded.events, len(decoded.events)
 
         def column(values: Iterable[int]) -> Int64s:

@@ -26,6 +26,7 @@ from consumers.collaborators import IngestPolicy, Observer, Store
 from consumers.dead_letters import IdHasher
 from consumers.event_time import ClockPolicy
 from consumers.ingest import Ingest
+from consumers.mapping import EventMapping, mapping_of
 from consumers.probe_signing import ProbePolicy
 from consumers.receiving import PATH as RECEIVING_PATH
 from consumers.receiving import Judge, Receiver
@@ -262,6 +263,19 @@ def probe_policy(probes: ProbesSettings) -> ProbePolicy:
     )
 
 
+def event_mappings(settings: Settings) -> tuple[EventMapping | None, EventMapping | None]:
+    """Mappings of messages to decisions and to labels; None where they are events already.
+
+    Raises:
+        SettingsError: a mapping cannot make events.
+    """
+    decisions, labels = settings.mapping.decisions, settings.mapping.labels
+    return (
+        mapping_of("decisions", **msgspec.structs.asdict(decisions)),
+        mapping_of("labels", **msgspec.structs.asdict(labels)),
+    )
+
+
 def build_codecs(
     settings: Settings, engine: sa.Engine, eras: CodingHistory, keys: Sequence[IdKey]
 ) -> Codecs:
@@ -281,9 +295,10 @@ def _codecs(
     stream = settings.stream
     rejects = stream.unknown_fields == "reject"
     coder = Coder(eras, settings.ingest.max_versions, versions, rejects_unknown=rejects)
+    of_decisions, of_labels = event_mappings(settings)
     return Codecs(
-        decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes)),
-        labels=LabelCodec(hasher, rejects_unknown=rejects),
+        decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes), of_decisions),
+        labels=LabelCodec(hasher, rejects_unknown=rejects, mapping=of_labels),
         coder=coder,
         hasher=hasher,
         clock=ClockPolicy(

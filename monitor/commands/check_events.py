@@ -95,6 +95,7 @@ class _FileCheck:
         self._kind = "decision" if of_decisions else "label"
         self._of_decisions = of_decisions
         self._now = now
+        self._mapping = composition.event_mappings(settings)[not of_decisions]
         self._attributes = [a for a in settings.coding.attributes if a.version_of is None]
         self._findings = _Findings(self._file.name)
         self._coded: dict[str, Counter[str]] = {a.name: Counter() for a in self._attributes}
@@ -150,6 +151,7 @@ class _FileCheck:
     def _line(
         self, line: int, value: bytes, refused: Mapping[tuple[int, int], DeadLetter]
     ) -> Iterator[str]:
+        value = value if self._mapping is None else self._mapping(value)
         events = _events(value)[:MAX_EVENTS_PER_MESSAGE]
         for index in range(max(len(events), 1)):
             event = events[index] if index < len(events) else None

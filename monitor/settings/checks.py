@@ -24,6 +24,7 @@ from monitor.settings.sections import (
     STORE_KEY,
     Alerting,
     AttributeSettings,
+    EventMappingSettings,
     IdKeySettings,
     Operations,
     Privacy,
@@ -75,6 +76,7 @@ def check_sections(settings: Settings) -> None:
         lambda: _check_server(settings.server),
         lambda: _check_alerting(settings.alerting),
         lambda: _check_links(settings),
+        lambda: _check_mapping(settings),
     )
     for check in checks:
         with problems.collected():
@@ -97,6 +99,18 @@ def _check_links(settings: Settings) -> None:
         raise problem(
             "links.grafana", "is set beside alerting.dashboard_url; leave out one of the two"
         )
+
+
+def _check_mapping(settings: Settings) -> None:
+    """Raise SettingsError where slicewatch would write events that it then took for the log's."""
+    unmapped = EventMappingSettings()
+    decisions, labels = settings.mapping.decisions, settings.mapping.labels
+    if (decisions, labels) != (unmapped, unmapped) and settings.server.producers:
+        fix = "send messages of the log to Kafka, or leave out the mapping"
+        raise problem("server.producers", f"is set beside [mapping], and takes events; {fix}")
+    if decisions != unmapped and settings.probes.sets:
+        fix = "probe with settings and a topic of their own"
+        raise problem(_LIST, f"are set beside [mapping.decisions], and are events; {fix}")
 
 
 def _check_office(alerting: Alerting) -> None:

@@ -119,6 +119,22 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
         return None if self.start_at is None else to_micros(self.start_at)
 
 
+class EventMappingSettings(SettingsSection, frozen=True, kw_only=True):
+    """Where an existing log has what an event says; empty when its messages are events."""
+
+    fields: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, str] = field(default_factory=dict)
+    time_unit: Literal["milliseconds", "seconds", "microseconds"] = "milliseconds"
+
+
+class MappingSettings(SettingsSection, frozen=True, kw_only=True):
+    """Messages of the two topics, or lines of files, that are not events yet."""
+
+    decisions: EventMappingSettings = field(default_factory=EventMappingSettings)
+    labels: EventMappingSettings = field(default_factory=EventMappingSettings)
+
+
 class StoreSettings(SettingsSection, frozen=True, kw_only=True):
     """The database that holds counts, positions and Snapshots."""
 
@@ -503,6 +519,7 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     """All settings that slicewatch starts with; made by :func:`monitor.settings.load`."""
 
     stream: StreamSettings = field(default_factory=StreamSettings)
+    mapping: MappingSettings = field(default_factory=MappingSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     dedupe: Dedupe = field(default_factory=Dedupe)
     pending: Pending = field(default_factory=Pending)

@@ -7,13 +7,19 @@ import tomllib
 from hashlib import blake2b
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
 from alerts.exposition.catalogue import CATALOGUE
+from alerts.http.app import MAX_BATCH
+from consumers.events import Decision
+from consumers.mapping import mapping_of
 from consumers.producing import AuditSampler
 from consumers.producing.producer import BUFFER
+from consumers.receiving.batches import MAX_EVENT, MAX_EVENTS
 from monitor.cli import cli
+from monitor.settings.sections import Server
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy" / "docs"
@@ -70,3 +76,35 @@ def test_the_recipe_of_the_draw_for_other_languages_is_that_of_the_sampler() -> 
 
 def test_the_size_of_the_buffer_is_that_of_the_module() -> None:
     assert f"`buffer={BUFFER:_}` events" in PAGE
+
+
+def test_the_log_shown_becomes_a_decision_by_the_mapping_shown() -> None:
+    (logged,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    (shown,) = (
+        text for text in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL) if "mapping" in text
+    )
+    mapping = mapping_of(
+        "decisions", **{"constants": {}} | tomllib.loads(shown)["mapping"]["decisions"]
+    )
+    assert mapping is not None
+    event = msgspec.json.decode(mapping(logged.encode()), type=Decision)
+    assert (event.decision_id, event.route, event.judge_score) == ("r-81", "auto_serve", 0.92)
+    assert (event.audit_p, event.label_requested, event.evidence_passed) == (0.05, False, True)
+    assert event.attributes == {"channel": "chat"}
+    assert event.decided_at == 1_780_308_300_250
+
+
+def test_the_ports_shown_are_settings() -> None:
+    (shown,) = (
+        text for text in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL) if "server" in text
+    )
+    server = tomllib.loads(shown)["server"]
+    fields = {field.name for field in msgspec.structs.fields(Server)}
+    assert server.keys() <= fields
+    assert set(server["producers"]) == {one["name"] for one in server["tokens"]}
+
+
+def test_the_limits_of_a_batch_are_those_of_the_service() -> None:
+    assert (MAX_BATCH, MAX_EVENT) == (1 << 20, 64 << 10)
+    assert f"more than 1 MiB or {MAX_EVENTS:,} events" in PAGE
+    assert "event has at most 64 KiB" in re.sub(r"\s+", " ", PAGE)
