@@ -137,6 +137,7 @@ def confluent(
             "partitioner": "murmur2_random",
             "max.in.flight.requests.per.connection": 1,
             "message.timeout.ms": int(SECONDS * 1000),
+            "log_level": 0,  # the producer says once that a broker is away, not twice a second
         }
         return _Confluent(Producer({**chosen, **(more or {})}), topics)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
+from consumers.sources.base import CLOSE_SECONDS
 from consumers.sources.kafka_admin import KafkaConnection, KafkaTopics
 from monitor.errors import AccessError, SourceError
 
@@ -84,5 +85,5 @@ class KafkaWriter:
             ) from error
 
     def close(self) -> None:
-        """Close the connection; all that was written is written."""
-        self._producer.close(timeout=5)
+        """Close the connection; nothing is left to be written, unless it was given up."""
+        self._producer.close(timeout=CLOSE_SECONDS)
