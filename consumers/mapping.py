@@ -1,7 +1,7 @@
 """An existing log as events: where in its messages each of our fields is.
 
-A message is mapped before it is decoded; whatever else it has is never looked at. What cannot be
-mapped stays as it is, so that the codec says what is wrong with it.
+A message is mapped before it is decoded; whatever else it has is never looked at. What comes out
+may be no event: that is for the codec to say.
 
 Source: RFC 6901 (JSON pointers).
 """
@@ -17,7 +17,7 @@ import msgspec
 from consumers.events import Decision, Label, Versions
 from monitor.errors import SettingsError
 
-Absent = msgspec.UNSET
+ABSENT = msgspec.UNSET
 TimeUnit = Literal["milliseconds", "seconds", "microseconds"]
 
 _MILLIS: Mapping[TimeUnit, float] = {"milliseconds": 1.0, "seconds": 1e3, "microseconds": 1e-3}
@@ -39,12 +39,12 @@ class _Place:
 
     path: tuple[str, ...] | None
     texts: Mapping[str, Any]
-    constant: Any = Absent
+    constant: Any = ABSENT
 
     def found(self, message: Any) -> Any:
         """The value, or absent."""
-        value = Absent if self.path is None else _at(message, self.path)
-        if value is Absent or value is None:
+        value = ABSENT if self.path is None else _at(message, self.path)
+        if value is ABSENT or value is None:
             return self.constant
         return self.texts.get(value, value) if isinstance(value, str) else value
 
@@ -62,14 +62,17 @@ class EventMapping:
     time_unit: TimeUnit = "milliseconds"
 
     def __call__(self, message: bytes) -> bytes:
-        """The message as an event, or as an array of them; unchanged when it is no JSON."""
+        """The message as an event, or as an array of them; empty when it is no JSON.
+
+        Not as it is then: fields of the log that are named like ours would be read.
+        """
         try:
             content = _decode(message)
             if isinstance(content, list):
                 return _encode([self._event(one) for one in content])
             return _encode(self._event(content))
         except (ValueError, RecursionError):
-            return message
+            return b""
 
     def _event(self, content: Any) -> Any:
         """One event; what is no object stays what it is."""
@@ -78,7 +81,7 @@ class EventMapping:
         event: dict[str, Any] = {}
         for field, place in self.places.items():
             value = place.found(content)
-            if value is Absent:
+            if value is ABSENT:
                 continue
             outer, _, inner = field.partition(".")
             if inner:
@@ -136,7 +139,7 @@ def mapping_of(
         places[field] = _Place(
             _path(f"{key}.fields.{field}", fields[field]) if field in fields else None,
             texts.get(field, {}),
-            _plain(constants[field]) if field in constants else Absent,
+            _plain(constants[field]) if field in constants else ABSENT,
         )
     return EventMapping(places, time_unit)
 
@@ -144,11 +147,11 @@ def mapping_of(
 def _at(content: Any, path: tuple[str, ...]) -> Any:
     for step in path:
         if isinstance(content, dict):
-            content = content.get(step, Absent)
+            content = content.get(step, ABSENT)
         elif isinstance(content, list) and step.isdecimal() and int(step) < len(content):
             content = content[int(step)]
         else:
-            return Absent
+            return ABSENT
     return content
 
 

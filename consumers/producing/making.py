@@ -102,7 +102,7 @@ def fields_of(kind: Kind, source: object, given: Mapping[str, object]) -> dict[s
     """Fields of an event that are not None, in plain types.
 
     Raises:
-        EventError: no event has a field of that name, or a number is not finite.
+        EventError: no event has a field of that name, or a value is of a kind that none has.
     """
     names = _TYPES[kind].__struct_fields__
     for name in given.keys() - set(names):

@@ -18,7 +18,7 @@ from typing import Any
 from consumers.producing.buffer import Buffer, Counts
 from consumers.producing.making import EventError, Kind, Message, fields_of, message_of
 from consumers.producing.sampling import ROUTES, AuditSampler
-from consumers.producing.transports import Open, Transport
+from consumers.producing.transports import Open, Transport, TransportError
 
 BUFFER = 10_000
 """Messages: 5 MB of usual ones. A decision is never larger than some ten KB."""
@@ -264,5 +264,6 @@ class _Sender:
 
     def _report(self, error: Exception) -> None:
         if not self._failing:
-            _log.warning("events cannot be sent, they wait: %s", type(error).__name__)
+            why = str(error) if isinstance(error, TransportError) else type(error).__name__
+            _log.warning("events cannot be sent, they wait: %s", why)
             self._failing = True

@@ -453,10 +453,14 @@ def _check_named(server: Server, key: str, names: Sequence[str]) -> None:
 
 def _check_producers(server: Server) -> None:
     """A router's token sends events and nothing else: it lies on many machines."""
+    named = set(server.producers)
     for i, name in enumerate(server.producers):
         if name in server.responders and name != ANYBODY:
             fix = "give the router a token of its own"
             raise problem(join("server.producers", i), f"{shown(name)} is a responder too; {fix}")
+    if server.all_tokens and server.client_ca_file is None and named >= server.all_tokens.keys():
+        fix = "set token_file, or add one of [[server.tokens]] for readers"
+        raise problem("server.producers", f"has every token, and producers read nothing; {fix}")
 
 
 def tokens_by_key(server: Server) -> Iterator[tuple[str, Secret]]:

@@ -66,6 +66,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.WORD: ("CREATED_AGAIN",),
     },
+    "consumers.mapping": {
+        Argument.SETTING: ("field", "key", "one"),
+        Argument.WORD: ("names",),
+    },
     "consumers.producing.making": {
         Argument.WORD: ("kind", "meant", "name", "reason", "refusal(reason, top, given)", "top"),
     },
@@ -514,7 +518,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "again",
             "waiting",
         ),
-        Argument.TYPED: ("message",),
+        Argument.TYPED: ("message", "name"),
     },
     "monitor.core.publish.decidable": {
         Argument.WORD: ("metric",),

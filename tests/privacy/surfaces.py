@@ -830,7 +830,7 @@ _LOGS = (
         "not sent, and counted as invalid: %s",
     ),
     *_logs(
-        Rule.PROCESS, "in a router: whether its events are being sent; the kind of an exception",
+        Rule.PROCESS, "in a router: whether its events are sent; a kind of exception, a status",
         "events cannot be sent, they wait: %s", "events are being sent again",
     ),
     *_logs(

@@ -140,6 +140,14 @@ def test_whatever_a_message_is_it_is_read_as_what_it_is_mapped_to(message: bytes
     assert read(message, unmapped=False) == read(event, unmapped=True)
 
 
+def test_a_log_with_names_like_ours_is_not_read_past_its_mapping() -> None:
+    """The codec skips over what it does not know, and would not see that this is no JSON."""
+    ours = json.dumps(EVENT).encode()
+    spoiled = ours[:-1] + b', "note": "\xff"}'
+    assert read(spoiled, unmapped=True) == (1, [])
+    assert read(spoiled, unmapped=False) == (0, [("malformed_json", "")])
+
+
 NAMES = st.sampled_from(["request", "id", "0", "meta", "scores", "value"])
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.text(max_size=3) | st.integers(),

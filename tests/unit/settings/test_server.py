@@ -276,3 +276,5 @@ def test_producers_are_named_and_no_responders(load: Load) -> None:
             load(sections)
         assert str(caught.value).startswith("server.producers[0]")
         assert text in str(caught.value)
+    with pytest.raises(SettingsError, match=r"server.producers: has every token, and producers"):
+        load('[server]\nproducers = ["grafana", "prometheus"]\n' + NAMED)
