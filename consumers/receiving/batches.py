@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
 
 import msgspec
@@ -56,16 +57,22 @@ def events_of(body: bytes, kind: str) -> list[tuple[int, bytes]]:
     if kind == JSON_LINES:
         lines = [(i, line) for i, line in enumerate(body.split(b"\n"), 1) if line.strip()]
     elif body.lstrip()[:1] == b"[":
-        lines = [*enumerate(_elements(body), 1)]
+        elements = _elements(body)
+        _check_number(elements)  # a small body may have a million of them
+        lines = [(i, bytes(one)) for i, one in enumerate(elements, 1)]
     else:
         lines = [(1, body)]
-    if len(lines) > MAX_EVENTS:
-        raise BatchError
+    _check_number(lines)
     return lines
 
 
-def _elements(body: bytes) -> list[bytes]:
+def _elements(body: bytes) -> list[msgspec.Raw]:
     try:
-        return [bytes(one) for one in _array(body)]
+        return _array(body)
     except (ValueError, RecursionError):
         raise BatchError(Refusal(1, "decision", "malformed_json", "")) from None
+
+
+def _check_number(events: Sized) -> None:
+    if len(events) > MAX_EVENTS:
+        raise BatchError

@@ -212,6 +212,7 @@ def test_sizes_are_limited(site: Site) -> None:
     status, answer = site.post(lines(DECISION, DECISION | {"note": "x" * 65_536}), **BEARER)
     assert (status, answer["written"], answer["events"][0]["reason"]) == (422, 1, "too_large")
     assert site.post(lines(*["{}"] * 1_001), **BEARER)[0] == 413
+    assert site.post(json.dumps([0] * 300_000), JSON, **BEARER)[0] == 413
     status, answer = site.post(lines(*["{}"] * 1_000), **BEARER)
     assert (status, answer["refused"], len(answer["events"])) == (422, 1_000, 100)
     assert site.post("x" * (1 << 20) + "x", **BEARER)[0] == 413
