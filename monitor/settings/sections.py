@@ -519,7 +519,6 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     """All settings that slicewatch starts with; made by :func:`monitor.settings.load`."""
 
     stream: StreamSettings = field(default_factory=StreamSettings)
-    mapping: MappingSettings = field(default_factory=MappingSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     dedupe: Dedupe = field(default_factory=Dedupe)
     pending: Pending = field(default_factory=Pending)
@@ -532,6 +531,7 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     alerting: Alerting = field(default_factory=Alerting)
     links: Links = field(default_factory=Links)
     probes: ProbesSettings = field(default_factory=ProbesSettings)
+    mapping: MappingSettings = field(default_factory=MappingSettings)
     limitation: tuple[LimitationSettings, ...] = ()
     attribute: tuple[AttributeSettings, ...] = ()
     use_case: tuple[UseCase, ...] = ()
