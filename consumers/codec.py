@@ -7,10 +7,9 @@ never holds the payload. Unknown fields are dropped and counted, or make the eve
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +20,9 @@ import numpy.typing as npt
 from consumers.bias_results import BiasResults
 from consumers.coder import Coder, RejectedError, key_of
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
+from consumers.event_words import reason_and_field
 from consumers.events import MAX_EVENTS_PER_MESSAGE, FastDecision, Label
+from consumers.mapping import EventMapping
 from consumers.probe_signing import NO_KEY, Doubt, ProbePolicy
 from consumers.unknown_fields import (
     KnownFields,
@@ -37,12 +38,6 @@ from monitor.core.probes.decisions import ProbeDecision
 from monitor.ports import RecordBatch
 
 Event = TypeVar("Event", FastDecision, Label)
-
-# Anchored at both ends: what lies between may quote the payload, of which nothing may be kept.
-_PATH = re.compile(r" - at `\$\.?([a-z_.]*)[^`]*`\Z")
-_WRONG_TYPE = re.compile(r"Expected `[^`]*`, got `")
-_NULL = re.compile(r"Expected `[^`]*`, got `null` - at `\$\.")
-_MISSING = re.compile(r"Object missing required field `([a-z_]+)`")
 
 _NESTED = ("attributes.", "versions.")  # fields of these parts are counted by the coder
 _REVIEWER_SHIFT = 32
@@ -175,7 +170,7 @@ class Reader(Generic[Event]):
             if value.lstrip()[:1] == b"[":
                 parts = self._decode_raw(value)
         except (ValueError, RecursionError) as error:
-            dead_letters.refuse(offset, 0, *_why(error))
+            dead_letters.refuse(offset, 0, *reason_and_field(error))
             return []
         if len(parts) > MAX_EVENTS_PER_MESSAGE:
             dead_letters.refuse(offset, 0, "too_many_events", "")
@@ -185,7 +180,7 @@ class Reader(Generic[Event]):
             try:
                 events.append((item, self._one(bytes(part), unknown)))
             except (ValueError, RecursionError) as error:
-                dead_letters.refuse(offset, item, *_why(error))
+                dead_letters.refuse(offset, item, *reason_and_field(error))
         return events
 
     def _one(self, part: bytes, unknown: Counter[str]) -> Event:
@@ -203,20 +198,12 @@ class Reader(Generic[Event]):
         return event
 
 
-def _why(error: Exception) -> tuple[str, str]:
-    """Reason and field of an unreadable event; never a word of its content."""
-    if not isinstance(error, msgspec.ValidationError):
-        return "malformed_json", ""
-    text = str(error)
-    if text.startswith("Object contains unknown field"):
-        return "unknown_field", ""
-    if missing := _MISSING.match(text):
-        return "missing_field", missing.group(1)
-    path = _PATH.search(text)
-    if _NULL.match(text):
-        return "missing_field", path.group(1) if path else ""
-    reason = "wrong_type" if _WRONG_TYPE.match(text) else "invalid_value"
-    return reason, path.group(1) if path else ""
+def mapped(records: RecordBatch, mapping: EventMapping | None) -> RecordBatch:
+    """The same messages as events; dead letters go on to speak of what the topic has."""
+    if mapping is None:
+        return records
+    values = [None if value is None else mapping(value) for value in records.values]
+    return replace(records, values=values)
 
 
 def _micros(moments: Sequence[datetime | int]) -> Int64s:
@@ -272,13 +259,21 @@ class DecisionCodec:
         coder: of decisions into cells; it also says whether unknown fields are refused.
         coding: the newest.
         probes: policy for decisions that call themselves probes.
+        mapping: makes events of messages that are none; None where they are.
 
     Attributes:
         unknown: names of unknown fields; whoever stores what was read records them.
     """
 
-    def __init__(self, coder: Coder, coding: Coding, probes: ProbePolicy = NO_KEY) -> None:
+    def __init__(
+        self,
+        coder: Coder,
+        coding: Coding,
+        probes: ProbePolicy = NO_KEY,
+        mapping: EventMapping | None = None,
+    ) -> None:
         self._coder = coder
+        self._mapping = mapping
         self._policy = probes
         self._edges = np.array(coding.score_bands, np.float64)
         self._null_band = coding.bands - 1
@@ -288,7 +283,7 @@ class DecisionCodec:
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
         """Columns of all readable decisions of a batch."""
         self._coder.trim()
-        decoded = self._reader.read(records, dead_letters)
+        decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
         known = self._codes(decoded.events)
         if -1 in known:
             decoded, known = self._code_new(decoded, known, dead_letters)
@@ -385,16 +380,22 @@ class LabelCodec:
     """
 
     def __init__(
-        self, hasher: IdHasher, *, rejects_unknown: bool = False, dimensions: Collection[str] = ()
+        self,
+        hasher: IdHasher,
+        *,
+        rejects_unknown: bool = False,
+        mapping: EventMapping | None = None,
+        dimensions: Collection[str] = (),
     ) -> None:
         self._hash = hasher
+        self._mapping = mapping
         self.results = BiasResults(dimensions)
         self.unknown = UnknownFields()
         self._reader = Reader(Label, self.unknown, rejects=rejects_unknown)
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedLabels:
         """Columns of all readable labels of a batch."""
-        decoded = self._reader.read(records, dead_letters)
+        decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
         events, n = decoded.events, len(decoded.events)
 
         def column(values: Iterable[int]) -> Int64s:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from consumers.cardinality import UnlistedValues
-from consumers.events import AttributeValue, FastDecision, Versions
+from consumers.events import MAX_NESTED_BYTES, AttributeValue, FastDecision, Versions
 from consumers.unknown_fields import MAX_LENGTH, MAX_NAMES, unknown_names
 from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, content_id
 from monitor.core.counts.coding import Coding, CodingHistory
@@ -27,7 +27,6 @@ MAX_SPELLINGS = 16
 """Keys that may mean the same before more count as made up: serializers, values of audit_p."""
 NUMBERS_EACH = 16
 """Times as many where an attribute has ranges: the numbers of one range mean the same."""
-MAX_NESTED_BYTES = 4_096  # no allow-listed set of attributes is longer
 _KEY_BYTES = 400  # what a key takes besides its nested parts: measured, with its place in a dict
 
 Nested = TypeVar("Nested")

@@ -14,6 +14,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 MAX_EVENTS_PER_MESSAGE = 10_000
+MAX_NESTED_BYTES = 4_096
+"""Of attributes, and of versions, as JSON: no allow-listed set of them is longer."""
 VERSION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:+/-]{0,63}$"
 
 EARLIEST_MILLIS, LATEST_MILLIS = 100_000_000_000, 253_402_300_799_999

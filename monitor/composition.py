@@ -26,12 +26,16 @@ from consumers.collaborators import IngestPolicy, Observer, Store
 from consumers.dead_letters import IdHasher
 from consumers.event_time import ClockPolicy
 from consumers.ingest import Ingest
+from consumers.mapping import EventMapping, mapping_of
 from consumers.probe_signing import ProbePolicy
+from consumers.receiving import PATH as RECEIVING_PATH
+from consumers.receiving import Judge, Receiver
 from consumers.shard import Codecs
 from consumers.sources import kafka_admin
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_preflight import Need
 from consumers.sources.kafka_source import KafkaSource
+from consumers.sources.kafka_writer import KafkaWriter
 from monitor.core.counts.cells import atom_text
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.privacy.families import of_contracts
@@ -80,6 +84,8 @@ if TYPE_CHECKING:
     from consumers.sources.librdkafka_source import RdkafkaSource
 
 ACCESS_TIMEOUT = 4.0  # a broker that does not answer is reported soon
+WRITE_SECONDS = 8.0
+"""Time that the broker has to write a batch that came over HTTP; then it is to be sent again."""
 
 
 def owner_name() -> str:
@@ -261,6 +267,19 @@ def probe_policy(probes: ProbesSettings) -> ProbePolicy:
     )
 
 
+def event_mappings(settings: Settings) -> tuple[EventMapping | None, EventMapping | None]:
+    """Mappings of messages to decisions and to labels; None where they are events already.
+
+    Raises:
+        SettingsError: a mapping cannot make events.
+    """
+    decisions, labels = settings.mapping.decisions, settings.mapping.labels
+    return (
+        mapping_of("decisions", **msgspec.structs.asdict(decisions)),
+        mapping_of("labels", **msgspec.structs.asdict(labels)),
+    )
+
+
 def build_codecs(
     settings: Settings, engine: sa.Engine, eras: CodingHistory, keys: Sequence[IdKey]
 ) -> Codecs:
@@ -280,11 +299,13 @@ def _codecs(
     stream = settings.stream
     rejects = stream.unknown_fields == "reject"
     coder = Coder(eras, settings.ingest.max_versions, versions, rejects_unknown=rejects)
+    of_decisions, of_labels = event_mappings(settings)
     return Codecs(
-        decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes)),
+        decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes), of_decisions),
         labels=LabelCodec(
             hasher,
             rejects_unknown=rejects,
+            mapping=of_labels,
             dimensions=[one.name for one in settings.bias_dimension],
         ),
         coder=coder,
@@ -417,6 +438,7 @@ def build_servers(
     *,
     snapshots: Find | None = None,
     site: Site | None = None,
+    receiver: Receiver | None = None,
 ) -> Servers:
     """The HTTP servers for scrapes and probes: one, or two if there is an operations port."""
     server = settings.server
@@ -429,11 +451,32 @@ def build_servers(
         client_ca_file=_path(server.client_ca_file),
         insecure=server.insecure,
         responders=server.responders,
+        producers=server.producers,
         origins=(_origin(settings.alerting.external_url),),
     )
     operations = _operations(server.operations)
-    pages = Pages(site.views(), site.forms()) if site else Pages()
+    pages = Pages(
+        read=site.views() if site else {},
+        forms=site.forms() if site else {},
+        events={RECEIVING_PATH: receiver.view} if receiver else {},
+    )
     return Servers(config, operations, exporter, health, clock, snapshots=snapshots, pages=pages)
+
+
+def build_receiver(settings: Settings, metrics: Observer, clock: Clock) -> Receiver | None:
+    """What takes events over HTTP; None where nobody may send any."""
+    if not settings.server.producers:
+        return None
+    stream = settings.stream
+    names = stream.decisions_topic, stream.labels_topic
+    connection = replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT)
+    return Receiver(
+        Judge(checking_codecs(settings)),
+        lambda: KafkaWriter(connection, names, WRITE_SECONDS),
+        names,
+        metrics.add_unreadable,
+        clock.now,
+    )
 
 
 def _origin(url: str) -> str:

@@ -130,6 +130,11 @@ class Service:
             clock=self._clock,
             started=self._started,
         )
+        self._receiver = (
+            composition.build_receiver(settings, self.metrics, self._clock)
+            if parts.ingest
+            else None
+        )
         self.servers = composition.build_servers(
             settings,
             self.exporter,
@@ -139,6 +144,7 @@ class Service:
             site=composition.build_site(settings, self.engine, self._clock, self._blind_texts)
             if parts.serve
             else None,
+            receiver=self._receiver,
         )
         self.metrics.set_certificates(certificates.expiries(settings))
         self._threads: list[threading.Thread] = []
@@ -182,6 +188,8 @@ class Service:
             self._ingested.set()
         self._threads.clear()
         self.servers.stop()
+        if self._receiver is not None:
+            self._receiver.close()
         self.engine.dispose()
 
     def run(self) -> None:

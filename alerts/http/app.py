@@ -18,8 +18,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alerts.http.access_log import AccessLog
+from alerts.http.bodies import kind_of, read_body
 from alerts.http.connection import CERTIFICATE, MAX_HEAD
-from alerts.http.forms import check_origin, read_fields
+from alerts.http.forms import check_local, check_origin, read_fields
 from alerts.http.guard import Admission, Guard
 from alerts.http.responses import Turns, View, in_pieces, safely, status_only
 from alerts.http.views import HealthEndpoints, header
@@ -27,6 +28,12 @@ from monitor.settings.sections import ANYBODY
 
 _CHALLENGE = {"WWW-Authenticate": 'Bearer, Basic realm="slicewatch", charset="UTF-8"'}
 _RETRY = {"Retry-After": "5"}
+
+BATCH_KINDS = ("application/json", "application/x-ndjson")
+MAX_BATCH = 1024 * 1024  # bytes
+MAX_BATCHES = 8
+"""Batches in memory at a time; further ones are to come again in a moment."""
+_AGAIN = {"Retry-After": "1"}
 
 
 class Open:
@@ -106,6 +113,8 @@ class Guarded:
 
     async def _refusal(self, request: Request, admission: Admission) -> Response | None:
         """Tell the view who asks, and what a form says; an answer where that is not to be."""
+        if not admission.reads:
+            return status_only(HTTPStatus.FORBIDDEN)
         request.state.reader, request.state.responds = admission.reader, admission.responds
         if not self._form:
             return None
@@ -120,6 +129,40 @@ class Guarded:
         return None
 
 
+class Received(Guarded):
+    """Batches of events, from producers alone; the view finds ``body`` and ``kind`` in the state.
+
+    No page of a browser can send one: a browser says of which origin a page is, and asks first
+    before it sends what is no form.
+    """
+
+    def __init__(self, path: str, view: View, access: Access, turns: Turns) -> None:
+        super().__init__(path, view, access, turns)
+        self._batches = 0
+
+    async def _answer(self, request: Request, send: Send) -> None:
+        self._batches += 1
+        try:
+            await super()._answer(request, send)
+        finally:
+            self._batches -= 1
+
+    async def _refusal(self, request: Request, admission: Admission) -> Response | None:
+        if not admission.sends or "origin" in request.headers:
+            return status_only(HTTPStatus.FORBIDDEN)
+        if self._batches > MAX_BATCHES:
+            return status_only(HTTPStatus.TOO_MANY_REQUESTS, _AGAIN)
+        try:
+            if admission.reader == ANYBODY:
+                check_local(request)
+            seconds = self._access.seconds
+            body = await read_body(request, BATCH_KINDS, most=MAX_BATCH, seconds=seconds)
+        except HTTPException as error:
+            return status_only(error.status_code)
+        request.state.body, request.state.kind = body, kind_of(request)
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Views:
     """What a port answers with, by path, to admitted readers; on threads.
@@ -128,16 +171,33 @@ class Views:
         scraped: read by scrapers, in turns of their own: no page delays a scrape.
         pages: read by people and programs.
         forms: sent by readers who may act.
+        events: batches of events, sent by producers.
     """
 
     scraped: Mapping[str, View]
     pages: Mapping[str, View] = field(default_factory=dict)
     forms: Mapping[str, View] = field(default_factory=dict)
+    events: Mapping[str, View] = field(default_factory=dict)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The paths that are read."""
         return (*self.scraped, *self.pages)
+
+
+@dataclass(frozen=True, slots=True)
+class PortTurns:
+    """Turns of a port: no scrape waits for a page, and no page for a broker.
+
+    Attributes:
+        scraped: of what is scraped.
+        pages: of pages and forms.
+        events: of batches of events.
+    """
+
+    scraped: Turns
+    pages: Turns
+    events: Turns
 
 
 _CLOSE = (b"Connection", b"close")
@@ -146,7 +206,10 @@ _UNLISTED = ("/healthz",)  # another name of /livez
 
 
 def make_app(
-    views: Views, probes: HealthEndpoints, access: Access, turns: Turns, page_turns: Turns
+    views: Views,
+    probes: HealthEndpoints,
+    access: Access,
+    turns: PortTurns,
 ) -> ASGIApp:
     """Application of one port.
 
@@ -154,8 +217,7 @@ def make_app(
         views: for admitted readers alone.
         probes: the health paths, open to anyone.
         access: who may read and act.
-        turns: of what is scraped.
-        page_turns: of pages and forms.
+        turns: of whatever is made.
     """
     health = probes.views()
     listed = [_shown(path) for path in (*views.paths, *health) if path not in _UNLISTED]
@@ -171,9 +233,13 @@ def make_app(
     app = Starlette(
         routes=[
             *(Route(path, Open(path, view), methods=_METHODS) for path, view in open_views.items()),
-            *(guarded(path, view, turns) for path, view in views.scraped.items()),
-            *(guarded(path, view, page_turns) for path, view in views.pages.items()),
-            *(guarded(path, view, page_turns, form=True) for path, view in views.forms.items()),
+            *(guarded(path, view, turns.scraped) for path, view in views.scraped.items()),
+            *(guarded(path, view, turns.pages) for path, view in views.pages.items()),
+            *(guarded(path, view, turns.pages, form=True) for path, view in views.forms.items()),
+            *(
+                Route(path, Received(path, view, access, turns.events), methods=("POST",))
+                for path, view in views.events.items()
+            ),
         ],
         middleware=[Middleware(_Strict)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
@@ -211,7 +277,7 @@ class _Strict:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         refusal = _refusal(scope)
-        # Only forms are read, and what is not read must not be taken for the next request.
+        # Forms and events are read; what is not read must not be taken for the next request.
         body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         answer = self._app if refusal is None else status_only(refusal)
         await answer(scope, receive, _closing(send) if body or refusal else send)

@@ -44,6 +44,7 @@ class HttpConfig:
         port: 0 takes a free one.
         tokens: tokens by name, one of which the views ask for; empty asks for none.
         responders: readers who may act on incidents, by name of token or certificate.
+        producers: those who may send events, by name of token or certificate; they read nothing.
         origins: where browsers reach the port, beside its own address: a proxy's, say.
         cert_file: certificate chain (PEM); None is plain HTTP.
         key_file: its key; None if it is in ``cert_file``.
@@ -55,6 +56,7 @@ class HttpConfig:
         slots: connections open at a time; most of them wait for their client or their turn.
         answers: scrapes made and sent at a time; each may hold a page in memory.
         pages: other answers at a time; they take computing time from everything else.
+        batches: batches of events that are written at a time.
         timeouts: how long clients may take.
     """
 
@@ -62,6 +64,7 @@ class HttpConfig:
     port: int = 9095
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
     responders: tuple[str, ...] = ()
+    producers: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     cert_file: Path | None = None
     key_file: Path | None = None
@@ -72,6 +75,7 @@ class HttpConfig:
     slots: int = 128
     answers: int = 16
     pages: int = 2
+    batches: int = 4
     timeouts: Timeouts = field(default_factory=Timeouts)
 
     @property

@@ -7,7 +7,6 @@ let through with a bearer token, which no browser adds by itself.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection
 from http import HTTPStatus
 from urllib.parse import parse_qsl, urlsplit
@@ -15,11 +14,25 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from alerts.http.bodies import read_body
 from monitor.settings.checks import is_loopback
 
 MAX_FORM = 8 * 1024  # bytes; a note has at most 500 characters
 _KIND = "application/x-www-form-urlencoded"
 _MAX_FIELDS = 16
+
+
+def check_local(request: Request) -> None:
+    """Refuse a request that does not name the address of this machine, where nobody is known.
+
+    A name that leads here may be of a page that has sent the browser (DNS rebinding).
+
+    Raises:
+        HTTPException: 403.
+    """
+    host = request.headers.get("host", "")
+    if not is_loopback(urlsplit(f"//{host}").hostname or ""):
+        raise HTTPException(HTTPStatus.FORBIDDEN)
 
 
 def check_origin(request: Request, origins: Collection[str], *, anonymous: bool) -> None:
@@ -28,15 +41,14 @@ def check_origin(request: Request, origins: Collection[str], *, anonymous: bool)
     Args:
         request: the form.
         origins: where browsers reach us, beside the address that the request names.
-        anonymous: nobody shows credentials here. Then only the address of this machine is taken:
-            a name that leads here may be of a page that has sent the browser (DNS rebinding).
+        anonymous: nobody shows credentials here. Then only the address of this machine is taken.
 
     Raises:
         HTTPException: 403.
     """
     origin, host = request.headers.get("origin"), request.headers.get("host", "")
-    if anonymous and not is_loopback(urlsplit(f"//{host}").hostname or ""):
-        raise HTTPException(HTTPStatus.FORBIDDEN)
+    if anonymous:
+        check_local(request)
     if origin is None:
         bearer = request.headers.get("authorization", "").lower().startswith("bearer ")
         if not bearer:
@@ -55,17 +67,7 @@ async def read_fields(request: Request, seconds: float) -> dict[str, str]:
     Raises:
         HTTPException: it is no form, too large, or too slow.
     """
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _KIND:
-        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-    body = bytearray()
-    try:
-        async with asyncio.timeout(seconds):
-            async for piece in request.stream():
-                body += piece
-                if len(body) > MAX_FORM:
-                    raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-    except TimeoutError:
-        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT) from None
+    body = await read_body(request, [_KIND], most=MAX_FORM, seconds=seconds)
     try:
         text = body.decode("ascii")
         return dict(

@@ -27,23 +27,35 @@ class Admission:
         status: OK, FORBIDDEN without a certificate, UNAUTHORIZED without a token.
         reader: name of the token, of the certificate, or of both where both are asked for.
         responds: whether the reader may acknowledge and close incidents.
+        sends: whether it is a producer: it may send events.
     """
 
     status: HTTPStatus
     reader: str
     responds: bool = False
+    sends: bool = False
 
     @property
     def granted(self) -> bool:
         """True when the request may be answered."""
         return self.status is HTTPStatus.OK
 
+    @property
+    def reads(self) -> bool:
+        """True unless it is a producer, who reads nothing; anybody may do what anybody may."""
+        return not self.sends or self.reader == ANYBODY
+
 
 class Guard:
     """Knows readers by what they show; keeps digests, not the tokens."""
 
     def __init__(
-        self, tokens: Mapping[str, str], *, certificates: bool, responders: Collection[str] = ()
+        self,
+        tokens: Mapping[str, str],
+        *,
+        certificates: bool,
+        responders: Collection[str] = (),
+        producers: Collection[str] = (),
     ) -> None:
         """Set up who is let in.
 
@@ -51,8 +63,10 @@ class Guard:
             tokens: the tokens by name, one of which is asked for; none asks for none.
             certificates: whether a checked client certificate is asked for.
             responders: names of tokens or certificates whose readers may act on incidents.
+            producers: names of those that may send events, and read nothing.
         """
         self._responders = frozenset(responders)
+        self._producers = frozenset(producers)
         self._digests = {name: _digest(text.strip().encode()) for name, text in tokens.items()}
         self._certificates = certificates
 
@@ -70,7 +84,10 @@ class Guard:
             return Admission(HTTPStatus.UNAUTHORIZED, certificate or UNKNOWN)
         names = [name for name in (token, certificate) if name is not None]
         names = names or [ANYBODY]
-        return Admission(HTTPStatus.OK, " + ".join(names), not self._responders.isdisjoint(names))
+        responds, sends = (
+            not some.isdisjoint(names) for some in (self._responders, self._producers)
+        )
+        return Admission(HTTPStatus.OK, " + ".join(names), responds, sends)
 
     def _token(self, authorization: str) -> str | None:
         """The name of the token that was sent.

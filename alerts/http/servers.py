@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from alerts.exposition.exporter import Exporter
 from alerts.http.access_log import AccessLog
-from alerts.http.app import Access, Views, make_app
+from alerts.http.app import Access, PortTurns, Views, make_app
 from alerts.http.config import HttpConfig
 from alerts.http.guard import Guard
 from alerts.http.responses import Turns, View
@@ -33,10 +33,12 @@ class Pages:
         read: by path, for admitted readers.
         forms: by path, for those who may act. The request's state has ``reader``, ``responds`` and
             ``fields``.
+        events: by path, for producers. The request's state has ``body`` and ``kind``.
     """
 
     read: Mapping[str, View] = field(default_factory=dict)
     forms: Mapping[str, View] = field(default_factory=dict)
+    events: Mapping[str, View] = field(default_factory=dict)
 
 
 class Servers:
@@ -77,7 +79,7 @@ class Servers:
         read = dict(pages.read)
         if snapshots is not None:
             read[SNAPSHOT] = snapshot_view(snapshots)
-        views = Views({METRICS: metrics_view(body)}, read, pages.forms)
+        views = Views({METRICS: metrics_view(body)}, read, pages.forms, pages.events)
         self._fairness = _server(fairness, views, probes, self._access)
         self._operations = (
             _server(operations, Views({METRICS: metrics_view(exporter.operations)}), probes)
@@ -125,9 +127,10 @@ def _server(
         config.tokens,
         certificates=config.client_ca_file is not None,
         responders=config.responders,
+        producers=config.producers,
     )
     access = Access(guard, log, config.origins, config.timeouts.head)
-    turns = Turns(config.answers, config.timeouts.turn)
-    page_turns = Turns(config.pages, config.timeouts.turn)
-    app = make_app(views, probes, access, turns, page_turns)
-    return HttpServer(config, app, (turns, page_turns), tick=log.sweep if log else None)
+    sizes = config.answers, config.pages, config.batches
+    turns = [Turns(size, config.timeouts.turn) for size in sizes]
+    app = make_app(views, probes, access, PortTurns(*turns))
+    return HttpServer(config, app, turns, tick=log.sweep if log else None)

@@ -207,12 +207,13 @@ def _bearer(file: str | None) -> Document:
 
 def _token_file(server: Server) -> str | None:
     """File of the token that Prometheus sends; None where readers need none."""
-    named = {one.name: one for one in server.tokens}
+    readers = [one for one in server.tokens if one.name not in server.producers]
+    named = {one.name: one for one in readers}
     if READER in named:
         return named[READER].token_file or TOKEN_FILE
     if server.token is not None or server.token_file is not None:
         return server.token_file or TOKEN_FILE
-    first = next(iter(server.tokens), None)
+    first = next(iter(readers), None)
     return (first.token_file or TOKEN_FILE) if first else None
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from consumers.coder import value_text
+from consumers.event_words import EXPECTED, kind_of, nearest, refusal
 from consumers.events import MAX_EVENTS_PER_MESSAGE
 from consumers.shard import Codecs, ShardState
 from consumers.sources.file_source import LineFile
 from consumers.unknown_fields import is_plain
 from monitor import composition
-from monitor.commands.event_words import EXPECTED, nearest, why
 from monitor.commands.replay import topic_and_path
 from monitor.core.counts.coding import Attribute
 from monitor.ports import Claim, DeadLetter, RecordBatch, Shard, Tallies
@@ -30,14 +30,6 @@ LINES_AT_ONCE = 500
 """Lines of one batch: fewer than the dead letters that one batch keeps."""
 SHOWN_EACH = 5
 """Lines that are printed of each kind of finding; the others are counted."""
-_KINDS: Mapping[type, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number with a fraction",
-    str: "text",
-    list: "a list",
-    dict: "an object",
-}
 
 
 class _Findings:
@@ -103,6 +95,7 @@ class _FileCheck:
         self._kind = "decision" if of_decisions else "label"
         self._of_decisions = of_decisions
         self._now = now
+        self._mapping = composition.event_mappings(settings)[not of_decisions]
         self._attributes = settings.coding.attributes
         self._findings = _Findings(self._file.name)
         self._coded: dict[str, Counter[str]] = {a.name: Counter() for a in self._attributes}
@@ -158,6 +151,7 @@ class _FileCheck:
     def _line(
         self, line: int, value: bytes, refused: Mapping[tuple[int, int], DeadLetter]
     ) -> Iterator[str]:
+        value = value if self._mapping is None else self._mapping(value)
         events = _events(value)[:MAX_EVENTS_PER_MESSAGE]
         for index in range(max(len(events), 1)):
             event = events[index] if index < len(events) else None
@@ -193,7 +187,7 @@ class _FileCheck:
         if value is not None and not is_listed:
             near = nearest(value_text(value), attribute.values)
             meant = f"; did you mean {near}?" if near else ""
-            kind = _KINDS[type(value)]
+            kind = kind_of(value)
             yield (
                 f"attribute {attribute.name} is {kind} that is not listed: counted as {code}{meant}"
             )
@@ -234,8 +228,5 @@ def _events(value: bytes) -> list[Any]:
 
 
 def _refusal(letter: DeadLetter, event: Any) -> str:
-    text = why(letter.reason, letter.field)
     given = event.get(letter.field) if isinstance(event, dict) else None
-    if letter.reason != "wrong_type" or given is None or isinstance(given, dict):
-        return text
-    return f"{text}, found {_KINDS[type(given)]}"
+    return refusal(letter.reason, letter.field, given)

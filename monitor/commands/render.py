@@ -9,6 +9,7 @@ import click
 
 from alerts import rules
 from alerts.exposition import reference
+from consumers import asyncapi
 from consumers.events import schemas
 from monitor.audit.render import as_json
 from monitor.commands.options import load_settings
@@ -18,13 +19,17 @@ from monitor.settings import Settings
 
 def rendered(settings: Settings | None = None) -> dict[str, str]:
     """Every generated file: path below the output folder -> text."""
-    documents = schemas() | judging_schemas() | {"audit": as_json.schema()}
+    given = settings or Settings()
+    every = schemas() | judging_schemas() | {"audit": as_json.schema()}
+    documents = {f"{name}.schema.json": schema for name, schema in every.items()}
+    stream = given.stream
+    documents["asyncapi.json"] = asyncapi.document(stream.decisions_topic, stream.labels_topic)
     files = {
-        f"schemas/{name}.schema.json": json.dumps(schema, indent=2, sort_keys=True) + "\n"
+        f"schemas/{name}": json.dumps(schema, indent=2, sort_keys=True) + "\n"
         for name, schema in documents.items()
     }
     files["docs/metrics.md"] = reference.page()
-    return files | rules.rendered(settings or Settings())
+    return files | rules.rendered(given)
 
 
 @click.command("render")
@@ -43,7 +48,8 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
 def command(out: Path, settings: Path | None) -> None:
     """Write the JSON Schemas, Prometheus rules and configuration, Alertmanager files and runbooks.
 
-    And the Grafana dashboards with their provisioning files, and the reference page of all metrics.
+    And the AsyncAPI document of the events, the Grafana dashboards with their provisioning files,
+    and the reference page of all metrics.
 
     It needs no secret and reads none: files of keys and tokens may be missing where it runs.
 

@@ -175,6 +175,11 @@ def topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
             return topic, name.removeprefix(prefix)
     if name == STDIN:
         raise SourceError("standard input: state what it contains, decisions=- or labels=-")
+    if settings.mapping.labels.fields:
+        raise SourceError(
+            f"{name}: state what it contains, decisions={name} or labels={name}: with"
+            " [mapping.labels] its first line does not say so"
+        )
     return topics[_holds_labels(name)], name
 
 

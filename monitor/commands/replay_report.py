@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from alerts.exposition.service_metrics import ServiceMetrics
-from monitor.commands.event_words import why
+from consumers.event_words import why
 
 
 class RunNotes(ServiceMetrics):

@@ -12,12 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
-from kafka import KafkaProducer
-from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from consumers.events import Decision, Versions
 from consumers.probe_signing import sign
-from consumers.sources.kafka_admin import KafkaConnection, KafkaTopics
+from consumers.sources.kafka_admin import KafkaConnection
+from consumers.sources.kafka_writer import KafkaWriter, Record
 from monitor.audit.model import Item, ProbeSet
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
@@ -165,10 +164,7 @@ def _check_shape(
 
 
 class KafkaPublisher:
-    """Writes with kafka-python, keyed by the pair: its variants are in one partition.
-
-    What the client sends twice after a broken connection has the same id, and the service counts
-    it once; so nothing is asked of the broker that it may not grant (``IdempotentWrite``).
+    """Writes probe decisions, keyed by the pair: its variants are in one partition.
 
     Args:
         connection: the brokers.
@@ -179,28 +175,8 @@ class KafkaPublisher:
     """
 
     def __init__(self, connection: KafkaConnection, topic: str) -> None:
-        self._connection = connection
         self._topic = topic
-        topics = KafkaTopics(connection)  # a producer finds out late, or never
-        try:
-            topics.partitions(topic)
-        finally:
-            topics.close()
-        try:
-            self._producer = KafkaProducer(
-                **connection.client(),
-                acks="all",
-                enable_idempotence=False,
-                max_in_flight_requests_per_connection=1,  # or a retry could turn the order
-                delivery_timeout_ms=int(PATIENCE * 1000),
-                request_timeout_ms=int(PATIENCE * 500),
-                max_block_ms=int(PATIENCE * 1000),
-                reconnect_backoff_max_ms=2000,
-                allow_auto_create_topics=False,
-                metrics_enabled=False,
-            )
-        except KafkaError as error:
-            raise connection.failure(error) from error
+        self._writer = KafkaWriter(connection, [topic], PATIENCE)
 
     def publish(self, pair: str, events: Sequence[bytes]) -> None:
         """Write the decisions of one pair, in this order, and wait until they are written.
@@ -209,21 +185,8 @@ class KafkaPublisher:
             SlicewatchError: they are not, or nobody knows; the message says why.
         """
         key = pair.encode()
-        try:
-            sent = [self._producer.send(self._topic, event, key=key) for event in events]
-            for future in sent:
-                future.get(timeout=PATIENCE)
-        except TopicAuthorizationFailedError:
-            raise SlicewatchError(
-                f"topic {self._topic} may not be written by this user: allow it with kafka-acls.sh "
-                f"--add --allow-principal User:NAME --operation Write --topic {self._topic}"
-            ) from None
-        except KafkaError as error:
-            raise SlicewatchError(
-                f"Kafka at {self._connection.address} did not write a probe decision "
-                f"({type(error).__name__}): slicewatch check --connect says whether it lets us in"
-            ) from error
+        self._writer.write([Record(self._topic, key, event) for event in events])
 
     def close(self) -> None:
         """Close the connection; all that was published is written."""
-        self._producer.close(timeout=5)
+        self._writer.close()

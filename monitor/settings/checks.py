@@ -24,6 +24,7 @@ from monitor.settings.sections import (
     STORE_KEY,
     Alerting,
     AttributeSettings,
+    EventMappingSettings,
     IdKeySettings,
     Operations,
     Privacy,
@@ -77,6 +78,7 @@ def check_sections(settings: Settings) -> None:
         lambda: _check_alerting(settings.alerting),
         lambda: _check_links(settings),
         lambda: _check_dimensions(settings),
+        lambda: _check_mapping(settings),
     )
     for check in checks:
         with problems.collected():
@@ -111,6 +113,18 @@ def _check_links(settings: Settings) -> None:
         raise problem(
             "links.grafana", "is set beside alerting.dashboard_url; leave out one of the two"
         )
+
+
+def _check_mapping(settings: Settings) -> None:
+    """Raise SettingsError where slicewatch would write events that it then took for the log's."""
+    unmapped = EventMappingSettings()
+    decisions, labels = settings.mapping.decisions, settings.mapping.labels
+    if (decisions, labels) != (unmapped, unmapped) and settings.server.producers:
+        fix = "send messages of the log to Kafka, or leave out the mapping"
+        raise problem("server.producers", f"is set beside [mapping], and takes events; {fix}")
+    if decisions != unmapped and settings.probes.sets:
+        fix = "probe with settings and a topic of their own"
+        raise problem(_LIST, f"are set beside [mapping.decisions], and are events; {fix}")
 
 
 def _check_office(alerting: Alerting) -> None:
@@ -384,7 +398,9 @@ def _check_server(server: Server) -> None:
         fix = "set tls_cert_file and tls_key_file"
         raise problem("server.client_ca_file", f"needs TLS; {fix}")
     _check_tokens(server)
-    _check_responders(server)
+    _check_named(server, "server.responders", server.responders)
+    _check_named(server, "server.producers", server.producers)
+    _check_producers(server)
     _check_address(server)
     _check_operations(server)
 
@@ -436,17 +452,29 @@ def _check_tokens(server: Server) -> None:
         secrets[token] = key
 
 
-def _check_responders(server: Server) -> None:
-    """Whoever may act on incidents is known by name, but on this machine's own address."""
-    for i, name in enumerate(server.responders):
-        key = join("server.responders", i)
+def _check_named(server: Server, key: str, names: Sequence[str]) -> None:
+    """Whoever has a right of its own is known by name, but on this machine's own address."""
+    for i, name in enumerate(names):
+        where = join(key, i)
         if name == ANYBODY:
             if server.knows_readers or not is_loopback(server.host):
                 fix = "name tokens or certificates instead"
-                raise problem(key, f"{shown(name)} is only for loopback without tokens; {fix}")
+                raise problem(where, f"{shown(name)} is only for loopback without tokens; {fix}")
         elif server.client_ca_file is None and name not in server.all_tokens:
             known = ", ".join(server.all_tokens) or "there are none yet"
-            raise problem(key, f"{shown(name)} is no name of a token; known: {known}")
+            raise problem(where, f"{shown(name)} is no name of a token; known: {known}")
+
+
+def _check_producers(server: Server) -> None:
+    """A router's token sends events and nothing else: it lies on many machines."""
+    named = set(server.producers)
+    for i, name in enumerate(server.producers):
+        if name in server.responders and name != ANYBODY:
+            fix = "give the router a token of its own"
+            raise problem(join("server.producers", i), f"{shown(name)} is a responder too; {fix}")
+    if server.all_tokens and server.client_ca_file is None and named >= server.all_tokens.keys():
+        fix = "set token_file, or add one of [[server.tokens]] for readers"
+        raise problem("server.producers", f"has every token, and producers read nothing; {fix}")
 
 
 def tokens_by_key(server: Server) -> Iterator[tuple[str, Secret]]:

@@ -126,6 +126,22 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
         return None if self.start_at is None else to_micros(self.start_at)
 
 
+class EventMappingSettings(SettingsSection, frozen=True, kw_only=True):
+    """Where an existing log has what an event says; empty when its messages are events."""
+
+    fields: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, str] = field(default_factory=dict)
+    time_unit: Literal["milliseconds", "seconds", "microseconds"] = "milliseconds"
+
+
+class MappingSettings(SettingsSection, frozen=True, kw_only=True):
+    """Messages of the two topics, or lines of files, that are not events yet."""
+
+    decisions: EventMappingSettings = field(default_factory=EventMappingSettings)
+    labels: EventMappingSettings = field(default_factory=EventMappingSettings)
+
+
 class StoreSettings(SettingsSection, frozen=True, kw_only=True):
     """The database that holds counts, positions and Snapshots."""
 
@@ -236,6 +252,7 @@ class Server(SettingsSection, frozen=True, kw_only=True):
     max_series: Count = 50_000
     tokens: tuple[Token, ...] = ()
     responders: tuple[Text, ...] = ()
+    producers: tuple[Text, ...] = ()
     operations: Operations = field(default_factory=Operations)
 
     @property
@@ -583,6 +600,7 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     probes: ProbesSettings = field(default_factory=ProbesSettings)
     judge: JudgeSettings = field(default_factory=JudgeSettings)
     report: ReportSettings = field(default_factory=ReportSettings)
+    mapping: MappingSettings = field(default_factory=MappingSettings)
     limitation: tuple[LimitationSettings, ...] = ()
     bias_dimension: tuple[BiasDimensionSettings, ...] = ()
     attribute: tuple[AttributeSettings, ...] = ()

@@ -273,7 +273,7 @@ def test_a_broker_that_dies_ends_the_run_in_one_line(
         run.until(lambda: router.router.probes >= 10)
         own_kafka.kill()
         assert run.ended() == 2
-        assert "did not write a probe decision" in run.said.splitlines()[-1]
+        assert "did not write an event" in run.said.splitlines()[-1]
         assert "Traceback" not in run.said
 
 

@@ -6,6 +6,8 @@ import json
 import re
 import shlex
 import time
+import urllib.error
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -373,3 +375,31 @@ def test_a_changed_password_and_a_broker_that_is_away(site: Site, reading: Runni
     known = ("refuses the login", "no Kafka broker can be reached")
     told = [one for why in said(reading, "stuck") for one in known if one in why]
     assert [one for one, _ in groupby(told)] == [known[0], known[1], known[0]]
+
+
+@ONCE
+def test_events_over_http_need_the_right_to_write_besides(site: Site) -> None:
+    """With the documented rights alone none is written, and the log says what to grant."""
+    site.broker.allow("\n".join(site.acls))
+    producers = {"SLICEWATCH__SERVER__PRODUCERS": "anonymous"}
+    arguments = ["run", "--settings", str(SETTINGS)]
+    with Running(site.folder, arguments, site.environment() | producers) as service:
+        service.until(lambda: service.get("/livez")[0] == 200, "the service answers")
+        assert post(service) == 503
+        assert f"--operation Write --topic {site.decisions}" in service.log.read_text()
+        read = "\n".join(line for line in site.acls if "--topic" in line)
+        site.broker.allow(read.replace("--operation Read", "--operation Write"))
+        service.until(lambda: post(service) == 200, "the event is taken")
+
+
+def post(service: Running) -> int:
+    event = lesson.encode(lesson.decisions())[0]
+    headers = {"Content-Type": "application/json"}
+    address = f"http://127.0.0.1:{service.port}/v1/events"
+    request = urllib.request.Request(address, event, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code

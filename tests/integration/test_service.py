@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime
 from pathlib import Path
 
+import lesson
 import psycopg
+import pytest
 import sqlalchemy as sa
 from pipeline import settings_with
-from running import Running
+from running import Running, free_port
 
+from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor import composition
 from monitor.clock import SystemClock
 from monitor.service import Parts, Service
@@ -18,6 +25,8 @@ from monitor.store.evaluator.records import RecordStore
 from monitor.store.schema import dead_letter, lease
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
+
+EVENT = json.dumps(lesson.decision("d", datetime(2026, 6, 1, tzinfo=UTC), 0.8)).encode()
 
 
 def test_what_ages_by_the_wall_clock_goes_before_any_event_time_is_known(tmp_path: Path) -> None:
@@ -48,3 +57,33 @@ def test_a_stop_signal_ends_a_service_whose_evaluation_waits(
         with Running(tmp_path, ["serve", "--settings", str(SETTINGS)], environment) as service:
             service.until(lambda: bool(looking.execute(waits).fetchall()), "a cycle that waits")
             assert service.stop(seconds=10) == 0
+
+
+def test_events_are_taken_where_they_are_ingested_and_nowhere_else(tmp_path: Path) -> None:
+    settings = settings_with(
+        tmp_path,
+        server__port=0,
+        server__producers="anonymous",
+        stream__bootstrap_servers=f"127.0.0.1:{free_port()}",
+    )
+    topics = settings.stream.decisions_topic, settings.stream.labels_topic
+    source = MemorySource(MemoryBroker(dict.fromkeys(topics, 1)), topics)
+    posted = {}
+    for name, parts in (("ingest", Parts(serve=False)), ("serve", Parts(ingest=False))):
+        service = Service(settings, parts, source=lambda _: source)
+        service.start()
+        try:
+            posted[name] = post(service.port, b'{"decision_id": 1}'), post(service.port, EVENT)
+        finally:
+            service.stop()
+    # The first is no decision, and no broker is asked; the second needs one, and none is there.
+    assert posted == {"ingest": (422, 503), "serve": (404, 404)}
+
+
+def post(port: int, body: bytes) -> int:
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/events", body, headers)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=30)
+    caught.value.close()
+    return caught.value.code

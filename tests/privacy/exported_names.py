@@ -14,6 +14,7 @@ import alerts
 import consumers
 import monitor
 from alerts.exposition.catalogue import CATALOGUE
+from consumers.receiving import BatchAnswer
 from monitor.audit.report import AuditReport
 from monitor.audit.scorecard.card import Scorecard
 from monitor.commands.probe.probe_status import ProbeStatus
@@ -83,6 +84,10 @@ def backtest_names() -> set[str]:
 
 def status_names() -> set[str]:
     return fields_below(StoreStatus)
+
+
+def received_names() -> set[str]:
+    return fields_below(BatchAnswer)
 
 
 def incident_names() -> set[str]:

@@ -66,6 +66,27 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.WORD: ("CREATED_AGAIN",),
     },
+    "consumers.mapping": {
+        Argument.SETTING: ("field", "key", "one"),
+        Argument.WORD: ("names",),
+    },
+    "consumers.producing.making": {
+        Argument.WORD: ("kind", "meant", "name", "reason", "refusal(reason, top, given)", "top"),
+    },
+    "consumers.producing.sampling": {
+        Argument.WORD: ("_MAX_SECRET", "route"),
+        Argument.SETTING: ("len(key)",),
+    },
+    "consumers.producing.transports": {
+        Argument.CAUSE: (
+            "str(found[0]) if found else 'no answer from the broker'",
+            "type(error).__name__",
+        ),
+        Argument.WORD: ("status",),
+    },
+    "consumers.receiving.batches": {
+        Argument.WORD: ("Refusal(1, 'decision', 'malformed_json', '')",),
+    },
     "consumers.reconcile": {
         Argument.PLACE: ("status.shard.topic",),
     },
@@ -107,6 +128,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "error",
         ),
         Argument.PLACE: ("self.address",),
+    },
+    "consumers.sources.kafka_writer": {
+        Argument.CAUSE: ("type(error).__name__",),
+        Argument.PLACE: ("self._connection.address", "topic"),
     },
     "consumers.sources.kafka_preflight": {
         Argument.CAUSE: (
@@ -545,7 +570,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "again",
             "waiting",
         ),
-        Argument.TYPED: ("message",),
+        Argument.TYPED: ("message", "name"),
     },
     "monitor.core.publish.decidable": {
         Argument.WORD: ("metric",),
@@ -620,10 +645,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.judging.scoring": {Argument.WORD: ("error",)},
     "monitor.probing.probe_events": {
-        Argument.CAUSE: (
-            "error",
-            "type(error).__name__",
-        ),
+        Argument.CAUSE: ("error",),
         Argument.FILE: (
             "', '.join(sorted(variants))",
             "digest",
@@ -632,10 +654,6 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "min(unknown)",
             "name",
             "pair",
-        ),
-        Argument.PLACE: (
-            "self._connection.address",
-            "self._topic",
         ),
         Argument.SETTING: (
             "', '.join(sorted(found.variants))",

@@ -18,6 +18,7 @@ class Surface(enum.StrEnum):
     DEMO = "demo"  # slicewatch demo --json
     STATUS = "status"  # slicewatch db status --json
     DEAD_LETTER = "dead letter"  # slicewatch db dead-letters
+    RECEIVED = "received"  # answers of POST /v1/events
     INCIDENT = "incident"  # slicewatch incident --json, /incidents
     PAGE = "page"  # the status page, its files and the API, beside Snapshot and incidents
     REPORT = "report"  # slicewatch report, in every format: the Release, and what is beside it

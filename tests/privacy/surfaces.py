@@ -606,6 +606,17 @@ _DEAD_LETTERS = (
     ),
 )  # fmt: skip
 
+_RECEIVED = (
+    *rows_for(
+        Surface.RECEIVED, Rule.OPERATOR, "of the batch that was just sent, to who sent it",
+        "BatchAnswer.written BatchAnswer.refused BatchAnswer.events RefusedEvent.line",
+    ),
+    *rows_for(
+        Surface.RECEIVED, Rule.LISTED, "why, and in which field of the schema; never its content",
+        "RefusedEvent.kind RefusedEvent.reason RefusedEvent.field RefusedEvent.message",
+    ),
+)  # fmt: skip
+
 _AS_SHOWN = "as a Snapshot shows it: of what stands the newest one, of what is over its own"
 _INCIDENTS = (
     *rows_for(
@@ -930,6 +941,14 @@ _LOGS = (
         "an incident is open; incident kind", "an incident is over; incident kind",
     ),
     *_logs(
+        Rule.LISTED, "in a router: the field, the reason and what was expected; never a value",
+        "not sent, and counted as invalid: %s",
+    ),
+    *_logs(
+        Rule.PROCESS, "in a router: whether its events are sent; a kind of exception, a status",
+        "events cannot be sent, they wait: %s", "events are being sent again",
+    ),
+    *_logs(
         Rule.PERIOD, "a closed ISO week, and the number of a revision",
         "a week is released; revision week",
         "a small count of a week is known too closely; week",
@@ -950,7 +969,7 @@ _LOGS = (
         Rule.PROCESS,
         "and what the database, the broker or the system says in one line, which knows addresses,"
         " topics and tables",
-        "accept failed: %s",
+        "accept failed: %s", "events over HTTP cannot be written: %s",
         "evaluation failed, it is tried again every cycle: %s",
         "nobody says where partitions end: %s", "store failed, consumption pauses: %s",
         "the lease was not given back: %s", "%s",
@@ -1003,6 +1022,7 @@ TABLE: tuple[Row, ...] = (
     *_DEMO,
     *_STATUS,
     *_DEAD_LETTERS,
+    *_RECEIVED,
     *_INCIDENTS,
     *_PAGES,
     *_REPORT,

@@ -37,6 +37,7 @@ ACCESS = {
         (Surface.SNAPSHOT, exported.snapshot_names()),
         (Surface.PUBLISHED, exported.published_names()),
         (Surface.STATUS, exported.status_names()),
+        (Surface.RECEIVED, exported.received_names()),
         (Surface.INCIDENT, exported.incident_names()),
         (Surface.PAGE, exported.page_names()),
         (Surface.REPORT, exported.report_names()),

@@ -21,10 +21,17 @@ from pipeline import DECISIONS, LABELS, Pipeline
 
 from consumers import coder as coder_module
 from consumers.codec import DecisionCodec, LabelCodec
-from consumers.coder import MAX_NESTED_BYTES, Coder, value_text
+from consumers.coder import Coder, value_text
 from consumers.dead_letters import REASONS, DeadLetterBuffer, IdHasher
 from consumers.event_time import FIRST_DAY, FUTURE, TOO_EARLY, TOO_OLD, ClockPolicy, ShardClock
-from consumers.events import MAX_EVENTS_PER_MESSAGE, Decision, FastDecision, Label, Versions
+from consumers.events import (
+    MAX_EVENTS_PER_MESSAGE,
+    MAX_NESTED_BYTES,
+    Decision,
+    FastDecision,
+    Label,
+    Versions,
+)
 from consumers.probe_signing import ProbePolicy, is_signed
 from consumers.shard import Codecs, ShardState
 from monitor.core.counts.cells import OTHER, Route, Stratum, content_id

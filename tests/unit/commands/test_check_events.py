@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 from pipeline import SETTINGS
 
 from consumers.dead_letters import REASONS as ALL_REASONS
+from consumers.event_words import EXPECTED, REASONS, nearest
 from consumers.events import Decision, Label
 from monitor.commands.check import command
-from monitor.commands.event_words import EXPECTED, REASONS, nearest
 
 SECRET = "xq7secretxq7"
 

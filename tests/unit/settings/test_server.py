@@ -261,3 +261,20 @@ class TestSpecialCategory:
         assert "attribute[0].source" not in keys(api.warnings(load()))
         declared = load(TOKEN, inferred + special())
         assert "attribute[0].source" not in keys(api.warnings(declared))
+
+
+def test_producers_are_named_and_no_responders(load: Load) -> None:
+    server = '[server]\nproducers = ["grafana"]\n'
+    assert load(server + NAMED).server.producers == ("grafana",)
+    assert load('[server]\nproducers = ["anonymous"]\n').server.producers == ("anonymous",)
+    for sections, text in (
+        ('[server]\nproducers = ["router"]\n' + NAMED, "'router' is no name of a token; known:"),
+        ('[server]\nproducers = ["anonymous"]\n' + NAMED, "'anonymous' is only for loopback"),
+        (server + 'responders = ["grafana"]\n' + NAMED, "'grafana' is a responder too; give the"),
+    ):
+        with pytest.raises(SettingsError) as caught:
+            load(sections)
+        assert str(caught.value).startswith("server.producers[0]")
+        assert text in str(caught.value)
+    with pytest.raises(SettingsError, match=r"server.producers: has every token, and producers"):
+        load('[server]\nproducers = ["grafana", "prometheus"]\n' + NAMED)

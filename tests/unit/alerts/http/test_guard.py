@@ -114,3 +114,15 @@ def test_who_may_act_is_known_by_token_or_certificate_and_nobody_else_is() -> No
     assert not by_certificate.admit("", "host-1").responds
     assert Guard({}, certificates=False, responders=("anonymous",)).admit("", None).responds
     assert not Guard({}, certificates=False).admit("", None).responds
+
+
+def test_a_producer_sends_and_reads_nothing() -> None:
+    guard = Guard(TOKENS, certificates=False, producers=("grafana",))
+    router = guard.admit("Bearer second-token", None)
+    assert (router.granted, router.sends, router.reads) == (True, True, False)
+    reader = guard.admit("Bearer first-token", None)
+    assert (reader.sends, reader.reads) == (False, True)
+    by_certificate = Guard(TOKENS, certificates=True, producers=("host-1",))
+    assert by_certificate.admit("Bearer first-token", "host-1").sends
+    anybody = Guard({}, certificates=False, producers=("anonymous",)).admit("", None)
+    assert (anybody.sends, anybody.reads) == (True, True)

@@ -68,6 +68,17 @@ def test_client_certificates_are_files_that_somebody_must_make() -> None:
         ({"tokens": (Token(name="grafana", token=OURS),)}, TOKEN_FILE),
         ({"tokens": (Token(name="grafana", token_file=LocalFile("/run/g")),)}, "/run/g"),
         (
+            {  # a router's token opens nothing to be read
+                "producers": ("router", "prometheus"),
+                "tokens": (
+                    Token(name="router", token_file=LocalFile("/run/r")),
+                    Token(name="prometheus", token_file=LocalFile("/run/p")),
+                    Token(name="grafana", token_file=LocalFile("/run/g")),
+                ),
+            },
+            "/run/g",
+        ),
+        (
             {
                 "token_file": "/run/token",
                 "tokens": (Token(name="prometheus", token_file=LocalFile("/run/p")),),

@@ -1,18 +1,32 @@
-"""Words for what is wrong with an event, field by field; never what the event said."""
+"""Why an event is not counted, as reason and field, and in words; never what the event said.
+
+Producers use it before they send (:mod:`consumers.producing`), so it imports nothing heavy.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from datetime import datetime
 from difflib import get_close_matches
+from typing import get_args
 
-from monitor.core.counts.cells import Route
+import msgspec
+
+from consumers.events import RouteName
+
+# Anchored at both ends: what lies between may quote the payload, of which nothing may be kept.
+_PATH = re.compile(r" - at `\$\.?([a-z_.]*)[^`]*`\Z")
+_WRONG_TYPE = re.compile(r"Expected `[^`]*`, got `")
+_NULL = re.compile(r"Expected `[^`]*`, got `null` - at `\$\.")
+_MISSING = re.compile(r"Object missing required field `([a-z_]+)`")
 
 _ID = "text of 1 to 200 characters, or a whole number"
 _HASH = "text of 1 to 128 characters, or a whole number"
 _TIME = "a time with its zone such as 2026-06-01T10:00:00Z, or milliseconds since 1970"
 _YES_NO = "true or false"
 _SCORE = "a number from 0 to 1"
-_ROUTES = ", ".join(route.name.lower() for route in Route)
+_ROUTES = ", ".join(get_args(RouteName))
 
 EXPECTED: Mapping[str, str] = {
     "decision_id": _ID,
@@ -62,9 +76,63 @@ REASONS: Mapping[str, str] = {
 }
 """Every reason for which an event is not counted, in words that follow the field."""
 
+_KINDS: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number with a fraction",
+    str: "text",
+    list: "a list",
+    dict: "an object",
+    datetime: "a time",
+}
+
 _NEAR = 0.75  # of 1 for equal words: an exchanged letter in four, but no other word
 _TIMELY = ("too_early", "future", "too_old", "jump", "too_large")
 """Reasons that say enough without what was expected."""
+
+
+def reason_and_field(error: Exception) -> tuple[str, str]:
+    """Reason and field of an unreadable event; never a word of its content.
+
+    Args:
+        error: of the decoder.
+    """
+    if not isinstance(error, msgspec.ValidationError):
+        return "malformed_json", ""
+    text = str(error)
+    if text.startswith("Object contains unknown field"):
+        return "unknown_field", ""
+    if missing := _MISSING.match(text):
+        return "missing_field", missing.group(1)
+    path = _PATH.search(text)
+    if _NULL.match(text):
+        return "missing_field", path.group(1) if path else ""
+    reason = "wrong_type" if _WRONG_TYPE.match(text) else "invalid_value"
+    return reason, path.group(1) if path else ""
+
+
+def kind_of(value: object) -> str:
+    """The kind of a value, in words that follow "found".
+
+    Example:
+        >>> [kind_of(value) for value in (True, 7, "x", b"x")]
+        ['true or false', 'a whole number', 'text', 'bytes']
+    """
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def refusal(reason: str, field: str, given: object) -> str:
+    """Like :func:`why`, with the kind of what was found where a field is of the wrong kind.
+
+    Args:
+        reason: of the dead letter.
+        field: of the dead letter.
+        given: content of the field; None when it is not known.
+    """
+    text = why(reason, field)
+    if reason != "wrong_type" or given is None or isinstance(given, Mapping):
+        return text
+    return f"{text}, found {kind_of(given)}"
 
 
 def why(reason: str, field: str) -> str:

@@ -1,0 +1,44 @@
+"""Bodies of requests: of a kind that is asked for, of a bounded size, within a bounded time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from http import HTTPStatus
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+
+def kind_of(request: Request) -> str:
+    """The media type of a body, without parameters; empty where none is named."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def read_body(
+    request: Request, kinds: Collection[str], *, most: int, seconds: float
+) -> bytes:
+    """The whole body.
+
+    Args:
+        request: whose body has not been read yet.
+        kinds: media types that are taken.
+        most: bytes that it may have.
+        seconds: that the client has to send it.
+
+    Raises:
+        HTTPException: it is of another kind, too large, or too slow.
+    """
+    encoded = request.headers.get("content-encoding", "identity").lower() != "identity"
+    if encoded or kind_of(request) not in kinds:
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > most:
+                    raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    except TimeoutError:
+        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT) from None
+    return bytes(body)

@@ -1,0 +1,247 @@
+"""How messages leave a router: by kafka-python, by confluent-kafka, or over HTTP.
+
+All of them run on the producer's own thread and may block there. Each is given as a function that
+connects, so that a router starts also while the broker is away.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from consumers.producing.making import Message
+
+SECONDS = 30.0
+"""Time that a client has for a batch before it is tried again."""
+MAX_REQUEST = 768 * 1024
+"""Bytes of one HTTP request; the service takes 1 MiB."""
+MAX_REQUEST_EVENTS = 500
+
+
+class TransportError(Exception):
+    """A batch was not written, or nobody knows; it will be sent again."""
+
+
+class Transport(Protocol):
+    """Writes messages for a :class:`consumers.producing.Producer`, on its thread."""
+
+    def send(self, messages: Sequence[Message]) -> int:
+        """Write messages in this order; returns how many are written, when all are decided.
+
+        The others were refused for good. Any exception means that the whole batch is to be sent
+        again, which may write some of it twice: the service recognises copies.
+        """
+
+    def close(self) -> None:
+        """Give the connection up; nothing is being sent."""
+
+
+Open = Callable[[], Transport]
+"""Connects. Any exception means that it is to be tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Names of the two topics."""
+
+    decisions: str = "decisions"
+    labels: str = "labels"
+
+    def of(self, message: Message) -> str:
+        """The topic of a message."""
+        return self.decisions if message.kind == "decision" else self.labels
+
+
+def kafka_python(
+    bootstrap_servers: str | Sequence[str], topics: Topics = Topics(), **more: Any
+) -> Open:
+    """Write with the package kafka-python.
+
+    Args:
+        bootstrap_servers: ``host:port`` of one or more brokers.
+        topics: where to write; they must exist.
+        more: further arguments of ``kafka.KafkaProducer``, such as those for TLS and SASL.
+    """
+
+    def connect() -> Transport:
+        from kafka import KafkaProducer  # noqa: PLC0415 - only where it is used
+
+        waits = int(SECONDS * 1000)
+        chosen: dict[str, Any] = {
+            "acks": "all",
+            "enable_idempotence": False,  # copies are recognised; a right less to be granted
+            "max_in_flight_requests_per_connection": 1,  # or a retry could turn the order
+            "delivery_timeout_ms": waits,
+            "request_timeout_ms": waits // 2,
+            "max_block_ms": waits,
+            "allow_auto_create_topics": False,
+        }
+        return _KafkaPython(
+            KafkaProducer(bootstrap_servers=bootstrap_servers, **chosen | more), topics
+        )
+
+    return connect
+
+
+class _KafkaPython:
+    def __init__(self, producer: Any, topics: Topics) -> None:
+        self._producer = producer
+        self._topics = topics
+
+    def send(self, messages: Sequence[Message]) -> int:
+        from kafka.errors import KafkaError, RetriableError  # noqa: PLC0415 - only where it is used
+
+        futures = [
+            self._producer.send(self._topics.of(one), one.value, key=one.key) for one in messages
+        ]
+        written = 0
+        for future in futures:
+            try:
+                future.get(timeout=SECONDS)
+            except RetriableError:
+                raise
+            except KafkaError:
+                continue
+            written += 1
+        return written
+
+    def close(self) -> None:
+        self._producer.close(timeout=1)
+
+
+def confluent(
+    bootstrap_servers: str, topics: Topics = Topics(), more: Mapping[str, Any] | None = None
+) -> Open:
+    """Write with the package confluent-kafka.
+
+    Args:
+        bootstrap_servers: ``host:port``, several with commas between them.
+        topics: where to write; they must exist.
+        more: further settings of librdkafka, such as ``{"security.protocol": "SSL"}``.
+    """
+
+    def connect() -> Transport:
+        from confluent_kafka import Producer  # noqa: PLC0415 - only where it is used
+
+        chosen: dict[str, Any] = {
+            "bootstrap.servers": bootstrap_servers,
+            "acks": "all",
+            # As all other clients do it: a copy that another client sends goes to the same
+            # partition only if both choose it alike.
+            "partitioner": "murmur2_random",
+            "max.in.flight.requests.per.connection": 1,
+            "message.timeout.ms": int(SECONDS * 1000),
+            "log_level": 0,  # the producer says once that a broker is away, not twice a second
+        }
+        return _Confluent(Producer({**chosen, **(more or {})}), topics)
+
+    return connect
+
+
+class _Confluent:
+    def __init__(self, producer: Any, topics: Topics) -> None:
+        self._producer = producer
+        self._topics = topics
+
+    def send(self, messages: Sequence[Message]) -> int:
+        errors: list[Any] = []
+
+        def told(error: Any, _: Any) -> None:
+            errors.append(error)
+
+        for one in messages:
+            self._producer.produce(self._topics.of(one), one.value, key=one.key, on_delivery=told)
+        self._producer.flush(2 * SECONDS)
+        found = [error for error in errors if error is not None]
+        # A message that ran out of time is told as one of librdkafka's own errors (below 0).
+        if len(errors) < len(messages) or any(e.retriable() or e.code() < 0 for e in found):
+            raise TransportError(str(found[0]) if found else "no answer from the broker")
+        return len(errors) - len(found)
+
+    def close(self) -> None:
+        self._producer.flush(1)
+
+
+def http(
+    url: str, *, token: str | None = None, ca_file: str | Path | None = None, timeout: float = 10.0
+) -> Open:
+    """Post to a service whose settings have ``server.producers``; needs no Kafka client.
+
+    Args:
+        url: such as ``https://slicewatch.example:9095/v1/events``.
+        token: of a producer.
+        ca_file: authority of the service's certificate; None takes the system's.
+        timeout: seconds that each step of a request may take.
+
+    Raises:
+        ValueError: the address is none.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("url must begin with http:// or https:// and name a host")
+    host, port, path = parts.hostname, parts.port, parts.path or "/v1/events"
+    headers = {"Content-Type": "application/x-ndjson"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+
+    def connect() -> Transport:
+        def connection() -> HTTPConnection:
+            if parts.scheme == "http":
+                return HTTPConnection(host, port, timeout=timeout)
+            trust = ssl.create_default_context(cafile=ca_file)
+            return HTTPSConnection(host, port, timeout=timeout, context=trust)
+
+        return _Http(connection, path, headers)
+
+    return connect
+
+
+class _Http:
+    """One request for each batch, on a connection of its own; redirects are not followed."""
+
+    def __init__(
+        self, connection: Callable[[], HTTPConnection], path: str, headers: Mapping[str, str]
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._headers = headers
+
+    def send(self, messages: Sequence[Message]) -> int:
+        return sum(self._post(body) for body in _bodies(messages))
+
+    def close(self) -> None:
+        pass
+
+    def _post(self, body: bytes) -> int:
+        connection = self._connection()
+        try:
+            connection.request("POST", self._path, body, dict(self._headers))
+            answer = connection.getresponse()
+            status, content = answer.status, answer.read()
+        except HTTPException as error:
+            raise TransportError(type(error).__name__) from error
+        finally:
+            connection.close()
+        if status not in (200, 422):
+            raise TransportError(f"HTTP status {status}")
+        return int(json.loads(content)["written"])
+
+
+def _bodies(messages: Sequence[Message]) -> Iterator[bytes]:
+    """Requests of a size that the service takes; a decision has at most some ten KB."""
+    lines: list[bytes] = []
+    size = 0
+    for one in messages:
+        if lines and (size + len(one.value) >= MAX_REQUEST or len(lines) >= MAX_REQUEST_EVENTS):
+            yield b"\n".join(lines)
+            lines, size = [], 0
+        lines.append(one.value)
+        size += len(one.value) + 1
+    if lines:
+        yield b"\n".join(lines)

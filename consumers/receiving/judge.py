@@ -1,0 +1,123 @@
+"""Judges posted events by the codec that reads them from Kafka, before they are written there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from consumers.codec import DecodedDecisions, DecodedLabels
+from consumers.dead_letters import DeadLetterBuffer
+from consumers.event_time import FIRST_DAY, TOO_EARLY, TOO_OLD
+from consumers.receiving.batches import MAX_EVENT, MAX_EVENTS, Refusal
+from consumers.shard import Codecs
+from monitor.ports import RecordBatch, Shard
+
+Numbered = tuple[int, bytes]
+"""Line of an event, and the event."""
+
+
+class Good(NamedTuple):
+    """An event that may be written."""
+
+    line: int
+    is_label: bool
+    key: bytes
+    value: bytes
+
+
+class _Names(msgspec.Struct):
+    """What tells a label from a decision."""
+
+    label_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Identified(msgspec.Struct):
+    decision_id: str | int
+
+
+_names = msgspec.json.Decoder(_Names).decode
+_identified = msgspec.json.Decoder(_Identified).decode
+
+
+class Judge:
+    """Any thread may use it; one batch is judged at a time.
+
+    Args:
+        codecs: of its own: those of a worker belong to its thread.
+    """
+
+    def __init__(self, codecs: Codecs) -> None:
+        self._codecs = codecs
+        self._turn = threading.Lock()
+
+    def judge(self, events: Sequence[Numbered], now: int) -> tuple[list[Good], list[Refusal]]:
+        """What may be written, in the order of its lines, and what is wrong with the others.
+
+        Args:
+            events: of one batch.
+            now: wall clock, microseconds.
+        """
+        refused: list[Refusal] = []
+        sized = [one for one in events if self._fits(one, refused)]
+        good: list[Good] = []
+        with self._turn:
+            for is_label in (False, True):
+                some = [one for one in sized if _is_label(one[1]) == is_label]
+                wrong = self._wrong(some, is_label, now) if some else {}
+                refused += wrong.values()
+                good += (
+                    Good(line, is_label, _key(value), value)
+                    for line, value in some
+                    if line not in wrong
+                )
+        return sorted(good), sorted(refused, key=lambda one: one.line)
+
+    def _fits(self, event: Numbered, refused: list[Refusal]) -> bool:
+        line, value = event
+        if len(value) > MAX_EVENT:
+            reason = "too_large"
+        elif value.lstrip()[:1] == b"[":  # the codec would take it for several events
+            reason = "wrong_type"
+        else:
+            return True
+        refused.append(Refusal(line, "decision", reason, ""))
+        return False
+
+    def _wrong(self, events: Sequence[Numbered], is_label: bool, now: int) -> dict[int, Refusal]:
+        """Refusals by line."""
+        lines, values = [line for line, _ in events], [value for _, value in events]
+        batch = RecordBatch(Shard("", 0), lines, values, [-1] * len(lines))
+        letters = DeadLetterBuffer(batch, self._codecs.hasher, MAX_EVENTS)
+        codec = self._codecs.labels if is_label else self._codecs.decisions
+        decoded: DecodedDecisions | DecodedLabels = codec.read(batch, letters)
+        found = [(one.offset, one.reason, one.field) for one in letters.found]
+        found += ((line, reason, "decided_at") for line, reason in self._untimely(decoded, now))
+        kind = "label" if is_label else "decision"
+        return {line: Refusal(line, kind, reason, field) for line, reason, field in found}
+
+    def _untimely(
+        self, decoded: DecodedDecisions | DecodedLabels, now: int
+    ) -> Iterable[tuple[int, str]]:
+        """Lines whose time the worker would not believe, whatever it has read before.
+
+        The message will have the time at which it is written.
+        """
+        clock = self._codecs.clock
+        early = (decoded.ts > now + clock.max_early) & clock.live
+        for reason, rows in ((TOO_EARLY, early), (TOO_OLD, decoded.ts < FIRST_DAY)):
+            yield from ((int(line), reason) for line in decoded.offsets[np.flatnonzero(rows)])
+
+
+def _is_label(value: bytes) -> bool:
+    try:
+        return _names(value).label_id is not msgspec.UNSET
+    except (ValueError, RecursionError):
+        return False
+
+
+def _key(value: bytes) -> bytes:
+    return str(_identified(value).decision_id).encode()

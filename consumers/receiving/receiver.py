@@ -1,0 +1,166 @@
+"""Answers posts of events: what is good is written to Kafka, and nowhere else; then it is said."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Protocol
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from consumers.event_words import why
+from consumers.receiving.batches import BatchError, Refusal, events_of
+from consumers.receiving.judge import Good, Judge
+from consumers.sources.kafka_writer import Record
+from monitor.errors import SourceError
+
+PATH = "/v1/events"
+MAX_SHOWN = 100
+"""Refusals that an answer lists; ``refused`` counts all."""
+CONNECT_SECONDS = 4.0
+_RETRY = {"Retry-After": "5"}
+
+_log = logging.getLogger("slicewatch.receiving")
+
+
+class Writer(Protocol):
+    """Writes records to Kafka; :class:`consumers.sources.kafka_writer.KafkaWriter`."""
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Write records, and wait until all are written; else SourceError."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+Write = Callable[[], Writer]
+"""Connects. No broker within moments: SourceError."""
+Count = Callable[[Mapping[tuple[str, str], int]], None]
+"""Counts unreadable events by reason and field."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedEvent:
+    """What an answer says of an event that was not written; never what the event said.
+
+    Attributes:
+        line: its line, or its place in the array, counted from 1.
+        kind: decision or label; a decision where it cannot be known.
+        reason: as a dead letter has it.
+        field: of the schema; empty where none is to blame.
+        message: both in words, with what was expected.
+    """
+
+    line: int
+    kind: str
+    reason: str
+    field: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAnswer:
+    """The answer to a batch.
+
+    Attributes:
+        written: events that Kafka has.
+        refused: events that were not written.
+        events: the first of these.
+    """
+
+    written: int
+    refused: int
+    events: list[RefusedEvent]
+
+
+class Receiver:
+    """Takes batches of events. Any thread may use it.
+
+    Args:
+        judge: says what may be written.
+        connect: to Kafka, when the first batch has come.
+        topics: of decisions and of labels.
+        count: what is refused.
+        now: wall clock, microseconds.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        connect: Write,
+        topics: tuple[str, str],
+        count: Count,
+        now: Callable[[], int],
+    ) -> None:
+        self._judge = judge
+        self._connect = connect
+        self._topics = topics
+        self._count = count
+        self._now = now
+        self._writer: Writer | None = None
+        self._connecting = threading.Lock()
+        self._failing = False
+
+    def view(self, request: Request) -> Response:
+        """Answer one batch: 200 when all of it is written, 422 when some of it is refused.
+
+        Whatever is not refused is written then. With 503, nobody knows how much was written.
+        """
+        try:
+            events = events_of(request.state.body, request.state.kind)
+        except BatchError as error:
+            if error.refusal is None:
+                return _text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            return self._answer(0, [error.refusal])
+        good, refused = self._judge.judge(events, self._now())
+        try:
+            self._write(good)
+        except SourceError as error:
+            self._report(error)
+            return _text(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY)
+        self._failing = False
+        return self._answer(len(good), refused)
+
+    def close(self) -> None:
+        """Close the connection to Kafka, if there is one."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _write(self, good: Sequence[Good]) -> None:
+        if good:
+            writer = self._connected()
+            writer.write([Record(self._topics[g.is_label], g.key, g.value) for g in good])
+
+    def _connected(self) -> Writer:
+        if not self._connecting.acquire(timeout=CONNECT_SECONDS):
+            raise SourceError("Kafka cannot be reached: another batch waits for it")
+        try:
+            self._writer = self._writer or self._connect()
+            return self._writer
+        finally:
+            self._connecting.release()
+
+    def _answer(self, written: int, refused: Sequence[Refusal]) -> Response:
+        self._count(Counter((one.reason, one.field) for one in refused))
+        shown = [
+            RefusedEvent(one.line, one.kind, one.reason, one.field, why(one.reason, one.field))
+            for one in refused[:MAX_SHOWN]
+        ]
+        body = msgspec.json.encode(BatchAnswer(written, len(refused), shown))
+        status = HTTPStatus.UNPROCESSABLE_ENTITY if refused else HTTPStatus.OK
+        return Response(body, status, media_type="application/json")
+
+    def _report(self, error: SourceError) -> None:
+        if not self._failing:
+            self._failing = True
+            _log.error("events over HTTP cannot be written: %s", error)
+
+
+def _text(status: HTTPStatus, headers: Mapping[str, str] | None = None) -> Response:
+    return PlainTextResponse(f"{status.value} {status.phrase}\n", status, headers)
