@@ -162,6 +162,7 @@ def main() -> None:
         if stop.is_set():
             break
         sender.decide(router, at)
+    sys.stderr.write(f"the history is sent: {sender.sent}\n")
     while not stop.wait(1 / options.per_second):
         sender.decide(router, time.time())
     sender.close()

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from programs import program
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
 SLICEWATCH = "slicewatch:0.1.0"
 """The image's name in compose.yaml."""
+QUICK = {"SLICEWATCH__EVALUATE__CYCLE": "1s"}
+"""The one thing that is changed: tests wait for the ends of cycles, which are 10 s apart."""
 Document = dict[str, Any]
 
 
@@ -161,9 +165,8 @@ class Compose:
 
 def kustomized(folder: Path) -> list[Document]:
     """The manifests of an overlay, as ``kubectl kustomize`` puts them together."""
-    kubectl = Path(sys.executable).with_name("kubectl")
     done = subprocess.run(
-        [str(kubectl), "kustomize", str(folder)],
+        [program("kubectl"), "kustomize", str(folder)],
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -346,23 +349,26 @@ class Local:
             address = f"http://{self.address}:{probe.port}{probe.path}"
             with urllib.request.urlopen(address, timeout=5) as answer:
                 return "" if answer.status == 200 else str(answer.status)
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return f"{refused.code}: {refused.read(200).decode()}"
         except OSError as error:
             return str(error)
 
     def _words(self, command: Sequence[str]) -> list[str]:
         """The command with its program as this machine has it."""
         program, *rest = (self.here(word) for word in command)
-        beside = Path(sys.executable).with_name(program)
-        found = beside if beside.exists() else shutil.which(program, path=self._path())
-        return [str(found or program), *rest]
+        found = shutil.which(program, path=self._path())
+        return [found or program, *rest]
 
     def _path(self) -> str:
-        return f"{self._names.get('PATH', '')}:/usr/bin:/bin"
+        """Where programs are: first those that were installed with the tests."""
+        return f"{Path(sys.executable).parent}:{self._names.get('PATH', '')}:/usr/bin:/bin"
 
     def _environment(self) -> dict[str, str]:
         """The container's own, and nothing of ours but where programs are."""
         own = {key: self.here(value) for key, value in self.container.environment.items()}
-        return {**own, "PATH": f"{Path(sys.executable).parent}:{self._path()}"}
+        return {**own, **QUICK, "PATH": self._path()}
 
     def _put(self, source: Path, target: Path) -> None:
         """Copy a file or folder, with the names in it replaced."""
