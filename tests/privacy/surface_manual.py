@@ -25,7 +25,7 @@ WHERE = {
     Surface.DEMO: "`slicewatch demo --json`",
     Surface.STATUS: "`slicewatch db status --json`",
     Surface.DEAD_LETTER: "`slicewatch db dead-letters`",
-    Surface.INCIDENT: "Incidents: `slicewatch incident --json`, pages and API",
+    Surface.INCIDENT: "Incidents: `slicewatch incident list --json`, pages and API",
     Surface.PAGE: "The status page, its files and the API, beside Snapshots and incidents",
     Surface.REPORT: "`slicewatch report`, in every format, beside the tables of a Snapshot",
     Surface.PROBES: "`slicewatch probe status --json`",
