@@ -115,15 +115,6 @@ class Service:
         self._evaluating = True
         self.evaluator = composition.build_evaluator(settings, self.engine, self._clock)
         self.evaluator.hurried = self._in_a_hurry
-        self._source = source(settings) if parts.ingest else None
-        self.ingest = (
-            composition.build_ingest(settings, self.engine, self._source, self.metrics, self._clock)
-            if self._source is not None
-            else None
-        )
-        self._watchdog = (
-            Watchdog(settings, self.ingest, self.metrics, self._clock) if self.ingest else None
-        )
         self.exporter = Exporter(
             self.metrics,
             max_series=settings.server.max_series,
@@ -148,6 +139,16 @@ class Service:
         )
         self.metrics.set_certificates(certificates.expiries(settings))
         self._threads: list[threading.Thread] = []
+        # Last: an open client must be closed again, whatever fails after it.
+        self._source = source(settings) if parts.ingest else None
+        self.ingest = (
+            composition.build_ingest(settings, self.engine, self._source, self.metrics, self._clock)
+            if self._source is not None
+            else None
+        )
+        self._watchdog = (
+            Watchdog(settings, self.ingest, self.metrics, self._clock) if self.ingest else None
+        )
 
     @property
     def port(self) -> int:
@@ -166,7 +167,12 @@ class Service:
 
     def start(self) -> None:
         """Start all threads; returns when the ports answer."""
-        self.servers.start()
+        try:
+            self.servers.start()
+        except BaseException:
+            if self._source is not None:  # its thread, which would close it, has not begun
+                self._source.close()
+            raise
         if self.ingest is not None:
             self._threads.append(self._spawn("ingest", self.ingest.run))
         if self._parts.serve:

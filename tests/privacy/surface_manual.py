@@ -26,7 +26,7 @@ WHERE = {
     Surface.STATUS: "`slicewatch db status --json`",
     Surface.DEAD_LETTER: "`slicewatch db dead-letters`",
     Surface.RECEIVED: "Answers of `POST /v1/events`, to whoever sent the events",
-    Surface.INCIDENT: "Incidents: `slicewatch incident --json`, pages and API",
+    Surface.INCIDENT: "Incidents: `slicewatch incident list --json`, pages and API",
     Surface.PAGE: "The status page, its files and the API, beside Snapshots and incidents",
     Surface.REPORT: "`slicewatch report`, in every format, beside the tables of a Snapshot",
     Surface.BACKTEST: "`slicewatch backtest`, with `--propose` too",
