@@ -25,6 +25,7 @@ from monitor.core.time import HOUR
 from monitor.evaluate.publish.weeks import Sources, Weeks
 from monitor.reports import as_json
 from monitor.reports.frames import weekly
+from monitor.service import Parts, Service
 from monitor.store.evaluator import weekly_releases
 from monitor.store.evaluator.published_values import forget_published
 from monitor.store.upkeep import clock_repair
@@ -246,6 +247,21 @@ def test_a_forgotten_value_is_in_no_revision(guarded: Releasing) -> None:
     with guarded.engine.begin() as connection:
         forget_published(connection, {("a", None)})
     assert [name for name, _ in parts(newest(guarded))] == ["", "b"]
+
+
+def test_a_serving_process_exports_when_the_newest_week_was_stored(guarded: Releasing) -> None:
+    guarded.evaluator.release_lease()
+    service = Service(guarded.settings, Parts(ingest=False))
+    try:
+        service.evaluate_once()
+        name = "slicewatch_report_stored_timestamp_seconds"
+        value = service.metrics.registry.get_sample_value(name, {"week": "2026-W24"})
+        with guarded.engine.connect() as connection:
+            newest = weekly_releases.newest_stored(connection)
+        assert newest is not None
+        assert (newest[0], value) == ("2026-W24", newest[1] / 1e6)
+    finally:
+        service.stop()
 
 
 def test_retention_deletes_a_week_with_its_signatures(guarded: Releasing) -> None:
