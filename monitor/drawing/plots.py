@@ -22,7 +22,7 @@ MOST_ROWS = 40
 """Slices of a plot of rates: more would not fit on a page."""
 MOST_SERIES = 6
 """Slices of a plot of calibration: as many as can be told apart."""
-_NAME, _ROW, _HEAD = 200, 22, 24
+_NAME, _ROW, _HEAD = 230, 22, 24
 _LONGEST_NAME = 30
 _HEIGHT, _LEFT, _FOOT = 260, 44, 24
 _SMALLEST_LIMIT = 0.05
