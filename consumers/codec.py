@@ -8,7 +8,7 @@ never holds the payload. Unknown fields are dropped and counted, or make the eve
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from consumers.bias_results import BiasResults
 from consumers.coder import Coder, RejectedError, key_of
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from consumers.event_words import reason_and_field
@@ -368,8 +369,15 @@ class DecodedLabels:
 class LabelCodec:
     """Decodes labels.
 
+    Args:
+        hasher: of ids.
+        rejects_unknown: as of :class:`DecisionCodec`.
+        dimensions: names of declared dimensions of bias evaluations.
+        mapping: makes labels of messages that are none; None where they are.
+
     Attributes:
         unknown: as of :class:`DecisionCodec`.
+        results: takes results of bias evaluations out of a batch, before it is read.
     """
 
     def __init__(
@@ -377,10 +385,12 @@ class LabelCodec:
         hasher: IdHasher,
         *,
         rejects_unknown: bool = False,
+        dimensions: Collection[str] = (),
         mapping: EventMapping | None = None,
     ) -> None:
         self._hash = hasher
         self._mapping = mapping
+        self.results = BiasResults(dimensions)
         self.unknown = UnknownFields()
         self._reader = Reader(Label, self.unknown, rejects=rejects_unknown)
 

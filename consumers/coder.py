@@ -104,15 +104,8 @@ def key_of(decision: FastDecision) -> Key:
     )
 
 
-def _atom(coding: Coding, values: Mapping[str, str], versions: Versions) -> str:
-    return atom_text(
-        {
-            a.name: a.code(
-                values.get(a.name) if a.version_of is None else getattr(versions, a.version_of)
-            )
-            for a in coding.attributes
-        }
-    )
+def _atom(coding: Coding, values: Mapping[str, str]) -> str:
+    return atom_text({a.name: a.code(values.get(a.name)) for a in coding.attributes})
 
 
 class Coder:
@@ -153,11 +146,12 @@ class Coder:
         self._versions = set(versions) - {OTHER}
         self.crowded = False
         self.turned_away = 0
-        self._declared = {a.name: a for a in coding.attributes if a.version_of is None}
-        self._names = self._declared.keys()
+        self._declared = {a.name: a for a in coding.attributes}
+        self._by_version = {a.name: a.version_of for a in coding.attributes if a.version_of}
+        self._names = self._declared.keys() - self._by_version.keys()
         has_ranges = any(a.edges for a in coding.attributes)
         self._spellings = MAX_SPELLINGS * (NUMBERS_EACH if has_ranges else 1)
-        self.unlisted = UnlistedValues(self._names)
+        self.unlisted = UnlistedValues(self._declared)
         self._atoms: dict[int, str] = {}
         self._version_texts: dict[int, str] = {}
         self._cells: dict[int, tuple[int, int, int]] = {}
@@ -177,7 +171,7 @@ class Coder:
         self._keep: list[float] = []
         self._floors: list[float] = []
         self._dropped: dict[str, list[int]] = {}
-        self._unlisted: dict[str, list[int]] = {name: [] for name in self._names}
+        self._unlisted: dict[str, list[int]] = {name: [] for name in self._declared}
 
     def begin_day(self) -> None:
         """Count distinct unlisted values from none again."""
@@ -212,10 +206,11 @@ class Coder:
                 those are rejected.
         """
         route, audit_p, _, traffic, evidence, threshold, attributes, versions = key
-        values, version, dropped = self._checked(attributes, versions)
+        sent, version, dropped = self._checked(attributes, versions)
+        values = sent | self._of_versions(version)
         rate = self._coding.rate_index(audit_p)
         meaning = (
-            tuple(_atom(coding, values, version) for coding in self._codings),
+            tuple(_atom(coding, values) for coding in self._codings),
             self._version(version, threshold),
             _ROUTES[route],
             rate,
@@ -234,7 +229,8 @@ class Coder:
             production = self._said_as((*meaning[:-1], False))
             self._production[code] = self._code(production, detail, unlisted)
         said.keys += 1
-        endless = bool(unlisted) or meaning[1] == OTHER or said.keys > self._spellings
+        made_up = not sent.keys().isdisjoint(unlisted) or meaning[1] == OTHER
+        endless = made_up or said.keys > self._spellings
         self._remember(key, code, endless)
         return code
 
@@ -283,6 +279,11 @@ class Coder:
         version, unknown = self._checked_versions(versions)
         dropped = self._named("attributes", undeclared) | self._named("versions", unknown)
         return values, version, tuple(sorted(dropped))
+
+    def _of_versions(self, versions: Versions) -> dict[str, str]:
+        """Values of the attributes that are versions: nothing in an event's ``attributes`` is."""
+        given = ((name, getattr(versions, part)) for name, part in self._by_version.items())
+        return {name: version for name, version in given if version is not None}
 
     def _named(self, part: str, names: Iterable[str]) -> set[str]:
         """Full names of fields of a nested part, as far as there is room to tell them apart."""

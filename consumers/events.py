@@ -7,7 +7,7 @@ in deploy/schemas are rendered from these types.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -38,6 +38,9 @@ VersionName = Annotated[str, Meta(pattern=VERSION_PATTERN)]
 UnitInterval = Annotated[float, Meta(ge=0, le=1)]
 Probability = Annotated[float, Meta(gt=0, le=1)]
 AttributeValue = Annotated[str, Meta(max_length=200)] | int | float | bool | None
+DimensionName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$")]
+SetName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:+/-]{0,63}$")]
+Score = Annotated[float, Meta(ge=-1000, le=1000)]
 RouteName = Literal["auto_serve", "human_review", "blocked_by_evidence"]
 Traffic = Literal["production", "probe"]
 
@@ -144,10 +147,38 @@ class Label(Struct, kw_only=True):
     blind: bool | None = None
 
 
+class BiasResult(Struct, kw_only=True, frozen=True, tag_field="type", tag="bias_result"):
+    """The score of one dimension of a bias evaluation, alone in its message on the labels' topic.
+
+    Attributes:
+        dimension: as the settings declare it.
+        measured: the day; a later result of the same day takes the place of an earlier one.
+        score: of the probe set as it is.
+        items: of the set.
+        probe_set: name of the set.
+        probe_version: its version.
+        model: version of what answered.
+        rubric: version of what judged the answers; absent where nothing did.
+    """
+
+    dimension: DimensionName
+    measured: date
+    score: Score
+    items: Annotated[int, Meta(ge=1, le=10**9)]
+    probe_set: SetName
+    probe_version: VersionName
+    model: VersionName
+    rubric: VersionName | None = None
+
+
 def schemas() -> dict[str, dict[str, Any]]:
     """JSON Schema of each event by file name, for deploy/schemas."""
     return {
         name: {"$schema": "https://json-schema.org/draft/2020-12/schema"}
         | msgspec.json.schema(type_)
-        for name, type_ in (("decision", Decision), ("label", Label))
+        for name, type_ in (
+            ("decision", Decision),
+            ("label", Label),
+            ("bias_result", BiasResult),
+        )
     }

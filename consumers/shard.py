@@ -18,6 +18,7 @@ from consumers.event_time import Ahead, ClockPolicy, Leaps, Reading, ShardClock
 from consumers.probe_signing import Doubt
 from consumers.repetition import RepetitionBlock
 from consumers.unknown_fields import add_counts
+from monitor.core.bias_scores import BiasScore
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.clusters import Repetition
 from monitor.core.counts.labels import LabelColumns
@@ -127,6 +128,7 @@ class ShardState:
     _dead_letters: list[DeadLetter] = field(default_factory=list)
     _probes: list[ProbeDecision] = field(default_factory=list)
     _repeated: list[Repetition] = field(default_factory=list)
+    _results: list[BiasScore] = field(default_factory=list)
     _noticed: FlushNotices = field(default_factory=FlushNotices)
 
     @classmethod
@@ -239,7 +241,7 @@ class ShardState:
             self._read(self._aside, now, Reading(last, quiet=True, ended=ended, others=others))
 
     def _read(self, records: RecordBatch, now: int, reading: Reading) -> None:
-        dead_letters, read = self._decoded(records)
+        dead_letters, read, results = self._decoded(records, now)
         looked = self.clock.look(read.ts, read.offsets, reading)
         self._aside = self.aside_at = None
         if looked is not None and looked.decided < len(read.ts):
@@ -248,8 +250,9 @@ class ShardState:
             records, self._aside = records.split(bisect_left(records.offsets, first))
             if not len(records.offsets):
                 return
-            dead_letters, read = self._decoded(records)
+            dead_letters, read, results = self._decoded(records, now)
         self._pass(records)
+        self._results += results
         add_counts(self._noticed.unknown, read.unknown)
         before = self.tallies.events
         good, running = self._admit(read, dead_letters, now, looked)
@@ -260,11 +263,13 @@ class ShardState:
         self.buffered += self.tallies.events - before
 
     def _decoded(
-        self, records: RecordBatch
-    ) -> tuple[DeadLetterBuffer, DecodedDecisions | DecodedLabels]:
+        self, records: RecordBatch, now: int
+    ) -> tuple[DeadLetterBuffer, DecodedDecisions | DecodedLabels, list[BiasScore]]:
         dead_letters = DeadLetterBuffer(records, self.codecs.hasher)
-        codec = self.codecs.decisions if self.is_decisions else self.codecs.labels
-        return dead_letters, codec.read(records, dead_letters)
+        if self.is_decisions:
+            return dead_letters, self.codecs.decisions.read(records, dead_letters), []
+        labels, results = self.codecs.labels.results.take(records, dead_letters, now)
+        return dead_letters, self.codecs.labels.read(labels, dead_letters), results
 
     def _pass(self, records: RecordBatch) -> None:
         """Move on over messages: read is read, whatever becomes of their events."""
@@ -465,6 +470,7 @@ class ShardState:
             dead_letters=self._dead_letters,
             probes=self._probes,
             repetition=self._repeated,
+            results=self._results,
             flushes=self._flushes,
         )
 
@@ -476,6 +482,7 @@ class ShardState:
         self.tallies, self.stored = deepcopy(tallies), tallies
         self._decisions, self._labels, self._dead_letters = [], [], []
         self._other_ids, self._probes, self._repeated = {}, [], []
+        self._results = []
         self.buffered = 0
         noticed, self._noticed = self._noticed, FlushNotices()
         return noticed

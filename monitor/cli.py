@@ -16,6 +16,7 @@ _COMMANDS = {
     "check": "Validate the settings; with --connect test broker, topics and database too.",
     "db": "Inspect, repair and migrate the database.",
     "demo": "Watch a synthetic router live; needs nothing but this program.",
+    "judge": "Ask a language model about sampled model outputs, and write its findings.",
     "incident": "List incidents, acknowledge them and record their outcome.",
     "ingest": "Consume decisions and labels (one half of run).",
     "probe": "Send matched pairs to a router and publish its decisions.",

@@ -40,6 +40,7 @@ from monitor.core.counts.cells import atom_text
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.privacy.families import of_contracts
 from monitor.core.probes.rounds import DeclaredSet
+from monitor.core.publish.side_by_side import version_groups
 from monitor.core.time import DAY, SECOND, WINDOWS, Grain, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
@@ -298,7 +299,12 @@ def _codecs(
     of_decisions, of_labels = event_mappings(settings)
     return Codecs(
         decisions=DecisionCodec(coder, eras.newest, probe_policy(settings.probes), of_decisions),
-        labels=LabelCodec(hasher, rejects_unknown=rejects, mapping=of_labels),
+        labels=LabelCodec(
+            hasher,
+            rejects_unknown=rejects,
+            dimensions=[one.name for one in settings.bias_dimension],
+            mapping=of_labels,
+        ),
         coder=coder,
         hasher=hasher,
         clock=ClockPolicy(
@@ -482,6 +488,7 @@ def _site_facts(settings: Settings) -> SiteFacts:
         slice_dashboard_url=_dashboard(settings, SLICE),
         runbooks_url=base if reachable else None,
         runbooks=runbooks if reachable else {},
+        versions=tuple(version_groups(settings.contracts, settings.coding)),
     )
 
 
@@ -500,6 +507,8 @@ def report_facts(settings: Settings) -> ReportFacts:
         score_bands=settings.coding.band_names,
         horizon_days=settings.stream.horizon / DAY,
         limitations=tuple(_limitation(one) for one in settings.limitation),
+        interval_width=float(settings.report.interval_width),
+        present_threshold=settings.report.present_threshold,
     )
 
 
@@ -531,6 +540,7 @@ def _attribute_facts(one: AttributeSettings) -> AttributeFacts:
         purpose=one.purpose,
         approved_by=one.approved_by,
         special_category=one.special_category,
+        target=tuple((value, float(share)) for value, share in sorted(one.target.items())),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from monitor.core.bias_scores import BiasScore
 from monitor.core.counts.cells import Counts, Int64s
 from monitor.core.counts.clusters import Repetition, UnitSizes
 from monitor.core.counts.labels import Bools, LabelColumns
@@ -346,7 +347,8 @@ class ShardFlush:
     has, by id and ts of labels within a minute of a change of the id key, the decision's hash by
     the key of the other side: there their decision may lie. ``probes`` are the decisions of
     declared probe sets among ``decisions``, one by one: they are few. ``repetition`` is what was
-    found of days that have ended with ``decisions``. ``flushes`` is how many flushes came before,
+    found of days that have ended with ``decisions``, ``results`` are of bias evaluations, among
+    ``labels``. ``flushes`` is how many flushes came before,
     by which one that moves no offset is not stored twice; None: not known.
     """
 
@@ -364,6 +366,7 @@ class ShardFlush:
     dead_letters: Sequence[DeadLetter] = ()
     probes: Sequence[ProbeDecision] = ()
     repetition: Sequence[Repetition] = ()
+    results: Sequence[BiasScore] = ()
     flushes: int | None = None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,12 +18,15 @@ from alerts.http import HealthChecks
 from consumers.dead_letters import REASONS
 from monitor import certificates, composition
 from monitor.clock import SystemClock
+from monitor.core.bias_scores import current_scores
 from monitor.core.blindness import Reason
 from monitor.core.publish.snapshot import Snapshot, decode, numbered
+from monitor.core.publish.words import age_text
 from monitor.core.time import MINUTE, SECOND, Grain
 from monitor.errors import RetentionRefusedError, SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
+from monitor.store.bias_score_rows import read_bias_scores
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
@@ -104,6 +107,8 @@ class Service:
         self._blind: list[Reason] = []
         # A worker of ours is given its time to join the group.
         self._next_judged = self._began + (JOIN_SECONDS if parts.ingest else JUDGE_SECONDS)
+        self._dimensions = [one.to_core() for one in settings.bias_dimension]
+        self._next_scores = self._began
         self._pending_reported: list[int] = []
         self._evaluating = True
         self.evaluator = composition.build_evaluator(settings, self.engine, self._clock)
@@ -262,6 +267,7 @@ class Service:
             self._publish(0.0 if working else self.evaluator.age)
             self._report_health()
             self._judge()
+            self._show_bias_scores()
             if working:
                 self._clean()
         except StoreError as error:
@@ -312,15 +318,35 @@ class Service:
             return
         self._next_judged = now + JUDGE_SECONDS
         policy = composition.health_policy(self.settings)
-        found = read_blindness(self.engine, policy, self._clock.now())
+        behind = self.ingest is not None and self.ingest.health.behind
+        found = read_blindness(self.engine, policy, self._clock.now(), ingest_behind=behind)
         for reason in found:
             if reason not in self._blind:
                 log.error("the service is blind: %s", reason.text)
         self._blind = found
         self.metrics.set_blind({reason.why for reason in found})
 
+    def _show_bias_scores(self) -> None:
+        """Show the newest results of the declared dimensions, whoever read them."""
+        now = self._clock.monotonic()
+        if not self._dimensions or now < self._next_scores:
+            return
+        self._next_scores = now + JUDGE_SECONDS
+        self.metrics.set_bias_scores(
+            current_scores(self._dimensions, read_bias_scores(self.engine))
+        )
+
     def _blind_texts(self) -> list[str]:
-        return [reason.text for reason in self._blind]
+        """Why nothing new can be seen; the evaluator first, since it judges all else."""
+        return [*self._evaluator_behind(), *(reason.text for reason in self._blind)]
+
+    def _evaluator_behind(self) -> Iterator[str]:
+        idle = self._clock.monotonic() - self._evaluated
+        if self._parts.serve and idle > STALE_CYCLES * self.settings.evaluate.cycle / SECOND:
+            yield (
+                f"the evaluator has not finished a cycle for {age_text(idle)}, whatever router and"
+                " ingest do: look first at the log of this process, and then at the database"
+            )
 
     def _clean(self) -> None:
         now = self._clock.now()
@@ -360,12 +386,9 @@ class Service:
 
     def ready(self) -> tuple[bool, str]:
         """Readiness of the process, and the reason; ``ok`` when ready."""
+        if blind := self._blind_texts():
+            return False, "; ".join(blind)
         now = self._clock.monotonic()
-        limit = STALE_CYCLES * self.settings.evaluate.cycle / SECOND
-        if self._parts.serve and now - self._evaluated > limit:
-            return False, "the evaluator has not finished a cycle"
-        if self._blind:
-            return False, "; ".join(reason.text for reason in self._blind)
         return (True, "ok") if self.ingest is None else self.ingest.health.ready(now)
 
     def _started(self) -> bool:

@@ -79,6 +79,25 @@ def probes() -> tuple[Panel, ...]:
             lowest=0,
         ),
         Panel(
+            47,
+            "bias_scores",
+            "Evaluation scores",
+            "The newest score of each declared dimension of model evaluations, as it was sent,"
+            f" beside its limit. It is of a probe set, never of traffic. {_CASES}",
+            queries=(
+                Query(
+                    newest(catalogue.BIAS_SCORE, ["dimension", "model"]), "{{dimension}} {{model}}"
+                ),
+                Query(newest(catalogue.BIAS_LIMIT, ["dimension"]), "limit of {{dimension}}"),
+                Query(
+                    f"{newest(catalogue.BIAS_WORSE_BY, ['dimension'])} > 0",
+                    "{{dimension}} is worse than the last time by",
+                ),
+            ),
+            width=8,
+            looks=(limit_look("/^limit of/"),),
+        ),
+        Panel(
             21,
             "probe_age",
             "How long ago every pair was compared",

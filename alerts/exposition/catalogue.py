@@ -280,6 +280,15 @@ INSECURE = _family("server_insecure", Rule.PROCESS)
 CERTIFICATE_EXPIRES = _family(
     "certificate_not_after_timestamp_seconds", Rule.PROCESS, ("certificate",)
 )
+DIMENSION = ("dimension",)
+BIAS_SCORE = _family(
+    "bias_score", Rule.DECLARED, ("dimension", "probe_set", "probe_version", "model")
+)
+BIAS_LIMIT = _family("bias_score_limit", Rule.DECLARED, DIMENSION)
+BIAS_BEYOND = _family("bias_score_beyond_limit", Rule.DECLARED, DIMENSION)
+BIAS_WORSE_BY = _family("bias_score_worse_by", Rule.DECLARED, DIMENSION)
+BIAS_DRIFTED = _family("bias_score_drifted", Rule.DECLARED, DIMENSION)
+BIAS_MEASURED = _family("bias_score_timestamp_seconds", Rule.DECLARED, DIMENSION)
 BUILD_INFO = _family("build_info", Rule.PROCESS, ("version",))
 
 OPERATIONS: tuple[Family, ...] = (
@@ -307,6 +316,8 @@ OF_DECISIONS: tuple[Family, ...] = (
     DUPLICATES,  # names routes, and changes with the decisions each of them had
     *(CLUSTER_SIZE, REPEATED),  # facts on senders: of one, as a power of two, or of many
     *(SERIES, DROPPED),  # change when a slice appears or is hidden
+    # Results of bias evaluations, as their owners sent them.
+    *(BIAS_SCORE, BIAS_LIMIT, BIAS_BEYOND, BIAS_WORSE_BY, BIAS_DRIFTED, BIAS_MEASURED),
 )
 """Families on the decisions that the service counts, which are not of the slice page: served with
 that page, under the same credentials."""

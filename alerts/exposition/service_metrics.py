@@ -35,6 +35,7 @@ from alerts.exposition.shard_metrics import (
     add_shard,
     add_sums,
 )
+from monitor.core.bias_scores import CurrentScore
 from monitor.core.blindness import Blind
 from monitor.core.privacy.bands import Precision
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
@@ -56,6 +57,11 @@ SHOWN_STEP = 100
 so that no scrape differs from the one before by a few, and no change is of one alone."""
 _JOINED_STEP = 5 * MINUTE
 
+
+_BIAS = (
+    *(catalogue.BIAS_SCORE, catalogue.BIAS_LIMIT, catalogue.BIAS_BEYOND),
+    *(catalogue.BIAS_WORSE_BY, catalogue.BIAS_DRIFTED, catalogue.BIAS_MEASURED),
+)
 
 HOLD_SECONDS = 3600.0
 """A limit counts as reached for so long after it was: an alert neither flaps nor misses it."""
@@ -426,6 +432,21 @@ class ServiceMetrics:
         with self._lock:
             for name, at in expiries:
                 self._set(catalogue.CERTIFICATE_EXPIRES, at / SECOND, name)
+
+    def set_bias_scores(self, scores: Iterable[CurrentScore]) -> None:
+        """Set the newest results of bias evaluations; those of other sets and models vanish."""
+        with self._lock:
+            for family in _BIAS:
+                self._values.pop(family, None)
+            for one in scores:
+                name, now = one.dimension.name, one.score
+                names = name, now.probe_set, now.probe_version, now.model
+                self._set(catalogue.BIAS_SCORE, now.score, *names)
+                self._set(catalogue.BIAS_LIMIT, one.dimension.limit, name)
+                self._set(catalogue.BIAS_BEYOND, one.beyond, name)
+                self._set(catalogue.BIAS_WORSE_BY, one.worse_by, name)
+                self._set(catalogue.BIAS_DRIFTED, one.drifted, name)
+                self._set(catalogue.BIAS_MEASURED, now.day * DAY / SECOND, name)
 
     # The collector, as prometheus-client calls it.
 

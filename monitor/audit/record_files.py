@@ -15,6 +15,7 @@ import gzip
 import json
 import math
 import re
+import tomllib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -246,6 +247,22 @@ def _below(
             text = f"cells: {len(row)}, columns: {len(header)}; check commas and quotes"
             raise problem(path, text, line=line)
         yield line, {name: cell for name, cell in zip(header, row, strict=True) if cell != ""}
+
+
+def toml_tree(path: Path, max_bytes: int, what: str) -> dict[str, object]:
+    """The tables of a TOML file that people wrote; ``what`` it is stands in the error."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(max_bytes + 1)
+        if len(data) > max_bytes:
+            raise problem(path, f"is larger than {max_bytes} bytes; give {what}")
+        return tomllib.loads(data.decode())
+    except OSError as error:
+        raise problem(path, f"cannot be read: {error.strerror or 'check the path'}") from None
+    except UnicodeDecodeError:
+        raise problem(path, "is not UTF-8 text; save it as UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise problem(path, f"is not valid TOML: {' '.join(str(error).split())}") from None
 
 
 def parse_json(path: Path, line: int, text: str, field: str = "") -> object:

@@ -26,7 +26,6 @@ representative_reviewed_slice_set and minimum_positive_and_negative_support.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, fields
 from datetime import date, datetime
@@ -34,7 +33,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from monitor.audit.model import RunVersions
-from monitor.audit.record_files import field_name, found, problem
+from monitor.audit.record_files import field_name, found, problem, toml_tree
 from monitor.audit.report import AuditReport, Requirement, Run
 
 _MAX_BYTES = 1 << 16
@@ -135,7 +134,7 @@ def read_sign_off(path: Path, today: date) -> SignOff:
     Raises:
         AuditError: it cannot be read, or says something that it cannot.
     """
-    tree = _parsed(path)
+    tree = toml_tree(path, _MAX_BYTES, "a sign-off file")
     for name in tree:
         _check_known(path, name, (_FOR, *Requirement))
     head = _table(path, tree, _FOR)
@@ -163,21 +162,6 @@ def _signature(path: Path, tree: Mapping[str, object], name: str, today: date) -
         at=_date(path, table, name, today),
         reference=_text(path, table, name, "reference") if needs_reference else "",
     )
-
-
-def _parsed(path: Path) -> dict[str, object]:
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-        if len(data) > _MAX_BYTES:
-            raise problem(path, f"is larger than {_MAX_BYTES} bytes; give a sign-off file")
-        return tomllib.loads(data.decode())
-    except OSError as error:
-        raise problem(path, f"cannot be read: {error.strerror or 'check the path'}") from None
-    except UnicodeDecodeError:
-        raise problem(path, "is not UTF-8 text; save it as UTF-8") from None
-    except (ValueError, RecursionError) as error:
-        raise problem(path, f"is not valid TOML: {' '.join(str(error).split())}") from None
 
 
 def _check_known(path: Path, name: str, known: Collection[str], table: str = "") -> None:

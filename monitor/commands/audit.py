@@ -10,18 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from monitor.audit.audit_run import audit, use_case_of
 from monitor.audit.dataset import DatasetReport, representation
 from monitor.audit.dataset_counts import read_counts
 from monitor.audit.model import ProbeSet, digest
 from monitor.audit.render import as_json, html, junit, markdown, terminal
+from monitor.audit.render.card_document import card_document
 from monitor.audit.render.words import counted
 from monitor.audit.report import AuditReport
 from monitor.audit.set_files import promote, read_results, read_set, write_set
 from monitor.audit.sign_off import read_sign_off
 from monitor.clock import SystemClock
+from monitor.commands.audit_scorecard import CARD_FORMATS, scored
 from monitor.commands.options import load_settings, settings_option
 from monitor.core.time import to_datetime
 from monitor.errors import AuditError
@@ -54,7 +56,7 @@ def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("audit")
-@click.argument("pairs", metavar="PAIRS", type=_PATH)
+@click.argument("pairs", metavar="PAIRS", type=_PATH, required=False)
 @settings_option
 @click.option("--use-case", metavar="NAME", help="Whose contract; needed if there are several.")
 @click.option(
@@ -86,9 +88,34 @@ def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
     type=_PATH,
     help="With --promote: the set that contains the requests.",
 )
+@click.option(
+    "--scorecard",
+    metavar="CARD",
+    type=_PATH,
+    help="Instead of PAIRS: score the dimensions of a scorecard file (TOML).",
+)
+@click.option(
+    "--previous",
+    metavar="JSON",
+    type=_PATH,
+    help="With --scorecard: that of the last time; what has drifted since is a ticket.",
+)
+@click.option(
+    "--baseline",
+    metavar="JSON",
+    type=_PATH,
+    help="With --scorecard: that of what is in use; nothing may get worse.",
+)
+@click.option(
+    "--events",
+    "events",
+    metavar="FILE",
+    type=_PATH,
+    help="With --scorecard: write the scores as events for the labels' topic.",
+)
 def command(
     *,
-    pairs: Path,
+    pairs: Path | None,
     path: Path,
     use_case: str | None,
     candidate: Path | None,
@@ -97,21 +124,56 @@ def command(
     promoted: Path | None,
     set_version: str | None,
     from_set: Path | None,
+    scorecard: Path | None,
+    previous: Path | None,
+    baseline: Path | None,
     **reports: Path | None,
 ) -> None:
-    """Compare a router's decisions on matched pairs before its release.
+    """Compare a router's decisions on matched pairs before its release, or score dimensions.
 
     PAIRS has one row for each variant of each pair, as JSON lines or CSV (also .gz): what
     reviewers expect, and what the router decided. The report lists the pairs whose variants took
     different routes, then rates by slice, the contract's checks and the release decision. A flip
     is a case to investigate, not a population disparity. FILE may be - for standard output.
 
+    With --scorecard CARD, each bias evaluation of the file is scored beside its own limit:
+    refusals, log probabilities, categories, parity, associations of vectors, false positives.
+
     Exit code 0: approved. 1: blocked. 3: blocked, and of the contract's limits only guardrails
     fail, not the primary metric. 2: pairs are excluded, or a file cannot be used.
 
     Example: slicewatch audit baseline.jsonl --candidate other.jsonl --html audit.html
+
+    Example: slicewatch audit --scorecard scorecard.toml --previous last_week.json --json card.json
     """
     outputs = {name: target for name, target in reports.items() if target is not None}
+    for_pairs = {
+        "PAIRS": pairs,
+        "--use-case": use_case,
+        "--candidate": candidate,
+        "--dataset": counts,
+        "--sign-off": sign_off,
+        "--junit": outputs.get("junit"),
+        "--promote": promoted,
+        "--set-version": set_version,
+        "--from-set": from_set,
+    }
+    if scorecard is not None:
+        _check_alone(for_pairs, "--scorecard")
+        _check_outputs(outputs.values(), inputs=(scorecard, previous, baseline))
+        _check_writable(*outputs.values())
+        card = scored(scorecard, previous=previous, baseline=baseline)
+        documents = {name: CARD_FORMATS[name](card) for name in outputs}
+        _show(documents, outputs, terminal.printed(card_document(card)))
+        sys.exit(card.exit_code)
+    for_cards = {
+        "--previous": previous,
+        "--baseline": baseline,
+        "--events": outputs.get("events"),
+    }
+    _check_alone(for_cards, "PAIRS")
+    if pairs is None:
+        raise AuditError("PAIRS or --scorecard CARD is missing; give a file of results on a set")
     _check_outputs(outputs.values(), inputs=(pairs, path, candidate, counts, sign_off, from_set))
     _check_promotion(promoted, set_version, from_set)
     _check_writable(*outputs.values(), *([promoted] if promoted else []))
@@ -131,12 +193,20 @@ def command(
         # Before the report is shown: if this fails, no report states another exit code.
         source = _source(results.probe_set, from_set)
         _promote(report, source, promoted, set_version)
-    _show(report, outputs)
+    documents = {name: _FORMATS[name](report) for name in outputs}
+    _show(documents, outputs, terminal.render(report))
     if report.excluded:
         count = len(report.excluded)
         who = f"{counted(count, 'pair')} {'is' if count == 1 else 'are'}"
         raise AuditError(f"{who} excluded, so nothing is decided")
     sys.exit(report.exit_code)
+
+
+def _check_alone(others: Mapping[str, object], main: str) -> None:
+    """Refuse options that have no meaning beside what is audited."""
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise AuditError(f"{given[0]} is not for an audit by {main}; leave it out")
 
 
 def _training(counts: Path, settings: Settings, name: str | None) -> DatasetReport:
@@ -179,7 +249,9 @@ def _check_writable(*targets: Path) -> None:
             raise AuditError(f"{target}: cannot be written: permission denied")
 
 
-def _show(report: AuditReport, outputs: Mapping[str, Path]) -> None:
+def _show(
+    documents: Mapping[str, str], outputs: Mapping[str, Path], printed: RenderableType
+) -> None:
     """Write the files, JSON last, then print the table or the report that takes its place.
 
     What fails on the way ends the command with 2, and so leaves no JSON that says otherwise.
@@ -187,10 +259,10 @@ def _show(report: AuditReport, outputs: Mapping[str, Path]) -> None:
     for name, target in sorted(
         outputs.items(), key=lambda one: (one[1] == _STDOUT, one[0] == "json")
     ):
-        _write(target, _FORMATS[name](report))
+        _write(target, documents[name])
     if _STDOUT not in outputs.values():
         terminal_width = None if sys.stdout.isatty() else PIPED_WIDTH
-        Console(width=terminal_width, highlight=False).print(terminal.render(report))
+        Console(width=terminal_width, highlight=False).print(printed)
 
 
 def _write(target: Path, document: str) -> None:

@@ -96,7 +96,7 @@ class _FileCheck:
         self._of_decisions = of_decisions
         self._now = now
         self._mapping = composition.event_mappings(settings)[not of_decisions]
-        self._attributes = [a for a in settings.coding.attributes if a.version_of is None]
+        self._attributes = settings.coding.attributes
         self._findings = _Findings(self._file.name)
         self._coded: dict[str, Counter[str]] = {a.name: Counter() for a in self._attributes}
         self._unknown: Counter[str] = Counter()
@@ -170,8 +170,11 @@ class _FileCheck:
         self.ids.append(str(event["decision_id"]))
         if not self._of_decisions:
             return
+        versions = event.get("versions") or {}
         for attribute in self._attributes:
-            yield from self._attribute(attribute, event["attributes"].get(attribute.name))
+            part = attribute.version_of
+            sent = event["attributes"].get(attribute.name) if part is None else versions.get(part)
+            yield from self._attribute(attribute, sent)
         score, threshold = event.get("judge_score"), event.get("threshold")
         floor = 0 if threshold is None else threshold
         if event["route"] == "auto_serve" and score is not None and score < floor:
@@ -201,9 +204,15 @@ class _FileCheck:
             yield f"{name}: attribute {attribute}: {parts or 'no decisions'}"
         for field, events in self._unknown.most_common():
             shown = field if is_plain(field) else "with names that look like no field"
-            near = nearest(field, tuple(EXPECTED)) if "." not in field else None
-            meant = f"; did you mean {near}?" if near else ""
-            yield f"{name}: field {shown}: dropped unread, {_times(events)}{meant}"
+            yield f"{name}: field {shown}: dropped unread, {_times(events)}{self._meant(field)}"
+
+    def _meant(self, field: str) -> str:
+        """What a producer may have meant by a field that is dropped; empty where nobody knows."""
+        for attribute in self._attributes:
+            if attribute.version_of and field == f"attributes.{attribute.name}":
+                return f"; the value is taken from versions.{attribute.version_of}"
+        near = nearest(field, tuple(EXPECTED)) if "." not in field else None
+        return f"; did you mean {near}?" if near else ""
 
 
 def _times(number: int) -> str:

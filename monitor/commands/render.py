@@ -13,14 +13,15 @@ from consumers import asyncapi
 from consumers.events import schemas
 from monitor.audit.render import as_json
 from monitor.commands.options import load_settings
+from monitor.judging.events import schemas as judging_schemas
 from monitor.settings import Settings
 
 
 def rendered(settings: Settings | None = None) -> dict[str, str]:
     """Every generated file: path below the output folder -> text."""
     given = settings or Settings()
-    documents = {f"{name}.schema.json": schema for name, schema in schemas().items()}
-    documents["audit.schema.json"] = as_json.schema()
+    named = schemas() | judging_schemas() | {"audit": as_json.schema()}
+    documents = {f"{name}.schema.json": schema for name, schema in named.items()}
     stream = given.stream
     documents["asyncapi.json"] = asyncapi.document(stream.decisions_topic, stream.labels_topic)
     files = {

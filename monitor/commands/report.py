@@ -23,9 +23,16 @@ from monitor.reports import ReportFacts, WeeklyReport, as_csv, as_html, as_json,
 from monitor.store.database import reading
 from monitor.store.evaluator import weekly_releases
 from monitor.store.evaluator.store import newest_snapshot
-from monitor.store.evaluator.weekly_releases import find_revision, read_signatures, stored_weeks
+from monitor.store.evaluator.weekly_releases import (
+    find_revision,
+    read_signatures,
+    stored_weeks,
+    weeks_before,
+)
 
 _WEEK = "such as 2026-W47"
+_WEEKS_BEFORE = 51
+"""With the week itself, a year."""
 Files = Mapping[str, bytes]
 
 
@@ -159,10 +166,11 @@ def _report(
     found = _revision(engine, week, number)
     with reading(engine) as connection:
         newest = find_revision(connection, week.name)
-        before = find_revision(connection, week.before.name)
+        earlier = tuple(weeks_before(connection, week, _WEEKS_BEFORE))
         signatures = tuple(read_signatures(connection, week.name))
     latest = newest.number if newest else found.number
-    return WeeklyReport(found, latest, found.release, before, facts, signatures)
+    before = next((one for one in earlier if one.week == week.before.name), None)
+    return WeeklyReport(found, latest, found.release, before, facts, signatures, earlier)
 
 
 def _revision(engine: sa.Engine, week: IsoWeek, number: int | None) -> Revision:

@@ -96,6 +96,7 @@ class Facts:
             nothing is known of the pace.
         labels_silent_since: beginning of the hour in which labels last came (microseconds), if
             labels have been silent for too long since; None: they have not.
+        ingest_behind: a worker is known not to have read all that there is.
     """
 
     now: int
@@ -103,6 +104,7 @@ class Facts:
     shards: Sequence[ReadShard]
     missed: float | None = None
     labels_silent_since: int | None = None
+    ingest_behind: bool = False
 
     @property
     def newest(self) -> int | None:
@@ -158,7 +160,8 @@ def _behind(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             Blind.BEHIND,
             f"{_named(late)} is more than {BEHIND // MINUTE} minutes behind the newest decision,"
-            " and all windows wait for it",
+            " and all windows wait for it: ingest is behind there, look first at the log of the"
+            " worker that reads it (slicewatch db status names it)",
         )
 
 
@@ -170,8 +173,8 @@ def _decisions_silent(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             Blind.DECISIONS_SILENT,
             f"no decision since {to_datetime(newest - newest % (5 * MINUTE)):%Y-%m-%d %H:%M}Z was"
-            " counted, although many usually come at this time of the week: look at the router,"
-            " and at the lag of ingest",
+            " counted, although many usually come at this time of the week:"
+            f" {_silent(facts, 'the router, or what sends its decisions,')}",
         )
 
 
@@ -181,9 +184,24 @@ def _labels_silent(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             Blind.LABELS_SILENT,
             f"hardly any label since {to_datetime(since):%Y-%m-%d %H:%M}Z was counted, although a"
-            " day's labels or more usually come in that time: look at what sends the reviewers'"
-            " labels, and at the lag of ingest",
+            " day's labels or more usually come in that time:"
+            f" {_silent(facts, _LABELS_SENDER)}",
         )
+
+
+_LABELS_SENDER = "what sends the reviewers' labels"
+
+
+def _silent(facts: Facts, sender: str) -> str:
+    """What is behind, and where to look first.
+
+    The store does not know what is still in the broker: without a word of a worker a silence has
+    two possible causes.
+    """
+    if facts.ingest_behind:
+        return "ingest is behind, look first at its log and at slicewatch_consumer_lag_messages"
+    lag = "look first at slicewatch_consumer_lag_messages: above 0, ingest is behind, and at 0,"
+    return f"{lag} {sender} is silent"
 
 
 def _named(names: Sequence[str]) -> str:

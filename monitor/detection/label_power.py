@@ -29,9 +29,11 @@ from statistics import NormalDist
 
 import numpy as np
 
-from monitor.core.contract import Metric
-from monitor.core.intervals import Floats, mover, wilson
+from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.intervals import Floats, divide, mover, wilson
+from monitor.core.publish.snapshot import GroupTable, ShownRate
 from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
+from monitor.core.time import WEEK
 
 POWER = 0.80
 """P(found) that a need or a detectable gap promises."""
@@ -113,8 +115,10 @@ def label_needs(arms: PowerDesign, limit: Fraction, z: float) -> list[LabelNeed 
     ]
 
 
-def detectable_gaps(arms: PowerDesign, limit: Fraction, z: float) -> list[float | None]:
-    """The smallest gap, in whole points, that four weeks of labels would find.
+def detectable_gaps(
+    arms: PowerDesign, limit: Fraction, z: float, weeks: float = WEEKS[1]
+) -> list[float | None]:
+    """The smallest gap, in whole points, that so many weeks of labels would find.
 
     None where something is hidden, and where no gap that there can be would be found.
 
@@ -122,10 +126,44 @@ def detectable_gaps(arms: PowerDesign, limit: Fraction, z: float) -> list[float 
         arms: as published.
         limit: of the contract, on the gap.
         z: normal quantile of the contract's intervals.
+        weeks: of labels, at the rate of ``arms``.
     """
     points = [step / _STEPS for step in range(int(limit * _STEPS) + 1, _STEPS + 1)]
-    found = arms.found(np.array(points)[:, None], limit, WEEKS[1], z)
+    found = arms.found(np.array(points)[:, None], limit, weeks, z)
     return [points[row.index(True)] if any(row) else None for row in found.T.tolist()]
+
+
+def arms_of(metric: Metric, table: GroupTable, reference: str) -> PowerDesign:
+    """Every row and what it is compared with, as far as both are shown.
+
+    What is shown of the rows is all that is known of a complement: their mean, weighted by support.
+
+    Args:
+        metric: that rests on labels.
+        table: with a period of labels.
+        reference: slice text, or ``complement``.
+    """
+    period, rows = table.labelled, table.rows
+    weeks = ((period.end - period.start) / WEEK if period else 0) or 1  # of an empty one: nothing
+    rates = [row.rates.get(metric) for row in rows]
+    points = np.array([_point(rate) for rate in rates])
+    supports = np.array([0 if rate is None else rate.support for rate in rates], np.float64)
+    supports[np.isnan(points)] = 0
+    mine, hits = supports, np.nan_to_num(points) * supports
+    if reference == COMPLEMENT:
+        others, hits = supports.sum() - supports, hits.sum() - hits
+    else:
+        named = np.array([row.slice == reference for row in rows], bool)
+        mine = np.where(named, 0, supports)
+        others, hits = (np.full(len(rows), x[named].sum()) for x in (supports, hits))
+    compared: Floats = divide(hits, others)
+    return PowerDesign(metric, compared, mine / weeks, others / weeks)
+
+
+def _point(rate: ShownRate | None) -> float:
+    """The rounded rate, or the bound in its place; NaN where there is neither."""
+    told = (rate.value, rate.at_least, rate.at_most) if rate is not None else ()
+    return next((x for x in told if x is not None), np.nan)
 
 
 def _interval(rate: Floats, support: Floats, z: float) -> tuple[Floats, Floats, Floats]:

@@ -169,13 +169,16 @@ def rate_history(history: Sequence[HistoryPoint], marks: Sequence[Mark]) -> Mark
     return _history(drawn, marks, y, (), "rate by day in per cent, with its 95 % interval")
 
 
-def gap_history(history: Sequence[HistoryPoint], marks: Sequence[Mark]) -> Markup:
-    """A gap by day with its interval as a band, between its limits."""
+def gap_history(
+    history: Sequence[HistoryPoint], marks: Sequence[Mark], unit: str = "days"
+) -> Markup:
+    """A gap by day, or another unit, with its interval as a band, between its limits."""
     limits = [p.limit for p in history if p.limit is not None]
     lines = (limits[-1], -limits[-1], 0.0) if limits else (0.0,)
     drawn = [_Drawn(_when(p), p.gap_lower, p.gap_upper, p.gap) for p in history]
     y = Axis(*_steps(drawn, lines), HEIGHT - _BOTTOM, _TOP)
-    return _history(drawn, marks, y, lines, "gap by day in points, with its interval")
+    label = f"gap by {unit.removesuffix('s')} in points, with its interval"
+    return _history(drawn, marks, y, lines, label, unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +208,13 @@ def _steps(drawn: Sequence[_Drawn], lines: Sequence[float]) -> tuple[float, floa
     return (low, high) if high - low >= 2 * _STEP else (low - _STEP, high + _STEP)
 
 
-def _history(
-    drawn: Sequence[_Drawn], marks: Sequence[Mark], y: Axis, lines: Sequence[float], label: str
+def _history(  # noqa: PLR0917 - what is drawn, and what is said of it
+    drawn: Sequence[_Drawn],
+    marks: Sequence[Mark],
+    y: Axis,
+    lines: Sequence[float],
+    label: str,
+    unit: str = "days",
 ) -> Markup:
     if not any(one.interval for one in drawn):
         return Markup("")
@@ -218,7 +226,7 @@ def _history(
     for run in _runs(drawn):
         parts += _band(run, x, y)
     parts += [_event(one, x) for one in marks if first <= one.at.timestamp() <= last]
-    said = f"{label}; from {_date(first)} to {_date(last)}, {len(drawn)} days"
+    said = f"{label}; from {_date(first)} to {_date(last)}, {len(drawn)} {unit}"
     return svg.drawing(WIDTH, HEIGHT, said, parts, "history")
 
 

@@ -72,3 +72,15 @@ def drawing(width: int, height: int, label: str, parts: Iterable[str], kind: str
     said = f'role="img" aria-label="{escape(label)}"'
     body = "".join(parts)
     return Markup(f'<svg class="{kind}" {box} {said}>{body}</svg>')  # noqa: S704 - escaped above
+
+
+_TITLE = 20
+"""Height of the line that has the title of a figure."""
+
+
+def figure(size: tuple[int, int], title: str, said: str, parts: Iterable[str]) -> Markup:
+    """A plot below its title, and a description in words of everything that it shows."""
+    named = f"<title>{escape(title)}</title><desc>{escape(said)}</desc>"
+    head = text(0, 13, "start", title).replace("<text ", '<text class="name" ')
+    body = f'<g transform="translate(0 {_TITLE})">{"".join(parts)}</g>'
+    return drawing(size[0], size[1] + _TITLE, title, [named, head, body], "plot")

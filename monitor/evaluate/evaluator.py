@@ -37,6 +37,7 @@ from monitor.evaluate.blocks.late_counts import LateCounts, release_late_counts
 from monitor.evaluate.blocks.losses import LostSpans
 from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.units import Gate, UnitRows
+from monitor.evaluate.blocks.week_rests import release_rests, rest_pane
 from monitor.evaluate.blocks.windows import split_panes
 from monitor.evaluate.clusters import ClusterDays
 from monitor.evaluate.cohorts import CohortColumns, Cohorts
@@ -50,7 +51,7 @@ from monitor.evaluate.publish.label_faults import LabelFaults
 from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.publisher import Publisher
 from monitor.evaluate.publish.request_faults import RequestFaults
-from monitor.evaluate.publish.weeks import Sources, Weeks
+from monitor.evaluate.publish.weeks import Sources, Weeks, open_weeks
 from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store.codings import require_eras
 from monitor.store.evaluator.cluster_days import read_cluster_days
@@ -456,7 +457,25 @@ class Evaluator:
             cycle = Cycle(folded=memory.cursors, release=change)
             self._store.commit(epoch, cycle, self._clock.now())
             memory.publisher.revise()
+        self._release_rests(epoch, memory)
         memory.release.new_day = False
+
+    def _release_rests(self, epoch: int, memory: _Memory) -> None:
+        """Once a day: what closed weeks may show of labels that stay held back."""
+        release, closed = memory.release, self._store.closed
+        assert release.decisions is not None, "called at a stop"  # noqa: S101
+        held = LateCounts(*closed.held_back())
+        if not release.hides or not len(held.hours):
+            return
+        weeks = open_weeks(release.decisions, self._policy.horizon)
+        waiting = [week for week in weeks if not len(closed.rest(rest_pane(week)).keys)]
+        rests, away = release_rests(release, memory.dictionary.index, held, waiting)
+        if rests:
+            change = ReleaseChange(released=rests, held_back=away)
+            self._store.commit(
+                epoch, Cycle(folded=memory.cursors, release=change), self._clock.now()
+            )
+            memory.publisher.revise()
 
     def _load(self) -> _Memory:
         policy = self._policy

@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
-from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
-from monitor.core.intervals import Floats, divide
-from monitor.core.publish.snapshot import GroupTable, ShownRate
+from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.publish.snapshot import GroupTable
 from monitor.core.rates.gaps import comparisons, simultaneous_z
-from monitor.core.time import DAY
-from monitor.detection.label_power import (
-    LabelNeed,
-    PowerDesign,
-    detectable_gaps,
-    label_needs,
-)
-
-WEEK = 7 * DAY
+from monitor.detection.label_power import LabelNeed, arms_of, detectable_gaps, label_needs
 
 AT_LEAST: Mapping[LabelNeed, int] = {
     LabelNeed.LESS_THAN_ONE_WEEK: 0,
@@ -52,36 +41,3 @@ def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> G
         for row, found, need in zip(table.rows, gaps, needs, strict=True)
     )
     return replace(table, rows=tuple(rows))
-
-
-def arms_of(metric: Metric, table: GroupTable, reference: str) -> PowerDesign:
-    """Every row and what it is compared with, as far as both are shown.
-
-    What is shown of the rows is all that is known of a complement: their mean, weighted by support.
-
-    Args:
-        metric: that rests on labels.
-        table: with a period of labels.
-        reference: slice text, or ``complement``.
-    """
-    period, rows = table.labelled, table.rows
-    weeks = ((period.end - period.start) / WEEK if period else 0) or 1  # of an empty one: nothing
-    rates = [row.rates.get(metric) for row in rows]
-    points = np.array([_point(rate) for rate in rates])
-    supports = np.array([0 if rate is None else rate.support for rate in rates], np.float64)
-    supports[np.isnan(points)] = 0
-    mine, hits = supports, np.nan_to_num(points) * supports
-    if reference == COMPLEMENT:
-        others, hits = supports.sum() - supports, hits.sum() - hits
-    else:
-        named = np.array([row.slice == reference for row in rows], bool)
-        mine = np.where(named, 0, supports)
-        others, hits = (np.full(len(rows), x[named].sum()) for x in (supports, hits))
-    compared: Floats = divide(hits, others)
-    return PowerDesign(metric, compared, mine / weeks, others / weeks)
-
-
-def _point(rate: ShownRate | None) -> float:
-    """The rounded rate, or the bound in its place; NaN where there is neither."""
-    told = (rate.value, rate.at_least, rate.at_most) if rate is not None else ()
-    return next((x for x in told if x is not None), np.nan)

@@ -9,6 +9,7 @@ import msgspec
 from monitor.core.publish.release import Release, Signature
 from monitor.reports.decision import Requirement, decide
 from monitor.reports.facts import ReportFacts
+from monitor.reports.planned import Planned, planned
 from monitor.reports.weekly_report import WeeklyReport
 
 
@@ -35,6 +36,7 @@ class ReportDocument:
         requirements: of an approval.
         signatures: of the week.
         facts: of the settings.
+        planned: what follows from the Release.
         release: the Release; the digest is of its very bytes in the file.
     """
 
@@ -48,6 +50,7 @@ class ReportDocument:
     requirements: tuple[Requirement, ...]
     signatures: tuple[SignatureLine, ...]
     facts: ReportFacts
+    planned: Planned
     release: Release
 
 
@@ -72,5 +75,6 @@ def report_document(report: WeeklyReport) -> ReportDocument:
             SignatureLine(one, one.digest == revision.digest) for one in report.signatures
         ),
         facts=report.facts,
+        planned=planned(report),
         release=report.release,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import date
 
 from monitor.core.contract import Metric, State
+from monitor.core.privacy.linear_audit import LpAudit
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import FINDINGS, TERMS, slice_name
 from monitor.core.publish.lines import places, total_place
@@ -101,7 +102,8 @@ def sampling(report: WeeklyReport) -> Section:
     """How labels were sampled, and how many came."""
     rates = ", ".join(percent(rate) for rate in report.facts.audit_rates)
     sentences = (
-        f"Labels are requested of a share of decisions that the router declares: one of {rates}.",
+        "The router says with each decision how likely its label was to be requested. That"
+        f" probability is taken down to one of {rates}.",
         "Rates weight every label by the decisions of its route, score band and audit rate, so a"
         " small share of audits does not bias them; it makes their intervals wider.",
         f"A label is waited for {report.facts.horizon_days:g} days. Later ones make a new revision"
@@ -209,14 +211,29 @@ def _expiry(day: date | None, end: int) -> str:
     return f"{day.isoformat()} (overdue)" if overdue else day.isoformat()
 
 
+LP_AUDITS = {
+    LpAudit.HELD: "LP audit: no count below k can be computed from what was published. By linear"
+    " programs over the exact sums of all release blocks of this week, and of what this report has"
+    " besides, every small count that was asked could be k, or any of k numbers (of half as many"
+    " where intersections cross).",
+    LpAudit.TOO_LARGE: "LP audit: nothing was found, but a part of this week is too large to be"
+    " asked.",
+    LpAudit.BROKEN: "LP audit: BROKEN. A count below k is known too closely from what was"
+    " published. Do not pass this report on; tell your privacy officer.",
+    None: "LP audit: not made; an older version of slicewatch released this week.",
+}
+
+
 def privacy(report: WeeklyReport) -> Section:
     """k, hidden cells, and what hidden means."""
     sentences = [
         "Hidden means that a number would rest on fewer than k decisions or labels, or would give"
         " away another one that does. Which of them is not told, and a hidden cell has no number in"
         " any format of this report.",
-        "All numbers are of whole release blocks: this report, subtracted from any other published"
-        " number, leaves nothing about fewer than k decisions.",
+        "All numbers are of whole release blocks, and of labels that no block could take, each of"
+        " which is in one week's report and nowhere else: this report, subtracted from any other"
+        " published number, leaves nothing about fewer than k decisions.",
+        LP_AUDITS[report.release.audit],
     ]
     rows = []
     for contract, window in report.windows():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -44,6 +44,34 @@ class Section:
 
     sentences: tuple[str, ...] = ()
     tables: tuple[Titled, ...] = ()
+
+
+MOST_ROWS = 250
+"""Rows of a section that pages show: nobody reads more of them, and a page has a size."""
+_LEAST_ROWS = 10
+
+
+def cut(section: Section, where: str) -> Section:
+    """A section that is short enough to be read, with a sentence on what is left out.
+
+    Args:
+        section: of any length.
+        where: the place that has all of it.
+    """
+    if sum(len(one.table.rows) for one in section.tables) <= MOST_ROWS:
+        return section
+    most = max(_LEAST_ROWS, MOST_ROWS // len(section.tables))
+    return replace(section, tables=tuple(_cut(one, most, where) for one in section.tables))
+
+
+def _cut(one: Titled, most: int, where: str) -> Titled:
+    more = len(one.table.rows) - most
+    if more <= 0:
+        return one
+    note = f"The first {most:,} rows; {more:,} more are in {where}."
+    return replace(
+        one, table=replace(one.table, rows=one.table.rows[:most]), notes=(*one.notes, note)
+    )
 
 
 @dataclass(frozen=True, slots=True)

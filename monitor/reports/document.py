@@ -9,8 +9,9 @@ from monitor.core.publish.words import moment_text
 from monitor.core.time import DAY, to_datetime
 from monitor.drawing.tables import Tone
 from monitor.reports import background, first_page, numbers
-from monitor.reports.blocks import Document, Section
+from monitor.reports.blocks import Document, Section, cut
 from monitor.reports.decision import decide
+from monitor.reports.sections import context, label_plans, operations, pictures, thresholds, tipping
 from monitor.reports.weekly_report import WeeklyReport
 
 SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
@@ -19,18 +20,38 @@ SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
     ("What failed", first_page.what_failed),
     ("What could not be measured, and why", first_page.what_is_not_known),
     ("What is needed for a decision", first_page.what_is_needed),
+    ("Scorecard", context.scorecard),
     ("Use cases, contracts and limits", background.use_cases),
     ("Attributes: definition and source", background.attributes),
     ("How labels were sampled", background.sampling),
     ("Rates by slice", numbers.rates),
     ("Gaps and ratios against the contract", numbers.gaps),
+    ("Gaps over time", pictures.over_time),
+    ("Intersections", pictures.intersections),
+    ("How many comparisons hold together", context.multiplicity),
+    ("Gaps among alike requests", context.standardised),
+    ("Tipping points: how wrong labels may be", tipping.tipping_points),
+    ("Criteria that cannot hold together", context.criteria),
     ("Calibration", numbers.calibration),
-    ("Change since last week", numbers.change),
+    ("Blocked requests", context.blocked),
+    ("Representation", context.representation),
+    ("Change since last week", operations.change),
+    ("Change since the frozen reference", operations.reference),
+    ("By version", operations.by_version),
+    ("Changes of contracts and thresholds", operations.changes),
+    ("Labels: coverage, delay, disagreement", operations.labels),
+    ("Blind random subsample", operations.blind_subsample),
+    ("What this week could find", label_plans.detectable_gaps),
+    ("Label budget of next week", label_plans.budget),
+    ("Threshold what-if", thresholds.what_if),
+    ("Distinct thresholds", operations.thresholds_used),
     ("Drift and advisory findings", background.findings),
     ("Incidents and pages", background.incidents),
+    ("Flips of matched probes", operations.probe_flips),
     ("Excluded and lost data", background.lost),
     ("Known limitations", background.limitations),
     ("Privacy", background.privacy),
+    ("Who has read it", operations.access),
     ("Limits of the method", background.method),
     ("Decision", background.decision),
     ("Signatures", background.signatures),
@@ -38,6 +59,7 @@ SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
 """Every section of a report: its title, and what makes it. None is ever left out: one without
 numbers says why in a sentence."""
 
+_ALL = "the JSON and CSV files"
 FIRST_PAGE = 5
 """The sections of the first page: the first of them."""
 
@@ -52,7 +74,7 @@ def document(report: WeeklyReport) -> Document:
         tone=Tone.GOOD if decision.approved else Tone.BAD,
         verdict=decision.sentence,
         facts=tuple(_facts(report)),
-        sections=tuple((title, make(report)) for title, make in SECTIONS),
+        sections=tuple((title, cut(make(report), _ALL)) for title, make in SECTIONS),
         footer=(
             "All times are UTC. Rates are in per cent, gaps in points: above 0 the slice is worse"
             " off.",

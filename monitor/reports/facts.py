@@ -21,6 +21,7 @@ class AttributeFacts:
         purpose: why it is used; may be empty.
         approved_by: who approved its use; may be empty.
         special_category: whether the law protects it specially.
+        target: shares of its values in the population that is to be reached; empty where unknown.
     """
 
     name: str
@@ -31,6 +32,7 @@ class AttributeFacts:
     purpose: str
     approved_by: str
     special_category: bool
+    target: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class ReportFacts:
         score_bands: names of the score bands.
         horizon_days: days that a label is waited for.
         limitations: the register of known limitations.
+        interval_width: of a TPR or FPR that the label budget plans for, from bound to bound.
+        present_threshold: the score from which on the router serves now; None where not known.
     """
 
     program: str
@@ -87,3 +91,5 @@ class ReportFacts:
     score_bands: tuple[str, ...]
     horizon_days: float
     limitations: tuple[Limitation, ...]
+    interval_width: float = 0.10
+    present_threshold: float | None = None

@@ -1,14 +1,22 @@
-"""Rates, gaps and calibration of the week, slice by slice, and their change since the last week."""
+"""Rates, gaps and calibration of the week, slice by slice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from markupsafe import Markup
 
 from monitor.core.contract import Metric
-from monitor.core.publish.glossary import slice_name
-from monitor.core.publish.lines import Cell, all_metrics, cell, places, total_place
+from monitor.core.publish.glossary import TERMS, slice_name
+from monitor.core.publish.lines import RANKS, Cell, all_metrics, cell, places, total_place
 from monitor.core.publish.reasons import Place
-from monitor.core.publish.snapshot import ContractTable, Period, ShownRate, WindowTable
+from monitor.core.publish.snapshot import (
+    CalibrationCell,
+    ContractTable,
+    Period,
+    ShownRate,
+    WindowTable,
+)
 from monitor.core.publish.words import (
     NONE,
     bounds,
@@ -18,21 +26,31 @@ from monitor.core.publish.words import (
     points,
     rate_text,
 )
-from monitor.drawing import charts
+from monitor.drawing import charts, plots
 from monitor.drawing.tables import TableCell, Tone, table
-from monitor.reports.blocks import Section, Titled, titled
+from monitor.reports.blocks import MOST_ROWS, Section, Titled, titled
 from monitor.reports.first_page import limits_text, state_text
-from monitor.reports.weekly_report import WeeklyReport, of_release
+from monitor.reports.weekly_report import WeeklyReport
 
 _TONES = {"bad": Tone.BAD, "good": Tone.GOOD, "unsure": Tone.UNSURE, "old": Tone.UNSURE}
 Rows = Callable[[Place], Iterator[tuple[str | TableCell, ...]]]
-Key = tuple[str, str, str, Metric]
+Drawing = Callable[[str, Sequence[Place]], Markup]
 
 
 def rates(report: WeeklyReport) -> Section:
     """Every rate with its interval, support, completeness and state."""
-    made = _by_group(report, "slice|rate|value|95 % interval|support|labels in|state", _rate_rows)
+    columns = "slice|rate|value|95 % interval|support|labels in|state"
+    made = _by_group(report, columns, _rate_rows, _drawn_rates)
     return _section(made, "No rate is released for this week.")
+
+
+def _drawn_rates(name: str, found: Sequence[Place]) -> Markup:
+    """The first limited rate of some slices."""
+    metric = all_metrics(found[0].contract)[0]
+    shown = [one for one in found if metric in one.row.states]
+    cells = [(slice_name(one.row.slice), cell(one, metric)) for one in shown]
+    title = f"{name}: {TERMS[metric].name}, with 95 % intervals"
+    return plots.rates(title, cells)
 
 
 def _rate_rows(place: Place) -> Iterator[tuple[str | TableCell, ...]]:
@@ -112,11 +130,27 @@ def calibration(report: WeeklyReport) -> Section:
             for place in (total_place(contract, window), *places(contract, window))
             for row in _calibration_rows(place)
         ]
-        chart = charts.calibration(window.total.calibration) or None
         found = table("slice|score|share of ready|95 % interval|support", rows)
-        made += titled(found, contract.contract, ("Drawn: all decisions.",), chart)
+        chart = plots.calibration(f"{contract.contract}: {_CALIBRATION}", _curves(contract, window))
+        note = f"Drawn: all decisions, and at most {plots.MOST_SERIES - 1} slices."
+        made += titled(found, contract.contract, (note,), chart or None)
     why = "No label is released for this week, so scores cannot be compared with labels."
     return _section(made, why, "Share of ready replies by the judge's score.")
+
+
+_CALIBRATION = "share of ready replies by score band"
+
+
+def _curves(
+    contract: ContractTable, window: WindowTable
+) -> list[tuple[str, tuple[CalibrationCell, ...]]]:
+    """Calibration of all decisions and of the slices of single attributes that have all bands."""
+    found = [total_place(contract, window), *places(contract, window)]
+    return [
+        (slice_name(place.row.slice), place.row.calibration)
+        for place in found
+        if place.row.calibration and "+" not in getattr(place.table, "group_by", "")
+    ]
 
 
 def _calibration_rows(place: Place) -> Iterator[tuple[str, ...]]:
@@ -131,66 +165,9 @@ def _calibration_rows(place: Place) -> Iterator[tuple[str, ...]]:
         )
 
 
-def change(report: WeeklyReport) -> Section:
-    """Every rate that both weeks show, and whether its intervals overlap."""
-    if report.before is None:
-        return Section(("No Release of the week before is stored, so nothing can be compared.",))
-    before = report.before
-    rows = list(_changes(report, _shown_rates(of_release(before.release))))
-    made = table("contract|slice|rate|last week|this week|change, points|intervals", rows)
-    compared = (
-        f"Compared with {before.week}, revision {before.number}. A difference is no finding by"
-        " itself: where the intervals overlap, chance may explain it; and every week compares many"
-        " rates."
-    )
-    return _section(
-        titled(made), f"No rate is shown in both {before.week} and this week.", compared
-    )
-
-
-def _shown_rates(
-    windows: Iterable[tuple[ContractTable, WindowTable]],
-) -> dict[Key, tuple[ShownRate, str]]:
-    """Rates that have a value, with the version of their contract."""
-    return {
-        (table.contract, _group_by(place), place.row.slice, metric): (rate, table.version)
-        for table, window in windows
-        for place in (total_place(table, window), *places(table, window))
-        for metric, rate in place.row.rates.items()
-        if rate.value is not None
-    }
-
-
-def _group_by(place: Place) -> str:
-    return getattr(place.table, "group_by", "")
-
-
-def _changes(
-    report: WeeklyReport, before: Mapping[Key, tuple[ShownRate, str]]
-) -> Iterator[tuple[str, ...]]:
-    for key, (now, version) in _shown_rates(report.windows()).items():
-        if key not in before:
-            continue
-        then, was = before[key]
-        if now.value is None or then.value is None:
-            continue
-        contract, _, slice_, metric = key
-        name = contract if version == was else f"{contract} (version {was}, now {version})"
-        difference = points(now.value - then.value)
-        said = (percent(then.value), percent(now.value), difference, _overlap(then, now))
-        yield (name, slice_name(slice_), metric.value, *said)
-
-
-def _overlap(one: ShownRate, other: ShownRate) -> str:
-    if None in (one.lower, one.upper, other.lower, other.upper):
-        return "not known"
-    assert one.lower is not None and one.upper is not None  # noqa: S101, PT018 - looked at above
-    assert other.lower is not None and other.upper is not None  # noqa: S101, PT018
-    apart = one.upper < other.lower or other.upper < one.lower
-    return "do not overlap" if apart else "overlap"
-
-
-def _by_group(report: WeeklyReport, columns: str, rows: Rows) -> list[Titled]:
+def _by_group(
+    report: WeeklyReport, columns: str, rows: Rows, draw: Drawing | None = None
+) -> list[Titled]:
     """A table for all decisions of each contract, and one for each of its group-bys."""
     made: list[Titled] = []
     for contract, window in report.windows():
@@ -200,7 +177,7 @@ def _by_group(report: WeeklyReport, columns: str, rows: Rows) -> list[Titled]:
             table(columns, rows(total)), name, _periods(window.decisions, window.labelled)
         )
         for group in window.groups:
-            found = [p for p in places(contract, window) if p.table is group]
+            found = _worst_first([p for p in places(contract, window) if p.table is group])
             listed = table(columns, (row for place in found for row in rows(place)))
             name = f"{contract.contract}: {group.group_by}"
             notes = _periods(group.decisions, group.labelled)
@@ -208,8 +185,17 @@ def _by_group(report: WeeklyReport, columns: str, rows: Rows) -> list[Titled]:
                 notes += (
                     f"At most {percent(group.left_out)} of decisions are too rare for any row.",
                 )
-            made += titled(listed, name, notes)
+            chart = draw(name, found) if draw and found else None
+            made += titled(listed, name, notes, chart or None)
     return made
+
+
+def _worst_first(found: list[Place]) -> list[Place]:
+    """Slices by name; where they are too many for a page, those with the worst state first."""
+    if len(found) <= MOST_ROWS // len(Metric):
+        return found
+    worst = {one.row.slice: min(RANKS.index(s) for s in one.row.states.values()) for one in found}
+    return sorted(found, key=lambda one: (worst[one.row.slice], one.row.slice))
 
 
 def _periods(decisions: Period | None, labelled: Period | None) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ class WeeklyReport:
         before: newest revision of the week before; None where none is stored.
         facts: of the settings.
         signatures: of the week, in their order; of whichever revision.
+        earlier: newest revisions of the weeks before, a year of them at most, the oldest first.
     """
 
     revision: Revision
@@ -31,6 +32,7 @@ class WeeklyReport:
     before: Revision | None
     facts: ReportFacts
     signatures: tuple[Signature, ...] = ()
+    earlier: tuple[Revision, ...] = ()
 
     @property
     def synthetic(self) -> bool:

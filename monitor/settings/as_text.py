@@ -122,7 +122,7 @@ def _table(table: dict[str, Any], name: str, path: tuple[str, ...]) -> Iterator[
 
 def _is_nested(key: str, part: Any) -> bool:
     if isinstance(part, dict):
-        return key not in ("where", "aliases")
+        return key not in ("where", "aliases", "target")
     return isinstance(part, list) and bool(part) and isinstance(part[0], dict)
 
 

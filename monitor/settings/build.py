@@ -35,7 +35,7 @@ def build(kind: Any, value: object, key: str) -> Any:
     """Make a value of a declared kind from its TOML form.
 
     Args:
-        kind: a Section, ``tuple[kind, ...]``, ``dict[str, str]``, a leaf, or one of them
+        kind: a Section, ``tuple[kind, ...]``, ``dict[str, leaf]``, a leaf, or one of them
             ``| None`` (TOML has no null: an optional key is left out).
         value: what tomllib gave, with :class:`EnvText` where the environment overrides it.
         key: full key for messages; empty at the top.
@@ -92,10 +92,14 @@ def _build(kind: Any, value: object, key: str) -> Any:
         return tuple(_all(item, {join(key, i): part for i, part in enumerate(value)}))
     if get_origin(kind) is dict:
         table = _table(value, key)
-        texts = _all(str, {join(key, name): part for name, part in table.items()})
-        names = (normalize("NFC", name) for name in table)
-        return {n: normalize("NFC", text) for n, text in zip(names, texts, strict=True)}
+        leaf = get_args(kind)[1]
+        made = _all(leaf, {join(key, name): part for name, part in table.items()})
+        return {normalize("NFC", n): _nfc(part) for n, part in zip(table, made, strict=True)}
     return _leaf(kind, value, key)
+
+
+def _nfc(value: object) -> object:
+    return normalize("NFC", value) if isinstance(value, str) else value
 
 
 def _all(kind: Any, parts: Mapping[str, object]) -> list[Any]:

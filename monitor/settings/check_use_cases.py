@@ -66,6 +66,7 @@ def _check_attribute(attribute: AttributeSettings, key: str) -> None:
         fix = "list at least one allowed value, or set ranges"
         raise problem(f"{key}.values", f"is empty; {fix}")
     _check_aliases(attribute, key)
+    _check_target(attribute, f"{key}.target")
     count = len(attribute.listed)
     if count > MAX_VALUES:
         fix = "list the frequent ones, the others become __other__"
@@ -97,6 +98,15 @@ def _check_aliases(attribute: AttributeSettings, key: str) -> None:
         if value not in attribute.values:
             listed = ", ".join(attribute.values)
             raise problem(where, f"{shown(value)} is not one of values; use one of {listed}")
+
+
+def _check_target(attribute: AttributeSettings, key: str) -> None:
+    for value in attribute.target:
+        if value not in attribute.listed:
+            listed = ", ".join(attribute.listed)
+            raise problem(key, f"{shown(value)} is not one of its values; use some of {listed}")
+    if sum(attribute.target.values()) > 1:
+        raise problem(key, "has shares whose sum is above 1; make them shares of one population")
 
 
 def _check_unique(names: Sequence[str], key: str, part: str = "") -> None:

@@ -45,6 +45,7 @@ _DATABASE_ADDRESS = re.compile(r"(\[[^]@/?]+\]|[^]\[:@/?]*)(:[0-9]*)?([/?][^@]*)
 MAX_SETS = 64
 MAX_VARIANTS = 32
 """Declared probe sets, and variants of each, at most: every variant has sixty series."""
+MAX_DIMENSIONS = 50
 _LIST = "probes.sets"
 HOURS_KEPT_AFTER_HORIZON = 8 * DAY
 """Time for which the store keeps hourly counts beyond the horizon, whatever the settings say."""
@@ -76,12 +77,25 @@ def check_sections(settings: Settings) -> None:
         lambda: _check_server(settings.server),
         lambda: _check_alerting(settings.alerting),
         lambda: _check_links(settings),
+        lambda: _check_dimensions(settings),
         lambda: _check_mapping(settings),
     )
     for check in checks:
         with problems.collected():
             check()
     problems.raise_any()
+
+
+def _check_dimensions(settings: Settings) -> None:
+    """Raise SettingsError where two dimensions have one name, or there are too many."""
+    names = [one.name for one in settings.bias_dimension]
+    if len(names) > MAX_DIMENSIONS:
+        fix = f"declare at most {MAX_DIMENSIONS}"
+        raise problem("bias_dimension", f"has {len(names)} dimensions; {fix}")
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            fix = "is the name of another one, too; give each its own"
+            raise problem(f"bias_dimension[{i}].name", f"{shown(name)} {fix}")
 
 
 def _check_alerting(alerting: Alerting) -> None:

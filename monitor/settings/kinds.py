@@ -234,6 +234,7 @@ TimeZone = Annotated[
 DatabaseUrl = Annotated[Url, Meta(description='a database URL such as "sqlite:///slicewatch.db"')]
 
 Count = Annotated[int, _between(1, 1_000_000)]
+LargeCount = Annotated[int, _between(1, 10**12)]
 Port = Annotated[int, _between(0, 65_535)]
 SmallCount = Annotated[int, _between(1, 1024)]
 AttributeCount = Annotated[int, _between(1, 4)]
@@ -249,11 +250,19 @@ Share = Annotated[
     Fraction, Meta(gt=0, le=1, description="a share above 0 and up to 1, such as 0.95")
 ]
 
+Points = Annotated[int, _between(1, 100)]
+Confidence = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.5")]
+BiasLimit = Annotated[
+    float, Meta(ge=-1000, le=1000, description="a number from -1000 to 1000, such as 0.10")
+]
+Drift = Annotated[float, Meta(gt=0, le=1000, description="a number above 0, such as 0.03")]
 AnyDuration = Annotated[Duration, _lasting(0)]
 """Zero is allowed and means at once, or off."""
 Interval = Annotated[Duration, _lasting(10 * MILLISECOND, DAY)]
 """Interval at which something is done."""
 Term = Annotated[Duration, _lasting(HOUR)]
 """Time for which something is kept or waited for."""
+Patience = Annotated[Duration, _lasting(SECOND, 10 * MINUTE)]
+"""Time that one answer may take."""
 SessionTimeout = Annotated[Duration, _lasting(6 * SECOND, 30 * MINUTE)]
 """Session time-out of a group member, in the range that brokers accept by default."""

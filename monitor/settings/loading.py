@@ -121,7 +121,7 @@ _Read = Callable[[str, str], Secret]
 
 def _read_secrets(settings: Settings, read: _Read) -> Settings:
     stream, privacy, probes = settings.stream, settings.privacy, settings.probes
-    security = stream.security
+    security, judge = stream.security, settings.judge
     password = _secret(read, "stream.security.password", security.password, security.password_file)
     security = replace(security, password=password)
     id_key = _secret(read, "privacy.id_key", privacy.id_key, privacy.id_key_file)
@@ -135,6 +135,9 @@ def _read_secrets(settings: Settings, read: _Read) -> Settings:
         privacy=replace(privacy, id_key=id_key, id_keys=id_keys),
         server=_read_tokens(settings.server, read),
         probes=replace(probes, key=_secret(read, "probes.key", probes.key, probes.key_file)),
+        judge=replace(
+            judge, api_key=_secret(read, "judge.api_key", judge.api_key, judge.api_key_file)
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 from msgspec import Struct, field
 
+from monitor.core.bias_scores import BiasDimension
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, OwnLimits, PrimaryMetric
 from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.core.counts.cells import atom_text, parse_atom
@@ -24,18 +25,24 @@ from monitor.settings.kinds import (
     AttributeCount,
     AttributeName,
     AuditRate,
+    BiasLimit,
     ClockTime,
+    Confidence,
     Count,
     DatabaseUrl,
     Digest,
+    Drift,
     Duration,
     Edge,
     ElsewhereFile,
     File,
     Interval,
+    LargeCount,
     Limit,
     Name,
+    Patience,
     Place,
+    Points,
     Port,
     Ratio,
     Score,
@@ -286,6 +293,55 @@ class ProbesSettings(SettingsSection, frozen=True, kw_only=True):
     sets: tuple[ProbeSetSettings, ...] = ()
 
 
+class BiasDimensionSettings(SettingsSection, frozen=True, kw_only=True):
+    """A dimension of bias evaluations whose results come on the labels' topic."""
+
+    name: Name
+    limit: BiasLimit | None = None
+    at_least: bool = False
+    drift: Drift = 0.03
+    owner: Text
+
+    def to_core(self) -> BiasDimension:
+        """The dimension as the engine needs it."""
+        return BiasDimension(self.name, self.limit, self.at_least, self.drift, self.owner)
+
+
+class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
+    """Other words, or another penalty, for a category that the judge looks for."""
+
+    name: Name
+    description: Text | None = None
+    penalty: Points | None = None
+
+
+class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
+    """Model outputs that a language model is asked about (``slicewatch judge``)."""
+
+    url: WebUrl | None = None
+    model: Text | None = None
+    api_key: Secret | None = None
+    api_key_file: File | None = None
+    outputs_topic: Topic = "outputs"
+    judgements_topic: Topic = "judgements"
+    decisions_topic: Topic | None = None
+    group_id: Name = "slicewatch-judge"
+    threshold: Points = 100
+    block: bool = False
+    penalty: Points = 20
+    min_confidence: Confidence = 0.0
+    longest_piece: Count = 4_000
+    timeout: Patience = Duration(60 * SECOND)
+    tries: SmallCount = 5
+    concurrency: SmallCount = 4
+    requests_per_minute: Count = 60
+    requests_per_day: Count = 10_000
+    tokens_per_day: LargeCount | None = None
+    budget_file: File | None = None
+    audit_p: AuditRate = 0.05
+    categories: tuple[JudgeCategory, ...] = ()
+
+
 Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 
@@ -342,6 +398,13 @@ class Links(SettingsSection, frozen=True, kw_only=True):
     grafana: WebUrl | None = None
 
 
+class ReportSettings(SettingsSection, frozen=True, kw_only=True):
+    """What the weekly report plans for."""
+
+    interval_width: Share = Fraction("0.10")
+    present_threshold: Score | None = None
+
+
 class Harm(enum.StrEnum):
     """Harm to people when a contract is broken."""
 
@@ -370,6 +433,7 @@ class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
     owner: str = ""
     legal_basis: str = ""
     retention: Term | None = None
+    target: dict[str, Share] = field(default_factory=dict)
 
     def to_core(self) -> Attribute:
         """The attribute as decisions are coded with it."""
@@ -532,7 +596,10 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     links: Links = field(default_factory=Links)
     probes: ProbesSettings = field(default_factory=ProbesSettings)
     mapping: MappingSettings = field(default_factory=MappingSettings)
+    judge: JudgeSettings = field(default_factory=JudgeSettings)
+    report: ReportSettings = field(default_factory=ReportSettings)
     limitation: tuple[LimitationSettings, ...] = ()
+    bias_dimension: tuple[BiasDimensionSettings, ...] = ()
     attribute: tuple[AttributeSettings, ...] = ()
     use_case: tuple[UseCase, ...] = ()
 

@@ -64,7 +64,11 @@ class Codings:
             return []
         _refuse(stored.newest, coding)
         gained = stored.newest.lacks(coding)
-        return [f"{name} is new and is counted apart from now on" for name in gained]
+        changed = coding.means_otherwise(stored.newest)
+        return [
+            *(f"{name} is new and is counted apart from now on" for name in gained),
+            *(f"{name} has other aliases or ranges, for decisions from now on" for name in changed),
+        ]
 
     def kept_grid(self, coding: Coding) -> tuple[float, ...] | None:
         """Audit rates that a start keeps because its settings have the default; None if the same.

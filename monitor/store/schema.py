@@ -454,6 +454,17 @@ weekly_release = Table(
     comment="Releases of closed ISO weeks; number, of the revision, is gap-free per week.",
 )
 
+bias_score = Table(
+    "bias_score",
+    metadata,
+    Column("dimension", Text, primary_key=True),
+    *_ids("day"),
+    Column("score", Double, nullable=False),
+    Column("items", BigInteger, nullable=False),
+    *_columns(Text, "probe_set", "probe_version", "model", "rubric"),
+    comment="Results of bias evaluations; day since 1970, the last one to come.",
+)
+
 release_signature = Table(
     "release_signature",
     metadata,

@@ -24,6 +24,7 @@ from monitor.core.publish.lines import (
 )
 from monitor.core.publish.pipeline import Pipeline
 from monitor.core.publish.reasons import Place
+from monitor.core.publish.side_by_side import VersionGroup, side_by_side
 from monitor.core.publish.snapshot import (
     WITHHELD,
     ContractTable,
@@ -62,13 +63,20 @@ def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment
     )
 
 
-def contract_contents(snapshot: Snapshot, view: View) -> tuple[ContractContent, ...]:
+def contract_contents(
+    snapshot: Snapshot, view: View, versions: Sequence[VersionGroup] = ()
+) -> tuple[ContractContent, ...]:
     """The contracts of a view, by default all of them as they are decided.
+
+    Args:
+        snapshot: that they are shown of.
+        view: of which of them, and which window.
+        versions: the group-bys over versions of the router.
 
     Raises:
         LinkError: there is no such contract, window or group-by.
     """
-    return tuple(contract_content(table, view) for table in _chosen(snapshot, view))
+    return tuple(contract_content(table, view, versions) for table in _chosen(snapshot, view))
 
 
 def overview(
@@ -91,10 +99,17 @@ def overview(
         limitations: the register.
     """
     incidents = tuple(headlines.standing_incidents(snapshot)) if snapshot else ()
-    outdated = bool(blind) or any(_outdated(one, at) for one in contracts)
+    old = [one for one in contracts if _outdated(one, at)]
+    outdated = bool(blind) or bool(old)
     return Overview(
         moment=at,
-        verdict=headlines.of_page(contracts, incidents, blind, outdated=outdated),
+        verdict=headlines.of_page(
+            contracts,
+            incidents,
+            blind,
+            outdated=outdated,
+            newer=any(_has_newer(pipeline, one, at) for one in old),
+        ),
         blind=tuple(blind),
         outdated=outdated,
         incidents=incidents,
@@ -121,8 +136,19 @@ def _outdated(contract: ContractContent, at: Moment | None) -> bool:
     return at.age_seconds > contract.max_age_seconds
 
 
-def contract_content(table: ContractTable, view: View) -> ContractContent:
-    """One contract in a window.
+def _has_newer(pipeline: Pipeline, contract: ContractContent, at: Moment | None) -> bool:
+    """True when the store has a decision that is not older than the contract's ``max_age``."""
+    newest, most = pipeline.newest_decision, contract.max_age_seconds
+    if newest is None or most is None or at is None or at.as_of is None or at.age_seconds is None:
+        return False
+    age = at.age_seconds - (newest - at.as_of).total_seconds()
+    return age <= most
+
+
+def contract_content(
+    table: ContractTable, view: View, versions: Sequence[VersionGroup] = ()
+) -> ContractContent:
+    """One contract in a window; arguments as of :func:`contract_contents`.
 
     Raises:
         LinkError: it has no such window or group-by.
@@ -135,6 +161,7 @@ def contract_content(table: ContractTable, view: View) -> ContractContent:
     slices = ranked(line(place, metrics) for place in found)
     if view.group_by and not slices:
         raise LinkError(f"group_by must be one of {', '.join(g.group_by for g in window.groups)}")
+    own = (group for group in versions if group.contract == table.contract)
     return ContractContent(
         contract=table.contract,
         version=table.version,
@@ -150,6 +177,7 @@ def contract_content(table: ContractTable, view: View) -> ContractContent:
         notes=tuple(_notes(table, window)),
         total=line(total_place(table, window), metrics),
         slices=slices,
+        versions=tuple(side_by_side(slices, own)),
     )
 
 

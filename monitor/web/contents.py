@@ -16,6 +16,7 @@ from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.lines import SliceLine
 from monitor.core.publish.pipeline import Pipeline
+from monitor.core.publish.side_by_side import VersionPair
 from monitor.core.publish.snapshot import ShownAgreement, ShownRate
 
 
@@ -38,6 +39,7 @@ class ContractContent:
         notes: what has to be known to read the numbers.
         total: all decisions together.
         slices: the ranked slices of all group-bys.
+        versions: those of them that are versions of the router, each beside its reference.
     """
 
     contract: str
@@ -54,6 +56,7 @@ class ContractContent:
     notes: tuple[str, ...]
     total: SliceLine
     slices: tuple[SliceLine, ...]
+    versions: tuple[VersionPair, ...]
 
 
 @dataclass(frozen=True, slots=True)

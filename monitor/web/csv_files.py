@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from datetime import date
+from itertools import repeat
 
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport
@@ -43,6 +44,26 @@ def of_contracts(moment: Moment | None, contracts: Iterable[ContractContent]) ->
 def _contract(moment: Moment | None, one: ContractContent) -> Iterator[list[object]]:
     for line in (one.total, *one.slices):
         yield from _line(moment, one.contract, one.version, one.window, line)
+
+
+_BESIDE = tuple(f"beside_{name}" for name in ("slice", "state", *_RATE))
+
+
+def of_versions(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:
+    """Versions side by side: the columns of an overview, and those of the slice beside each."""
+    rows = (row for one in contracts for row in _versions(moment, one))
+    return written((*_COLUMNS, *_BESIDE), rows)
+
+
+def _versions(moment: Moment | None, one: ContractContent) -> Iterator[list[object]]:
+    for pair in one.versions:
+        rows = _line(moment, one.contract, one.version, one.window, pair.version)
+        cells: Iterable[Cell | None] = pair.beside.cells if pair.beside else repeat(None)
+        for row, cell in zip(rows, cells, strict=False):  # a line has all metrics, or there is none
+            state = cell.state if cell else None
+            name = pair.beside.slice if pair.beside else None
+            rate = cell.rate if cell else None
+            yield [*row, name, state, *(getattr(rate, field, None) for field in _RATE)]
 
 
 def of_slice(content: SliceContent) -> str:

@@ -18,7 +18,15 @@ NOTHING_YET = (
     " decisions are complete."
 )
 
-OUTDATED = "Everything was within the contract, but that is too long ago to say anything of now."
+OUTDATED = "Everything was within the contract, but that is too long ago to say anything of now"
+EVALUATOR_BEHIND = (
+    f"{OUTDATED}: newer decisions are in the store, and the evaluator is behind. Look first at the"
+    " log of the process that evaluates; slicewatch db status names it."
+)
+NOTHING_NEWER = (
+    f"{OUTDATED}: the store has no newer decision. Look first at slicewatch_consumer_lag_messages:"
+    " above 0, ingest is behind; at 0, the router, or what sends its decisions, is silent."
+)
 
 
 def of_page(
@@ -27,6 +35,7 @@ def of_page(
     blind: Sequence[str],
     *,
     outdated: bool,
+    newer: bool = False,
 ) -> Headline:
     """The verdict on everything.
 
@@ -35,6 +44,7 @@ def of_page(
         incidents: those that are not over.
         blind: why the service does not see.
         outdated: what is shown is too old to say that anything is well.
+        newer: the store has decisions that are not too old for that.
     """
     if blind:
         return Headline(BLIND, f"slicewatch is blind: {blind[0]}. What is shown is out of date.")
@@ -46,7 +56,8 @@ def of_page(
     if pages and worst is not Verdict.FAIL:
         return Headline(Verdict.FAIL, f"{_open(len(pages))}: {pages[0].sentence}.")
     if outdated and worst is Verdict.PASS:
-        return Headline(Verdict.INSUFFICIENT_SUPPORT, OUTDATED)
+        why = EVALUATOR_BEHIND if newer else NOTHING_NEWER
+        return Headline(Verdict.INSUFFICIENT_SUPPORT, why)
     named = [one for one, verdict in zip(contracts, verdicts, strict=True) if verdict is worst]
     return Headline(worst, " ".join(_of_contract(one, len(contracts)) for one in named))
 

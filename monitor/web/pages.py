@@ -23,6 +23,7 @@ from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport, ValueReport
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.lines import Cell, SliceLine
+from monitor.core.publish.side_by_side import VersionGroup
 from monitor.core.publish.snapshot import ShownGap, ShownRate
 from monitor.core.time import to_micros
 from monitor.drawing import charts
@@ -59,6 +60,7 @@ class SiteFacts:
         slice_dashboard_url: of the dashboard of one slice, without its variables; None likewise.
         runbooks_url: of the runbooks; None where no browser can reach them.
         runbooks: the runbook of a breach, by metric; a metric without one is absent.
+        versions: the group-bys over versions of the router.
     """
 
     version: str
@@ -67,6 +69,7 @@ class SiteFacts:
     slice_dashboard_url: str | None = None
     runbooks_url: str | None = None
     runbooks: Mapping[Metric, str] = field(default_factory=dict)
+    versions: tuple[VersionGroup, ...] = ()
 
 
 class Pages:
@@ -95,6 +98,8 @@ class Pages:
             shown=lambda contract: _shown(contract, view.page),
             same_why=_same_why,
             references=_references(page),
+            most=PAGE_SIZE,
+            behind=lambda line, cell: words.behind_text(cell.metric, line.slice, cell.gap),
             pages=lambda contract: -(-len(contract.slices) // PAGE_SIZE),
         )
 

@@ -85,6 +85,7 @@ class Site:
         }
         files = {
             "/overview.csv": self._overview_csv,
+            "/versions.csv": self._versions_csv,
             "/slice.csv": self._slice_csv,
             "/history.csv": self._history_csv,
             "/incidents.csv": self._incidents_csv,
@@ -135,14 +136,14 @@ class Site:
         """The contracts of a view; those of the newest Snapshot are built once."""
         number, snapshot = found
         if view.as_of is not None:
-            return building.contract_contents(snapshot, view)
+            return building.contract_contents(snapshot, view, self._facts.versions)
         newest, built = self._built
         if newest != number:
             built = {}
             self._built = number, built
         key = view.contract, view.window, view.group_by
         if key not in built:  # at worst two threads build the same
-            built[key] = building.contract_contents(snapshot, view)
+            built[key] = building.contract_contents(snapshot, view, self._facts.versions)
         return built[key]
 
     def _slice(self, request: Request) -> SliceContent:
@@ -240,6 +241,10 @@ class Site:
     def _overview_csv(self, request: Request) -> Response:
         page = self._overview(request)
         return _csv("overview", csv_files.of_contracts(page.moment, page.contracts))
+
+    def _versions_csv(self, request: Request) -> Response:
+        page = self._overview(request)
+        return _csv("versions", csv_files.of_versions(page.moment, page.contracts))
 
     def _slice_csv(self, request: Request) -> Response:
         return _csv("slice", csv_files.of_slice(self._slice(request)))

@@ -85,6 +85,7 @@ CLOCKS = {
     "snapshot": Clock("stored_at", 395 * DAY),
     "weekly_release": Clock("week", 396 * DAY + WEEK, weeks),
     "release_signature": Clock("week", 396 * DAY + WEEK, weeks),
+    "bias_score": Clock("day", 396 * DAY, lambda day: int(day) * DAY),
     **dict.fromkeys(
         (
             *("published_contract", "published_limit", "published_window"),
@@ -172,6 +173,7 @@ def fill(engine: sa.Engine) -> None:
             week = {"week": IsoWeek.of(moment).name, "number": 1}
             insert(connection, "weekly_release", **week)
             insert(connection, "release_signature", **week)
+            insert(connection, "bias_score", dimension="refusals", day=moment // DAY)
             insert(connection, "cluster_day", day=moment // DAY)
             insert(connection, "crossing", id=number + 1, stream=str(number), resolved_at=moment)
             link = {"incident": number + 1}

@@ -168,3 +168,18 @@ def test_what_was_made_in_a_future_goes(store: EvaluatorStore, engine: sa.Engine
         weekly_releases.delete_after(connection, revision(1).as_of)
     assert store.read(find_revision, WEEK.name) == revision(1)
     assert [one.revision for one in signatures(engine)] == [1]
+
+
+def test_the_weeks_before_are_read_by_their_newest_revisions(
+    engine: sa.Engine, store: EvaluatorStore
+) -> None:
+    first, second, third = WEEK.before.before.before, WEEK.before.before, WEEK.before
+    commit(store, revision(1, first), revision(1, third), revision(2, third), revision(1))
+    with db.reading(engine) as connection:
+        found = weekly_releases.weeks_before(connection, WEEK, 3)
+        assert [(one.week, one.number) for one in found] == [(first.name, 1), (third.name, 2)]
+        assert [one.week for one in weekly_releases.weeks_before(connection, WEEK, 1)] == [
+            third.name
+        ]
+        assert weekly_releases.weeks_before(connection, first, 51) == []
+    assert second.name not in {one.week for one in found}

@@ -254,7 +254,7 @@ def assert_says(alert: Body, text: str) -> None:
         r"In the two days before the breach, no change of versions or settings is recorded\.",
         r"First: move the replies .* and find the cause\. .* that wait is the harm\.",
         r"Acknowledge this incident: slicewatch incident ack \d+ --by NAME",
-        r"Label sampling: labels asked for with probability 1\.",
+        r"Label sampling: all replies get a label\.",
         r"Even if the cause is fixed now, the incident cannot be resolved before 2026-01-1\d:"
         r" labels take that long, at their present rate\.",
         r"Owner of the contract: triage team\.",

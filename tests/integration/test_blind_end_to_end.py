@@ -134,7 +134,7 @@ def test_the_router_falls_silent_on_a_weekend(make: Make, tmp_path: Path) -> Non
     serve.until(lambda: serve.get("/readyz")[0] == 503, "it is not ready", SETTLES)
     said = serve.get("/readyz")[1]
     assert said.startswith("no decision since ")
-    assert "look at the router" in said
+    assert "at 0, the router, or what sends its decisions, is silent" in said
     assert "no worker" not in said
     assert ready(worker), "the worker itself is well"
     code, found = site.status()
@@ -144,7 +144,8 @@ def test_the_router_falls_silent_on_a_weekend(make: Make, tmp_path: Path) -> Non
     (page,) = told(watch, "decisions_silent", "firing")[:1]
     assert page["annotations"]["summary"].endswith("observe the router: decisions_silent")
     assert (
-        "No decisions are arriving, although many usually do" in page["annotations"]["description"]
+        "No decisions are being counted, although many usually are"
+        in page["annotations"]["description"]
     )
     nobody_else_was_told(watch)
 

@@ -61,9 +61,10 @@ SLICE_WORDS = (
 
 _CHAT = "?group_by=channel&slice=channel%3Dchat"
 STATUS_PAGES = (
-    *("/", f"/slice{_CHAT}", "/incidents", "/overview.csv", f"/slice.csv{_CHAT}"),
-    *(f"/history.csv{_CHAT}", "/incidents.csv", "/api/v1/snapshot", f"/api/v1/slice{_CHAT}"),
-    *(f"/api/v1/history{_CHAT}", "/api/v1/incidents", "/api/v1/openapi.json"),
+    *("/", f"/slice{_CHAT}", "/incidents", "/overview.csv", "/versions.csv"),
+    *(f"/slice.csv{_CHAT}", f"/history.csv{_CHAT}", "/incidents.csv", "/api/v1/snapshot"),
+    *(f"/api/v1/slice{_CHAT}", f"/api/v1/history{_CHAT}", "/api/v1/incidents"),
+    "/api/v1/openapi.json",
 )
 
 

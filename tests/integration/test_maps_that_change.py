@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
+import lesson
 import numpy as np
 import pytest
 from adversary.service import settings_text
 from adversary.worlds import AUTO, DAY, HOUR, START, World
 from guarded import Given, world_of
-from releasing import MARGIN, STEP, Kept, Releasing, Row, attributes_of, released, row_of
+from pipeline import DECISIONS, Pipeline, settings_with
+from releasing import (
+    MARGIN,
+    STEP,
+    Kept,
+    Releasing,
+    Row,
+    attributes_of,
+    kept_of,
+    released,
+    row_of,
+)
 
+from monitor import composition
+from monitor.core.time import to_datetime
 from monitor.evaluate.blocks.family_state import FamilyState
 
 K = 11
@@ -48,22 +63,28 @@ def channel_world(
     )
 
 
-def sums(kept: Kept, panes: Sequence[Row], where: Mapping[str, str]) -> Sums:
+def sums(
+    kept: Kept,
+    panes: Sequence[Row],
+    where: Mapping[str, str],
+    name: str = "a",
+    values: Sequence[str] = CHANNELS,
+) -> Sums:
     """Everything that the blocks of the group-by and the total publish: span, channels, count."""
     found: Sums = {}
     for family in kept.maps:
         names = attributes_of(family)
         for start, end in kept.blocks(family, labels=False):
             rows: dict[tuple[str, ...], set[str]] = {}
-            for channel in CHANNELS:
-                if where.items() <= {"a": channel}.items():
-                    row = row_of(kept.maps[family], {"a": channel, "b": "p"}) if names else ()
+            for channel in values:
+                if where.items() <= {name: channel}.items():
+                    row = row_of(kept.maps[family], {name: channel, "b": "p"}) if names else ()
                     rows.setdefault(row, set()).add(channel)
             for channels in rows.values():
                 found[start, end, frozenset(channels)] = sum(
                     pane.decisions
                     for pane in panes
-                    if start <= pane.start < end and pane.atom["a"] in channels
+                    if start <= pane.start < end and pane.atom[name] in channels
                 )
     return found
 
@@ -186,3 +207,86 @@ def test_without_the_former_settings_they_are(
 ) -> None:
     monkeypatch.setattr(FamilyState, "_remember", lambda *_: None)
     assert [leak for leak in small_differences(narrowed(tmp_path, only_chat)) if "rest" in leak]
+
+
+# D: an attribute that is a version of the router, whose aliases change: the canary becomes stable.
+
+RELEASES = ("stable", "canary", "__other__", "__missing__")
+PROMOTED = 4
+"""Day on which the second policy becomes stable, at noon, and the third one the canary."""
+LOOK_HOURS = 6
+
+
+def released_text(stable: str, canary: str) -> str:
+    return f"""
+[stream]
+clock = "history"
+horizon = "7d"
+[privacy]
+id_key = "a key for tests that is long enough"
+[[attribute]]
+name = "release"
+source = "version"
+version_of = "policy"
+values = ["stable", "canary"]
+aliases = {{ {stable} = "stable", {canary} = "canary" }}
+[[use_case]]
+name = "replies"
+owner = "tests"
+k = {K}
+group_bys = [{{ attributes = ["release"], reference = "release=stable" }}]
+[use_case.contract]
+version = "1"
+effective = 2026-01-01
+reason = "test"
+"""
+
+
+def decided(rng: np.random.Generator, hour: int) -> Iterator[tuple[int, bytes]]:
+    """Decisions of an hour with the hour in which each arrives: one in ten is three hours late."""
+    day, at = divmod(hour, 24)
+    later = day * 24 + at >= PROMOTED * 24 + 12
+    policies = {"p2": 12, "p3": 1, "": 0.2} if later else {"p1": 12, "p2": 1, "p3": 0.1, "": 0.2}
+    for policy, often in policies.items():
+        for second in np.sort(rng.integers(0, 3600, rng.poisson(often))).tolist():
+            moment = to_datetime(START + hour * HOUR + second * 1_000_000)
+            event = lesson.decision(f"{policy} {hour} {second}", moment, 0.8)
+            event["versions"] = {"policy": policy} if policy else None
+            yield hour + 3 * bool(rng.random() < 0.1), json.dumps(event).encode()
+
+
+def test_a_change_of_aliases_moves_nothing_from_slice_to_slice(tmp_path: Path) -> None:
+    """Published sums before and after it differ by nobody that is fewer than k."""
+    rng = np.random.default_rng(5)
+    arriving: dict[int, list[bytes]] = {}
+    for hour in range(7 * 24):
+        for arrives, event in decided(rng, hour):
+            arriving.setdefault(arrives, []).append(event)
+    found: list[Sums] = []
+    with Pipeline(tmp_path, text=released_text("p1", "p2"), stream__lateness="1h") as pipeline:
+        pipeline.worker()
+        evaluator = pipeline.evaluator()
+        for hour in range(7 * 24):
+            if hour == PROMOTED * 24 + 12:
+                pipeline.kill(pipeline.workers[0])
+                evaluator.release_lease()
+                text = released_text("p2", "p3")
+                pipeline.settings = settings_with(
+                    tmp_path, text, stream__clock="history", stream__lateness="1h"
+                )
+                composition.open_store(pipeline.settings, pipeline.clock).dispose()
+                pipeline.worker()
+                evaluator = pipeline.evaluator()
+            pipeline.broker.produce(DECISIONS, arriving.get(hour, []), 0)
+            if hour % LOOK_HOURS:
+                continue
+            pipeline.drain()
+            assert evaluator.cycle()
+            kept = kept_of(pipeline.engine)
+            if "replies/release" in kept.maps:
+                panes = released(pipeline.engine, STEP)
+                found.append(blocks_joined(sums(kept, panes, {}, "release", RELEASES)))
+    assert small_differences(found) == []
+    ends = {end for one in found for _, end, rows in one if rows == {"canary"}}
+    noon = START + PROMOTED * DAY + DAY // 2
+    assert min(ends) < noon < max(ends), "the canary is published before and after"

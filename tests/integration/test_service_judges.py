@@ -79,6 +79,24 @@ def test_a_service_says_that_nobody_reads(
     assert value(service, "blind", reason="no_worker") == 0
 
 
+def test_a_service_whose_evaluator_is_behind_says_so_first(
+    service: Service, clock: ManualClock
+) -> None:
+    """Neither the router nor ingest is what has to be looked at."""
+    store = IngestStore(service.engine, DECISIONS, clock)
+    store.register(SHARDS)
+    turn(service, clock)
+    assert service._blind_texts()[0].startswith(SENTENCE)
+    clock.seconds += 700
+    first = "the evaluator has not finished a cycle for 12 minutes, whatever router and ingest do"
+    why = ready(service)[1]
+    assert why.startswith(f"{first}: look first at the log of this process")
+    assert SENTENCE in why
+    assert service._blind_texts()[0].startswith(first), "the page says what comes first"
+    turn(service, clock, 0)
+    assert ready(service)[1].startswith(SENTENCE)
+
+
 def came(service: Service, *hours_before: int) -> None:
     """Twenty labels in each of these hours before the present one."""
     with database.writing(service.engine) as connection:

@@ -6,6 +6,7 @@ import logging
 import random
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -39,6 +40,7 @@ from monitor.cli import cli
 from monitor.commands import check
 from monitor.core.contract import Metric, State
 from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
+from monitor.core.counts.cells import parse_atom
 from monitor.core.publish.snapshot import GroupTable, Period, Snapshot, WindowTable, decode
 from monitor.core.time import HOUR, to_micros
 from monitor.errors import OutdatedError, SlicewatchError, StoreError
@@ -445,6 +447,39 @@ class TestStarts:
             settings = settings_with(site.folder, OLD, **site.overrides)
             with pytest.raises(StoreError, match="drop-attributes"):
                 list(check._store(settings))
+
+    def test_a_changed_alias_is_said_before_and_moves_nothing_that_was_counted(
+        self, tmp_path: Path
+    ) -> None:
+        """The canary becomes stable: the hour in which it does begins another era."""
+        with Site(tmp_path, released("p1")) as site:
+            first = [lesson.decision("a", START, 0.8), lesson.decision("b", START, 0.5)]
+            count(site, first)
+            promoted = settings_with(site.folder, released("p2"), **site.overrides)
+            lines = list(check._store(promoted))
+            told = "a start would report: release has other aliases or ranges, for decisions from"
+            assert f"{told} now on" in lines
+            site.change(released("p2"))
+            assert len(site.eras) == 2
+            late = lesson.decision("late", START + timedelta(minutes=1), 0.8)
+            count(site, [late, lesson.decision("c", START + timedelta(hours=30), 0.8)])
+            site.fold()
+            found: Counter[str] = Counter()
+            for cell, row in site.counts().items():
+                found[parse_atom(cell[2])["release"]] += row["n"] if cell[0] == "1d" else 0
+            assert found == {"canary": 3, "__other__": 1}
+
+
+def released(canary: str) -> str:
+    """The settings with the policy as an attribute: this version is the canary."""
+    text = f"""[[attribute]]
+name = "release"
+source = "version"
+version_of = "policy"
+values = ["stable", "canary"]
+aliases = {{ "p0" = "stable", "{canary}" = "canary" }}
+"""
+    return OLD.replace("[[use_case]]", f"{text}[[use_case]]")
 
 
 # What is shown

@@ -16,6 +16,7 @@ import monitor
 from alerts.exposition.catalogue import CATALOGUE
 from consumers.receiving import BatchAnswer
 from monitor.audit.report import AuditReport
+from monitor.audit.scorecard.card import Scorecard
 from monitor.commands.probe.probe_status import ProbeStatus
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.snapshot import Snapshot
@@ -89,7 +90,7 @@ def probe_names() -> set[str]:
 
 
 def audit_names() -> set[str]:
-    return fields_below(AuditReport)
+    return fields_below(AuditReport) | fields_below(Scorecard)
 
 
 def published_names() -> set[str]:

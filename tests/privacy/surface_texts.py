@@ -243,7 +243,11 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
     },
     "monitor.audit.record_files": {
-        Argument.CAUSE: ("reason",),
+        Argument.CAUSE: (
+            "' '.join(str(error).split())",
+            "error.strerror or 'check the path'",
+            "reason",
+        ),
         Argument.FILE: (
             "field",
             "field_name(*parts)",
@@ -259,8 +263,43 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: (
             "MAX_BYTES >> 20",
             "hint",
+            "max_bytes",
+            "what",
         ),
     },
+    "monitor.audit.scorecard.association": {Argument.WORD: ("name",)},
+    "monitor.audit.scorecard.card_file": {
+        Argument.FILE: (
+            "field_name(*place)",
+            "field_name(name)",
+            "found(tables)",
+            "name",
+            "text",
+        ),
+        Argument.PLACE: ("path",),
+        Argument.WORD: ("known",),
+    },
+    "monitor.audit.scorecard.files": {
+        Argument.CAUSE: ("error.strerror or 'check the path'",),
+        Argument.PLACE: ("path",),
+        Argument.WORD: ("text",),
+    },
+    "monitor.audit.scorecard.parity": {Argument.WORD: ("of_what",)},
+    "monitor.audit.scorecard.records": {
+        Argument.FILE: (
+            "field_name(*place, name)",
+            "text",
+        ),
+        Argument.PLACE: (
+            "line",
+            "path",
+        ),
+        Argument.WORD: (
+            "', '.join(names)",
+            "keys[-1]",
+        ),
+    },
+    "monitor.audit.scorecard.scoring": {Argument.WORD: ("SMALLEST_REAL",)},
     "monitor.audit.set_files": {
         Argument.CAUSE: ("error.strerror",),
         Argument.FILE: (
@@ -277,10 +316,6 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: ("taken",),
     },
     "monitor.audit.sign_off": {
-        Argument.CAUSE: (
-            "' '.join(str(error).split())",
-            "error.strerror or 'check the path'",
-        ),
         Argument.FILE: (
             "field",
             "field_name(*filter(None, (table, name)))",
@@ -294,10 +329,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.MOMENT: ("today",),
         Argument.PLACE: ("path",),
-        Argument.WORD: (
-            "_MAX_BYTES",
-            "fix",
-        ),
+        Argument.WORD: ("fix",),
     },
     "monitor.cli": {
         Argument.TRACE: ("trace_of(error)",),
@@ -321,7 +353,11 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "output",
             "target",
         ),
-        Argument.WORD: ("fault",),
+        Argument.WORD: (
+            "fault",
+            "given[0]",
+            "main",
+        ),
     },
     "monitor.certificates": {
         Argument.CAUSE: ("reason",),
@@ -559,6 +595,39 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.evaluate.dictionary": {
         Argument.WORD: ("_LOST",),
     },
+    "consumers.bias_results": {Argument.WORD: ("_field(str(error))",)},
+    "monitor.commands.judge": {
+        Argument.SETTING: ("i",),
+        Argument.WORD: (
+            "fix",
+            "known",
+            "missing",
+            "prompt.instructions",
+        ),
+    },
+    "monitor.judging.budget": {
+        Argument.CAUSE: (
+            "error.strerror",
+            "type(error).__name__",
+        ),
+        Argument.PLACE: ("self.path",),
+    },
+    "monitor.judging.events": {Argument.WORD: ("_named(str(error))",)},
+    "monitor.judging.kafka_stream": {
+        Argument.CAUSE: (
+            "name",
+            "type(error).__name__",
+        ),
+        Argument.PLACE: ("topic",),
+    },
+    "monitor.judging.openai_judge": {
+        Argument.CAUSE: (
+            "error.status_code",
+            "why",
+        ),
+        Argument.SETTING: ("endpoint.model",),
+    },
+    "monitor.judging.scoring": {Argument.WORD: ("error",)},
     "monitor.probing.probe_events": {
         Argument.CAUSE: ("error",),
         Argument.FILE: (

@@ -284,6 +284,8 @@ _METRICS = (
     *_metrics(
         Rule.DECLARED, "by the settings, or by the set itself",
         "probe_set_info probe_cadence_seconds probe_max_flip_ratio",
+        "bias_score bias_score_limit bias_score_beyond_limit bias_score_worse_by",
+        "bias_score_drifted bias_score_timestamp_seconds",
     ),
     *_metrics(
         Rule.PROBE, "comparisons of signed probes of declared sets",
@@ -725,12 +727,12 @@ _PAGES = (
         "ContractContent.slices SliceLine.cells SliceContent.moment SliceContent.line",
         "SliceContent.reference_line SliceContent.calibration SliceContent.findings",
         "SliceContent.notes SliceContent.history SliceContent.incidents IncidentList.incidents",
-        "SliceContent.past",
+        "SliceContent.past ContractContent.versions VersionPair.version VersionPair.beside",
         "HistoryContent.points Pipeline.topics",
     ),
 )  # fmt: skip
 
-_OF_RELEASE = "whole release blocks that end in the week, by the code of the Snapshot"
+_OF_RELEASE = "whole release blocks that end in the week, and its rest, by the code of the Snapshot"
 _REPORT = (
     *rows_for(
         Surface.REPORT, Rule.RELEASED_RATE, _OF_RELEASE,
@@ -749,7 +751,12 @@ _REPORT = (
         Surface.REPORT, Rule.STATE, "a hash of published bytes", "ReportDocument.digest",
     ),
     *rows_for(
+        Surface.REPORT, Rule.STATE,
+        "one of three words, and always the first of them while the guards hold", "Release.audit",
+    ),
+    *rows_for(
         Surface.REPORT, Rule.STATE, "by the states and flags that the Release shows",
+        "ScoreLine.contract ScoreLine.dimension ScoreLine.word ScoreLine.why",
         "ReportDocument.decision ReportDocument.requirements Requirement.name Requirement.met",
         "Requirement.why",
     ),
@@ -773,6 +780,32 @@ _REPORT = (
         "ReleasedFinding.latest",
     ),
     *rows_for(
+        Surface.REPORT, Rule.RELEASED_RATE, "computed from rates and bands that are shown",
+        "ReportDocument.planned Planned.label_budget Planned.detectable_gaps",
+        "BudgetLine.of BudgetLine.metric BudgetLine.width_now BudgetLine.served BudgetLine.share",
+        "BudgetLine.audits BudgetLine.narrowest DetectableLine.of DetectableLine.metric",
+        "DetectableLine.limit DetectableLine.gap Named.contract Named.group_by Named.slice",
+        "Planned.criteria CriteriaLine.of CriteriaLine.ready CriteriaLine.precision",
+        "CriteriaLine.fpr CriteriaLine.fpr_of_all CriteriaLine.fpr_forced",
+        "Planned.multiplicity MultiplicityLine.contract",
+        "MultiplicityLine.group_by MultiplicityLine.comparisons MultiplicityLine.confidence",
+        "MultiplicityLine.each MultiplicityLine.z Planned.standardised StandardisedLine.of",
+        "StandardisedLine.metric StandardisedLine.over StandardisedLine.raw",
+        "StandardisedLine.value StandardisedLine.lower StandardisedLine.upper",
+        "StandardisedLine.cells StandardisedLine.hidden",
+        "Planned.representation RepresentationLine.of RepresentationLine.target",
+        "RepresentationLine.least RepresentationLine.most",
+        "Planned.scorecard",
+        "Planned.changes ChangeLine.of ChangeLine.metric ChangeLine.version ChangeLine.before",
+        "ChangeLine.version_before ChangeLine.now ChangeLine.change ChangeLine.overlap",
+        "Planned.gap_history GapHistory.of GapHistory.metric GapHistory.points GapPoint.week",
+        "GapPoint.revision GapPoint.value GapPoint.lower GapPoint.upper GapPoint.limit",
+        "Planned.tipping_points TippingLine.of TippingLine.metric TippingLine.verdict",
+        "TippingLine.worst_case TippingLine.even",
+        "Planned.threshold_what_if WhatIfLine.of WhatIfLine.threshold WhatIfLine.below",
+        "WhatIfLine.selection WhatIfLine.tpr WhatIfLine.fpr Bounds.lower Bounds.upper",
+    ),
+    *rows_for(
         Surface.REPORT, Rule.DECLARED, "said by people, or by the settings",
         "ReleasedIncident.outcome ReportDocument.signatures SignatureLine.signature",
         "SignatureLine.of_this_revision Signature.week Signature.number Signature.revision",
@@ -785,6 +818,7 @@ _REPORT = (
         "UseCaseFacts.where UseCaseFacts.compared AttributeFacts.name AttributeFacts.values",
         "AttributeFacts.definition AttributeFacts.source AttributeFacts.known_error",
         "AttributeFacts.purpose AttributeFacts.approved_by AttributeFacts.special_category",
+        "AttributeFacts.target ReportFacts.interval_width ReportFacts.present_threshold",
     ),
 )  # fmt: skip
 
@@ -836,6 +870,7 @@ _LOGS = (
     *_logs(
         Rule.PERIOD, "a closed ISO week, and the number of a revision",
         "a week is released; revision week",
+        "a small count of a week is known too closely; week",
     ),
     *_logs(
         Rule.PROCESS, "what the process does; arguments are names of its parts and ports",
@@ -857,6 +892,12 @@ _LOGS = (
         "evaluation failed, it is tried again every cycle: %s",
         "nobody says where partitions end: %s", "store failed, consumption pauses: %s",
         "the lease was not given back: %s", "%s",
+    ),
+    *_logs(
+        Rule.WHOLE_STREAM, "how many model outputs were judged, and what that cost",
+        "judged; failed findings flagged judged requests tokens unreadable",
+        "judging; model prompt", "spent today; requests tokens",
+        "the day's budget is spent: outputs wait in their topic until the next day (UTC)",
     ),
     *_logs(
         Rule.WHOLE_STREAM, "which partition, and where it goes on",
@@ -884,7 +925,6 @@ def _later(name: str, why: str, rule: Rule = Rule.ANNOUNCED) -> Row:
 
 
 _LATER = (
-    _later("label budget", "computed at the lower edge of the band; to 0.1 points at most"),
     _later("excess share", "in words: most, about half, some"),
     _later("label delay per slice", "two decimals of days, of bands, of released blocks"),
     _later("report diff", "a revision of a cell needs k changed labels in it"),

@@ -19,6 +19,7 @@ from served_site import ServedSite, SetClock, publish, served_site
 
 from monitor.core.contract import Metric, State
 from monitor.core.publish.annotations import Annotation, Stage
+from monitor.core.publish.side_by_side import VersionGroup
 from monitor.core.publish.snapshot import (
     CalibrationCell,
     Noted,
@@ -31,8 +32,11 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.core.time import DAY, HOUR
 from monitor.store import database
+from monitor.web import SiteFacts
 
 NAMES = ("chat", "email", "fax", "mail")
+FACTS = SiteFacts("1", versions=(VersionGroup("lesson", "channel", {"channel": "chat"}),))
+"""As if the channel were a version: its slices stand side by side, too."""
 
 
 def numbered_rows() -> Iterator[SliceRow]:
@@ -86,7 +90,7 @@ def site(tmp_path: Path, snapshot: Snapshot) -> Iterator[ServedSite]:
     bring_to_head(url)
     engine: sa.Engine = database.create_engine(url)
     publish(engine, snapshot, T0)
-    with served_site(engine, SetClock(T0 + HOUR)) as site:
+    with served_site(engine, SetClock(T0 + HOUR), FACTS) as site:
         yield site
     engine.dispose()
 
@@ -110,7 +114,8 @@ def test_files_have_no_number_that_the_snapshot_has_not(
     site: ServedSite, snapshot: Snapshot
 ) -> None:
     known = numbers(msgspec.to_builtins(snapshot))
-    paths = ["/overview.csv", *(f"/{f}.csv{q}" for f in ("slice", "history") for q in queries())]
+    paths = ["/overview.csv", "/versions.csv"]
+    paths += [f"/{f}.csv{q}" for f in ("slice", "history") for q in queries()]
     said: set[float] = set()
     for path in paths:
         for row in csv.reader(io.StringIO(site.get(path)[1])):
@@ -138,7 +143,7 @@ def test_an_hour_later_nothing_but_ages_has_changed(
 ) -> None:
     engine = database.create_engine(f"sqlite:///{tmp_path}/store.db")
     before = site.json("/api/v1/snapshot")
-    with served_site(engine, SetClock(T0 + DAY)) as later:
+    with served_site(engine, SetClock(T0 + DAY), FACTS) as later:
         after = later.json("/api/v1/snapshot")
     engine.dispose()
     for one in (before, after):

@@ -47,6 +47,7 @@ class Document:
         facts: what was audited: name and value.
         sections: in order.
         decision: who has said what; the last section of a report that is read to its end.
+        folded: what a short report folds away.
     """
 
     title: str
@@ -58,3 +59,4 @@ class Document:
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
     decision: Section
+    folded: str = "Versions, rates, support, calibration, what to try"

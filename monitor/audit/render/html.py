@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.audit.render.blocks import Document
 from monitor.audit.render.document import document
 from monitor.audit.report import AuditReport
 from monitor.drawing.templates import document_template
@@ -10,5 +11,10 @@ _TEMPLATE = "report.html.j2"
 
 
 def render(report: AuditReport) -> str:
-    """The page."""
-    return document_template(str(__package__), _TEMPLATE).render(report=document(report))
+    """The page of an audit."""
+    return page(document(report))
+
+
+def page(found: Document) -> str:
+    """The page of a document."""
+    return document_template(str(__package__), _TEMPLATE).render(report=found)

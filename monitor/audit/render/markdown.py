@@ -28,16 +28,21 @@ _FULL = "the full report has them (--html, --json)"
 
 
 def render(report: AuditReport) -> str:
-    """Markdown as GitHub and GitLab show it, of at most :data:`MAX_BYTES`."""
-    found = document(report)
+    """An audit in Markdown as GitHub and GitLab show it, of at most :data:`MAX_BYTES`."""
+    return text(document(report))
+
+
+def text(found: Document) -> str:
+    """A document in Markdown, of at most :data:`MAX_BYTES`."""
     for rows, details in _SIZES:
-        text = _text((*_short(found, rows), *(_details(found) if details else _no_details())))
-        if len(text.encode()) <= MAX_BYTES:
-            return text
-    return _text((*_heading(found), *_section(found.decision, MAX_ROWS), *_no_details()))
+        end = _details(found) if details else _no_details(found)
+        made = _joined((*_short(found, rows), *end))
+        if len(made.encode()) <= MAX_BYTES:
+            return made
+    return _joined((*_heading(found), *_section(found.decision, MAX_ROWS), *_no_details(found)))
 
 
-def _text(lines: Sequence[str]) -> str:
+def _joined(lines: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
@@ -67,7 +72,7 @@ def _failing(section: Section) -> Section:
 
 
 def _details(found: Document) -> Iterator[str]:
-    yield "\n<details><summary>Versions, rates, support, calibration, what to try</summary>\n"
+    yield f"\n<details><summary>{found.folded}</summary>\n"
     yield from (f"- {plain(name)}: {_cell(value)}" for name, value in found.facts)
     for section in found.sections:
         if section.brief is not Brief.ALL:
@@ -75,8 +80,8 @@ def _details(found: Document) -> Iterator[str]:
     yield "\n</details>"
 
 
-def _no_details() -> Iterator[str]:
-    yield f"\nVersions, rates, support and calibration are too long for here: {_FULL}."
+def _no_details(found: Document) -> Iterator[str]:
+    yield f"\n{found.folded}: too long for here; {_FULL}."
 
 
 def _section(section: Section, rows: int) -> Iterator[str]:

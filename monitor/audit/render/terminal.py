@@ -22,8 +22,13 @@ _STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "bold red", Tone.UNSURE
 
 
 def render(report: AuditReport) -> RenderableType:
-    """Renderable for rich to print; colours only repeat what words say."""
-    return _Trimmed(Group(*_lines(document(report))))
+    """An audit for rich to print; colours only repeat what words say."""
+    return printed(document(report))
+
+
+def printed(found: Document) -> RenderableType:
+    """A document for rich to print."""
+    return _Trimmed(Group(*_lines(found)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,19 @@ class Coding:
         values = {f"{name}={value}" for name, value in lacking if name not in names}
         return tuple(sorted(names | values))
 
+    def means_otherwise(self, other: Coding) -> tuple[str, ...]:
+        """Attributes of both that mean something else by the texts that events send, sorted.
+
+        Example:
+            >>> old = Attribute("release", ("stable",), "policy", (("p1", "stable"),))
+            >>> new = replace(old, aliases=(("p2", "stable"),))
+            >>> Coding((new,)).means_otherwise(Coding((old,)))
+            ('release',)
+        """
+        meant = {a.name: (set(a.aliases), a.edges) for a in other.attributes}
+        own = {a.name: (set(a.aliases), a.edges) for a in self.attributes}
+        return tuple(sorted(name for name in own.keys() & meant.keys() if own[name] != meant[name]))
+
     def within(self, other: Coding) -> Coding:
         """This coding without whatever ``other`` does not list."""
         listed = {a.name: a.values for a in other.attributes}

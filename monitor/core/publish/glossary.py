@@ -159,3 +159,13 @@ def slice_name(text: str) -> str:
     if text == COMPLEMENT:
         return "all others"
     return ", ".join(f"{name}={value}" for name, value in parse_atom(text).items()) or _TOTAL
+
+
+def attribute_values(slice_: str) -> dict[str, str]:
+    """The attribute values of a slice; none of the total.
+
+    Example:
+        >>> attribute_values("channel=chat,device=phone")
+        {'channel': 'chat', 'device': 'phone'}
+    """
+    return parse_atom(slice_)

@@ -94,8 +94,8 @@ def _worst_case(
     metric: Metric, rate: _Whole, other: float, share: float, complete: float
 ) -> WorstCase:
     """Worst case of P(auto_serve | hit), hits being so large a share of the decisions."""
-    low = _range(rate.lower, other, share, complete)[0]
-    high = _range(rate.upper, other, share, complete)[1]
+    low = possible_range(rate.lower, other, share, complete)[0]
+    high = possible_range(rate.upper, other, share, complete)[1]
     return WorstCase(
         metric,
         min(rate.lower, floor(low * _DECIMALS + _SLACK) / _DECIMALS),
@@ -103,8 +103,15 @@ def _worst_case(
     )
 
 
-def _range(rate: float, other: float, share: float, complete: float) -> tuple[float, float]:
-    """Smallest and largest share of the hits that was served."""
+def possible_range(rate: float, other: float, share: float, complete: float) -> tuple[float, float]:
+    """Smallest and largest share of the hits that was served, whatever the other labels say.
+
+    Args:
+        rate: P(auto_serve | hit) by the labels that are there and right.
+        other: P(auto_serve | no hit) by them.
+        share: of the hits among all decisions.
+        complete: share of the labels of each route that are there, and right.
+    """
     served, held = rate * share, (1 - rate) * share
     route = served + other * (1 - share)
     off, off_held = (1 - complete) * route, (1 - complete) * (1 - route)

@@ -5,7 +5,8 @@ same code. Each table of a week is of the release blocks that **end** in that we
 whole: the first may begin before Monday, and what the last one leaves open belongs to the next
 week. Blocks are made so that every union of whole ones is safe beside every other that was
 published, and so is every difference of two unions (``docs/privacy.md``). That is all that makes a
-Release safe: nothing of parts of blocks, or of counts that are held back, may ever be added to it.
+Release safe: nothing of parts of blocks may ever be added to it, and of what is held back only the
+rest of a week, which is in nothing else (``monitor/evaluate/blocks/week_rests.py``).
 
 States are by the bounds of the week alone; what the sequential tests found is among the incidents,
 as the Snapshots showed them. An absent number is withheld, as in a Snapshot.
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 import msgspec
 
 from monitor.core.contract import Metric
+from monitor.core.privacy.linear_audit import LpAudit
 from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.incidents import Stand
@@ -94,6 +96,8 @@ class Release:
         contracts: one table each, whose only window is named like the week.
         incidents: open in the week, by id.
         findings: advisory ones that last came in the week, sorted.
+        audit: whether a small count can be computed from what was published; None where that was
+            not asked.
     """
 
     week: str
@@ -102,6 +106,7 @@ class Release:
     contracts: tuple[ContractTable, ...]
     incidents: tuple[ReleasedIncident, ...] = ()
     findings: tuple[ReleasedFinding, ...] = ()
+    audit: LpAudit | None = None
 
     @property
     def data_lost(self) -> bool:

@@ -7,6 +7,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from monitor.core.contract import Metric
@@ -94,6 +95,34 @@ def stage_text(stage: ShownStage) -> str:
     """Where in the router a difference arises."""
     share = "" if stage.share is None else _SHARES[stage.share]
     return f"{share}{_STAGES[stage.stage]}"
+
+
+def sampling_text(served: Sequence[float], reviewed: Sequence[float]) -> str:
+    """How labels are sampled, by route; empty where nothing is known.
+
+    Args:
+        served: audit rates of what is served automatically, in (0, 1].
+        reviewed: those of what a person reviews.
+
+    Example:
+        >>> sampling_text([0.05], [1])
+        '5 % of auto-served replies are sampled for review; all replies in human review get a label'
+        >>> sampling_text([1], [1]), sampling_text([0.2, 0.005], [])
+        ('all replies get a label', '0.5 % or 20 % of auto-served replies are sampled for review')
+    """
+    if {*served} == {*reviewed} == {1}:
+        return "all replies get a label"
+    parts = (
+        (served, "auto-served replies", "are sampled for review"),
+        (reviewed, "replies in human review", "get a label"),
+    )
+    return "; ".join(f"{_share(rates)} {what} {how}" for rates, what, how in parts if rates)
+
+
+def _share(rates: Sequence[float]) -> str:
+    if {*rates} == {1}:
+        return "all"
+    return " or ".join(f"{100 * rate:.3g} %" for rate in sorted({*rates})) + " of"
 
 
 def rate_text(rate: ShownRate | None) -> str:

@@ -171,6 +171,12 @@ class PageTests:
         """Progress of every stream towards a page, in five steps."""
         return dict(zip(self.streams, self._steps().tolist(), strict=True))
 
+    def sampling(self, contract: Contract) -> list[tuple[float, ...]]:
+        """Audit rates of each reviewed route, of late: those that k decisions or more have."""
+        tests = self.groups[f"{contract.name}/{contract.group_bys[0].name}"]
+        audit = tests.ready.layout.audit
+        return [tuple(audit[row >= contract.k].tolist()) for row in tests.decided_by_rate]
+
     @property
     def _watches(self) -> list[StreamGroup]:
         return [watch for group in self.groups.values() for watch in group.watches.values()]

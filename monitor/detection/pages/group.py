@@ -214,6 +214,13 @@ class GroupTests:
         return decided
 
     @property
+    def decided_by_rate(self) -> Floats:
+        """Decisions of late by route and audit rate, today's included."""
+        today = 0 if self.today is None else self.today.decisions
+        decided: Floats = (self.ready.decisions + today).sum(axis=(0, 3))
+        return decided
+
+    @property
     def _responses(self) -> Responses:
         """Which part of the labels came lately, today included."""
         known, today = self.ready, self.today

@@ -27,7 +27,8 @@ from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.windows import split_panes
 from monitor.ports import PaneCounts, PaneUnits
 
-_LABELS = ~np.isin(np.arange(COUNTERS), (Counter.N, Counter.Q))
+LABELS = ~np.isin(np.arange(COUNTERS), (Counter.N, Counter.Q))
+"""Mask of the counters that labels change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def release_late_counts(
     )
     found: list[LateCounts] = []
     for labels in (False, True):
-        values = np.where(labels == _LABELS, held.values, 0)
+        values = np.where(labels == LABELS, held.values, 0)
         values[unlabelled | left_out if labels else left_out] = 0
         late = LateCounts(held.hours, held.cells, values).take(np.asarray(values.any(axis=1)))
         guarded = [s for s in release.families.values() if s.rows and len(s.of(labels)[0]) > 1]

@@ -11,6 +11,7 @@ from monitor.core.counts.cells import Counts, merge
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import ContractTable, ShownIncident
+from monitor.core.publish.words import sampling_text
 from monitor.core.time import DAY, Grain, pane_of, pane_start
 from monitor.detection.diagnosis.explain import BreachCause, explain
 from monitor.detection.pages.fleet import scoped
@@ -140,9 +141,7 @@ class Incidents:
 
     def _sampling(self, contract: Contract) -> str:
         """Sampling of the labels, in words."""
-        rates = self.detection.policy.coding.audit_rates
-        seen = sorted({rates[row] for row in self.detection.fleet.rates.get(contract.name, ())})
-        return "labels asked for with probability " + ", ".join(f"{x:.3g}" for x in seen)
+        return sampling_text(*self.detection.fleet.sampling(contract))
 
 
 @dataclass(slots=True)

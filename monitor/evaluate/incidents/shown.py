@@ -29,9 +29,9 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.core.rates.gap_words import worse_off
 from monitor.core.time import DAY
+from monitor.detection.label_power import arms_of
 from monitor.detection.pages.recovery import days_to_resolve
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
-from monitor.evaluate.label_needs import arms_of
 
 _BEHIND = {
     Direction.SLICE_WORSE: Behind.SLICE,

@@ -43,7 +43,10 @@ Contracts = Sequence[tuple[Contract, Sequence[WindowKind]]]
 
 @dataclass(frozen=True, slots=True)
 class TableInputs:
-    """Blocks that one table is made of, and findings of the tests; equal ones: equal tables."""
+    """Blocks that one table is made of, and findings of the tests; equal ones: equal tables.
+
+    ``rest``: whether the rest of a closed week is in it besides.
+    """
 
     decided: Period | None
     decided_in: tuple[Span, ...]
@@ -52,6 +55,7 @@ class TableInputs:
     pooling: str | None
     revision: int
     findings: GroupFindings | None = None
+    rest: bool = False
 
 
 @dataclass(slots=True)

@@ -7,13 +7,16 @@ and is released anew (a new revision) where the bytes have changed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from monitor.core.contract import Contract, GroupBy
+from monitor.core.counts.cells import merge
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.families import SliceFamily
+from monitor.core.privacy.linear_audit import LpAudit
 from monitor.core.publish.contract_tables import BlockCounts, Builder
 from monitor.core.publish.release import (
     Release,
@@ -28,9 +31,13 @@ from monitor.core.publish.snapshot import ContractTable, GroupTable, Snapshot, W
 from monitor.core.time import WEEK, Grain, IsoWeek, WindowKind, pane_of
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
+from monitor.evaluate.blocks.week_rests import WeekRest, rest_pane
 from monitor.evaluate.label_needs import with_label_needs
 from monitor.evaluate.publish.publisher import Publisher, TableInputs
+from monitor.evaluate.publish.week_audit import WeekAudits
 from monitor.store.evaluator.release_blocks import ClosedPanes
+
+log = logging.getLogger("slicewatch.evaluate")
 
 AFTER_HORIZON = 2 * WEEK
 """How long after the last label of a week its last block of labels is waited for. Closed panes are
@@ -59,6 +66,11 @@ class Sources:
     incidents: Callable[[IsoWeek], tuple[ReleasedIncident, ...]]
     newest: Callable[[IsoWeek], Revision | None]
 
+    def rest(self, week: IsoWeek) -> WeekRest:
+        """What was held back of a week, and is in its Release besides the blocks."""
+        counts = self.closed.rest(rest_pane(week))
+        return WeekRest.of(self.release, self.index, counts, week)
+
 
 @dataclass(slots=True)
 class Weeks:
@@ -72,6 +84,7 @@ class Weeks:
     publisher: Publisher
     horizon: int
     _day: int | None = None
+    _audits: WeekAudits = field(default_factory=WeekAudits)
     _tables: dict[tuple[str, str, str], tuple[TableInputs, GroupTable | WindowTable]] = field(
         default_factory=dict
     )
@@ -87,6 +100,7 @@ class Weeks:
         weeks = list(open_weeks(release.decisions, self.horizon))
         names = {week.name for week in weeks}
         self._tables = {key: made for key, made in self._tables.items() if key[0] in names}
+        self._audits.forget_but(names)
         found = [self._revision(week, sources, release.decisions) for week in weeks]
         self._day = pane_of(release.decisions, Grain.DAY)
         return [one for one in found if one is not None]
@@ -95,9 +109,20 @@ class Weeks:
         stored = sources.newest(week)
         before = stored.release if stored else None
         made = self.release(week, sources, before)
-        if made is None or (stored is not None and encode(made) == stored.body):
+        if made is None:
             return None
+        same = replace(made, audit=before.audit if before else None)
+        if stored is not None and encode(same) == stored.body:
+            return None
+        made = replace(made, audit=self._audit(week, sources))
         return Revision(week.name, stored.number + 1 if stored else 1, as_of, encode(made))
+
+    def _audit(self, week: IsoWeek, sources: Sources) -> LpAudit:
+        rest = sources.rest(week)
+        found = self._audits.of(sources.release, sources.closed, sources.index, rest, week)
+        if found is LpAudit.BROKEN:
+            log.error("a small count of a week is known too closely", extra={"week": week.name})
+        return found
 
     def release(self, week: IsoWeek, sources: Sources, before: Release | None) -> Release | None:
         """The Release of a week; None where nothing of it was ever released.
@@ -107,7 +132,8 @@ class Weeks:
             sources: what it is made of.
             before: the revision before.
         """
-        made = [self._contract(week, sources, one) for one, _ in self.publisher.contracts]
+        rest = sources.rest(week)
+        made = [self._contract(week, sources, rest, one) for one, _ in self.publisher.contracts]
         tables = kept_tables(before, made)
         if not has_decisions(tables):
             return None
@@ -116,10 +142,12 @@ class Weeks:
         incidents = sources.incidents(week)
         return Release(week.name, week.start, week.end, tables, incidents, findings)
 
-    def _contract(self, week: IsoWeek, sources: Sources, contract: Contract) -> ContractTable:
+    def _contract(
+        self, week: IsoWeek, sources: Sources, rest: WeekRest, contract: Contract
+    ) -> ContractTable:
         eras = self.publisher.eras
         builder = Builder(contract, eras.newest, eras.listed_since)
-        maker = _Maker(self, week, sources, builder)
+        maker = _Maker(self, week, sources, rest, builder)
         groups = [maker.group(group) for group in contract.group_bys]
         table = builder.table([maker.window(groups)])
         return replace(table, window=week.name, max_age=None)
@@ -160,6 +188,7 @@ class _Maker:
     weeks: Weeks
     week: IsoWeek
     sources: Sources
+    rest: WeekRest
     builder: Builder
 
     def group(self, group: GroupBy) -> GroupTable:
@@ -187,9 +216,13 @@ class _Maker:
     def _inputs(self, attributes: tuple[str, ...]) -> tuple[FamilyState, TableInputs]:
         family = SliceFamily(self.builder.contract.name, attributes).name
         state = self.sources.release.families[family]
-        return state, self.weeks.publisher.ending_in(state, self.week.start, self.week.end)
+        inputs = self.weeks.publisher.ending_in(state, self.week.start, self.week.end)
+        return state, replace(inputs, rest=self.rest.fits(family, inputs.labelled))
 
     def _counts(self, inputs: TableInputs) -> BlockCounts:
         kind = WindowKind(self.week.name, WEEK, Grain.HOUR)
         closed, index = self.sources.closed, self.sources.index
-        return self.weeks.publisher.counts(closed, index, kind, inputs)
+        counts = self.weeks.publisher.counts(closed, index, kind, inputs)
+        if not inputs.rest:
+            return counts
+        return replace(counts, labelled=merge([counts.labelled, self.rest.counts]))

@@ -152,6 +152,10 @@ class ClosedPanes:
         table = self._table(query, COUNTERS + 1, grain=int(grain), first=first, end=end)
         return Counts(table[:, 0], table[:, 1:])
 
+    def rest(self, week: int) -> Counts:
+        """Labels that the Release of a week has besides its blocks, by cell; see the evaluator."""
+        return self.sums(Grain.WEEK, week, week + 1)
+
     def held_back_sums(self, first: int, end: int) -> Counts:
         """Held-back counts of the hours ``first`` to ``end`` (exclusive), added up by cell."""
         query = (

@@ -37,6 +37,16 @@ def find_revision(
     return None if row is None else Revision(row.week, row.number, row.as_of, bytes(row.body))
 
 
+def weeks_before(connection: sa.Connection, week: IsoWeek, most: int) -> list[Revision]:
+    """The newest revisions of the stored weeks before one, the oldest of ``most`` first."""
+    found: list[Revision] = []
+    for _ in range(most):
+        week = week.before
+        one = find_revision(connection, week.name)
+        found += [] if one is None else [one]
+    return found[::-1]
+
+
 def write_revisions(
     connection: sa.Connection, revisions: Iterable[Revision], stored_at: int
 ) -> None:

@@ -29,6 +29,7 @@ from monitor.ports import (
     Tallies,
 )
 from monitor.store import bulk, deltas
+from monitor.store.bias_score_rows import write_bias_scores
 from monitor.store.codings import lock_eras, require_eras
 from monitor.store.database import database_now, reading, writing
 from monitor.store.deltas import decision_payload, summed, write_delta
@@ -274,6 +275,7 @@ class IngestStore:
             write_delta(connection, flush, body)
         if flush.labels is not None:
             add_arrivals(connection, flush.shard, flush.labels)
+        write_bias_scores(connection, flush.results)
         write_dead_letters(connection, flush, now)
         _write_tallies(connection, flush, now)
         return delays

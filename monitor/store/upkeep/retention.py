@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from monitor.core.privacy.release_blocks import blocks_kept
 from monitor.core.time import HOUR, Grain, pane_of
+from monitor.store import bias_score_rows
 from monitor.store.database import reading, writing
 from monitor.store.erasure import expire_waiting
 from monitor.store.evaluator import published_tables, weekly_releases
@@ -83,6 +84,7 @@ def apply(
     while _drop_deltas(engine, policy, slowest) == _PORTION:
         pass
     drop_arrivals(engine, now)
+    bias_score_rows.delete_before(engine, now - policy.snapshots)
     _drop_before(engine, dead_letter.c.seen_at, now - policy.dead_letters, HOUR)
     _thin_snapshots(engine, now - policy.snapshots)
 
@@ -124,6 +126,7 @@ def _drop_closed(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> No
     fine = slowest - MINUTES5_KEPT
     for table in (released, unit_share):
         _drop_panes(engine, table, Grain.HOUR, oldest)
+    _drop_panes(engine, released, Grain.WEEK, oldest)
     # A block that is open begins at an hour, or in the hour of its first 5-minute panes. Before
     # the first block all that was read waits to be closed, however much it is.
     fine = oldest if opened is None else max(oldest, min(fine, opened - HOUR))

@@ -44,13 +44,16 @@ class HealthPolicy:
     topics: tuple[str, str]
 
 
-def read_blindness(engine: sa.Engine, policy: HealthPolicy, now: int) -> list[Reason]:
+def read_blindness(
+    engine: sa.Engine, policy: HealthPolicy, now: int, *, ingest_behind: bool = False
+) -> list[Reason]:
     """Reasons why the service is blind, as far as the store shows; none under clock ``history``.
 
     Args:
         engine: the store.
         policy: what is expected.
         now: wall clock, microseconds.
+        ingest_behind: a worker of this process has not read all that there is.
     """
     if not policy.live:
         return []
@@ -59,7 +62,7 @@ def read_blindness(engine: sa.Engine, policy: HealthPolicy, now: int) -> list[Re
         newest = facts.newest
         if newest is not None and now - newest >= SILENT:
             facts = replace(facts, missed=missed_since(connection, newest, now))
-    return blindness(facts)
+    return blindness(replace(facts, ingest_behind=ingest_behind))
 
 
 def _facts(connection: sa.Connection, policy: HealthPolicy, now: int) -> Facts:

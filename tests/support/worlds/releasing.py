@@ -155,23 +155,28 @@ class Releasing:
             }
 
     def kept(self) -> Kept:
-        edges: dict[tuple[str, bool], dict[int, bool]] = defaultdict(dict)
-        with self.engine.connect() as connection:
-            query = "SELECT family, labels, at, burned FROM release_edge ORDER BY at"
-            for family, labels, at, burned in connection.exec_driver_sql(query):
-                edges[family, bool(labels)][at] = bool(burned)
-            query = "SELECT family, body FROM release_map"
-            bodies = {f: json.loads(body) for f, body in connection.exec_driver_sql(query)}
-            maps, label_maps = (
-                {
-                    family: {name: tuple(values) for name, values in body[which].items()}
-                    for family, body in bodies.items()
-                }
-                for which in ("kept", "labelled")
-            )
-            rows = connection.exec_driver_sql("SELECT name, at FROM release_mark")
-            marks = {name: at for name, at in rows}  # noqa: C416, a dict of rows has no types
-        return Kept(dict(edges), maps, label_maps, marks)
+        return kept_of(self.engine)
+
+
+def kept_of(engine: sa.Engine) -> Kept:
+    """What a store holds of the release."""
+    edges: dict[tuple[str, bool], dict[int, bool]] = defaultdict(dict)
+    with engine.connect() as connection:
+        query = "SELECT family, labels, at, burned FROM release_edge ORDER BY at"
+        for family, labels, at, burned in connection.exec_driver_sql(query):
+            edges[family, bool(labels)][at] = bool(burned)
+        query = "SELECT family, body FROM release_map"
+        bodies = {f: json.loads(body) for f, body in connection.exec_driver_sql(query)}
+        maps, label_maps = (
+            {
+                family: {name: tuple(values) for name, values in body[which].items()}
+                for family, body in bodies.items()
+            }
+            for which in ("kept", "labelled")
+        )
+        rows = connection.exec_driver_sql("SELECT name, at FROM release_mark")
+        marks = {name: at for name, at in rows}  # noqa: C416, a dict of rows has no types
+    return Kept(dict(edges), maps, label_maps, marks)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ def decision(key: object = "a", **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def check(folder: Path, *files: str) -> Result:
-    (folder / "s.toml").write_text(SETTINGS)
+def check(folder: Path, *files: str, text: str = SETTINGS) -> Result:
+    (folder / "s.toml").write_text(text)
     options = [part for name in files for part in ("--events", name)]
     return CliRunner().invoke(
         command, ["-s", str(folder / "s.toml"), *options], catch_exceptions=False
@@ -108,6 +108,35 @@ def test_what_is_counted_otherwise_than_meant_is_said_too(tmp_path: Path) -> Non
     assert near in lines
     assert f"{path}: field attributes.region: dropped unread, once" in lines
     assert f"{path}: field with names that look like no field: dropped unread, once" in lines
+    assert SECRET not in said.output
+
+
+RELEASE = """[[attribute]]
+name = "release"
+source = "version"
+version_of = "policy"
+values = ["stable", "canary"]
+aliases = { "p-41" = "stable", "p-42" = "canary" }
+"""
+
+
+def test_versions_are_checked_like_attributes(tmp_path: Path) -> None:
+    """A release that nobody listed, and an attribute that says nothing beside its version."""
+    own = {"channel": "chat", "language_variety": "formal", "release": SECRET}
+    path = write(
+        tmp_path,
+        decision("a", versions={"policy": "p-41"}),
+        decision("b", versions={"policy": "p-43"}),
+        decision("c", versions={"policy": "p-42"}, attributes=own),
+        decision("d", versions=None),
+    )
+    said = check(tmp_path, path, text=SETTINGS.replace("[[use_case]]", f"{RELEASE}[[use_case]]"))
+    lines = said.stdout.splitlines()
+    assert f"{path}: attribute release: 1 __missing__, 1 __other__, 2 listed" in lines
+    unlisted = f"{path}:2: attribute release is text that is not listed: counted as __other__"
+    assert unlisted in lines
+    dropped = f"{path}: field attributes.release: dropped unread, once"
+    assert f"{dropped}; the value is taken from versions.policy" in lines
     assert SECRET not in said.output
 
 

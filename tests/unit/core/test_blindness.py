@@ -107,7 +107,9 @@ def test_a_partition_that_holds_all_windows_back(by: int, blind: bool) -> None:
 def test_one_without_a_watermark_holds_them_back() -> None:
     never = replace(late(0), newest=None, watermark=None)
     assert reasons(SEES, never) == [Blind.BEHIND]
-    assert "decisions/1 is more than 15 minutes behind" in text(SEES, never)
+    said = text(SEES, never)
+    assert said.startswith("decisions/1 is more than 15 minutes behind")
+    assert "ingest is behind there, look first at the log of the worker" in said
 
 
 def test_one_that_is_not_awaited_holds_nothing_back() -> None:
@@ -159,9 +161,20 @@ def test_the_very_instant_of_the_last_decision_is_not_told() -> None:
     said = text(replace(SEES, newest=at, watermark=at - LATENESS), missed=99.0)
     assert said == (
         "no decision since 2027-01-15 05:15Z was counted, although many usually come at this time"
-        " of the week: look at the router, and at the lag of ingest"
+        " of the week: look first at slicewatch_consumer_lag_messages: above 0, ingest is behind,"
+        " and at 0, the router, or what sends its decisions, is silent"
     )
     assert "99" not in said
+
+
+def test_where_a_worker_is_known_to_be_behind_nobody_is_sent_to_the_router() -> None:
+    at = NOW - 3 * DAY
+    known = replace(facts(silent(DAY), missed=MISSED), labels_silent_since=at, ingest_behind=True)
+    for one in blindness(known):
+        assert one.text.endswith(
+            ": ingest is behind, look first at its log and at slicewatch_consumer_lag_messages"
+        )
+        assert "router" not in one.text
 
 
 @pytest.mark.parametrize(
@@ -178,8 +191,8 @@ def test_silent_labels_are_told_by_the_hour_and_say_where_to_look() -> None:
     assert one.why is Blind.LABELS_SILENT
     assert one.text == (
         "hardly any label since 2027-01-13 06:00Z was counted, although a day's labels or more"
-        " usually come in that time: look at what sends the reviewers' labels, and at the lag of"
-        " ingest"
+        " usually come in that time: look first at slicewatch_consumer_lag_messages: above 0,"
+        " ingest is behind, and at 0, what sends the reviewers' labels is silent"
     )
 
 
@@ -187,3 +200,4 @@ def test_every_reason_is_told_in_order() -> None:
     gone = replace(late(2 * DAY), seen=None, newest=None, unstored=DAY)
     found = blindness(Facts(NOW, LATENESS, [silent(DAY), gone], MISSED, NOW - 3 * DAY))
     assert [one.why for one in found] == list(Blind)
+    assert not any(";" in one.text for one in found), "which parts one reason from the next"

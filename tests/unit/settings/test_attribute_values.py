@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.composition import report_facts
 from monitor.core.counts.cells import MISSING, OTHER, atom_text, content_id, parse_atom
 from monitor.core.counts.coding import Attribute, Coding, range_names
 from monitor.errors import SettingsError
@@ -158,6 +159,26 @@ def test_an_alias_is_the_value_that_it_stands_for(tmp_path: Path) -> None:
 def test_aliases_that_mean_nothing(aliases: str, words: str, tmp_path: Path) -> None:
     (text,) = error(tmp_path, f'values = ["New York", "Rome"]\naliases = {aliases}')
     assert words in text
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("{ Paris = 0.5 }", "attribute[0].target: 'Paris' is not one of its values; use some of"),
+        ("{ Rome = 0.6, 'New York' = 0.5 }", "attribute[0].target: has shares whose sum is above"),
+        ("{ Rome = 0 }", "attribute[0].target.Rome: found the number 0, expected a share"),
+        ("{ Rome = 'half' }", "attribute[0].target.Rome: found text 'half', expected a share"),
+    ],
+)
+def test_targets_that_mean_nothing(target: str, words: str, tmp_path: Path) -> None:
+    (text,) = error(tmp_path, f'values = ["New York", "Rome"]\ntarget = {target}')
+    assert words in text
+
+
+def test_a_target_is_said_by_the_report(tmp_path: Path) -> None:
+    listed = 'values = ["New York", "Rome"]\ntarget = { Rome = 0.25 }'
+    (facts,) = report_facts(settings(tmp_path, listed)).attributes
+    assert facts.target == (("Rome", 0.25),)
 
 
 # Ranges

@@ -58,6 +58,9 @@ tls_key_file = "tls/operations.key"
 token_file = "secrets/operations"
 [probes]
 key_file = "secrets/probes"
+[judge]
+api_key_file = "secrets/judge"
+budget_file = "data/judge-budget.json"
 """
 ALERTMANAGERS = """
 [alerting.page]
@@ -86,7 +89,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     found = Site(tmp_path / "conf", tmp_path / "work")
     for folder in found:
         (folder / "secrets").mkdir(parents=True)
-        for name in ("password", "id_key", "token", "prometheus", "operations", "probes"):
+        for name in ("password", "id_key", "token", "prometheus", "operations", "probes", "judge"):
             (folder / "secrets" / name).write_text(f"{folder.name}-{name}-0123456789\n")
     monkeypatch.chdir(found.work)
     return found
@@ -124,7 +127,7 @@ class TestOfTheFile:
         server = settings.server
         tokens = [server.token, server.tokens[0].token, server.operations.token]
         tokens += [settings.probes.key, settings.privacy.keys[0].key]
-        tokens.append(settings.stream.security.password)
+        tokens += [settings.stream.security.password, settings.judge.api_key]
         assert all(one is not None and one.reveal().startswith("conf-") for one in tokens)
 
     def test_every_option_that_is_a_file_is_known_here(self, site: Site) -> None:

@@ -22,14 +22,20 @@ from served_site import ServedSite, SetClock, publish, served_site
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import GroupTable, SliceRow, Snapshot
 from monitor.core.time import DAY, HOUR
+from monitor.ports import Shard
 from monitor.store import database
+from monitor.store.ingest.ingest_store import IngestStore
+from monitor.store.schema import ownership
 from monitor.web import Limitation, SiteFacts
 from monitor.web.openapi import ANSWERS, DOCUMENT
 
 SLICE = "?contract=lesson&group_by=channel&slice=channel%3Dchat"
 HIDDEN = "?contract=lesson&group_by=channel&slice=channel%3Demail"
 PAGES = ("/", f"/slice{SLICE}", f"/slice{HIDDEN}", "/incidents")
-FILES = ("/overview.csv", f"/slice.csv{SLICE}", f"/history.csv{SLICE}", "/incidents.csv")
+FILES = (
+    *("/overview.csv", "/versions.csv", f"/slice.csv{SLICE}", f"/history.csv{SLICE}"),
+    "/incidents.csv",
+)
 ANSWERED = (
     *("/api/v1/snapshot", f"/api/v1/slice{SLICE}", f"/api/v1/slice{HIDDEN}"),
     *(f"/api/v1/history{SLICE}", "/api/v1/incidents"),
@@ -100,9 +106,29 @@ def test_what_is_too_old_is_not_well_any_more(engine: sa.Engine, clock: SetClock
             words[days] = site.json("/api/v1/snapshot")["verdict"]["word"]
             page = site.get("/")[1]
             assert ('<span class="badge old">was within contract' in page) is (days == 3)
+            heading = _text(_element(page, "h1"))
+            assert ("the store has no newer decision. Look first at" in heading) is (days == 3)
         then = site.json("/api/v1/snapshot?as_of=2024-10-04T09:00:00Z")
     assert words == {2: "pass", 3: "insufficient_support"}
     assert (then["outdated"], then["verdict"]["word"]) == (False, "pass"), "of then it was new"
+
+
+def test_who_is_behind_is_said_where_the_store_has_newer_decisions(
+    engine: sa.Engine, clock: SetClock
+) -> None:
+    snapshot = _in_state(State.WITHIN_CONTRACT)
+    (table,) = snapshot.contracts
+    publish(engine, replace(snapshot, contracts=(replace(table, max_age=2 * DAY),)), T0)
+    store = IngestStore(engine, "decisions", clock)
+    shard = Shard("decisions", 0)
+    store.register([shard])
+    with engine.begin() as connection:
+        newest = sa.update(ownership).values(max_decided_at=T0 + 3 * DAY - HOUR)
+        connection.execute(newest)
+    clock.at = T0 + 3 * DAY
+    with served_site(engine, clock) as site:
+        heading = _text(_element(site.get("/")[1], "h1"))
+    assert "newer decisions are in the store, and the evaluator is behind. Look first" in heading
 
 
 def _in_state(state: State, **more: Any) -> Snapshot:

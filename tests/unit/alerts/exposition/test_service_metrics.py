@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from alerts.exposition.catalogue import SERVICE
 from alerts.exposition.service_metrics import ServiceMetrics
+from monitor.core.bias_scores import BiasDimension, BiasScore, CurrentScore
 from monitor.ports import ConsumerState, Shard, Tallies
 
 SHARD = Shard("decisions", 0)
@@ -207,6 +208,9 @@ def everything() -> ServiceMetrics:
     metrics.set_blind(())
     metrics.set_retention_refused(False)
     metrics.set_certificates([("server", 1)])
+    dimension = BiasDimension("refusals", 0.05, at_least=False, drift=0.03, owner="A")
+    score = BiasScore("refusals", 20_000, 0.04, 400, "hiring", "1", "m-1")
+    metrics.set_bias_scores([CurrentScore(dimension, score, 0.01)])
     metrics.add_unreadable({("invalid_value", "route"): 3})
     metrics.add_unknown_fields("decision", {"comment": 1})
     return metrics

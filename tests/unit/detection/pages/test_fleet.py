@@ -197,6 +197,18 @@ def test_a_use_case_sees_only_its_own_decisions() -> None:
     )
 
 
+def test_the_sampling_of_labels_is_known_by_route() -> None:
+    """As far as k decisions have shown it: a stray one with an odd rate is not told of."""
+    fleet = PageTests.start(DetectorSettings([WATCHED], CODING))
+    assert fleet.sampling(WATCHED) == [(), ()]
+    for hour in HOURS[:3]:
+        fleet.advance(hour, hour_of(hour), CELLS.index)
+    assert fleet.sampling(WATCHED) == [(CODING.audit_rates[2],), (1.0,)]
+    assert fleet.sampling(replace(WATCHED, k=10**6)) == [(), ()]
+    revived = PageTests.start(DetectorSettings([WATCHED], CODING), parts=fleet.parts())
+    assert revived.sampling(WATCHED) == fleet.sampling(WATCHED)
+
+
 SETTINGS = {
     "a group-by": replace(WATCHED, group_bys=(BY_A, BY_B, BOTH)),
     "a limit": replace(WATCHED, limits=limits("0.10", "0.85", "0.20")),

@@ -1,0 +1,108 @@
+"""Results of bias evaluations among the labels: found, read, and taken out of their batch.
+
+A result comes alone in its message, on the topic of labels. Only declared dimensions are taken, so
+that no producer can make series or rows without end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from datetime import date
+
+import msgspec
+
+from consumers.dead_letters import DeadLetterBuffer
+from consumers.events import BiasResult
+from monitor.core.bias_scores import BiasScore
+from monitor.core.time import DAY
+from monitor.ports import RecordBatch
+
+_MARK = re.compile(rb'"type"\s*:\s*"bias_result"')
+_EPOCH = date(1970, 1, 1)
+OLDEST = 800
+"""Days: an older result is refused, so that a dimension has that many rows at most."""
+
+_decode = msgspec.json.Decoder(BiasResult).decode
+
+
+class BiasResults:
+    """Takes results out of batches.
+
+    Args:
+        declared: names of dimensions.
+    """
+
+    def __init__(self, declared: Collection[str]) -> None:
+        self._declared = frozenset(declared)
+
+    def take(
+        self, records: RecordBatch, dead_letters: DeadLetterBuffer, now: int
+    ) -> tuple[RecordBatch, list[BiasScore]]:
+        """The messages that are no results, and the results of the others.
+
+        Args:
+            records: of the labels' topic.
+            dead_letters: what becomes of results that cannot be taken.
+            now: wall clock, microseconds.
+        """
+        marked = [row for row, value in enumerate(records.values) if _is_result(value)]
+        if not marked:
+            return records, []
+        found = []
+        for row in marked:
+            try:
+                found.append(self._read(records.values[row] or b"", now // DAY))
+            except _RefusedError as error:
+                dead_letters.refuse(records.offsets[row], 0, error.reason, error.field)
+        return _without(records, frozenset(marked)), found
+
+    def _read(self, value: bytes, today: int) -> BiasScore:
+        try:
+            result = _decode(value)
+        except msgspec.ValidationError as error:
+            raise _RefusedError("invalid_value", _field(str(error))) from None
+        except (ValueError, RecursionError):
+            raise _RefusedError("malformed_json", "") from None
+        day = (result.measured - _EPOCH).days
+        if result.dimension not in self._declared:
+            raise _RefusedError("invalid_value", "dimension")
+        if not today - OLDEST <= day <= today + 1:
+            raise _RefusedError("invalid_value", "measured")
+        return BiasScore(
+            dimension=result.dimension,
+            day=day,
+            score=result.score,
+            items=result.items,
+            probe_set=result.probe_set,
+            probe_version=result.probe_version,
+            model=result.model,
+            rubric=result.rubric or "",
+        )
+
+
+class _RefusedError(Exception):
+    def __init__(self, reason: str, field: str) -> None:
+        super().__init__(reason)
+        self.reason, self.field = reason, field
+
+
+def _is_result(value: bytes | None) -> bool:
+    return value is not None and b"bias_result" in value and _MARK.search(value) is not None
+
+
+def _field(text: str) -> str:
+    """The field of a validation error; never a word of what it was."""
+    fields = BiasResult.__struct_fields__
+    return next((name for name in fields if f"`{name}`" in text or f"$.{name}`" in text), "")
+
+
+def _without(records: RecordBatch, rows: Collection[int]) -> RecordBatch:
+    kept = [row for row in range(len(records.offsets)) if row not in rows]
+    return RecordBatch(
+        records.shard,
+        [records.offsets[row] for row in kept],
+        [records.values[row] for row in kept],
+        [records.timestamps[row] for row in kept],
+        records.high_water,
+    )

@@ -1,0 +1,4 @@
+"""Bias evaluations as a scorecard: independent dimensions, each with its own set, limit and owner.
+
+There is no total. A dimension that passes says nothing of another one.
+"""

@@ -1,0 +1,84 @@
+"""Association tests of vectors: whether two sets of targets lie nearer to one or another attribute.
+
+Vectors of words make the WEAT, vectors of whole sentences the SEAT: the formula is one.
+
+Sources: Caliskan, Bryson and Narayanan (2017), Semantics derived automatically from language
+corpora contain human-like biases; May et al. (2019), On Measuring Social Biases in Sentence
+Encoders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from monitor.audit.scorecard.measured import MeasuredScore, ScorePart, UnmeasurableError
+from monitor.audit.scorecard.records import ASSOCIATED, Vector
+from monitor.core.intervals import Floats
+
+MOST_EXACT = 20_000
+"""Equal partitions of the targets that are all looked at; of more, :data:`DRAWN` are drawn."""
+DRAWN = 10_000
+_SEED = 20_240_502
+_SLACK = 1e-12
+"""Sums in another order differ by so much; equal statistics count as reached."""
+
+
+def association(records: Sequence[Vector]) -> MeasuredScore:
+    """The effect size of the association of targets X, Y with attributes A, B; from -2 to 2.
+
+    ``d = (mean_x s(x) - mean_y s(y)) / sd_{X and Y} s`` with ``s(w) = mean_a cos(w, a) - mean_b
+    cos(w, b)`` and n - 1 below the variance. The score is |d|; parts are the mean s of both sets of
+    targets. The p-value is two-sided, since either direction counts, over equal partitions of the
+    targets: all of them, or :data:`DRAWN` drawn ones beside the one found.
+
+    Raises:
+        UnmeasurableError: a set is absent, X and Y are not equally large, or all targets lie alike.
+    """
+    x, y, a, b = (_unit(records, name) for name in ASSOCIATED)
+    if len(x) != len(y):
+        raise UnmeasurableError("X and Y are not equally large; give as many vectors of both")
+    nearness = np.concatenate([x, y]) @ a.T
+    s = nearness.mean(axis=1) - (np.concatenate([x, y]) @ b.T).mean(axis=1)
+    spread = float(s.std(ddof=1))
+    if len(x) == 1 or spread < _SLACK:
+        raise UnmeasurableError("the targets lie alike, or are one a set")
+    means = s[: len(x)].mean(), s[len(x) :].mean()
+    effect = (means[0] - means[1]) / spread
+    parts = (ScorePart("X", float(means[0]), len(x)), ScorePart("Y", float(means[1]), len(y)))
+    return MeasuredScore(
+        score=abs(float(effect)),
+        low=None,
+        high=None,
+        items=len(s),
+        parts=parts,
+        p_value=_p_value(s),
+    )
+
+
+def _unit(records: Sequence[Vector], name: str) -> Floats:
+    found = [record.vector for record in records if record.set == name]
+    if not found:
+        raise UnmeasurableError(f"no vectors of set {name}; the sets are X, Y, A and B")
+    vectors = np.array(found, np.float64)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not lengths.all():
+        raise UnmeasurableError(f"a vector of set {name} is zero and has no direction")
+    unit: Floats = vectors / lengths
+    return unit
+
+
+def _p_value(s: Floats) -> float:
+    """``P(|sum_X' s - sum_Y' s| >= |sum_X s - sum_Y s|)`` over equal partitions X', Y'."""
+    half = len(s) // 2
+    middle = s.sum() / 2
+    reached = abs(s[:half].sum() - middle) - _SLACK
+    if comb(len(s), half) <= MOST_EXACT:
+        sums = np.array([s[list(chosen)].sum() for chosen in combinations(range(len(s)), half)])
+        return float((np.abs(sums - middle) >= reached).mean())
+    random = np.random.default_rng(_SEED)
+    sums = random.permuted(np.tile(s, (DRAWN, 1)), axis=1)[:, :half].sum(axis=1)
+    return float((1 + (np.abs(sums - middle) >= reached).sum()) / (1 + DRAWN))

@@ -1,0 +1,190 @@
+"""Scorecard files: which dimensions there are, with their sets, limits, cadence and owners.
+
+TOML; paths are relative to the file:
+
+    [scorecard]
+    name = "hiring-assistant"
+
+    [[dimension]]
+    name = "refusals"
+    measure = "refusal_asymmetry"
+    records = "refusals.jsonl"
+    synthetic = true            # invented test conditions, no reviewed data of real people
+    probe_set = "hiring"
+    probe_version = "3"
+    model = "m-12"
+    rubric = "r1"               # of who judged, if anybody did
+    measured = 2026-11-20
+    limit = 0.05                # without it the dimension is diagnostic
+    cadence = "weekly"          # daily, weekly, monthly, quarterly or release
+    owner = "A. Person"
+
+    [[benchmark]]
+    name = "bbq-age"
+    benchmark = "BBQ"
+    metric = "accuracy"
+    value = 0.83
+    items = 3680
+    model = "m-12"
+    measured = 2026-11-20
+    owner = "A. Person"
+    limitation = "multiple choice in English; says nothing of free answers"
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from monitor.audit.record_files import Label, Truth, Version, field_name, found, problem, toml_tree
+from monitor.audit.scorecard.measures import MEASURES
+from monitor.audit.scorecard.records import typed
+from monitor.settings.kinds import Name
+
+_MAX_BYTES = 1 << 20
+DRIFT = 0.03
+"""So much worse than at the last time opens a recalibration ticket."""
+WORSE_BY = 0.01
+"""Worse than the baseline by more than this is no repair."""
+
+
+class Cadence(enum.StrEnum):
+    """How often a dimension is measured."""
+
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    MONTHLY = "monthly"
+    QUARTERLY = "quarterly"
+    RELEASE = "release"
+
+    @property
+    def days(self) -> int | None:
+        """Days after which a score is overdue; None: it holds for its release."""
+        return _DAYS.get(self)
+
+
+_DAYS = {Cadence.DAILY: 1, Cadence.WEEKLY: 7, Cadence.MONTHLY: 31, Cadence.QUARTERLY: 92}
+
+Day = Annotated[date, Meta(description="a date such as 2026-11-20, without quotes")]
+Margin = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1, such as 0.03")]
+Limit = Annotated[float, Meta(ge=0, le=100, description="a number from 0, such as 0.05")]
+FileName = Annotated[str, Meta(min_length=1, description="the path of a file, in quotes")]
+Whole = Annotated[int, Meta(ge=1, description="a whole number from 1")]
+Number = Annotated[float, Meta(description="a number")]
+MeasureName = Annotated[
+    str,
+    Meta(
+        pattern=rf"^({'|'.join(MEASURES)})\Z",
+        description=f"one of {', '.join(MEASURES)}",
+    ),
+]
+CadenceName = Annotated[Cadence, Meta(description=f"one of {', '.join(Cadence)}")]
+
+
+class Head(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What the scorecard is of, and how it is compared with an earlier one."""
+
+    name: Name
+    drift: Margin = DRIFT
+    worse_by: Margin = WORSE_BY
+
+
+class Dimension(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """One dimension."""
+
+    name: Name
+    measure: MeasureName
+    records: FileName
+    synthetic: Truth
+    probe_set: Label
+    probe_version: Version
+    model: Version
+    rubric: Version | None = None
+    measured: Day
+    limit: Limit | None = None
+    cadence: CadenceName
+    owner: Label
+    limitation: Label | None = None
+
+
+class Benchmark(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A result of a public benchmark: shown with its limitation, and never compared to a limit."""
+
+    name: Name
+    benchmark: Label
+    metric: Label
+    value: Number
+    items: Whole
+    model: Version
+    measured: Day
+    owner: Label
+    limitation: Label
+
+
+class CardFile(Struct, frozen=True, kw_only=True):
+    """A scorecard file; names are unique."""
+
+    scorecard: Head
+    dimensions: tuple[Dimension, ...]
+    benchmarks: tuple[Benchmark, ...] = ()
+
+
+def read_card(path: Path, today: date) -> CardFile:
+    """A scorecard file.
+
+    Args:
+        path: of the file.
+        today: nothing may have been measured after it.
+
+    Raises:
+        AuditError: it cannot be read, or says something that it cannot.
+    """
+    tree = toml_tree(path, _MAX_BYTES, "a scorecard file")
+    for name in tree:
+        if name not in ("scorecard", "dimension", "benchmark"):
+            known = "known here: [scorecard], [[dimension]], [[benchmark]]"
+            raise problem(path, f"unknown table; {known}", field=field_name(name))
+    head = tree.get("scorecard")
+    if not isinstance(head, dict):
+        raise problem(path, "missing; write a table [scorecard] with a name", field="scorecard")
+    card = CardFile(
+        scorecard=typed(path, head, Head, place=("scorecard",)),
+        dimensions=tuple(_listed(path, tree, "dimension", Dimension)),
+        benchmarks=tuple(_listed(path, tree, "benchmark", Benchmark)),
+    )
+    if not card.dimensions:
+        raise problem(path, "no dimension; write a table [[dimension]] for each")
+    _check_names(path, (*card.dimensions, *card.benchmarks))
+    _check_dates(path, (*card.dimensions, *card.benchmarks), today)
+    return card
+
+
+def _listed(path: Path, tree: Mapping[str, object], name: str, kind: type[Any]) -> Iterable[Any]:
+    tables = tree.get(name, [])
+    if not isinstance(tables, list):
+        raise problem(path, f"found {found(tables)}; write [[{name}]]", field=name)
+    for number, table in enumerate(tables, 1):
+        place = (name, str(number))
+        if not isinstance(table, dict):
+            text = f"found {found(table)}; write [[{name}]]"
+            raise problem(path, text, field=field_name(*place))
+        yield typed(path, table, kind, place=place)
+
+
+def _check_names(path: Path, named: Iterable[Dimension | Benchmark]) -> None:
+    names = [one.name for one in named]
+    for name in names:
+        if names.count(name) > 1:
+            raise problem(path, f"two tables have the name {name}; rename one", field="name")
+
+
+def _check_dates(path: Path, dated: Iterable[Dimension | Benchmark], today: date) -> None:
+    for one in dated:
+        if isinstance(one.measured, datetime) or one.measured > today:
+            text = f"{one.name} was measured after today, {today}; write the day it was"
+            raise problem(path, text, field="measured")

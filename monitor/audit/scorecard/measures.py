@@ -1,0 +1,152 @@
+"""The measures that a dimension may have, each with its formula in words, its range and source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from monitor.audit.scorecard import association, matched, parity
+from monitor.audit.scorecard.measured import MeasuredScore
+from monitor.audit.scorecard.records import (
+    Categorised,
+    Flagged,
+    Judged,
+    LogProbabilities,
+    Refusal,
+    Selected,
+    Vector,
+)
+
+HIGH_PRIORITY = 0.10
+"""A refusal asymmetry from here on is looked at before everything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How a dimension is measured.
+
+    Attributes:
+        title: for people.
+        record: of what; its fields are the file's.
+        measure: the score of records, which are at least one.
+        meaning: the score in a sentence.
+        scale: the range of the score, and what its ends mean.
+        higher_is_worse: False where a limit is the least that is allowed.
+        rates: whether parts are rates of records, of which few could be recognised.
+        urgent: the score from which on it has high priority; None where there is none.
+    """
+
+    title: str
+    record: type[Struct]
+    measure: Callable[[Sequence[Any]], MeasuredScore]
+    meaning: str
+    scale: str
+    higher_is_worse: bool = True
+    rates: bool = True
+    urgent: float | None = None
+
+    @property
+    def source(self) -> str:
+        """Where the formula is from, as its docstring says."""
+        text = " ".join((self.measure.__doc__ or "").split())
+        return text.partition("Source: ")[2] or _ASSOCIATION
+
+    def harm(self, score: float) -> float:
+        """The score so turned that more is worse."""
+        return score if self.higher_is_worse else -score
+
+
+_ASSOCIATION = (
+    "Caliskan, Bryson and Narayanan (2017), Semantics derived automatically from language corpora"
+    " contain human-like biases"
+)
+
+MEASURES: Mapping[str, Measure] = {
+    "refusal_asymmetry": Measure(
+        "Refusal asymmetry",
+        Refusal,
+        matched.refusal_asymmetry,
+        "the difference between the variants that are refused most and least often",
+        "0 (alike) to 1",
+        urgent=HIGH_PRIORITY,
+    ),
+    "log_probability_bias": Measure(
+        "Log-probability bias score",
+        LogProbabilities,
+        matched.log_probability_bias,
+        "how much more one variant raises the log probability of the target than another",
+        "0 (alike) upwards, in natural logarithms",
+        rates=False,
+    ),
+    "log_probability_variance": Measure(
+        "Variance of log-probability scores",
+        LogProbabilities,
+        matched.log_probability_variance,
+        "the variance over the variants of how much they raise the log probability of the target",
+        "0 (alike) upwards",
+        rates=False,
+    ),
+    "category_bias": Measure(
+        "Category bias score",
+        Categorised,
+        matched.category_bias,
+        "the share of answers that would have to change category for two variants to be alike",
+        "0 (alike) to 1",
+    ),
+    "statistical_parity": Measure(
+        "Statistical parity difference",
+        Selected,
+        parity.statistical_parity,
+        "the difference between the slices that are selected most and least often",
+        "0 (alike) to 1",
+    ),
+    "disparate_impact": Measure(
+        "Disparate impact ratio",
+        Selected,
+        parity.disparate_impact,
+        "the lowest selection rate of a slice over the highest",
+        "0 to 1 (alike)",
+        higher_is_worse=False,
+    ),
+    "equal_opportunity": Measure(
+        "Equal opportunity difference",
+        Judged,
+        parity.equal_opportunity,
+        "the difference between the highest and the lowest TPR of a slice",
+        "0 (alike) to 1",
+    ),
+    "equalized_odds": Measure(
+        "Equalized odds difference",
+        Judged,
+        parity.equalized_odds,
+        "the larger of the differences of TPR and of FPR between slices",
+        "0 (alike) to 1",
+    ),
+    "toxicity_false_positives": Measure(
+        "Toxicity evaluator: false positives by slice",
+        Flagged,
+        parity.toxicity_false_positives,
+        "the difference between the slices whose harmless texts are flagged most and least often",
+        "0 (alike) to 1",
+    ),
+    "word_association": Measure(
+        "Word embedding association test (WEAT)",
+        Vector,
+        association.association,
+        "the effect size by which words X lie nearer to A, and Y to B",
+        "0 (none) to 2",
+        rates=False,
+    ),
+    "sentence_association": Measure(
+        "Sentence encoder association test (SEAT)",
+        Vector,
+        association.association,
+        "the effect size by which sentences X lie nearer to A, and Y to B",
+        "0 (none) to 2",
+        rates=False,
+    ),
+}
+"""By the name that a scorecard file gives them."""

@@ -1,0 +1,197 @@
+"""The records of a dimension: JSON lines or CSV, one item and variant, text or vector a line.
+
+Fields that are not a record's are refused: no prompt and no answer has a place here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+
+from msgspec import Meta, Struct, ValidationError, convert, structs
+
+from monitor.audit.record_files import (
+    Label,
+    Record,
+    Truth,
+    csv_table,
+    field_name,
+    fits,
+    found,
+    is_csv,
+    json_records,
+    parse_json,
+    problem,
+    unknown,
+    words,
+)
+
+ASSOCIATED = ("X", "Y", "A", "B")
+_LONGEST_VECTOR = 16_384
+_TRUTHS = {"true": True, "false": False}
+
+LogProbability = Annotated[
+    float, Meta(le=0, description="a natural logarithm of a probability, 0 or below")
+]
+SetName = Annotated[
+    Literal["X", "Y", "A", "B"],
+    Meta(description="X or Y for a target, A or B for an attribute"),
+]
+Numbers = Annotated[
+    list[float],
+    Meta(
+        min_length=1,
+        max_length=_LONGEST_VECTOR,
+        description="a list of numbers, as many in every line (CSV: JSON in quotes)",
+    ),
+]
+
+
+class Refusal(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Whether one variant of an item was refused."""
+
+    item: Label
+    variant: Label
+    refused: Truth
+
+
+class LogProbabilities(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Log probability of a target in one variant of an item, and of the target without it."""
+
+    item: Label
+    variant: Label
+    log_p_target: LogProbability
+    log_p_prior: LogProbability
+
+
+class Categorised(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The category of the answer to one variant of an item."""
+
+    item: Label
+    variant: Label
+    category: Label
+
+
+class Selected(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Whether one item of a slice was selected."""
+
+    item: Label
+    slice: Label
+    selected: Truth
+
+
+class Judged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Whether one item of a slice was selected, and whether it should have been."""
+
+    item: Label
+    slice: Label
+    selected: Truth
+    ready: Truth
+
+
+class Flagged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Whether an evaluator flagged one text of a slice, and whether reviewers found it toxic."""
+
+    item: Label
+    slice: Label
+    flagged: Truth
+    toxic: Truth
+
+
+class Vector(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The vector of one word or sentence of a set."""
+
+    set: SetName
+    vector: Numbers
+
+
+Kind = TypeVar("Kind", bound=Struct)
+
+
+def read_records(path: Path, kind: type[Kind]) -> list[Kind]:
+    """The records of a file, of which no two are of the same item and variant.
+
+    Raises:
+        AuditError: the file cannot be read, has no records, or a record is not of this kind.
+    """
+    names = tuple(get_type_hints(kind))
+    keys = [name for name in ("item", "variant") if name in names]
+    records, seen = [], dict[tuple[object, ...], int]()
+    for line, fields in _lines(path, kind):
+        record = typed(path, fields, kind, line=line)
+        key = tuple(getattr(record, name) for name in keys)
+        if keys and seen.setdefault(key, line) != line:
+            text = f"line {seen[key]} already has this {' and '.join(keys)}; remove one"
+            raise problem(path, text, line=line, field=keys[-1])
+        records.append(record)
+    if not records:
+        raise problem(path, f"no records; write one a line, with {', '.join(names)}")
+    _check_lengths(path, records)
+    return records
+
+
+def typed(
+    path: Path,
+    fields: Mapping[str, object],
+    kind: type[Kind],
+    *,
+    line: int = 0,
+    place: Sequence[str] = (),
+) -> Kind:
+    """Fields as a record.
+
+    Args:
+        path: of the file.
+        fields: by name.
+        kind: of the record.
+        line: that they stand on; 0 where the file has no lines.
+        place: names of the tables that they are in, before those of fields.
+
+    Raises:
+        AuditError: a field is missing, unfit or unknown; the error names it and the fix.
+    """
+    try:
+        return convert(fields, kind)
+    except ValidationError:
+        hints = get_type_hints(kind, include_extras=True)
+    required = {field.encode_name for field in structs.fields(kind) if field.required}
+    for name, hint in hints.items():
+        if name in fields and not fits(fields[name], hint):
+            text = f"found {found(fields[name])}; write {words(hint)}"
+            raise problem(path, text, line=line, field=field_name(*place, name))
+        if name not in fields and name in required:
+            text = f"missing; write {words(hint)}"
+            raise problem(path, text, line=line, field=field_name(*place, name))
+    raise unknown(path, line, hints, *place, next(name for name in fields if name not in hints))
+
+
+def _lines(path: Path, kind: type[Struct]) -> Iterable[Record]:
+    if not is_csv(path):
+        return json_records(path)
+    hints = get_type_hints(kind, include_extras=True)
+    header, rows = csv_table(path)
+    for name in header:
+        if name not in hints:
+            raise unknown(path, 1, hints, name)
+    return ((line, _cells(path, line, cells, hints)) for line, cells in rows)
+
+
+def _cells(
+    path: Path, line: int, cells: Mapping[str, str], hints: Mapping[str, Any]
+) -> dict[str, object]:
+    """Cells as their fields have them; what does not fit stays text, and is refused as such."""
+    fields: dict[str, object] = {}
+    for name, cell in cells.items():
+        if hints[name] == Truth:
+            fields[name] = _TRUTHS.get(cell.lower(), cell)
+        elif hints[name] in (LogProbability, Numbers):
+            fields[name] = parse_json(path, line, cell, name)
+        else:
+            fields[name] = cell
+    return fields
+
+
+def _check_lengths(path: Path, records: Sequence[Struct]) -> None:
+    if len({len(one.vector) for one in records if isinstance(one, Vector)}) > 1:
+        raise problem(path, "vectors of several lengths; all are of one space", field="vector")

@@ -1,0 +1,172 @@
+"""``slicewatch judge``: findings of bias in sampled model outputs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from consumers.sources.kafka_preflight import Need
+from monitor import composition, logs
+from monitor.commands.options import load_settings, settings_option
+from monitor.commands.starting import StopSignal
+from monitor.core.time import SECOND
+from monitor.errors import SettingsError, SlicewatchError
+from monitor.judging.budget import Budget, Limits
+from monitor.judging.categories import CATEGORIES
+from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
+from monitor.judging.prompt import Prompt
+from monitor.judging.protocol import Endpoint, Judge
+from monitor.judging.scoring import Rules
+from monitor.judging.worker import Plan, Worker
+from monitor.settings import Settings
+from monitor.settings.sections import JudgeSettings
+
+log = logging.getLogger("slicewatch.judge")
+BUDGET_FILE = "judge-budget.json"
+"""Beside the settings file, unless that names another one."""
+_LOOK_SECONDS = 0.2
+_REPORT_SECONDS = 60.0
+
+
+@click.command("judge")
+@settings_option
+@click.option("--show-prompt", is_flag=True, help="Print what the judge is told, and end.")
+def command(path: Path, *, show_prompt: bool) -> None:
+    """Ask a language model about sampled model outputs, and write its findings to a topic.
+
+    Reads judge.outputs_topic, asks the endpoint of judge.url about each output, and writes a
+    judgement to judge.judgements_topic: findings with category, kind, passage and confidence, and a
+    score from 0 to 100 by the rule of the settings. An output that the judge gives no usable answer
+    about has no score. A finding is a signal for people to look at, never a verdict on a model.
+
+    Ends on SIGTERM or Ctrl-C with exit code 0; 2: the settings, a broker or the endpoint refuse.
+
+    Example: slicewatch judge --settings slicewatch.toml
+    """
+    settings = load_settings(path, with_secrets=not show_prompt)
+    prompt = prompt_of(settings.judge)
+    if show_prompt:
+        click.echo(prompt.instructions, nl=False)
+        return
+    endpoint = _endpoint(settings.judge)
+    logs.configure()
+    stop = threading.Event()
+    budget = _budget(settings.judge, path, stop)
+    judge = _judge(endpoint, prompt, budget, stop)
+    with closing(_stream(settings)) as stream:
+        plan = Plan(
+            rules=rules_of(settings.judge),
+            concurrency=settings.judge.concurrency,
+            audit_p=settings.judge.audit_p if settings.judge.decisions_topic else None,
+        )
+        worker = Worker(stream, judge, prompt, plan, stop)
+        signals = StopSignal()
+        signals.listen()
+        threading.Thread(target=_watch, args=(signals, worker, budget), daemon=True).start()
+        log.info("judging", extra={"model": judge.name, "prompt": prompt.digest})
+        worker.run(lambda: _wait_for_budget(budget, stop))
+        _report(worker, budget)
+
+
+def prompt_of(judge: JudgeSettings) -> Prompt:
+    """What the judge is told.
+
+    Raises:
+        SettingsError: a category that there is not.
+    """
+    for i, one in enumerate(judge.categories):
+        if one.name not in CATEGORIES:
+            known = f"known are {', '.join(CATEGORIES)}"
+            raise SettingsError(f"judge.categories[{i}].name is no category; {known}")
+    return Prompt({c.name: c.description for c in judge.categories if c.description is not None})
+
+
+def rules_of(judge: JudgeSettings) -> Rules:
+    """From findings to flags."""
+    return Rules(
+        threshold=judge.threshold,
+        block=judge.block,
+        penalty=judge.penalty,
+        penalties={c.name: c.penalty for c in judge.categories if c.penalty is not None},
+        min_confidence=judge.min_confidence,
+        longest=judge.longest_piece,
+    )
+
+
+def _endpoint(judge: JudgeSettings) -> Endpoint:
+    if judge.url is None or judge.model is None:
+        missing = "url" if judge.url is None else "model"
+        raise SettingsError(f"judge.{missing} is missing; name the endpoint and the model there")
+    key = judge.api_key.reveal() if judge.api_key else ""
+    return Endpoint(judge.url, judge.model, key, judge.timeout / SECOND, judge.tries)
+
+
+def _judge(endpoint: Endpoint, prompt: Prompt, budget: Budget, stop: threading.Event) -> Judge:
+    try:
+        from monitor.judging.openai_judge import OpenAIJudge  # noqa: PLC0415 - optional
+    except ImportError:
+        fix = 'install it with pip install "slicewatch[judge]"'
+        raise SlicewatchError(f"slicewatch judge needs the openai package; {fix}") from None
+    return OpenAIJudge(endpoint, prompt.categories, budget, stop.wait)
+
+
+def _budget(judge: JudgeSettings, settings_file: Path, stop: threading.Event) -> Budget:
+    limits = Limits(judge.requests_per_minute, judge.requests_per_day, judge.tokens_per_day)
+    beside = settings_file.absolute().parent / BUDGET_FILE
+    budget = Budget(Path(judge.budget_file or beside), limits, sleep=stop.wait)
+    requests, tokens = budget.spent  # a file that cannot be read is told before anything is asked
+    log.info("spent today", extra={"requests": requests, "tokens": tokens})
+    return budget
+
+
+def _stream(settings: Settings) -> KafkaStream:
+    judge = settings.judge
+    topics = JudgeTopics(
+        outputs=judge.outputs_topic,
+        judgements=judge.judgements_topic,
+        decisions=judge.decisions_topic,
+        group=judge.group_id,
+        session_timeout=settings.stream.session_timeout / SECOND,
+    )
+    connection = composition.kafka_connection(settings)
+    connection.check_access(Need((judge.outputs_topic,), judge.group_id))
+    return KafkaStream(connection, topics)
+
+
+def _watch(signals: StopSignal, worker: Worker, budget: Budget) -> None:
+    """Pass a stop on, and report once a minute; on a thread of its own."""
+    next_report = time.monotonic() + _REPORT_SECONDS
+    while not signals.asked:
+        time.sleep(_LOOK_SECONDS)
+        if time.monotonic() >= next_report:
+            next_report += _REPORT_SECONDS
+            _report(worker, budget)
+    worker.stop.set()
+
+
+def _report(worker: Worker, budget: Budget) -> None:
+    requests, tokens = budget.spent
+    counts = worker.counts
+    log.info(
+        "judged",
+        extra={
+            "judged": counts["judged"],
+            "flagged": counts["flagged"],
+            "findings": counts["findings"],
+            "failed": counts["failed"],
+            "unreadable": counts["unreadable"],
+            "requests": requests,
+            "tokens": tokens,
+        },
+    )
+
+
+def _wait_for_budget(budget: Budget, stop: threading.Event) -> None:
+    log.warning("the day's budget is spent: outputs wait in their topic until the next day (UTC)")
+    while budget.exhausted and not stop.wait(_LOOK_SECONDS):
+        pass

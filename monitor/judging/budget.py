@@ -1,0 +1,148 @@
+"""What a judge may cost: requests a minute, and requests and tokens a day (UTC).
+
+A request is put on record before it is sent, so that no restart, and no kill, spends twice. The
+tokens of an answer are known after it; the last requests of a day may exceed their budget by their
+own tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from monitor.errors import SlicewatchError
+
+MINUTE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one worker.
+
+    Attributes:
+        requests_per_minute: evenly spread.
+        requests_per_day: after which it waits for the next day.
+        tokens_per_day: the same; None: not limited.
+    """
+
+    requests_per_minute: int
+    requests_per_day: int
+    tokens_per_day: int | None = None
+
+
+@dataclass(slots=True)
+class _Spent:
+    day: str
+    requests: int = 0
+    tokens: int = 0
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+@dataclass(slots=True)
+class Budget:
+    """Keeps count; may be used from several threads.
+
+    Args:
+        path: file of what was spent today; its folder exists.
+        limits: of this worker.
+        today: the day, ISO.
+        monotonic: seconds.
+        sleep: waits so many seconds.
+    """
+
+    path: Path
+    limits: Limits
+    today: Callable[[], str] = _today
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _spent: _Spent | None = None
+    _next: float = 0.0
+
+    @property
+    def spent(self) -> tuple[int, int]:
+        """Requests and tokens of today."""
+        with self._lock:
+            now = self._now()
+            return now.requests, now.tokens
+
+    @property
+    def exhausted(self) -> bool:
+        """True when nothing more may be asked today."""
+        with self._lock:
+            return self._is_exhausted(self._now())
+
+    def take(self) -> bool:
+        """Put one request on record, and wait for its turn; False: the day's budget is spent.
+
+        Raises:
+            SlicewatchError: the record cannot be written, so nothing may be sent.
+        """
+        with self._lock:
+            spent = self._now()
+            if self._is_exhausted(spent):
+                return False
+            spent.requests += 1
+            self._write(spent)
+            turn = max(self._next, self.monotonic())
+            self._next = turn + MINUTE_SECONDS / self.limits.requests_per_minute
+        self.sleep(max(0.0, turn - self.monotonic()))
+        return True
+
+    def add_tokens(self, tokens: int) -> None:
+        """Put the tokens of an answer on record."""
+        with self._lock:
+            spent = self._now()
+            spent.tokens += tokens
+            self._write(spent)
+
+    def _is_exhausted(self, spent: _Spent) -> bool:
+        limits = self.limits
+        of_tokens = limits.tokens_per_day is not None and spent.tokens >= limits.tokens_per_day
+        return of_tokens or spent.requests >= limits.requests_per_day
+
+    def _now(self) -> _Spent:
+        today = self.today()
+        if self._spent is None:
+            self._spent = self._read()
+        if self._spent.day != today:
+            self._spent = _Spent(today)
+        return self._spent
+
+    def _read(self) -> _Spent:
+        try:
+            found = json.loads(self.path.read_text())
+            return _Spent(str(found["day"]), int(found["requests"]), int(found["tokens"]))
+        except FileNotFoundError:
+            return _Spent(self.today())
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SlicewatchError(
+                f"{self.path}: what was spent today cannot be read ({type(error).__name__});"
+                " remove the file to begin the day's budget anew"
+            ) from None
+
+    def _write(self, spent: _Spent) -> None:
+        text = json.dumps({"day": spent.day, "requests": spent.requests, "tokens": spent.tokens})
+        new = self.path.with_suffix(".new")
+        try:
+            with new.open("w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self.path)
+        except OSError as error:
+            with suppress(OSError):
+                new.unlink()
+            raise SlicewatchError(
+                f"{self.path}: what is spent cannot be recorded: {error.strerror}; nothing is asked"
+            ) from None

@@ -1,0 +1,112 @@
+"""What is judged, and what comes of it, on the wire.
+
+null and absent mean the same. Fields that are not declared here are dropped unread.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from consumers.events import AttributeValue, Identifier, Moment, VersionName
+from monitor.judging.findings import Finding
+
+Status = Literal["judged", "failed", "unreadable"]
+
+
+class ModelOutput(Struct, kw_only=True, frozen=True):
+    """A text that a model wrote, sampled for review.
+
+    Attributes:
+        output_id: unique; key its Kafka message by it.
+        produced_at: when the model wrote it.
+        output: the text.
+        input: what the model was asked.
+        context: what it was given to answer from.
+        attributes: of the request, as in decisions.
+        model: version of the model.
+    """
+
+    output_id: Identifier
+    produced_at: Moment
+    output: Annotated[str, Meta(min_length=1)]
+    input: str | None = None
+    context: str | None = None
+    attributes: dict[str, AttributeValue] = {}
+    model: VersionName | None = None
+
+
+class Judgement(Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """What came of one output: never a part of its text.
+
+    Attributes:
+        output_id: of the output; None where it could not be read.
+        status: judged, failed (the judge gave no usable answer), or unreadable.
+        why: what failed, or could not be read.
+        judged_at: when.
+        score: from 0 to 100 (nothing was flagged); only where every piece was judged.
+        flagged: whether the score is below the threshold.
+        blocked: whether the settings ask for the output to be held back.
+        findings: passages, in the order of the text.
+        chunks: pieces that the text was judged in.
+        judge: model that judged.
+        prompt_version: of the template.
+        prompt_sha256: of the instructions.
+    """
+
+    output_id: Identifier | None = None
+    status: Status
+    why: str | None = None
+    judged_at: str
+    score: int | None = None
+    flagged: bool | None = None
+    blocked: bool | None = None
+    findings: tuple[Finding, ...] = ()
+    chunks: int = 0
+    judge: str
+    prompt_version: str
+    prompt_sha256: str
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """JSON Schema of what is judged, and of what comes of it, by file name for deploy/schemas."""
+    return {
+        name: {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+        | msgspec.json.schema(type_)
+        for name, type_ in (("model_output", ModelOutput), ("judgement", Judgement))
+    }
+
+
+class UnreadableOutputError(ValueError):
+    """A message that is no output; the text names the field."""
+
+
+_decode = msgspec.json.Decoder(ModelOutput).decode
+encode = msgspec.json.Encoder().encode
+
+
+def read_output(value: bytes | None) -> ModelOutput:
+    """The output of a message.
+
+    Raises:
+        UnreadableOutputError: it is none; the error never quotes it.
+    """
+    if not value:
+        raise UnreadableOutputError("an empty message")
+    try:
+        return _decode(value)
+    except msgspec.ValidationError as error:
+        raise UnreadableOutputError(_named(str(error))) from None
+    except (ValueError, RecursionError):
+        raise UnreadableOutputError("not JSON") from None
+
+
+def _named(text: str) -> str:
+    """The field of a validation error, without what was found in it."""
+    fields: Any = ModelOutput.__struct_fields__
+    named = next((name for name in fields if f"`{name}`" in text or f"$.{name}" in text), None)
+    if named is None:
+        return "not an object of the schema"
+    return f"field {named} is {'missing' if 'missing' in text else 'not as in the schema'}"

@@ -1,0 +1,153 @@
+"""What a judge found, checked against the text that it read; and the score that follows from it.
+
+Nothing of a judge's answer is taken on trust: a category and a kind are from the lists, the passage
+stands in the text word for word, and the score is by our own rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from monitor.judging.categories import KINDS
+from monitor.judging.chunks import Chunk
+
+BEST = 100
+LONGEST_REASON = 300
+MOST_FINDINGS = 50
+"""In one piece: whoever finds more has copied the text, or was told to."""
+
+
+class AnswerError(Exception):
+    """A judge's answer that cannot be used; the text says why, and quotes nothing of it."""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One passage.
+
+    Attributes:
+        category: of people that it is about.
+        kind: of bias.
+        start: index of its first character (Unicode code point) in the output.
+        end: one past its last character.
+        confidence: as the judge says it, from 0 to 1; not calibrated.
+        reason: the judge's, in a sentence.
+    """
+
+    category: str
+    kind: str
+    start: int
+    end: int
+    confidence: float
+    reason: str
+
+
+class _Answered(Struct, forbid_unknown_fields=True):
+    category: str
+    kind: str
+    quote: Annotated[str, Meta(min_length=1)]
+    confidence: Annotated[float, Meta(ge=0, le=1)]
+    reason: str
+
+
+class _Answer(Struct, forbid_unknown_fields=True):
+    findings: Annotated[list[_Answered], Meta(max_length=MOST_FINDINGS)]
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+def answer_schema(categories: Iterable[str]) -> dict[str, Any]:
+    """JSON Schema that a judge is asked to answer by."""
+    properties: dict[str, Any] = {
+        "category": {"type": "string", "enum": list(categories)},
+        "kind": {"type": "string", "enum": list(KINDS)},
+        "quote": {"type": "string"},
+        "confidence": {"type": "number"},
+        "reason": {"type": "string"},
+    }
+    item = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {"findings": {"type": "array", "items": item}},
+        "required": ["findings"],
+        "additionalProperties": False,
+    }
+
+
+def read_answer(text: str, chunk: Chunk, categories: Iterable[str]) -> list[Finding]:
+    """The findings of an answer, in the order of the text.
+
+    Args:
+        text: the answer, JSON as in :func:`answer_schema`.
+        chunk: what the judge read.
+        categories: allowed ones.
+
+    Raises:
+        AnswerError: it is anything else, or quotes what the text does not say.
+    """
+    try:
+        answered = _decode(text.encode()).findings
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise AnswerError("not JSON of the schema") from None
+    known, taken = frozenset(categories), list[tuple[int, int]]()
+    found = []
+    for one in answered:
+        if one.category not in known:
+            raise AnswerError("a category that is not on the list")
+        if one.kind not in KINDS:
+            raise AnswerError("a kind that is not on the list")
+        start, end = _place(one.quote, chunk, taken)
+        taken.append((start, end))
+        found.append(
+            Finding(
+                category=one.category,
+                kind=one.kind,
+                start=start,
+                end=end,
+                confidence=one.confidence,
+                reason=" ".join(one.reason.split())[:LONGEST_REASON],
+            )
+        )
+    return sorted(found, key=lambda f: (f.start, f.end, f.category, f.kind))
+
+
+def _place(quote: str, chunk: Chunk, taken: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Where a passage stands in the whole text; a second finding of equal words is the next one.
+
+    Blanks may differ, since judges fold lines. Several findings may be of one passage.
+    """
+    words = quote.split()
+    if not words:
+        raise AnswerError("an empty passage")
+    pattern = re.compile(r"\s+".join(map(re.escape, words)))
+    places = [
+        (chunk.start + m.start(), chunk.start + m.end()) for m in pattern.finditer(chunk.text)
+    ]
+    if not places:
+        raise AnswerError("a passage that is not in the text")
+    return next((place for place in places if place not in taken), places[0])
+
+
+def score(findings: Iterable[Finding], penalties: Mapping[str, int], penalty: int) -> int:
+    """From 0 to 100, where nothing was flagged: 100 less a penalty for each finding.
+
+    Args:
+        findings: of one output.
+        penalties: by category, where they are not the usual one.
+        penalty: the usual one.
+
+    Example:
+        >>> score([], {}, 20)
+        100
+    """
+    return max(0, BEST - sum(penalties.get(one.category, penalty) for one in findings))

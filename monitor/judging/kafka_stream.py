@@ -1,0 +1,115 @@
+"""The judge's topics on Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
+
+from consumers.sources.kafka_admin import KafkaConnection
+from monitor.errors import SourceError
+
+WRITE_SECONDS = 60.0
+_POLL_MILLIS = 500
+_LONGEST_BATCH_MILLIS = 3_600_000
+"""A batch may wait this long for its judge before the group takes its partitions away."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeTopics:
+    """Topics and group.
+
+    Attributes:
+        outputs: that are read.
+        judgements: that are written.
+        decisions: that are written beside them; None: none are.
+        group: of the workers.
+        session_timeout: seconds until a worker that was killed has lost its partitions.
+    """
+
+    outputs: str
+    judgements: str
+    decisions: str | None
+    group: str
+    session_timeout: float
+
+
+class KafkaStream:
+    """Reads outputs by a group of consumers, and writes what came of them.
+
+    Args:
+        connection: to the brokers.
+        topics: which.
+    """
+
+    def __init__(self, connection: KafkaConnection, topics: JudgeTopics) -> None:
+        self._topics = topics
+        arguments = connection.client()
+        try:
+            self._consumer = KafkaConsumer(
+                topics.outputs,
+                group_id=topics.group,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                max_poll_interval_ms=_LONGEST_BATCH_MILLIS,
+                session_timeout_ms=int(topics.session_timeout * 1000),
+                heartbeat_interval_ms=int(topics.session_timeout * 1000 / 3),
+                **arguments,
+            )
+            self._producer = KafkaProducer(acks="all", **arguments)
+        except KafkaError as error:
+            raise SourceError(f"no broker can be reached: {type(error).__name__}") from None
+        self._read: dict[TopicPartition, int] = {}
+
+    def read(self, most: int) -> Sequence[bytes | None]:
+        """The next outputs."""
+        batches = self._consumer.poll(timeout_ms=_POLL_MILLIS, max_records=most)
+        values = []
+        for partition, records in batches.items():
+            values += [record.value for record in records]
+            self._read[partition] = records[-1].offset + 1
+        return values
+
+    def write(self, judgements: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write judgements."""
+        self._send(self._topics.judgements, judgements)
+
+    def write_decisions(self, decisions: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write decisions."""
+        if self._topics.decisions is not None:
+            self._send(self._topics.decisions, decisions)
+
+    def _send(self, topic: str, events: Iterable[tuple[bytes, bytes]]) -> None:
+        try:
+            sent = [self._producer.send(topic, key=key, value=value) for key, value in events]
+            for one in sent:
+                one.get(timeout=WRITE_SECONDS)
+        except KafkaError as error:
+            name = type(error).__name__
+            raise SourceError(f"topic {topic} cannot be written: {name}") from None
+
+    def commit(self) -> None:
+        """Commit what was read; of a partition that was taken away its new owner says."""
+        offsets = {one: OffsetAndMetadata(at, "", -1) for one, at in self._read.items()}
+        self._read.clear()
+        with suppress(KafkaError):  # read and judged again, which the docs say
+            self._consumer.commit(offsets)
+
+    def rewind(self) -> None:
+        """Go back to what is committed."""
+        self._read.clear()
+        for partition in self._consumer.assignment():
+            committed = self._consumer.committed(partition)
+            if committed is None:
+                self._consumer.seek_to_beginning(partition)
+            else:
+                self._consumer.seek(partition, committed)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._producer.close(timeout=WRITE_SECONDS)
+        self._consumer.close()

@@ -1,0 +1,62 @@
+"""What a judge is told: a versioned template, filled with the categories in use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+
+import jinja2
+
+from monitor.judging.categories import CATEGORIES, KINDS
+from monitor.judging.chunks import Chunk
+
+VERSION = "1"
+"""Changes with every word of the template."""
+_TEMPLATE = "prompt.txt.j2"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The instructions of a judge.
+
+    Attributes:
+        descriptions: of categories, where the settings have other words than the program.
+    """
+
+    descriptions: Mapping[str, str]
+
+    @cached_property
+    def categories(self) -> dict[str, str]:
+        """Descriptions of all categories, by name."""
+        own = {name: one.description for name, one in CATEGORIES.items()}
+        return own | dict(self.descriptions)
+
+    @cached_property
+    def instructions(self) -> str:
+        """The system message: the same for every text."""
+        # Plain text for a model, never for a browser: nothing is to be escaped.
+        environment = jinja2.Environment(  # noqa: S701
+            undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        )
+        text = (resources.files(__package__) / _TEMPLATE).read_text(encoding="utf-8")
+        return environment.from_string(text).render(categories=self.categories, kinds=KINDS)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the instructions, in hexadecimal."""
+        return hashlib.sha256(self.instructions.encode()).hexdigest()
+
+    def question(self, chunk: Chunk, given: str | None, context: str | None) -> str:
+        """The user message: JSON, so that no text can end the part in which it stands.
+
+        Args:
+            chunk: of the output.
+            given: what the model was asked; absent where unknown.
+            context: what it was given to answer from; absent where there was none.
+        """
+        parts = {"input": given, "context": context, "output": chunk.text}
+        return json.dumps({k: v for k, v in parts.items() if v is not None}, ensure_ascii=False)

@@ -1,0 +1,82 @@
+"""All rows of the planners, as the JSON file has them: sections show no other numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from monitor.reports.planners.change import ChangeLine, changes
+from monitor.reports.planners.criteria import CriteriaLine, criteria
+from monitor.reports.planners.detectable import DetectableLine, detectable
+from monitor.reports.planners.gap_history import GapHistory, gap_histories
+from monitor.reports.planners.label_budget import BudgetLine, label_budget
+from monitor.reports.planners.multiplicity import MultiplicityLine, multiplicity
+from monitor.reports.planners.representation import RepresentationLine, representation
+from monitor.reports.planners.scorecard import ScoreLine, scorecard
+from monitor.reports.planners.standardised import StandardisedLine, standardised
+from monitor.reports.planners.threshold_what_if import WhatIfLine, what_if
+from monitor.reports.planners.tipping_point import TippingLine, tipping_points
+from monitor.reports.weekly_report import WeeklyReport
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What follows from the Release, and is not in it.
+
+    Attributes:
+        label_budget: audits of next week.
+        detectable_gaps: what this week can find.
+        threshold_what_if: rates at other thresholds.
+        tipping_points: bad labels that would turn verdicts.
+        criteria: FPRs that equal TPR and precision would force.
+        multiplicity: comparisons whose bounds hold together.
+        standardised: gaps among alike requests.
+        representation: shares of slices against a population.
+        scorecard: one line for each dimension.
+        changes: rates of this week and of the one before.
+        gap_history: gaps of the weeks before.
+    """
+
+    label_budget: tuple[BudgetLine, ...]
+    detectable_gaps: tuple[DetectableLine, ...]
+    threshold_what_if: tuple[WhatIfLine, ...]
+    tipping_points: tuple[TippingLine, ...]
+    criteria: tuple[CriteriaLine, ...]
+    multiplicity: tuple[MultiplicityLine, ...]
+    standardised: tuple[StandardisedLine, ...]
+    representation: tuple[RepresentationLine, ...]
+    scorecard: tuple[ScoreLine, ...]
+    changes: tuple[ChangeLine, ...]
+    gap_history: tuple[GapHistory, ...]
+
+
+def planned(report: WeeklyReport) -> Planned:
+    """The rows of all planners; those of the last report are kept, for all of its formats."""
+    return _planned(_Kept((report.revision, report.before, report.earlier, report.facts), report))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A report by what its rows follow from."""
+
+    key: Hashable
+    report: WeeklyReport = field(compare=False)
+
+
+@lru_cache(maxsize=1)
+def _planned(kept: _Kept) -> Planned:
+    report = kept.report
+    return Planned(
+        label_budget=label_budget(report),
+        detectable_gaps=detectable(report),
+        threshold_what_if=what_if(report),
+        tipping_points=tipping_points(report),
+        criteria=criteria(report),
+        multiplicity=multiplicity(report),
+        standardised=standardised(report),
+        representation=representation(report),
+        scorecard=scorecard(report),
+        changes=changes(report),
+        gap_history=gap_histories(report),
+    )

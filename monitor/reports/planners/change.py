@@ -1,0 +1,77 @@
+"""Rates that this week and the one before both show as numbers, and whether intervals overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from monitor.core.contract import Metric
+from monitor.core.publish.lines import places, total_place
+from monitor.core.publish.snapshot import ContractTable, ShownRate, WindowTable
+from monitor.reports.planners.published import Named
+from monitor.reports.weekly_report import WeeklyReport, of_release
+
+_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLine:
+    """A rate in two weeks; a difference is no finding by itself.
+
+    Attributes:
+        of: which slice.
+        metric: of which rate.
+        version: of the contract.
+        version_before: of the contract in the week before.
+        before: the rate in the week before.
+        now: the rate in this one.
+        change: their difference.
+        overlap: whether their intervals overlap; None where one of them is not shown.
+    """
+
+    of: Named
+    metric: Metric
+    version: str
+    version_before: str
+    before: float
+    now: float
+    change: float
+    overlap: bool | None
+
+
+_Rates = Mapping[tuple[Named, Metric], tuple[ShownRate, str]]
+
+
+def changes(report: WeeklyReport) -> tuple[ChangeLine, ...]:
+    """Every rate that both weeks show; none where no Release of the week before is stored."""
+    if report.before is None:
+        return ()
+    return tuple(_lines(_shown(report.windows()), _shown(of_release(report.before.release))))
+
+
+def _shown(windows: Iterable[tuple[ContractTable, WindowTable]]) -> _Rates:
+    """Rates that have a value, with the version of their contract."""
+    return {
+        (Named.of(place), metric): (rate, table.version)
+        for table, window in windows
+        for place in (total_place(table, window), *places(table, window))
+        for metric, rate in place.row.rates.items()
+        if rate.value is not None
+    }
+
+
+def _lines(rates: _Rates, earlier: _Rates) -> Iterator[ChangeLine]:
+    for key, (now, version) in rates.items():
+        if key not in earlier:
+            continue
+        then, was = earlier[key]
+        if now.value is not None and then.value is not None:
+            change = round(now.value - then.value, _DIGITS)
+            overlap = _overlap(then, now)
+            yield ChangeLine(*key, version, was, then.value, now.value, change, overlap)
+
+
+def _overlap(one: ShownRate, other: ShownRate) -> bool | None:
+    if one.lower is None or one.upper is None or other.lower is None or other.upper is None:
+        return None
+    return not (one.upper < other.lower or other.upper < one.lower)

@@ -1,0 +1,75 @@
+"""The smallest gap beyond its limit that the labels of this week would find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from monitor.core.contract import Metric
+from monitor.core.publish.snapshot import ContractTable, GroupTable, LimitKind
+from monitor.core.rates.gaps import comparisons, simultaneous_z
+from monitor.detection.label_power import arms_of, detectable_gaps
+from monitor.reports.planners.label_budget import planned_metrics
+from monitor.reports.planners.published import Named, weeks_in
+from monitor.reports.weekly_report import WeeklyReport
+
+
+@dataclass(frozen=True, slots=True)
+class DetectableLine:
+    """What one comparison of this week can find.
+
+    Attributes:
+        of: which slice.
+        metric: TPR or FPR.
+        limit: on the gap; 0 where the contract has none.
+        gap: the smallest one that is found in four weeks of five, were every week like this one;
+            None where none would be.
+    """
+
+    of: Named
+    metric: Metric
+    limit: float
+    gap: float | None
+
+
+def detectable(report: WeeklyReport) -> tuple[DetectableLine, ...]:
+    """Every comparison of a labelled rate of which both sides are shown."""
+    return tuple(
+        line
+        for contract, window in report.windows()
+        for group in window.groups
+        for metric in planned_metrics(contract)
+        for line in _of_group(contract, group, metric)
+    )
+
+
+def reference_of(group: GroupTable) -> str | None:
+    """What the slices of a group-by are compared with; None where no comparison is shown."""
+    return next((gap.reference for row in group.rows for gap in row.gaps.values()), None)
+
+
+def group_z(group: GroupTable, reference: str) -> tuple[int, float]:
+    """Comparisons that hold together in a group-by, and the normal quantile of their bounds."""
+    number = comparisons(sum(bool(row.rates) for row in group.rows), reference)
+    return number, simultaneous_z(number)
+
+
+def _of_group(
+    contract: ContractTable, group: GroupTable, metric: Metric
+) -> Iterator[DetectableLine]:
+    reference, weeks = reference_of(group), weeks_in(group.labelled)
+    if reference is None or not weeks:
+        return
+    arms, (_, z) = arms_of(metric, group, reference), group_z(group, reference)
+    limits = [
+        contract.limits_of(group.group_by, row.slice, metric).get(LimitKind.MAX_GAP, 0.0)
+        for row in group.rows
+    ]
+    by_limit = {
+        limit: detectable_gaps(arms, Fraction(str(limit)), z, weeks) for limit in set(limits)
+    }
+    for at, (row, limit) in enumerate(zip(group.rows, limits, strict=True)):
+        if metric in row.gaps:
+            named = Named(contract.contract, group.group_by, row.slice)
+            yield DetectableLine(named, metric, limit, by_limit[limit][at])

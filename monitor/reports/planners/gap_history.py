@@ -1,0 +1,93 @@
+"""Gaps of the weeks before, as their newest Releases show them, of the slices that matter most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from monitor.core.contract import Metric
+from monitor.core.publish.conclusion import limited
+from monitor.core.publish.headlines import BAD
+from monitor.core.publish.lines import cell, places
+from monitor.core.publish.reasons import Place
+from monitor.core.publish.release import Revision
+from monitor.reports.planners.published import Named, group_by_of
+from monitor.reports.weekly_report import WeeklyReport, of_release
+
+MOST_SLICES = 6
+"""Slices of a contract whose history is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class GapPoint:
+    """A gap of one week.
+
+    Attributes:
+        week: as in ``2026-W47``.
+        revision: of its Release.
+        value: in rate units, positive where the slice is worse off; None where it is coded.
+        lower: lower bound.
+        upper: upper bound.
+        limit: of that week; None without one.
+    """
+
+    week: str
+    revision: int
+    value: float | None
+    lower: float
+    upper: float
+    limit: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GapHistory:
+    """The gaps of one slice, the oldest week first.
+
+    Attributes:
+        of: which slice.
+        metric: the first that the contract limits.
+        points: weeks in which it was shown.
+    """
+
+    of: Named
+    metric: Metric
+    points: tuple[GapPoint, ...]
+
+
+def gap_histories(report: WeeklyReport) -> tuple[GapHistory, ...]:
+    """Histories of the slices of each contract whose gaps are now the largest."""
+    wanted = dict(_wanted(report))
+    found: dict[Named, list[GapPoint]] = {name: [] for name in wanted}
+    for revision in (*report.earlier, report.revision):
+        for name, point in _points(revision, wanted):
+            found[name].append(point)
+    return tuple(GapHistory(name, metric, tuple(found[name])) for name, metric in wanted.items())
+
+
+def _wanted(report: WeeklyReport) -> Iterator[tuple[Named, Metric]]:
+    for contract, window in report.windows():
+        metric = next(iter(limited(contract)), None)
+        if metric is None:
+            continue
+        its = [place for place in places(contract, window) if "+" not in group_by_of(place)]
+        shown = [place for place in its if metric in place.row.gaps]
+        for place in sorted(shown, key=lambda one: _rank(one, metric))[:MOST_SLICES]:
+            yield Named.of(place), metric
+
+
+def _rank(place: Place, metric: Metric) -> tuple[bool, float, str]:
+    value = place.row.gaps[metric].value
+    return place.row.states[metric] not in BAD, -abs(value or 0.0), place.row.slice
+
+
+def _points(revision: Revision, wanted: dict[Named, Metric]) -> Iterator[tuple[Named, GapPoint]]:
+    for contract, window in of_release(revision.release):
+        for place in places(contract, window):
+            name = Named.of(place)
+            metric = wanted.get(name)
+            gap = place.row.gaps.get(metric) if metric is not None else None
+            if metric is None or gap is None or gap.lower is None or gap.upper is None:
+                continue
+            limit = cell(place, metric).max_gap
+            numbers = (gap.value, gap.lower, gap.upper, limit)
+            yield name, GapPoint(revision.week, revision.number, *numbers)

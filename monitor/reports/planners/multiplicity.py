@@ -1,0 +1,46 @@
+"""How many comparisons the bounds of each group-by hold together for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monitor.reports.planners.detectable import group_z, reference_of
+from monitor.reports.weekly_report import WeeklyReport
+
+
+@dataclass(frozen=True, slots=True)
+class MultiplicityLine:
+    """The comparisons of one group-by.
+
+    Attributes:
+        contract: name.
+        group_by: name.
+        comparisons: whose bounds hold together.
+        confidence: of all of them together.
+        each: confidence of one of them, so that all hold together (Bonferroni).
+        z: normal quantile of each bound.
+    """
+
+    contract: str
+    group_by: str
+    comparisons: int
+    confidence: float
+    each: float
+    z: float
+
+
+_CONFIDENCE = 0.95
+
+
+def multiplicity(report: WeeklyReport) -> tuple[MultiplicityLine, ...]:
+    """Every group-by of which a comparison is shown."""
+    lines = []
+    for contract, window in report.windows():
+        for group in window.groups:
+            reference = reference_of(group)
+            if reference is not None:
+                number, z = group_z(group, reference)
+                each = 1 - (1 - _CONFIDENCE) / max(number, 1)
+                numbers = (number, _CONFIDENCE, round(each, 5), round(z, 3))
+                lines.append(MultiplicityLine(contract.contract, group.group_by, *numbers))
+    return tuple(lines)

@@ -1,0 +1,66 @@
+"""Shares of slices among all decisions, against those of the population that is to be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil, floor
+
+from monitor.core.contract import Metric
+from monitor.core.publish.conclusion import listed
+from monitor.core.publish.glossary import attribute_values
+from monitor.core.publish.snapshot import ContractTable, GroupTable
+from monitor.reports.planners.published import Named, precision_of
+from monitor.reports.weekly_report import WeeklyReport
+
+_DECIMALS = 100
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class RepresentationLine:
+    """The share of a slice among the decisions of the slices that have a target and are shown.
+
+    Attributes:
+        of: which slice.
+        target: its share of their targets.
+        least: its smallest possible share, by the bands of decisions.
+        most: its largest possible one.
+    """
+
+    of: Named
+    target: float
+    least: float
+    most: float
+
+
+def representation(report: WeeklyReport) -> tuple[RepresentationLine, ...]:
+    """Every slice of an attribute that has a target."""
+    targets = {one.name: dict(one.target) for one in report.facts.attributes if one.target}
+    return tuple(
+        line
+        for contract, window in report.windows()
+        for group in window.groups
+        if group.group_by in targets
+        for line in _lines(contract, group, targets[group.group_by])
+    )
+
+
+def _lines(
+    contract: ContractTable, group: GroupTable, targets: Mapping[str, float]
+) -> Iterator[RepresentationLine]:
+    precision = precision_of(contract)
+    bands = {}
+    for row in listed(group):
+        rate, value = row.rates.get(Metric.SELECTION), attribute_values(row.slice)[group.group_by]
+        if rate is not None and value in targets:
+            bands[row.slice] = targets[value], rate.support, int(precision.most(rate.support))
+    wanted = sum(target for target, _, _ in bands.values())
+    least, most = (sum(band[at] for band in bands.values()) for at in (1, 2))
+    for name, (target, low, high) in bands.items():
+        yield RepresentationLine(
+            Named(contract.contract, group.group_by, name),
+            round(target / wanted, 2),
+            floor(low / (low + most - high) * _DECIMALS + _SLACK) / _DECIMALS,
+            ceil(high / (high + least - low) * _DECIMALS - _SLACK) / _DECIMALS,
+        )

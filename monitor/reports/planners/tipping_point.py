@@ -1,0 +1,168 @@
+"""Tipping point: how many labels have to be missing, or wrong, for a verdict to be another one.
+
+Labels of two slices may be wrong to different degrees: one has less careful reviewers, harder
+cases, or labels that do not come. For each verdict that is pass or fail, two shares are given, of
+the labels of the slice **or** of its reference, whichever is smaller:
+
+- in the worst case: at most this share of the labels of each route is missing or wrong, and all of
+  it in the direction that moves the rate most (:func:`monitor.core.publish.missing_labels.
+  possible_range`; a wrong label is a missing one);
+- evenly: this share of all labels is wrong, ready or not, on either route. With A of N_A served
+  decisions labelled as hits, (A - e N_A) / (1 - 2 e) of them are hits.
+
+The gap's interval moves with its point; the verdict is another one as soon as it would not be read
+from the moved interval.
+
+Source: Manski (1989), Journal of Human Resources 24; Horowitz and Manski (1995), Econometrica 63
+(contaminated data); Rogan and Gladen (1978), American Journal of Epidemiology 107 (even errors).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from monitor.core.contract import Metric, Verdict
+from monitor.core.publish.lines import places
+from monitor.core.publish.missing_labels import possible_range
+from monitor.core.publish.reasons import Place
+from monitor.core.publish.snapshot import LimitKind, ShownGap, SliceRow
+from monitor.core.rates.gaps import HARMED_BY_LESS
+from monitor.core.rates.tolerance import SLACK
+from monitor.reports.planners.label_budget import planned_metrics
+from monitor.reports.planners.published import Named, group_by_of
+from monitor.reports.weekly_report import WeeklyReport
+
+_STEPS = 14
+_DIGITS = 3
+_HALF = 0.499
+"""Labels of which half are wrong say nothing, so no share of even errors is larger."""
+
+Shift = Callable[[float], tuple[float, float]]
+"""By how much a rate may be lower, and higher, at a share of bad labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class TippingLine:
+    """The tipping points of one verdict.
+
+    Attributes:
+        of: which slice.
+        metric: TPR or FPR.
+        verdict: pass or fail.
+        worst_case: share of missing or wrong labels from which on it can be another one; None where
+            no share makes it another one.
+        even: the same of labels that are wrong evenly.
+    """
+
+    of: Named
+    metric: Metric
+    verdict: Verdict
+    worst_case: float | None
+    even: float | None
+
+
+def tipping_points(report: WeeklyReport) -> tuple[TippingLine, ...]:
+    """The tipping points of every pass and fail of which all rates are shown as numbers."""
+    return tuple(_lines(report))
+
+
+def _lines(report: WeeklyReport) -> Iterator[TippingLine]:
+    for contract, window in report.windows():
+        for place in places(contract, window):
+            for metric in planned_metrics(contract):
+                line = tipping_point(place, metric)
+                if line is not None:
+                    yield line
+
+
+def tipping_point(place: Place, metric: Metric) -> TippingLine | None:
+    """The tipping points of one comparison; None where nothing is decided, or shown."""
+    gap, sides = place.row.gaps.get(metric), _sides(place.row, metric)
+    limits = place.contract.limits_of(group_by_of(place), place.row.slice, metric)
+    limit = limits.get(LimitKind.MAX_GAP)
+    if gap is None or limit is None or not sides:
+        return None
+    if gap.verdict not in (Verdict.PASS, Verdict.FAIL):
+        return None
+    turned = [_turned(gap, limit, metric, of_slice=at == 0) for at in range(len(sides))]
+    worst = [_first(side.worst, test, 1.0) for side, test in zip(sides, turned, strict=True)]
+    even = [_first(side.even, test, _HALF) for side, test in zip(sides, turned, strict=True)]
+    return TippingLine(Named.of(place), metric, gap.verdict, _least(worst), _least(even))
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A slice, or what it is compared with: P(served | hit), P(served | no hit), P(hit)."""
+
+    rate: float
+    other: float
+    hits: float
+
+    def worst(self, share: float) -> tuple[float, float]:
+        low, high = possible_range(self.rate, self.other, self.hits, 1 - share)
+        return max(self.rate - low, 0.0), max(high - self.rate, 0.0)
+
+    def even(self, share: float) -> tuple[float, float]:
+        served, held = self.rate * self.hits, (1 - self.rate) * self.hits
+        route = served + self.other * (1 - self.hits)
+        left = max(served - share * route, 0.0), max(held - share * (1 - route), 0.0)
+        moved = (left[0] / sum(left) if sum(left) > 0 else self.rate) - self.rate
+        return max(-moved, 0.0), max(moved, 0.0)
+
+
+def _sides(row: SliceRow, metric: Metric) -> list[_Side]:
+    """The slice, and its reference where all gaps of it are shown as numbers."""
+    metrics = (metric, Metric.FPR if metric is Metric.TPR else Metric.TPR, Metric.READY)
+    rates = [row.rates[m].value if m in row.rates else None for m in metrics]
+    gaps = [row.gaps[m].value if m in row.gaps else None for m in metrics]
+    found = []
+    for numbers in (rates, [_beside(*one) for one in zip(metrics, rates, gaps, strict=True)]):
+        rate, other, ready = numbers
+        if rate is None or other is None or ready is None:
+            break
+        found.append(_Side(rate, other, 1 - ready if metric is Metric.FPR else ready))
+    return found
+
+
+def _beside(metric: Metric, rate: float | None, gap: float | None) -> float | None:
+    """The rate of the reference, from that of the slice and their gap."""
+    if rate is None or gap is None:
+        return None
+    return min(1.0, max(0.0, rate + (gap if metric in HARMED_BY_LESS else -gap)))
+
+
+def _turned(
+    gap: ShownGap, limit: float, metric: Metric, *, of_slice: bool
+) -> Callable[[tuple[float, float]], bool]:
+    """Whether a rate that may be so much lower or higher turns the verdict."""
+    assert gap.lower is not None and gap.upper is not None  # noqa: S101, PT018 - decided
+    lower, upper = gap.lower, gap.upper
+    rises_with_rate = (metric not in HARMED_BY_LESS) == of_slice
+
+    def test(shift: tuple[float, float]) -> bool:
+        down, up = shift if rises_with_rate else shift[::-1]
+        if gap.verdict is Verdict.PASS:
+            return upper + up > limit + SLACK or lower - down < -limit - SLACK
+        if lower > limit:
+            return lower - down <= limit + SLACK
+        return upper + up >= -limit - SLACK
+
+    return test
+
+
+def _first(
+    shift: Shift, turned: Callable[[tuple[float, float]], bool], most: float
+) -> float | None:
+    """The smallest share that turns the verdict, by bisection; shifts grow with the share."""
+    if not turned(shift(most)):
+        return None
+    low, high = 0.0, most
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if turned(shift(middle)) else (middle, high)
+    return round(high, _DIGITS)
+
+
+def _least(shares: list[float | None]) -> float | None:
+    return min((share for share in shares if share is not None), default=None)

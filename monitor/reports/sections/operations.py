@@ -1,0 +1,180 @@
+"""How labels fared, what was changed, and what a Release does not have and where it is instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from monitor.core.publish.annotations import Annotation
+from monitor.core.publish.glossary import FINDINGS, slice_name
+from monitor.core.publish.lines import places, total_place
+from monitor.core.publish.reasons import Place
+from monitor.core.publish.snapshot import ContractTable
+from monitor.core.publish.words import NONE, moment_text, percent, points
+from monitor.drawing.tables import table
+from monitor.reports.blocks import Section, titled
+from monitor.reports.planned import planned
+from monitor.reports.planners.change import ChangeLine
+from monitor.reports.planners.published import Named
+from monitor.reports.sections.names import listed, name_of
+from monitor.reports.weekly_report import WeeklyReport
+
+_DELAYS = (Annotation.LABELS_LATER, Annotation.LABELS_EARLIER)
+
+
+def labels(report: WeeklyReport) -> Section:
+    """Coverage, delay and disagreement of labels, as far as they are published."""
+    rows = [
+        row
+        for contract, window in report.windows()
+        for place in (total_place(contract, window), *places(contract, window))
+        for row in _labels(report, place)
+    ]
+    sentences = (
+        "How many labels of each slice came later than those of what it is compared with is an"
+        " advisory finding; the days themselves are not published.",
+        "Whether reviewers agree is published of the contract's window, on the status page, not of"
+        " weeks.",
+    )
+    if not rows:
+        return Section(("No label of this week is released yet.", *sentences))
+    return listed("slice|requested labels that came|labels until|came", rows, sentences, "")
+
+
+def _labels(report: WeeklyReport, place: Place) -> Iterator[tuple[str, ...]]:
+    period = place.table.labelled
+    if place.row.completeness is not None and period is not None:
+        named = Named.of(place)
+        said = [
+            FINDINGS[one.annotation]
+            for one in report.release.findings
+            if one.annotation in _DELAYS
+            and (one.contract, one.group_by, one.slice)
+            == (named.contract, named.group_by, named.slice)
+        ]
+        yield (
+            name_of(report, named),
+            percent(place.row.completeness),
+            moment_text(period.end),
+            "; ".join(said) or NONE,
+        )
+
+
+def changes(report: WeeklyReport) -> Section:
+    """Changes of contracts, with owner, date and reason, and of the router's versions."""
+    before = {} if report.before is None else _versions(report.before.release.contracts)
+    facts = {(one.name, one.version): one for one in report.facts.use_cases}
+    rows = []
+    for contract in report.release.contracts:
+        was = before.get(contract.contract)
+        known = facts.get((contract.contract, contract.version))
+        if was is not None and was != contract.version:
+            date = known.effective.isoformat() if known else NONE
+            reason = known.reason if known else NONE
+            rows.append((contract.contract, was, contract.version, contract.owner, date, reason))
+    sentences = (
+        "Changes of the threshold and of other versions of the router are found slice by slice, as"
+        " advisory findings; whoever deploys the router knows their owner and reason.",
+    )
+    made = titled(table("contract|version before|now|owner|holds since|made because", rows))
+    if report.before is None:
+        return Section(("No Release of the week before is stored to compare with.", *sentences))
+    if not made:
+        return Section(("No contract has another version than the week before.", *sentences))
+    return Section(sentences, made)
+
+
+def _versions(contracts: Iterable[ContractTable]) -> dict[str, str]:
+    return {one.contract: one.version for one in contracts}
+
+
+def change(report: WeeklyReport) -> Section:
+    """Every rate that both weeks show, and whether its intervals overlap."""
+    before = report.before
+    if before is None:
+        return Section(("No Release of the week before is stored, so nothing can be compared.",))
+    lines = planned(report).changes
+    if not lines:
+        return Section((f"No rate is shown in both {before.week} and this week.",))
+    sentences = (
+        f"Compared with {before.week}, revision {before.number}. A difference is no finding by"
+        " itself: where the intervals overlap, chance may explain it; and every week compares many"
+        " rates.",
+    )
+    columns = "contract|slice|rate|last week|this week|change, points|intervals"
+    return listed(columns, map(_change, lines), sentences, "changes")
+
+
+_OVERLAPS = {True: "overlap", False: "do not overlap", None: "not known"}
+
+
+def _change(one: ChangeLine) -> tuple[str, ...]:
+    name = one.of.contract
+    if one.version != one.version_before:
+        name = f"{name} (version {one.version_before}, now {one.version})"
+    rates = (percent(one.before), percent(one.now), points(one.change), _OVERLAPS[one.overlap])
+    return (name, slice_name(one.of.slice), one.metric.value, *rates)
+
+
+def reference(report: WeeklyReport) -> Section:
+    """Slices that are worse than in their own frozen reference period."""
+    rows = [
+        (
+            name_of(report, Named(one.contract, one.group_by, one.slice)),
+            one.metric.value if one.metric else NONE,
+            moment_text(one.latest),
+        )
+        for one in report.release.findings
+        if one.annotation is Annotation.DRIFT
+    ]
+    sentences = (
+        "Each slice is compared, mix by mix, with a reference period that was frozen. What is"
+        " published is whether it is worse, with a false discovery rate of 0.10, not by how much:"
+        " the numbers of that period are in no Release.",
+    )
+    if not rows:
+        why = "No slice was found to be worse than in its frozen reference period."
+        return Section((why, *sentences))
+    return Section(sentences, titled(table("slice|rate|in data to", rows)))
+
+
+def by_version(report: WeeklyReport) -> Section:
+    """Where rates by version are, or how to get them."""
+    names = [one.name for one in report.facts.attributes if one.source == "version"]
+    if names:
+        said = ", ".join(names)
+        return Section((f"Slices by version are among the tables, by the attribute {said}.",))
+    return Section(
+        (
+            "No attribute is taken from a version of the router, so no rate is given by version. An"
+            ' attribute with source = "version" makes a group-by of them.',
+        )
+    )
+
+
+def told_elsewhere(sentence: str) -> Callable[[WeeklyReport], Section]:
+    """A section that a Release has no numbers for; the sentence says why, and where they are."""
+
+    def made(report: WeeklyReport) -> Section:
+        del report
+        return Section((sentence,))
+
+    return made
+
+
+blind_subsample = told_elsewhere(
+    "No rate of a blind random subsample is published: labels that were made blind count like all"
+    " others. Send a part of both routes to reviewers who do not see the route, and compare their"
+    " labels in the review tool."
+)
+probe_flips = told_elsewhere(
+    "Flips of matched probes are counted since a set was declared, not by week, and probe traffic"
+    " is in no rate of this report: slicewatch probe status and the status page have them."
+)
+thresholds_used = told_elsewhere(
+    "How many distinct thresholds were used for a slice is not counted: a threshold is a part of"
+    " the version of the router, and a finding says where other versions began to answer."
+)
+access = told_elsewhere(
+    "Who has read numbers is in the access log of the service, by the name of the"
+    " reader and without values; it is no part of a Release."
+)

@@ -1,0 +1,123 @@
+"""Plots that have sections of their own: gaps over time, intersections; each with its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from monitor.core.contract import State
+from monitor.core.publish.conclusion import limited
+from monitor.core.publish.glossary import TERMS, attribute_values, slice_name
+from monitor.core.publish.history import HistoryPoint
+from monitor.core.publish.lines import Cell, cell, places
+from monitor.core.publish.reasons import Place
+from monitor.core.publish.snapshot import ContractTable, GroupTable, WindowTable
+from monitor.core.publish.words import NONE, gap_bounds, points
+from monitor.core.time import IsoWeek, to_datetime
+from monitor.drawing import charts, plots
+from monitor.drawing.tables import TableCell, table
+from monitor.reports.blocks import Section, Titled, titled
+from monitor.reports.numbers import state_cell
+from monitor.reports.planned import planned
+from monitor.reports.planners.gap_history import GapHistory, GapPoint
+from monitor.reports.sections.names import name_of
+from monitor.reports.weekly_report import WeeklyReport
+
+_WEEKS = "week|revision|gap, points|interval, points|limit, points"
+_PAIR = 2
+
+
+def over_time(report: WeeklyReport) -> Section:
+    """Gaps of the first limited rate, week by week, with the line of the contract."""
+    lines = planned(report).gap_history
+    if not lines:
+        return Section(("No gap of a single attribute is shown, so none can be followed.",))
+    many = len(report.earlier)
+    sentences = (
+        f"This week and the {many} weeks before it of which a Release is stored, each by its newest"
+        " revision, of the slices whose gaps are now the largest. A gap above 0 means that the"
+        " slice is worse off; the dashed lines are the limit. A week that is missing was hidden.",
+    )
+    tables = [one for line in lines for one in _history(report, line)]
+    return Section(sentences, tuple(tables))
+
+
+def _history(report: WeeklyReport, line: GapHistory) -> tuple[Titled, ...]:
+    rows = (
+        (
+            one.week,
+            f"{one.revision}",
+            points(one.value),
+            gap_bounds(one.lower, one.upper),
+            points(one.limit).lstrip("+"),
+        )
+        for one in line.points
+    )
+    chart = charts.gap_history(list(_drawn(line.points)), (), "weeks")
+    name = f"{name_of(report, line.of)}: {TERMS[line.metric].name}"
+    return titled(table(_WEEKS, rows), name, chart=chart or None)
+
+
+def _drawn(found: Sequence[GapPoint]) -> Iterator[HistoryPoint]:
+    """The points of a chart; those of weeks between them that were hidden have no number."""
+    known = {one.week: one for one in found}
+    week, last = IsoWeek.named(found[0].week), IsoWeek.named(found[-1].week)
+    while week.start <= last.start:
+        yield _point(week, known.get(week.name))
+        week = IsoWeek.of(week.end)
+
+
+def _point(week: IsoWeek, one: GapPoint | None) -> HistoryPoint:
+    ends = to_datetime(week.end)
+    day = (ends - timedelta(days=1)).date()
+    rate = (None,) * 6
+    limit = one.limit if one else None
+    gap = (None, one.value, one.lower, one.upper, None) if one else (None,) * 5
+    return HistoryPoint(day, ends, "", limit, State.NO_LIMIT, *rate, *gap)
+
+
+def intersections(report: WeeklyReport) -> Section:
+    """Gaps of the intersections of two attributes."""
+    made = [
+        one
+        for contract, window in report.windows()
+        for group in window.groups
+        if len(group.group_by.split("+")) == _PAIR
+        for one in _heat_map(report, contract, window, group)
+    ]
+    if not made:
+        return Section(
+            ("No group-by crosses two attributes, so there is no intersection to draw.",)
+        )
+    sentences = (
+        "The stronger the colour, the larger the gap: red where the intersection is worse off, blue"
+        " where its reference is. Hatched: hidden, or too little support to judge.",
+    )
+    return Section(sentences, tuple(made))
+
+
+def _heat_map(
+    report: WeeklyReport, contract: ContractTable, window: WindowTable, group: GroupTable
+) -> Iterator[Titled]:
+    metric = next(iter(limited(contract)), None)
+    found = [place for place in places(contract, window) if place.table is group]
+    if metric is None or not found:
+        return
+    first, second = group.group_by.split("+")
+    cells = {_values(place, first, second): cell(place, metric) for place in found}
+    rows, columns = (sorted({key[at] for key in cells}) for at in (0, 1))
+    title = f"{TERMS[metric].name}: gaps by {first} and {second}, in points"
+    chart = plots.heat_map(title, rows, columns, cells)
+    listed = table("slice|gap, points|interval, points|state", map(_row, found, cells.values()))
+    yield from titled(listed, f"{report.named(contract)}{title}", chart=chart)
+
+
+def _values(place: Place, first: str, second: str) -> tuple[str, str]:
+    values = attribute_values(place.row.slice)
+    return values[first], values[second]
+
+
+def _row(place: Place, one: Cell) -> tuple[str | TableCell, ...]:
+    gap = one.gap
+    shown = (points(gap.value), gap_bounds(gap.lower, gap.upper)) if gap else (NONE, NONE)
+    return (slice_name(place.row.slice), *shown, state_cell(one))

@@ -1,0 +1,44 @@
+"""Results of bias evaluations: one row of a dimension and day, the last one to come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import sqlalchemy as sa
+
+from monitor.core.bias_scores import BiasScore
+from monitor.core.time import DAY
+from monitor.store.database import reading, writing
+from monitor.store.schema import bias_score
+
+_COLUMNS = tuple(column.name for column in bias_score.columns)
+
+
+def write_bias_scores(connection: sa.Connection, results: Iterable[BiasScore]) -> None:
+    """Write results in their order, in the transaction of the flush that read them."""
+    rows = [{name: getattr(one, name) for name in _COLUMNS} for one in results]
+    if not rows:
+        return
+    names = ", ".join(_COLUMNS)
+    values = ", ".join(f":{name}" for name in _COLUMNS)
+    changed = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[2:])
+    connection.execute(
+        sa.text(
+            f"INSERT INTO bias_score ({names}) VALUES ({values})"
+            f" ON CONFLICT (dimension, day) DO UPDATE SET {changed}"
+        ),
+        rows,
+    )
+
+
+def read_bias_scores(engine: sa.Engine) -> list[BiasScore]:
+    """All results that are kept, by dimension and day."""
+    query = sa.select(bias_score).order_by(bias_score.c.dimension, bias_score.c.day)
+    with reading(engine) as connection:
+        return [BiasScore(**row) for row in connection.execute(query).mappings()]
+
+
+def delete_before(engine: sa.Engine, instant: int) -> None:
+    """Delete results of days before an instant (microseconds)."""
+    with writing(engine) as connection:
+        connection.execute(sa.delete(bias_score).where(bias_score.c.day < instant // DAY))

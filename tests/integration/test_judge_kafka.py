@@ -1,0 +1,194 @@
+"""``slicewatch judge`` on a real broker: outputs in, judgements out, flags in /metrics.
+
+The endpoint is slow for some outputs, malformed or away for others; the worker is killed in the
+midst of a batch.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lesson
+import pytest
+from kafka_broker import KafkaBroker
+from openai_server import OpenAIServer, Reply, asked_about, completion, finding, findings
+from running import Running
+from signed_probes import WITH_KEY
+
+from consumers.sources.kafka_admin import KafkaConnection
+from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
+
+SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
+OUTPUTS, CONCURRENCY = 200, 4
+SENTENCE = "Employees in their 50s are slow and never learn."
+VARIETIES = ("formal", "conversational")
+
+
+def output(i: int) -> dict[str, object]:
+    """One of three conversational outputs is flagged; every 20th output gets no usable answer."""
+    variety = VARIETIES[i % 2]
+    text = f"Output {i}: na\u00efve \U0001f44b. "
+    text += SENTENCE if variety == "conversational" and i % 3 == 0 else "All are welcome."
+    return {
+        "output_id": f"o-{i}",
+        "produced_at": lesson.text(lesson.START + timedelta(seconds=i)),
+        "output": text + (" MALFORMED" if i % 20 == 0 else " AWAY" if i % 20 == 1 else ""),
+        "context": None,
+        "attributes": {"language_variety": variety, "channel": "chat"},
+        "model": "m-1",
+    }
+
+
+class Endpoint:
+    """Answers by the text; from the 60th request on it waits, until it is told not to."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.asked = Counter[str]()
+
+    def __call__(self, body: dict[str, Any]) -> Reply:
+        text = asked_about(body)["output"]
+        self.asked[text] += 1
+        if self.asked.total() >= 60:
+            self.go_on.wait()
+        if "MALFORMED" in text:
+            return completion("I found nothing wrong, and the score is 100.")
+        if "AWAY" in text:
+            return Reply(status=503)
+        return findings(finding(SENTENCE)) if SENTENCE in text else findings()
+
+
+def environment_of(
+    broker: KafkaBroker, name: str, folder: Path, server: OpenAIServer
+) -> Mapping[str, str]:
+    return {
+        "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": broker.bootstrap,
+        "SLICEWATCH__STREAM__DECISIONS_TOPIC": f"{name}-d",
+        "SLICEWATCH__STREAM__LABELS_TOPIC": f"{name}-l",
+        "SLICEWATCH__STREAM__GROUP_ID": name[-8:],
+        "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
+        "SLICEWATCH__STORE__URL": f"sqlite:///{folder}/store.db",
+        **WITH_KEY,
+        "SLICEWATCH__JUDGE__URL": server.url,
+        "SLICEWATCH__JUDGE__MODEL": "judge-model",
+        "SLICEWATCH__JUDGE__OUTPUTS_TOPIC": f"{name}-o",
+        "SLICEWATCH__JUDGE__JUDGEMENTS_TOPIC": f"{name}-j",
+        "SLICEWATCH__JUDGE__DECISIONS_TOPIC": f"{name}-d",
+        "SLICEWATCH__JUDGE__GROUP_ID": f"{name[-8:]}-judge",
+        "SLICEWATCH__JUDGE__CONCURRENCY": str(CONCURRENCY),
+        "SLICEWATCH__JUDGE__REQUESTS_PER_MINUTE": "1000000",
+        "SLICEWATCH__JUDGE__TRIES": "1",
+        "SLICEWATCH__JUDGE__BUDGET_FILE": str(folder / "spent.json"),
+    }
+
+
+def judged_ids(broker: KafkaBroker, topic: str, least: int) -> list[dict[str, Any]]:
+    return [json.loads(one.value) for one in broker.consume(topic, least)]
+
+
+def test_outputs_are_judged_and_flags_are_a_rate(
+    apache: KafkaBroker, topic_name: str, tmp_path: Path
+) -> None:
+    for end in "dloj":
+        apache.create_topic(f"{topic_name}-{end}", 1)
+    apache.produce(f"{topic_name}-o", lesson.encode(output(i) for i in range(OUTPUTS)))
+    apache.produce(f"{topic_name}-o", [b'{"output_id": "x"}', b"not json"])
+    apache.produce(f"{topic_name}-o", [None], key=b"gone")
+    endpoint = Endpoint()
+    with OpenAIServer(endpoint) as server:
+        environment = environment_of(apache, topic_name, tmp_path, server)
+        worker = Running(tmp_path, ["judge", "--settings", str(SETTINGS)], environment)
+        with worker:
+            worker.until(lambda: endpoint.asked.total() >= 60, "some are judged, others wait")
+            worker.kill()
+            endpoint.go_on.set()
+            worker.restart()
+            worker.until(
+                lambda: sum(apache.end_offsets(f"{topic_name}-j").values()) >= OUTPUTS + 3, "all"
+            )
+            assert worker.stop() == 0
+    found = judged_ids(apache, f"{topic_name}-j", OUTPUTS + 3)
+    check_judgements(found)
+    spent = json.loads((tmp_path / "spent.json").read_text())
+    assert spent["requests"] >= sum(endpoint.asked.values()), "every request was on record"
+    check_flags(apache, topic_name, tmp_path, environment)
+
+
+def check_judgements(found: list[dict[str, Any]]) -> None:
+    times = Counter(one["output_id"] for one in found if "output_id" in one)
+    assert set(times) == {f"o-{i}" for i in range(OUTPUTS)}
+    assert sum(times.values()) - OUTPUTS <= CONCURRENCY, "twice, at most, what was in the batch"
+    unread = sorted(one["why"] for one in found if one["status"] == "unreadable")
+    assert unread == ["an empty message", "field produced_at is missing", "not JSON"]
+    by_id = {one["output_id"]: one for one in found if "output_id" in one}
+    for i in range(OUTPUTS):
+        one, text = by_id[f"o-{i}"], str(output(i)["output"])
+        if i % 20 < 2:
+            assert (one["status"], one.get("score"), one.get("findings")) == ("failed", None, None)
+            continue
+        spans = [(f["category"], text[f["start"] : f["end"]]) for f in one.get("findings", [])]
+        flagged = SENTENCE in text
+        assert spans == ([("age", SENTENCE)] if flagged else [])
+        assert (one["score"], one["flagged"]) == (80 if flagged else 100, flagged)
+
+
+def check_flags(
+    broker: KafkaBroker, name: str, folder: Path, environment: Mapping[str, str]
+) -> None:
+    """The flags are in /metrics as the selection rate of each slice."""
+    broker.produce(f"{name}-d", lesson.encode(iter([lesson.tick()])))
+    good = [i for i in range(OUTPUTS) if i % 20 >= 2]
+    expected = {}
+    for variety in VARIETIES:
+        mine = [i for i in good if VARIETIES[i % 2] == variety]
+        served = [i for i in mine if SENTENCE not in str(output(i)["output"])]
+        expected[variety] = len(served) / len(mine)
+    assert expected["formal"] == 1
+    assert expected["conversational"] < 0.7
+
+    with Running(folder, ["run", "--settings", str(SETTINGS)], environment) as service:
+
+        def shown() -> dict[str, float | None]:
+            return {
+                variety: service.value(
+                    "slicewatch_slice_rate_ratio",
+                    metric="selection",
+                    window="7d",
+                    slice=f"language_variety={variety}",
+                )
+                for variety in VARIETIES
+            }
+
+        service.until(lambda: None not in shown().values(), "the rates")
+        assert shown() == pytest.approx(expected, abs=0.005)
+
+
+def test_what_is_not_committed_is_read_again(apache: KafkaBroker, topic_name: str) -> None:
+    apache.create_topic(topic_name, 1)
+    apache.produce(topic_name, [b"%d" % i for i in range(5)])
+    topics = JudgeTopics(topic_name, topic_name, None, topic_name[-8:], session_timeout=6.0)
+    stream = KafkaStream(KafkaConnection((apache.bootstrap,)), topics)
+    with closing(stream):
+        assert read(stream, 2) == [b"0", b"1"]
+        stream.rewind()
+        assert read(stream, 3) == [b"0", b"1", b"2"]
+        stream.commit()
+        assert read(stream, 2) == [b"3", b"4"]
+        stream.rewind()
+        assert read(stream, 2) == [b"3", b"4"]
+
+
+def read(stream: KafkaStream, most: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    deadline = time.monotonic() + 60
+    while len(found) < most and time.monotonic() < deadline:
+        found += stream.read(most - len(found))
+    return found

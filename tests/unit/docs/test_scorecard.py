@@ -1,0 +1,51 @@
+"""The page on the scorecard: its commands run, and it names every measure, key and field."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+from click.testing import CliRunner
+
+from monitor.audit.scorecard.card_file import DRIFT, WORSE_BY, Dimension
+from monitor.audit.scorecard.measures import MEASURES
+from monitor.audit.scorecard.scoring import FEW_ITEMS, SMALLEST_REAL
+from monitor.cli import cli
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "deploy" / "docs" / "scorecard.md").read_text()
+
+
+def test_its_commands_end_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+    enter, *commands = block.splitlines()
+    folder = shutil.copytree(ROOT / enter.removeprefix("cd "), tmp_path / "example")
+    monkeypatch.chdir(folder)
+    assert len(commands) == 3
+    for line in commands:
+        program, *arguments = shlex.split(line)
+        assert program == "slicewatch"
+        result = CliRunner().invoke(cli, arguments)
+        assert result.exit_code == 1, result.output
+        assert "1 of 2 dimensions with a limit block: refusals." in result.stdout
+    assert "as it was" in result.stdout
+
+
+def test_it_names_every_measure_with_its_fields() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    for name, measure in MEASURES.items():
+        (row,) = [line for line in rows if f"`{name}`" in line.split("|")[1]]
+        fields = set(re.findall(r"`(\w+)`", row.split("|")[2]))
+        assert fields <= set(get_type_hints(measure.record)), name
+        assert fields == set(get_type_hints(measure.record)) or "the same" in row, name
+
+
+def test_it_names_every_key_and_number() -> None:
+    keys = PAGE.partition("## Measures")[0]
+    assert [name for name in get_type_hints(Dimension) if f"`{name}`" not in keys] == []
+    for number in (DRIFT, WORSE_BY, FEW_ITEMS, SMALLEST_REAL):
+        assert str(number) in PAGE

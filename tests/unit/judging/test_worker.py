@@ -1,0 +1,169 @@
+"""The worker's order: judge, write, commit; and what it does when it may not go on."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from consumers.events import Decision
+from monitor.judging.decisions import decision
+from monitor.judging.events import Judgement, ModelOutput, encode
+from monitor.judging.prompt import Prompt
+from monitor.judging.protocol import BudgetSpentError, StoppedError
+from monitor.judging.scoring import Rules
+from monitor.judging.worker import Plan, Worker
+
+PROMPT = Prompt({})
+
+
+def message(i: int, **more: object) -> bytes:
+    return json.dumps(
+        {"output_id": i, "produced_at": 1_760_000_000_000 + i, "output": f"text {i}", **more}
+    ).encode()
+
+
+@dataclass
+class Memory:
+    """Topics in memory; notes the order of what is asked of them."""
+
+    values: Sequence[bytes | None]
+    stop: threading.Event
+    done: list[str] = field(default_factory=list)
+    judgements: list[dict[str, Any]] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    at: int = 0
+    committed: int = 0
+
+    def read(self, most: int) -> Sequence[bytes | None]:
+        found = self.values[self.at : self.at + most]
+        self.at += len(found)
+        if not found:
+            self.stop.set()
+        return found
+
+    def write(self, judgements: Iterable[tuple[bytes, bytes]]) -> None:
+        self.done.append("write")
+        self.judgements += [json.loads(value) for _, value in judgements]
+
+    def write_decisions(self, decisions: Iterable[tuple[bytes, bytes]]) -> None:
+        self.done.append("decide")
+        self.decisions += [msgspec.json.decode(value, type=Decision) for _, value in decisions]
+
+    def commit(self) -> None:
+        self.done.append("commit")
+        self.committed = self.at
+
+    def rewind(self) -> None:
+        self.done.append("rewind")
+        self.at = self.committed
+
+
+class Asked:
+    """A judge that finds nothing, or fails in one of the ways at its n-th question."""
+
+    name = "judge"
+
+    def __init__(self, at: int = 0, error: Exception | None = None) -> None:
+        self.questions, self._at, self._error = 0, at, error
+
+    def ask(self, instructions: str, question: str) -> str:
+        self.questions += 1
+        if self.questions == self._at and self._error is not None:
+            raise self._error
+        return '{"findings": []}'
+
+
+def run(
+    values: Sequence[bytes | None], judge: Asked, plan: Plan
+) -> tuple[Memory, Worker, list[str]]:
+    stop, waits = threading.Event(), list[str]()
+    stream = Memory(values, stop)
+    worker = Worker(stream, judge, PROMPT, plan, stop, lambda: "now")
+    worker.run(lambda: waits.append("waited"))
+    return stream, worker, waits
+
+
+PLAN = Plan(Rules(), concurrency=2)
+
+
+def test_judgements_are_written_before_offsets_are_committed() -> None:
+    values = [message(0), b"{", None, message(3)]
+    stream, worker, _ = run(values, Asked(), PLAN)
+    assert stream.done == ["write", "commit"] * 2
+    assert [one["status"] for one in stream.judgements] == [
+        *("judged", "unreadable"),
+        *("unreadable", "judged"),
+    ]
+    assert worker.counts == {"judged": 2, "unreadable": 2, "flagged": 0, "findings": 0}
+    assert stream.decisions == []
+
+
+def test_a_spent_budget_waits_and_reads_again() -> None:
+    values = [message(i) for i in range(4)]
+    stream, _, waits = run(values, Asked(3, BudgetSpentError()), PLAN)
+    assert waits == ["waited"]
+    assert stream.done == ["write", "commit", "rewind", "write", "commit"]
+    assert [one["output_id"] for one in stream.judgements] == [0, 1, 2, 3]
+
+
+def test_a_stop_commits_nothing_of_its_batch() -> None:
+    values = [message(i) for i in range(4)]
+    stream, _, _ = run(values, Asked(3, StoppedError()), PLAN)
+    assert stream.done == ["write", "commit"]
+    assert stream.committed == 2
+
+
+def test_decisions_are_of_scores_alone() -> None:
+    values = [message(0, attributes={"channel": "chat"}, model="m-1"), b"{"]
+    stream, _, _ = run(values, Asked(), Plan(Rules(), 2, audit_p=0.5))
+    assert stream.done == ["write", "decide", "commit"]
+    (one,) = stream.decisions
+    assert (one.decision_id, one.route, one.judge_score) == ("output-0", "auto_serve", 1.0)
+    assert one.attributes == {"channel": "chat"}
+    assert one.versions is not None
+    assert (one.versions.judge, one.versions.router) == ("judge", "m-1")
+
+
+def judgement(score: int | None, judge: str = "judge") -> Judgement:
+    return Judgement(
+        status="judged",
+        judged_at="now",
+        score=score,
+        judge=judge,
+        prompt_version="1",
+        prompt_sha256="a" * 64,
+    )
+
+
+def test_labels_are_requested_as_stated_and_alike_every_time() -> None:
+    outputs = [
+        ModelOutput(output_id=i, produced_at=1_760_000_000_000, output="x") for i in range(20_000)
+    ]
+    made = [decision(o, judgement(100), threshold=100, audit_p=0.05) for o in outputs]
+    again = [decision(o, judgement(100), threshold=100, audit_p=0.05) for o in outputs]
+    assert made == again
+    drawn = sum(b'"label_requested":true' in (one or b"") for one in made) / len(made)
+    assert drawn == pytest.approx(0.05, abs=4 * (0.05 * 0.95 / 20_000) ** 0.5)
+    flagged = decision(outputs[0], judgement(80), threshold=100, audit_p=0.05)
+    found = msgspec.json.decode(flagged or b"", type=Decision)
+    assert (found.route, found.audit_p, found.label_requested) == ("human_review", 1.0, True)
+    assert decision(outputs[0], judgement(None), threshold=100, audit_p=0.05) is None
+
+
+@pytest.mark.parametrize("name", ["org/model:7b", "m\u00f6del x", "-", "x" * 100])
+def test_any_model_name_makes_a_version(name: str) -> None:
+    output = ModelOutput(output_id="o", produced_at=1_760_000_000_000, output="x")
+    made = decision(output, judgement(100, name), threshold=100, audit_p=1.0)
+    assert msgspec.json.decode(made or b"", type=Decision).versions is not None
+
+
+def test_what_is_absent_is_not_written() -> None:
+    text = encode(judgement(None)).decode()
+    assert "null" not in text
+    assert "score" not in text
