@@ -23,7 +23,7 @@ CUBES ?=
 RULE ?=
 ARGS ?=
 
-.PHONY: help demo test lint fuzz chaos soak adversary bench bench-detection bench-incidents clean
+.PHONY: help demo test lint docs dist sbom try-wheel fuzz chaos soak adversary bench bench-detection bench-incidents clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,28 @@ lint: $(VENV)/.installed-test  ## run ruff, mypy --strict (tests too) and the ch
 	@$(BIN)/mypy --strict
 	@echo "== layers"
 	@$(BIN)/lint-imports --no-logo || { echo "the layers are in pyproject.toml, [tool.importlinter]"; exit 1; }
+
+docs: $(VENV)/.installed-test  ## build the documentation as a site into build/site [ARGS=...]
+	@$(BIN)/mkdocs build --quiet --strict --config-file deploy/mkdocs.yml --site-dir $(abspath build/site) $(ARGS)
+	@echo "== build/site/index.html"
+
+dist: $(VENV)/.installed-test  ## build sdist and wheel into dist
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist . >/dev/null
+	@ls dist
+
+sbom: dist  ## list all that the wheel brings along, as CycloneDX, into dist
+	@rm -rf build/sbom && $(BIN)/python -m venv build/sbom
+	@build/sbom/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls dist/*.whl)[postgresql,librdkafka]"
+	@build/sbom/bin/python -m pip --disable-pip-version-check --quiet uninstall --yes pip setuptools
+	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON --sv 1.6 \
+	  --output-file dist/slicewatch.cdx.json build/sbom/bin/python
+	@echo "dist/slicewatch.cdx.json"
+
+# Those of pyproject.toml. One that is not on this machine is said and left out.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+try-wheel: dist  ## install the wheel on several Pythons and run it [PYTHONS="python3.11 ..." ARGS=--all]
+	@$(BIN)/python tests/support/drivers/try_wheel.py dist/*.whl $(PYTHONS) $(ARGS)
 
 fuzz: $(VENV)/.installed-test  ## test with random malformed events, settings and files [FOR=seconds]
 	@$(BIN)/python tests/fuzz/fuzz.py $(if $(FOR),--for $(FOR)) $(ARGS)

@@ -373,7 +373,6 @@ class LabelCodec:
         hasher: of ids.
         rejects_unknown: as of :class:`DecisionCodec`.
         dimensions: names of declared dimensions of bias evaluations.
-        mapping: makes labels of messages that are none; None where they are.
 
     Attributes:
         unknown: as of :class:`DecisionCodec`.
@@ -385,8 +384,8 @@ class LabelCodec:
         hasher: IdHasher,
         *,
         rejects_unknown: bool = False,
-        dimensions: Collection[str] = (),
         mapping: EventMapping | None = None,
+        dimensions: Collection[str] = (),
     ) -> None:
         self._hash = hasher
         self._mapping = mapping

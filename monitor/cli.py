@@ -13,10 +13,12 @@ from monitor.logs import trace_of
 
 _COMMANDS = {
     "audit": "Compare a router's decisions on matched pairs before its release.",
+    "backtest": "Try a contract on stored data: what it would have paged; or propose one.",
     "check": "Validate the settings; with --connect test broker, topics and database too.",
     "db": "Inspect, repair and migrate the database.",
     "demo": "Watch a synthetic router live; needs nothing but this program.",
     "judge": "Ask a language model about sampled model outputs, and write its findings.",
+    "health": "Ask the service that runs here whether it is alive: for health checks.",
     "incident": "List incidents, acknowledge them and record their outcome.",
     "ingest": "Consume decisions and labels (one half of run).",
     "probe": "Send matched pairs to a router and publish its decisions.",

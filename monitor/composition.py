@@ -43,6 +43,7 @@ from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.side_by_side import version_groups
 from monitor.core.time import DAY, SECOND, WINDOWS, Grain, to_micros
 from monitor.errors import SettingsError
+from monitor.evaluate.backtest import BacktestPolicy
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
 from monitor.ports import BEGINNING, Clock, IdKey, RecordSource, Shard, Start
 from monitor.reports import AttributeFacts, ReportFacts, UseCaseFacts
@@ -53,6 +54,8 @@ from monitor.settings import (
     contract_record,
     duration_text,
 )
+from monitor.settings.as_text import settings_digest
+from monitor.settings.checks import is_loopback
 from monitor.settings.sections import (
     DEFAULT_READER,
     AttributeSettings,
@@ -302,8 +305,8 @@ def _codecs(
         labels=LabelCodec(
             hasher,
             rejects_unknown=rejects,
-            dimensions=[one.name for one in settings.bias_dimension],
             mapping=of_labels,
+            dimensions=[one.name for one in settings.bias_dimension],
         ),
         coder=coder,
         hasher=hasher,
@@ -392,6 +395,20 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
     )
     store = EvaluatorStore(engine, stream.decisions_topic)
     return Evaluator(store, policy, clock)
+
+
+def backtest_policy(
+    settings: Settings, engine: sa.Engine, since: int | None, until: int | None
+) -> BacktestPolicy:
+    """What a trial of these settings' contracts on the stored cohorts takes."""
+    return BacktestPolicy(
+        contracts=settings.contracts,
+        eras=Codings(engine).eras(settings.coding),
+        completeness=settings.evaluate.completeness,
+        cluster_size=settings.detection.cluster_size,
+        since=since,
+        until=until,
+    )
 
 
 def retention_policy(settings: Settings) -> RetentionPolicy:
@@ -489,6 +506,7 @@ def _site_facts(settings: Settings) -> SiteFacts:
         runbooks_url=base if reachable else None,
         runbooks=runbooks if reachable else {},
         versions=tuple(version_groups(settings.contracts, settings.coding)),
+        report=report_facts(settings),
     )
 
 
@@ -509,7 +527,15 @@ def report_facts(settings: Settings) -> ReportFacts:
         limitations=tuple(_limitation(one) for one in settings.limitation),
         interval_width=float(settings.report.interval_width),
         present_threshold=settings.report.present_threshold,
+        status_url=_status_url(settings.alerting.external_url),
+        dashboard_url=_dashboard(settings, FLEET),
+        settings_digest=settings_digest(settings),
     )
+
+
+def _status_url(url: str) -> str:
+    """Where others reach the status page; empty where only this machine does."""
+    return "" if is_loopback(urlsplit(url).hostname or "") else url.rstrip("/")
 
 
 def _use_case_facts(one: UseCase) -> UseCaseFacts:

@@ -27,7 +27,9 @@ from monitor.errors import RetentionRefusedError, SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
 from monitor.store.bias_score_rows import read_bias_scores
+from monitor.store.database import reading
 from monitor.store.evaluator.records import RecordStore
+from monitor.store.evaluator.weekly_releases import newest_stored
 from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.service_health import read_blindness
@@ -113,15 +115,6 @@ class Service:
         self._evaluating = True
         self.evaluator = composition.build_evaluator(settings, self.engine, self._clock)
         self.evaluator.hurried = self._in_a_hurry
-        self._source = source(settings) if parts.ingest else None
-        self.ingest = (
-            composition.build_ingest(settings, self.engine, self._source, self.metrics, self._clock)
-            if self._source is not None
-            else None
-        )
-        self._watchdog = (
-            Watchdog(settings, self.ingest, self.metrics, self._clock) if self.ingest else None
-        )
         self.exporter = Exporter(
             self.metrics,
             max_series=settings.server.max_series,
@@ -146,6 +139,16 @@ class Service:
         )
         self.metrics.set_certificates(certificates.expiries(settings))
         self._threads: list[threading.Thread] = []
+        # Last: an open client must be closed again, whatever fails after it.
+        self._source = source(settings) if parts.ingest else None
+        self.ingest = (
+            composition.build_ingest(settings, self.engine, self._source, self.metrics, self._clock)
+            if self._source is not None
+            else None
+        )
+        self._watchdog = (
+            Watchdog(settings, self.ingest, self.metrics, self._clock) if self.ingest else None
+        )
 
     @property
     def port(self) -> int:
@@ -164,7 +167,12 @@ class Service:
 
     def start(self) -> None:
         """Start all threads; returns when the ports answer."""
-        self.servers.start()
+        try:
+            self.servers.start()
+        except BaseException:
+            if self._source is not None:  # its thread, which would close it, has not begun
+                self._source.close()
+            raise
         if self.ingest is not None:
             self._threads.append(self._spawn("ingest", self.ingest.run))
         if self._parts.serve:
@@ -266,6 +274,7 @@ class Service:
             working = self.evaluator.cycle()
             self._publish(0.0 if working else self.evaluator.age)
             self._report_health()
+            self._report_week()
             self._judge()
             self._show_bias_scores()
             if working:
@@ -310,6 +319,11 @@ class Service:
         newest -= newest % Grain.MINUTES5
         lag = (newest - watermark) / SECOND if watermark is not None else None
         self.metrics.set_watermark_lag(lag)
+
+    def _report_week(self) -> None:
+        """The newest week whose report is there, whoever has stored it."""
+        with reading(self.engine) as connection:
+            self.metrics.set_report(newest_stored(connection))
 
     def _judge(self) -> None:
         """Look whether the whole service sees, whoever reads and whoever evaluates."""

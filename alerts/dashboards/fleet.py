@@ -328,6 +328,17 @@ _CONTRACTS = Panel(
     ),
 )
 
+_REPORTS = Panel(
+    16,
+    "reports",
+    "The newest weekly report",
+    "Its week, and when its Release was first stored. Older ones are on the status page.",
+    Kind.TABLE,
+    (table(f"1000 * {newest(catalogue.REPORT_STORED, ['week'])}"),),
+    height=6,
+    columns=(Column("week", "week", width=110), Column("Value", "stored", Unit.INSTANT)),
+)
+
 _LIMITS = Panel(
     11,
     "limits",
@@ -362,7 +373,7 @@ FLEET = Dashboard(
         Row("Gaps and rates", (_UNTIL, _GAPS, _WORST, _RATES)),
         Row("States over time", (_OVER_TIME, _TIMELINE)),
         Row("Age and support of the data", (_AGE, _WINDOWS, _UNDECIDED)),
-        Row("Contracts", (_CONTRACTS, _LIMITS)),
+        Row("Contracts", (_CONTRACTS, _LIMITS, _REPORTS)),
         Row("By day, as far back as published", (gaps_by_day(12), days_in_states(13)), folded=True),
     ),
 )

@@ -42,12 +42,17 @@ def _reference() -> str:
     return f"CASE WHEN r.metric IN ({less}) THEN r.value + r.gap ELSE r.value - r.gap END"
 
 
+def _limit(name: str) -> str:
+    """The limit of a slice: its own, or else the contract's."""
+    return f"COALESCE(r.own_{name}, l.{name})"
+
+
 def rate_by_day(number: int) -> Panel:
     """The rate of one slice."""
     columns = (
         f'r.value AS "rate", r.lower AS "lower", r.upper AS "upper", {_reference()} AS "reference",'
         ' r.at_least AS "at least", r.at_most AS "at most",'
-        ' l.min_level AS "smallest allowed", l.max_level AS "largest allowed"'
+        f' {_limit("min_level")} AS "smallest allowed", {_limit("max_level")} AS "largest allowed"'
     )
     return Panel(
         number,
@@ -69,7 +74,7 @@ def gap_by_day(number: int) -> Panel:
     """The gap of one slice, and the limit of each day."""
     columns = (
         'r.gap AS "gap", r.gap_lower AS "lower", r.gap_upper AS "upper",'
-        ' l.max_gap AS "limit", -l.max_gap AS "limit, the other way"'
+        f' {_limit("max_gap")} AS "limit", -{_limit("max_gap")} AS "limit, the other way"'
     )
     return Panel(
         number,

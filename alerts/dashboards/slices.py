@@ -60,7 +60,7 @@ _VARIABLES = (
     Variable("metric", "Metric", _values(catalogue.STATE, "metric", *_ALWAYS[:1]), True),
 )
 _KINDS = (
-    "`decisions` are selection and blocked, `labelled` are TPR, FPR and ready. "
+    "`decisions` are selection and blocked, `labelled` are TPR, FPR, ready and precision. "
     "The numbers of this page say nothing about what came after."
 )
 

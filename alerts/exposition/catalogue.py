@@ -272,6 +272,7 @@ RETENTION_REFUSED = _family("retention_refused", Rule.PROCESS)
 BLIND = _family("blind", Rule.PROCESS, ("reason",))
 EVALUATED = _family("evaluation_timestamp_seconds", Rule.PROCESS)
 EVALUATION_SECONDS = _family("evaluation_duration_seconds", Rule.PROCESS)
+REPORT_STORED = _family("report_stored_timestamp_seconds", Rule.PROCESS, ("week",))
 RENDER_SECONDS = _family("exposition_render_duration_seconds", Rule.PROCESS)
 SERIES = _family("exposition_series", Rule.STATE)
 DROPPED = _family("exposition_dropped_series", Rule.STATE)
@@ -297,7 +298,7 @@ OPERATIONS: tuple[Family, ...] = (
     *(LABEL_DELAY, LABEL_JOINED, PENDING, WAITING, COUNTED_AGAIN),
     *(PROBES_UNSIGNED, PROBES_UNDECLARED),
     *(STORE_FAILURES, FLUSHES, FLUSH_SECONDS),
-    *(BLIND, RETENTION_REFUSED, EVALUATED, EVALUATION_SECONDS),
+    *(BLIND, RETENTION_REFUSED, EVALUATED, EVALUATION_SECONDS, REPORT_STORED),
     *(RENDER_SECONDS, WITHHELD, INSECURE, CERTIFICATE_EXPIRES, BUILD_INFO),
 )
 """Families on the service itself: totals of partitions, ages, durations, states of the process.

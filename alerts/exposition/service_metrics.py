@@ -375,6 +375,14 @@ class ServiceMetrics:
             for possible in Blind:
                 self._set(catalogue.BLIND, float(possible in reasons), possible.value)
 
+    def set_report(self, newest: tuple[str, int] | None) -> None:
+        """Set the newest week that was released and when it first was (microseconds), if any."""
+        with self._lock:
+            self._values.pop(catalogue.REPORT_STORED, None)
+            if newest is not None:
+                week, at = newest
+                self._set(catalogue.REPORT_STORED, at / SECOND, week)
+
     def set_retention_refused(self, refused: bool) -> None:
         """Record whether a run of retention would have deleted most of what is kept."""
         with self._lock:

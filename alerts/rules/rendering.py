@@ -71,10 +71,21 @@ def rendered(settings: Settings) -> dict[str, str]:
     return {
         "prometheus/prometheus.yml": to_yaml(example(settings)),
         "prometheus/rules.yml": to_yaml(rules(settings)),
+        "kubernetes/base/prometheus-rule.yaml": to_yaml(_as_resource(rules(settings))),
         "alertmanager/alertmanager.yml": to_yaml(configuration(settings)),
         "alertmanager/templates/slicewatch.tmpl": notifications(),
         **{f"runbooks/{alert.name}.md": runbook(alert) for alert in alerts(settings)},
         **dashboards.rendered(settings, _runbooks(settings), to_yaml),
+    }
+
+
+def _as_resource(document: dict[str, Any]) -> dict[str, Any]:
+    """Rules as the Prometheus Operator takes them."""
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": "slicewatch"},
+        "spec": document,
     }
 
 

@@ -38,7 +38,7 @@ from monitor.core.rates.gap_words import worse_off
 from monitor.core.rates.gaps import HARMED_BY_LESS, GapColumns, level_verdict, verdict
 from monitor.core.rates.tolerance import Tolerance
 
-_GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION)
+_GAPS = (Metric.TPR, Metric.FPR, Metric.PRECISION, Metric.BLOCKED, Metric.SELECTION)
 
 _Held = Mapping[frozenset[str], Sequence[Row]]
 """The rows of all pairs that hold variants of the same slices, by those slices."""

@@ -15,17 +15,20 @@ from monitor.store import database
 
 
 @contextmanager
-def opened(path: Path, *, at_head: bool = True) -> Iterator[tuple[Settings, sa.Engine]]:
+def opened(
+    path: Path, *, at_head: bool = True, contract: Path | None = None
+) -> Iterator[tuple[Settings, sa.Engine]]:
     """The settings, and the database they name; closed afterwards.
 
     Args:
         path: settings file.
+        contract: a file whose use cases take the place of those of the settings; None: none.
         at_head: insist on the schema that this version needs.
 
     Raises:
         StoreError: there is no such database, or it has another schema.
     """
-    settings = load_settings(path)
+    settings = load_settings(path, contract=contract)
     engine = database.create_engine(settings.store.url)
     try:
         if not database.is_there(engine):

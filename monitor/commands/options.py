@@ -54,9 +54,11 @@ def instant(option: str, text: str) -> int:
         ) from None
 
 
-def load_settings(path: Path, *, with_secrets: bool = True) -> Settings:
-    """The settings of a file with the overrides of the environment."""
-    return load(path, os.environ, with_secrets=with_secrets)
+def load_settings(
+    path: Path, *, with_secrets: bool = True, contract: Path | None = None
+) -> Settings:
+    """The settings of a file with the overrides of the environment, and perhaps other use cases."""
+    return load(path, os.environ, with_secrets=with_secrets, contract=contract)
 
 
 def on_stop(callback: Callable[..., None]) -> None:

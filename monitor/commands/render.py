@@ -20,8 +20,8 @@ from monitor.settings import Settings
 def rendered(settings: Settings | None = None) -> dict[str, str]:
     """Every generated file: path below the output folder -> text."""
     given = settings or Settings()
-    named = schemas() | judging_schemas() | {"audit": as_json.schema()}
-    documents = {f"{name}.schema.json": schema for name, schema in named.items()}
+    every = schemas() | judging_schemas() | {"audit": as_json.schema()}
+    documents = {f"{name}.schema.json": schema for name, schema in every.items()}
     stream = given.stream
     documents["asyncapi.json"] = asyncapi.document(stream.decisions_topic, stream.labels_topic)
     files = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -11,28 +13,30 @@ import sqlalchemy as sa
 from monitor.clock import SystemClock
 from monitor.commands.open_store import opened
 from monitor.commands.options import ROW_ID, settings_option
+from monitor.commands.working import working
 from monitor.composition import report_facts
 from monitor.core.plain_text import LONGEST_NAME
 from monitor.core.publish.act_input import act_input
-from monitor.core.publish.release import Revision
+from monitor.core.publish.release import StoredReport
 from monitor.core.publish.snapshot import decode
 from monitor.core.publish.words import moment_text
 from monitor.core.time import IsoWeek
 from monitor.errors import SlicewatchError
-from monitor.reports import ReportFacts, WeeklyReport, as_csv, as_html, as_json, as_markdown
+from monitor.reports import WeeklyReport, as_csv, as_html, as_json, as_markdown, as_pdf, bundle
 from monitor.store.database import reading
 from monitor.store.evaluator import weekly_releases
+from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import newest_snapshot
 from monitor.store.evaluator.weekly_releases import (
+    all_revisions,
     find_revision,
-    read_signatures,
+    stored_report,
     stored_weeks,
-    weeks_before,
 )
+from monitor.store.exclusions import Exclusion, read_exclusions
 
 _WEEK = "such as 2026-W47"
-_WEEKS_BEFORE = 51
-"""With the week itself, a year."""
+_POLL_SECONDS = 1.0
 Files = Mapping[str, bytes]
 
 
@@ -53,13 +57,20 @@ def _md(report: WeeklyReport) -> Files:
     return {".md": as_markdown.render(report).encode()}
 
 
+def _pdf(report: WeeklyReport) -> Files:
+    return {".pdf": as_pdf.render(report)}
+
+
 FORMATS: Mapping[str, Callable[[WeeklyReport], Files]] = {
     "html": _html,
     "json": _json,
     "csv": _csv,
     "md": _md,
+    "pdf": _pdf,
 }
 """Makes the files of each format, by the ending of their names."""
+DEFAULT = ("html", "json", "csv", "md")
+"""Formats that need nothing but slicewatch itself."""
 
 week_option = click.option("--week", metavar="WEEK", help=f"An ISO week in UTC, {_WEEK}.")
 revision_option = click.option(
@@ -75,15 +86,37 @@ revision_option = click.option(
     "--format",
     "formats",
     metavar="LIST",
-    default=",".join(FORMATS),
+    default=",".join(DEFAULT),
     show_default=True,
-    help="Formats to write, separated by commas.",
+    help="Formats to write, separated by commas; pdf is one more, and needs slicewatch[pdf].",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
     help="Folder to write into; the present one by default.",
+)
+@click.option(
+    "--diff",
+    "against",
+    metavar="REVISION",
+    type=ROW_ID,
+    help="Tell changes against this revision; by default against the newest earlier one that"
+    " somebody has signed, else the first.",
+)
+@click.option(
+    "--bundle",
+    "bundled",
+    is_flag=True,
+    help="Write one archive: the report in its formats, contracts, ledger, signatures, checksums.",
+)
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 86_400),
+    default=0.0,
+    help="How long to wait until the evaluator has stored the Release of a week that has just"
+    " ended; by default not at all.",
 )
 @settings_option
 @click.pass_context
@@ -95,6 +128,9 @@ def command(
     revision: int | None,
     formats: str,
     out: Path,
+    against: int | None,
+    bundled: bool,
+    wait: float,
     path: Path,
 ) -> None:
     """Write the fairness report of a closed week: what was tested, what failed, what is not known.
@@ -108,8 +144,14 @@ def command(
         return
     wanted, chosen = _formats(formats), _week(week, last_week=last_week)
     with opened(path) as (settings, engine):
-        report = _report(engine, chosen, revision, report_facts(settings))
-    for file in _written(report, wanted, out):
+        stored = _awaited(engine, chosen, revision, wait)
+        if against is not None:
+            stored = _against(engine, chosen, stored, against)
+        report = WeeklyReport.of(stored, report_facts(settings))
+        files = _files(report, wanted)
+        if bundled:
+            files = _bundle(engine, report, files)
+    for file in _written(files, out):
         click.echo(f"{file}")
 
 
@@ -133,7 +175,7 @@ def sign(
     said = act_input(by, note or "", lambda field: f"--{field}")
     chosen = _week(week, last_week=False)
     with opened(path) as (_, engine):
-        found = _revision(engine, chosen, revision)
+        found = _stored(engine, chosen, revision).revision
         signed = weekly_releases.sign(engine, found, said, SystemClock().now())
     click.echo(
         f"{signed.by} has signed {signed.week}, revision {signed.revision}, SHA-256 {signed.digest}"
@@ -160,56 +202,115 @@ def _week(text: str | None, *, last_week: bool) -> IsoWeek:
         raise SlicewatchError(f"--week must be an ISO week, {_WEEK}") from None
 
 
-def _report(
-    engine: sa.Engine, week: IsoWeek, number: int | None, facts: ReportFacts
-) -> WeeklyReport:
-    found = _revision(engine, week, number)
-    with reading(engine) as connection:
-        newest = find_revision(connection, week.name)
-        earlier = tuple(weeks_before(connection, week, _WEEKS_BEFORE))
-        signatures = tuple(read_signatures(connection, week.name))
-    latest = newest.number if newest else found.number
-    before = next((one for one in earlier if one.week == week.before.name), None)
-    return WeeklyReport(found, latest, found.release, before, facts, signatures, earlier)
+class _NotYetError(SlicewatchError):
+    """The Release is not stored, and may be in a moment."""
 
 
-def _revision(engine: sa.Engine, week: IsoWeek, number: int | None) -> Revision:
-    """A stored revision.
+def _awaited(engine: sa.Engine, week: IsoWeek, number: int | None, seconds: float) -> StoredReport:
+    """What is stored of a week, as soon as it is there; after so long the reason why it is not."""
+    end = time.monotonic() + seconds
+    with working(f"waiting for the Release of week {week.name}"):
+        while True:
+            try:
+                return _stored(engine, week, number)
+            except _NotYetError:
+                if week.end > SystemClock().now() or time.monotonic() >= end:
+                    raise
+            time.sleep(min(_POLL_SECONDS, max(0.0, end - time.monotonic())))
+
+
+def _stored(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredReport:
+    """What is stored of a week.
 
     Raises:
-        SlicewatchError: there is none; why is said.
+        SlicewatchError: there is no such revision; why is said.
     """
     with reading(engine) as connection:
-        found = find_revision(connection, week.name, number)
+        found = stored_report(connection, week, number)
         if found is not None:
             return found
         newest = find_revision(connection, week.name)
         weeks, body = stored_weeks(connection), newest_snapshot(connection)
     if newest is not None:
         raise SlicewatchError(
-            f"--revision: week {week.name} has revisions 1 to {newest.number} only"
+            f"--revision: week {week.name} has no such revision; the newest is {newest.number}"
         )
     reached = decode(body).watermark if body else None
     if reached is None or reached < week.end:
         until = "nothing is counted yet" if reached is None else moment_text(reached)
-        raise SlicewatchError(
+        raise _NotYetError(
             f"week {week.name} is not over: it ends {moment_text(week.end)}, and decisions are"
             f" complete up to {until}; take an earlier week or wait"
         )
-    stored = f"stored are {weeks[0]} to {weeks[-1]}" if weeks else "none is stored yet"
-    raise SlicewatchError(f"there is no Release of week {week.name}; {stored}")
+    if weeks and week.name < weeks[-1]:
+        raise SlicewatchError(
+            f"there is no Release of week {week.name}; stored are {weeks[0]} to {weeks[-1]}"
+        )
+    raise _NotYetError(
+        f"the Release of week {week.name} is not stored yet; the evaluator stores it within"
+        " moments where it runs: --wait SECONDS waits for it"
+    )
 
 
-def _written(report: WeeklyReport, formats: list[str], out: Path) -> list[Path]:
+def _against(engine: sa.Engine, week: IsoWeek, stored: StoredReport, number: int) -> StoredReport:
+    """The same with changes against a revision.
+
+    Raises:
+        SlicewatchError: there is none, or it is the same one.
+    """
+    if number == stored.revision.number:
+        raise SlicewatchError("--diff is the revision that is reported; give another one")
+    with reading(engine) as connection:
+        earlier = find_revision(connection, week.name, number)
+    if earlier is None:
+        raise SlicewatchError(
+            f"--diff: week {week.name} has no such revision; the newest is {stored.newest}"
+        )
+    return replace(stored, earlier=earlier)
+
+
+def _files(report: WeeklyReport, formats: list[str]) -> dict[str, bytes]:
+    """The report in its formats, by the names of the files."""
+    name = f"fairness-{report.revision.week}"
+    return {f"{name}{end}": body for one in formats for end, body in FORMATS[one](report).items()}
+
+
+def _bundle(
+    engine: sa.Engine, report: WeeklyReport, files: Mapping[str, bytes]
+) -> dict[str, bytes]:
+    """One archive of the report and of what it rests on."""
+    week = report.revision.week
+    with reading(engine) as connection:
+        kept = tuple(all_revisions(connection, week))
+        left_out = tuple(map(_left_out, read_exclusions(connection)))
+    contracts = {(one.name, one.version): one.record for one in RecordStore(engine).contracts()}
+    sources = bundle.Sources(kept, contracts, left_out)
+    name = f"fairness-{week}"
+    return {f"{name}.zip": bundle.archive(name, {**files, **bundle.files(report, sources)})}
+
+
+def _left_out(one: Exclusion) -> bundle.LeftOut:
+    declared = one.declared
+    return bundle.LeftOut(
+        declared.span.start,
+        declared.span.end,
+        declared.version,
+        declared.reason,
+        declared.owner,
+        one.excluded_at,
+        one.lifted_at,
+    )
+
+
+def _written(files: Mapping[str, bytes], out: Path) -> list[Path]:
     """Write the files; returns their names.
 
     Raises:
         SlicewatchError: a file cannot be written.
     """
-    files = {end: body for name in formats for end, body in FORMATS[name](report).items()}
     made = []
-    for end, body in files.items():
-        file = out / f"fairness-{report.revision.week}{end}"
+    for name, body in files.items():
+        file = out / name
         try:
             out.mkdir(parents=True, exist_ok=True)
             file.write_bytes(body)

@@ -43,6 +43,7 @@ NARROW = 80
 _NAMES = {
     **{Metric.TPR: "TPR", Metric.FPR: "FPR"},
     **{Metric.BLOCKED: "blocked rate", Metric.SELECTION: "selection rate"},
+    Metric.PRECISION: "precision",
 }
 _COLUMNS = {"rate": 13, "n": 7, "gap": 15, "verdict: state": 21}
 _REST = sum(_COLUMNS.values()) + len(_COLUMNS)

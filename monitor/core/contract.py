@@ -11,7 +11,8 @@ class Metric(enum.StrEnum):
     """A rate of one slice.
 
     SELECTION = P(auto_serve); TPR = P(auto_serve | ready); FPR = P(auto_serve | not ready);
-    BLOCKED = P(blocked_by_evidence); READY = P(ready), the base rate.
+    BLOCKED = P(blocked_by_evidence); READY = P(ready), the base rate; PRECISION =
+    P(ready | auto_serve), only of contracts that limit it.
     """
 
     SELECTION = "selection"
@@ -19,6 +20,7 @@ class Metric(enum.StrEnum):
     FPR = "fpr"
     BLOCKED = "blocked"
     READY = "ready"
+    PRECISION = "precision"
 
     @property
     def labelled(self) -> bool:
@@ -26,7 +28,11 @@ class Metric(enum.StrEnum):
         return self in _LABELLED
 
 
-_LABELLED = frozenset({Metric.TPR, Metric.FPR, Metric.READY})
+_LABELLED = frozenset({Metric.TPR, Metric.FPR, Metric.READY, Metric.PRECISION})
+
+
+USUAL_METRICS = tuple(metric for metric in Metric if metric is not Metric.PRECISION)
+"""The metrics that every contract shows."""
 
 
 class Verdict(enum.StrEnum):
@@ -95,6 +101,7 @@ class Limits:
         max_selection_gap: largest allowed gap of P(auto_serve), over all requests, ready or not.
         min_selection_ratio: smallest allowed ratio of the lower P(auto_serve) of slice and
             reference to the higher one (adverse impact; 0.8 is the four-fifths rule).
+        max_precision_gap: largest allowed gap of P(ready | auto_serve).
     """
 
     max_tpr_gap: Fraction
@@ -106,6 +113,7 @@ class Limits:
     min_negatives: int
     max_selection_gap: Fraction | None = None
     min_selection_ratio: Fraction | None = None
+    max_precision_gap: Fraction | None = None
 
     def max_gap(self, metric: Metric) -> Fraction | None:
         """The limit on the gap of a metric; None where the contract sets none."""
@@ -114,6 +122,7 @@ class Limits:
             Metric.FPR: self.max_fpr_gap,
             Metric.BLOCKED: self.max_blocked_gap,
             Metric.SELECTION: self.max_selection_gap,
+            Metric.PRECISION: self.max_precision_gap,
         }.get(metric)
 
     def min_ratio(self, metric: Metric) -> Fraction | None:
@@ -134,7 +143,7 @@ class Limits:
         return self.max_level(metric) if low is None else low
 
     def min_support(self, metric: Metric) -> int:
-        """Support a metric needs: positives for TPR, negatives for FPR, else both."""
+        """Support a metric needs: positives for TPR, negatives for FPR, else both together."""
         return {Metric.TPR: self.min_positives, Metric.FPR: self.min_negatives}.get(
             metric, self.min_positives + self.min_negatives
         )
@@ -233,6 +242,13 @@ class Contract:
                 if own.group_by == group_by and own.slice == wanted:
                     limits = own.over(limits)
         return limits
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics that are shown: precision only where a limit of the contract is on it."""
+        own = (own.over(self.limits) for own in self.own_limits)
+        limits = [one.max_precision_gap for one in (self.limits, *own)]
+        return USUAL_METRICS if all(one is None for one in limits) else tuple(Metric)
 
     @property
     def primary_metric(self) -> Metric:

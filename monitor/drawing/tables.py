@@ -20,11 +20,19 @@ class Tone(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """One cell of a table: its text, of several lines at most, and what HTML draws below it."""
+    """One cell of a table.
+
+    Attributes:
+        text: of several lines at most.
+        tone: emphasis.
+        chart: what HTML draws below the text; None without.
+        link: path on the status page that HTML leads to, where it is served; empty without.
+    """
 
     text: str
     tone: Tone = Tone.PLAIN
     chart: Markup | None = None
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import USUAL_METRICS, Contract, GroupBy, Metric
 from monitor.core.publish.snapshot import GroupTable
 from monitor.core.rates.gaps import comparisons, simultaneous_z
 from monitor.detection.label_power import LabelNeed, arms_of, detectable_gaps, label_needs
@@ -19,14 +19,17 @@ AT_LEAST: Mapping[LabelNeed, int] = {
 
 
 def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> GroupTable:
-    """The table with the needs and the detectable gaps of its labelled metrics."""
+    """The table with the needs and the detectable gaps of its labelled metrics.
+
+    Precision has none of its own: it needs what TPR and FPR do.
+    """
     if table.labelled is None:
         return table
     shown = sum(bool(row.rates) for row in table.rows)
     z = simultaneous_z(comparisons(shown, group.reference))
     needs: list[dict[Metric, int]] = [{} for _ in table.rows]
     gaps: list[dict[Metric, float]] = [{} for _ in table.rows]
-    for metric in (metric for metric in Metric if metric.labelled):
+    for metric in (metric for metric in USUAL_METRICS if metric.labelled):
         arms = arms_of(metric, table, group.reference)
         its = [contract.limits_of(group.name, row.slice).max_gap(metric) for row in table.rows]
         for limit in {limit for limit in its if limit is not None}:

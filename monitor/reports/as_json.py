@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
 
 from monitor.core.publish.release import Release, Signature
+from monitor.reports.changes import Changes, changes
 from monitor.reports.decision import Requirement, decide
 from monitor.reports.facts import ReportFacts
 from monitor.reports.planned import Planned, planned
@@ -37,6 +39,7 @@ class ReportDocument:
         signatures: of the week.
         facts: of the settings.
         planned: what follows from the Release.
+        changes: since an earlier revision; None where there is none.
         release: the Release; the digest is of its very bytes in the file.
     """
 
@@ -51,6 +54,7 @@ class ReportDocument:
     signatures: tuple[SignatureLine, ...]
     facts: ReportFacts
     planned: Planned
+    changes: Changes | None
     release: Release
 
 
@@ -71,10 +75,14 @@ def report_document(report: WeeklyReport) -> ReportDocument:
         compared_with=(before.week, before.number) if before else None,
         decision=decision.word,
         requirements=decision.requirements,
-        signatures=tuple(
-            SignatureLine(one, one.digest == revision.digest) for one in report.signatures
-        ),
+        signatures=signature_lines(report.signatures, revision.digest),
         facts=report.facts,
         planned=planned(report),
+        changes=changes(report),
         release=report.release,
     )
+
+
+def signature_lines(signatures: Iterable[Signature], digest: str) -> tuple[SignatureLine, ...]:
+    """Signatures of a week beside the revision of a digest."""
+    return tuple(SignatureLine(one, one.digest == digest) for one in signatures)

@@ -139,7 +139,7 @@ def incidents(report: WeeklyReport) -> Section:
     """Incidents and pages that were open in the week, with their outcome."""
     rows = (
         (
-            str(one.id),
+            TableCell(str(one.id), link=f"/incidents/{one.id}"),
             one.kind.value,
             one.contract,
             one.metric.value,

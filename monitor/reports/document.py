@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from monitor.core.publish.glossary import SYNTHETIC
-from monitor.core.publish.words import moment_text
+from monitor.core.publish.words import NONE, moment_text
 from monitor.core.time import DAY, to_datetime
 from monitor.drawing.tables import Tone
-from monitor.reports import background, first_page, numbers
+from monitor.reports import background, changes, first_page, numbers
 from monitor.reports.blocks import Document, Section, cut
 from monitor.reports.decision import decide
 from monitor.reports.sections import context, label_plans, operations, pictures, thresholds, tipping
@@ -36,6 +36,7 @@ SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
     ("Blocked requests", context.blocked),
     ("Representation", context.representation),
     ("Change since last week", operations.change),
+    ("Changed since an earlier revision", changes.changed),
     ("Change since the frozen reference", operations.reference),
     ("By version", operations.by_version),
     ("Changes of contracts and thresholds", operations.changes),
@@ -91,8 +92,10 @@ def _facts(report: WeeklyReport) -> list[tuple[str, str]]:
         "the newest" if revision.number == report.newest else f"revision {report.newest} is newer"
     )
     return [
-        ("week", f"{revision.week}, Monday {first:%Y-%m-%d} to Sunday {last:%Y-%m-%d}"),
+        ("week", f"{revision.week} (UTC), Monday {first:%Y-%m-%d} to Sunday {last:%Y-%m-%d}"),
         ("revision", f"{revision.number} ({newest})"),
         ("made when decisions were complete up to", moment_text(revision.as_of)),
         ("SHA-256 of the Release", revision.digest),
+        ("written by", report.facts.program),
+        ("SHA-256 of the settings", report.facts.settings_digest or NONE),
     ]

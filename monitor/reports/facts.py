@@ -82,14 +82,21 @@ class ReportFacts:
         limitations: the register of known limitations.
         interval_width: of a TPR or FPR that the label budget plans for, from bound to bound.
         present_threshold: the score from which on the router serves now; None where not known.
+        status_url: where people reach the status page, without a slash at its end; empty where
+            nothing is said.
+        dashboard_url: of Grafana; None where there is none.
+        settings_digest: SHA-256 of the settings that numbers and texts depend on, in hexadecimal.
     """
 
     program: str
-    use_cases: tuple[UseCaseFacts, ...]
-    attributes: tuple[AttributeFacts, ...]
-    audit_rates: tuple[float, ...]
-    score_bands: tuple[str, ...]
-    horizon_days: float
-    limitations: tuple[Limitation, ...]
+    use_cases: tuple[UseCaseFacts, ...] = ()
+    attributes: tuple[AttributeFacts, ...] = ()
+    audit_rates: tuple[float, ...] = ()
+    score_bands: tuple[str, ...] = ()
+    horizon_days: float = 0.0
+    limitations: tuple[Limitation, ...] = ()
+    status_url: str = ""
+    dashboard_url: str | None = None
+    settings_digest: str = ""
     interval_width: float = 0.10
     present_threshold: float | None = None

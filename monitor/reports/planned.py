@@ -53,7 +53,7 @@ class Planned:
 
 def planned(report: WeeklyReport) -> Planned:
     """The rows of all planners; those of the last report are kept, for all of its formats."""
-    return _planned(_Kept((report.revision, report.before, report.earlier, report.facts), report))
+    return _planned(_Kept((report.revision, report.before, report.history, report.facts), report))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from monitor.core.publish.lines import places
 from monitor.core.publish.reasons import Place
-from monitor.core.publish.release import Release, Revision, Signature
+from monitor.core.publish.release import Release, Revision, Signature, StoredReport
 from monitor.core.publish.snapshot import ContractTable, WindowTable
 from monitor.reports.facts import ReportFacts
+
+TABLES = ("rates", "gaps", "calibration")
+"""Names of the frames, and of the CSV files; here, for who must not wait for pandas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,8 @@ class WeeklyReport:
         before: newest revision of the week before; None where none is stored.
         facts: of the settings.
         signatures: of the week, in their order; of whichever revision.
-        earlier: newest revisions of the weeks before, a year of them at most, the oldest first.
+        earlier: the revision that changes are told against; None where there is no earlier one.
+        history: newest revisions of the weeks before, a year of them at most, the oldest first.
     """
 
     revision: Revision
@@ -32,7 +36,22 @@ class WeeklyReport:
     before: Revision | None
     facts: ReportFacts
     signatures: tuple[Signature, ...] = ()
-    earlier: tuple[Revision, ...] = ()
+    earlier: Revision | None = None
+    history: tuple[Revision, ...] = ()
+
+    @classmethod
+    def of(cls, stored: StoredReport, facts: ReportFacts) -> WeeklyReport:
+        """The report of what is stored."""
+        return cls(
+            revision=stored.revision,
+            newest=stored.newest,
+            release=stored.revision.release,
+            before=stored.before,
+            facts=facts,
+            signatures=stored.signatures,
+            earlier=stored.earlier,
+            history=stored.history,
+        )
 
     @property
     def synthetic(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 import json
 from collections.abc import Iterator
 from datetime import date
@@ -26,7 +27,21 @@ def resolved(settings: Settings) -> str:
     return "\n".join(_table(plain(settings), "", ())).strip() + "\n"
 
 
-_LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio"})
+_PLACES = frozenset({"store", "server", "alerting", "links"})
+"""Sections that say where things are and who reads them: no number depends on them."""
+
+
+def settings_digest(settings: Settings) -> str:
+    """SHA-256 of the settings that numbers and their texts depend on, in hexadecimal.
+
+    Of the canonical JSON with defaults filled in and secrets masked, without the sections on where
+    things are reached and by whom.
+    """
+    sections = {name: part for name, part in plain(settings).items() if name not in _PLACES}
+    return hashlib.sha256(_canonical(sections).encode()).hexdigest()
+
+
+_LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio", "max_precision_gap"})
 
 
 def contract_numbers(use_case: UseCase) -> str:
@@ -58,6 +73,11 @@ def contract_numbers(use_case: UseCase) -> str:
             "window": contract.window,
         }
     )
+
+
+def use_case_text(use_case: UseCase) -> str:
+    """A use case as TOML, to be written to a settings file; what is not set is a comment."""
+    return "\n".join(["[[use_case]]", *_table(plain(use_case), "use_case", ("use_case",))]) + "\n"
 
 
 def contract_record(use_case: UseCase) -> str:

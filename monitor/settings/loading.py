@@ -31,7 +31,13 @@ _MAX_SECRET_BYTES = 4096
 _LONGEST_PATH = 1000  # of one that is said in an error
 
 
-def load(path: str | Path, env: Mapping[str, str], *, with_secrets: bool = True) -> Settings:
+def load(
+    path: str | Path,
+    env: Mapping[str, str],
+    *,
+    with_secrets: bool = True,
+    contract: str | Path | None = None,
+) -> Settings:
     """Read a settings file, apply ``SLICEWATCH__SECTION__KEY`` overrides and check it all.
 
     Args:
@@ -41,12 +47,16 @@ def load(path: str | Path, env: Mapping[str, str], *, with_secrets: bool = True)
             paths in it are relative to the working directory.
         with_secrets: False where none is needed: then no file of a secret is read, and none is
             missed. Stand-ins take their places, with which nothing can be signed or read.
+        contract: a file whose use cases take the place of those of the first one; the rest of it is
+            not read.
 
     Raises:
         SettingsError: whatever is wrong, each on one line with the key, what was found and the fix.
             What contradicts something else is looked for once every value is possible by itself.
     """
     tree = _with_database(_read(path))
+    if contract is not None:
+        tree = {**tree, "use_case": _use_cases(contract)}
     tree = anchor(Settings, tree, Path(path).absolute().parent)
     override(tree, env)
     settings: Settings = build(Settings, anchor(Settings, tree, Path.cwd()), "")
@@ -73,6 +83,13 @@ def _read(path: str | Path) -> dict[str, Any]:
         raise problem(_one_line(path), "is not UTF-8 text; save it as UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise problem(_one_line(path), f"is not valid TOML: {_one_line(error)}") from None
+
+
+def _use_cases(path: str | Path) -> Any:
+    tree = _read(path)
+    if not tree.get("use_case"):
+        raise problem(_one_line(path), "has no [[use_case]]; give a file that has one or more")
+    return tree["use_case"]
 
 
 def _with_database(tree: dict[str, Any]) -> dict[str, Any]:

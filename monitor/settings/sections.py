@@ -476,6 +476,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
     max_blocked_gap: Limit | None = None
     max_selection_gap: Limit | None = None
     min_selection_ratio: Ratio | None = None
+    max_precision_gap: Limit | None = None
     min_tpr: Limit | None = None
     max_fpr: Limit | None = None
     min_positives: Count = 50
@@ -494,6 +495,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
             max_blocked_gap=self.max_blocked_gap,
             max_selection_gap=self.max_selection_gap,
             min_selection_ratio=self.min_selection_ratio,
+            max_precision_gap=self.max_precision_gap,
             min_tpr=self.min_tpr,
             max_fpr=self.max_fpr,
             min_positives=self.min_positives,
@@ -515,6 +517,7 @@ class OwnLimitSettings(SettingsSection, frozen=True, kw_only=True):
     max_blocked_gap: Limit | None = None
     max_selection_gap: Limit | None = None
     min_selection_ratio: Ratio | None = None
+    max_precision_gap: Limit | None = None
     min_tpr: Limit | None = None
     max_fpr: Limit | None = None
 
@@ -595,9 +598,9 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
     alerting: Alerting = field(default_factory=Alerting)
     links: Links = field(default_factory=Links)
     probes: ProbesSettings = field(default_factory=ProbesSettings)
-    mapping: MappingSettings = field(default_factory=MappingSettings)
     judge: JudgeSettings = field(default_factory=JudgeSettings)
     report: ReportSettings = field(default_factory=ReportSettings)
+    mapping: MappingSettings = field(default_factory=MappingSettings)
     limitation: tuple[LimitationSettings, ...] = ()
     bias_dimension: tuple[BiasDimensionSettings, ...] = ()
     attribute: tuple[AttributeSettings, ...] = ()

@@ -34,6 +34,7 @@ COUNTER_COLUMNS = tuple(counter.name.lower() for counter in Counter)
 _LATER = ("pairs_ready", "pairs_not_ready", "pairs_apart")  # 0 unless given
 UNIT_COLUMNS = tuple(f"bucket_{number}" for number in range(UNIT_COUNTS))
 _RATE = ("value", "lower", "upper", "at_least", "at_most")
+_OWN_LIMITS = ("own_max_gap", "own_min_ratio", "own_min_level", "own_max_level")
 _GAP = ("gap", "gap_lower", "gap_upper", "ratio", "ratio_lower", "ratio_upper")
 
 
@@ -525,6 +526,7 @@ published_rate = Table(
     *_nullable(Double, *_GAP),
     Column("verdict", Text),
     *_nullable(Double, "as_labelled", "completeness"),
+    *_nullable(Double, *_OWN_LIMITS),
     sqlite_with_rowid=False,
     comment="Published: rates and gaps of every slice, a day a row; NULL is withheld.",
 )

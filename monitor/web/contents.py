@@ -18,6 +18,7 @@ from monitor.core.publish.lines import SliceLine
 from monitor.core.publish.pipeline import Pipeline
 from monitor.core.publish.side_by_side import VersionPair
 from monitor.core.publish.snapshot import ShownAgreement, ShownRate
+from monitor.reports.as_json import SignatureLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,39 @@ class IncidentList:
     """The newest incidents, the newest first; ``more`` where older ones are left out."""
 
     incidents: tuple[IncidentReport, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReportLine:
+    """The report of one week, by the newest revision of its Release.
+
+    Attributes:
+        week: ISO week, as in ``2026-W47``.
+        revision: number of the newest revision.
+        revisions: numbers of all that are kept, ascending.
+        as_of: event time up to which decisions were complete when it was made.
+        decision: APPROVED or BLOCKED.
+        verdict: the same in a sentence.
+        digest: SHA-256 of the bytes of the Release, in hexadecimal.
+        signatures: of the week, and whether each is of this revision.
+    """
+
+    week: str
+    revision: int
+    revisions: tuple[int, ...]
+    as_of: datetime
+    decision: str
+    verdict: str
+    digest: str
+    signatures: tuple[SignatureLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportList:
+    """Weekly reports, the newest first; ``more`` where older ones are left out."""
+
+    reports: tuple[ReportLine, ...]
     more: bool
 
 

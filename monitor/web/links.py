@@ -7,13 +7,13 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from monitor.core.contract import Metric
-from monitor.core.time import WINDOWS, to_datetime, to_micros
+from monitor.core.time import WINDOWS, IsoWeek, to_datetime, to_micros
 from monitor.errors import SlicewatchError
 
 _LONGEST = 1_024
@@ -22,6 +22,10 @@ _NAMES = frozenset({"contract", "window", "group_by", "slice", "metric", "as_of"
 
 class LinkError(SlicewatchError):
     """A link that this service has not made; the text says which part of it is wrong."""
+
+
+class NothingThereError(SlicewatchError):
+    """What a link names is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class View:
             slice=given.get("slice", ""),
             metric=_metric(metric) if metric else None,
             as_of=_instant(as_of) if as_of else None,
-            page=_page(page) if page else 1,
+            page=_whole("page", page) if page else 1,
         )
 
     @property
@@ -114,7 +118,51 @@ def _instant(text: str) -> int:
         ) from None
 
 
-def _page(text: str) -> int:
+def _whole(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text[:6]) >= 1 and len(text) < 6):  # noqa: PLR2004
-        raise LinkError("page must be a whole number from 1 on")
+        raise LinkError(f"{name} must be a whole number from 1 on")
     return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportView:
+    """Which weekly report is shown.
+
+    Attributes:
+        week: None: the newest.
+        revision: of its Release; None: the newest.
+        table: of its CSV files; empty: the first.
+    """
+
+    week: IsoWeek | None = None
+    revision: int | None = None
+    table: str = ""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], tables: Collection[str]) -> ReportView:
+        """The view of query parameters.
+
+        Args:
+            given: by name.
+            tables: those that there are.
+
+        Raises:
+            LinkError: one is unknown, or says what it cannot say.
+        """
+        if unknown := given.keys() - {"week", "revision", "table"}:
+            raise LinkError(f"{len(unknown)} of its parameters are unknown")
+        week, revision, table = (given.get(name, "") for name in ("week", "revision", "table"))
+        if table and table not in tables:
+            raise LinkError(f"table must be one of {', '.join(tables)}")
+        return cls(
+            week=_week(week) if week else None,
+            revision=_whole("revision", revision) if revision else None,
+            table=table,
+        )
+
+
+def _week(text: str) -> IsoWeek:
+    try:
+        return IsoWeek.named(text)
+    except ValueError:
+        raise LinkError("week must be an ISO week, such as 2026-W47") from None

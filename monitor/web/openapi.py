@@ -10,13 +10,22 @@ import msgspec
 from monitor.core.contract import Metric
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.time import WINDOWS
-from monitor.web.contents import HistoryContent, IncidentList, Overview, SliceContent
+from monitor.reports.as_json import ReportDocument
+from monitor.web.contents import (
+    HistoryContent,
+    IncidentList,
+    Overview,
+    ReportList,
+    SliceContent,
+)
 
 SNAPSHOT = "/api/v1/snapshot"
 SLICE = "/api/v1/slice"
 HISTORY = "/api/v1/history"
 INCIDENTS = "/api/v1/incidents"
 INCIDENT = "/api/v1/incidents/{number}"
+REPORTS = "/api/v1/reports"
+REPORT = "/api/v1/report"
 DOCUMENT = "/api/v1/openapi.json"
 
 ANSWERS: Mapping[str, type] = {
@@ -25,6 +34,8 @@ ANSWERS: Mapping[str, type] = {
     HISTORY: HistoryContent,
     INCIDENTS: IncidentList,
     INCIDENT: IncidentReport,
+    REPORTS: ReportList,
+    REPORT: ReportDocument,
 }
 """The type of each answer, by path."""
 
@@ -34,6 +45,8 @@ _SUMMARIES = {
     HISTORY: "What was published of one slice and metric, by day.",
     INCIDENTS: "The newest incidents, resolved ones too.",
     INCIDENT: "One incident with everything that people recorded about it.",
+    REPORTS: "Weekly reports with their decision, revision and signatures, the newest first.",
+    REPORT: "One weekly report: the Release, its decision, and what the settings say.",
 }
 _TEXT = {"type": "string"}
 _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
@@ -43,6 +56,8 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "slice": _TEXT,
     "metric": {"type": "string", "enum": [metric.value for metric in Metric]},
     "as_of": {"type": "string", "format": "date-time"},
+    "week": {"type": "string", "pattern": "^[0-9]{4}-W[0-9]{2}$"},
+    "revision": {"type": "integer", "minimum": 1},
 }
 _MEANINGS = {
     "contract": "Name of a contract; by default the first one, of the Snapshot all.",
@@ -51,6 +66,8 @@ _MEANINGS = {
     "slice": "Slice text, such as channel=chat; by default all decisions.",
     "metric": "By default the contract's primary metric.",
     "as_of": "Event time: the newest stored Snapshot of then; by default the newest one.",
+    "week": "ISO week, such as 2026-W47; by default the newest that has a Release.",
+    "revision": "Of its Release; by default the newest one.",
 }
 _PARAMETERS: Mapping[str, Sequence[str]] = {
     SNAPSHOT: ("contract", "window", "group_by", "as_of"),
@@ -58,6 +75,8 @@ _PARAMETERS: Mapping[str, Sequence[str]] = {
     HISTORY: ("contract", "window", "group_by", "slice", "metric"),
     INCIDENTS: (),
     INCIDENT: (),
+    REPORTS: (),
+    REPORT: ("week", "revision"),
 }
 
 

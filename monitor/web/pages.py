@@ -27,11 +27,13 @@ from monitor.core.publish.side_by_side import VersionGroup
 from monitor.core.publish.snapshot import ShownGap, ShownRate
 from monitor.core.time import to_micros
 from monitor.drawing import charts
+from monitor.reports import ReportFacts
 from monitor.web.contents import (
     ContractContent,
     IncidentList,
     Moment,
     Overview,
+    ReportList,
     SliceContent,
 )
 from monitor.web.headlines import BLIND
@@ -61,6 +63,7 @@ class SiteFacts:
         runbooks_url: of the runbooks; None where no browser can reach them.
         runbooks: the runbook of a breach, by metric; a metric without one is absent.
         versions: the group-bys over versions of the router.
+        report: what weekly reports say of the settings.
     """
 
     version: str
@@ -70,6 +73,7 @@ class SiteFacts:
     runbooks_url: str | None = None
     runbooks: Mapping[Metric, str] = field(default_factory=dict)
     versions: tuple[VersionGroup, ...] = ()
+    report: ReportFacts = field(default_factory=lambda: ReportFacts("slicewatch"))
 
 
 class Pages:
@@ -162,6 +166,10 @@ class Pages:
             outcomes=[outcome.value for outcome in Outcome],
             strip=lambda cell: charts.gap_strip(cell, scale),
         )
+
+    def reports(self, page: ReportList) -> str:
+        """The list of weekly reports."""
+        return self._render("reports", page=page)
 
     def message(self, title: str, text: str) -> str:
         """A page that says why there is none."""

@@ -9,7 +9,9 @@ from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.history import HistoryPoint, SliceKey
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.pipeline import Pipeline
+from monitor.core.publish.release import StoredReport, StoredWeek
 from monitor.core.publish.snapshot import Snapshot
+from monitor.core.time import IsoWeek
 
 
 class Published(Protocol):
@@ -40,6 +42,14 @@ class Published(Protocol):
 
     def pipeline(self) -> Pipeline:
         """From the broker to the newest Snapshot."""
+        ...
+
+    def weeks(self, limit: int) -> Sequence[StoredWeek]:
+        """The newest weeks that have a Release, the newest first."""
+        ...
+
+    def report(self, week: IsoWeek, number: int | None = None) -> StoredReport | None:
+        """A revision of a week's Release, by default the newest; None where there is none."""
         ...
 
     def acknowledge(self, number: int, said: ActInput, now: int) -> None:

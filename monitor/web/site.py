@@ -20,7 +20,7 @@ from monitor.core.publish.lines import Cell, cell, find_place, window_of
 from monitor.core.publish.snapshot import WITHHELD, ContractTable, Snapshot
 from monitor.core.time import to_datetime, to_micros
 from monitor.errors import SlicewatchError, StoreError
-from monitor.web import building, csv_files, openapi
+from monitor.web import building, csv_files, openapi, report_views
 from monitor.web.contents import (
     ContractContent,
     HistoryContent,
@@ -29,9 +29,10 @@ from monitor.web.contents import (
     Overview,
     SliceContent,
 )
-from monitor.web.links import LinkError, View
+from monitor.web.links import LinkError, NothingThereError, View
 from monitor.web.pages import Pages, SiteFacts
 from monitor.web.published import Published
+from monitor.web.report_views import ReportViews
 
 Endpoint = Callable[[Request], Response]
 """Makes the answer to a request."""
@@ -42,10 +43,6 @@ MAX_INCIDENTS = 50
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)  # within a database's integers
 _BUSY = {"Retry-After": "1"}
 _log = logging.getLogger("slicewatch.access")
-
-
-class NothingThereError(SlicewatchError):
-    """What a link names is not there."""
 
 
 class Site:
@@ -72,6 +69,7 @@ class Site:
         self._blind = blind
         self._now = now
         self._pages = Pages(facts)
+        self._reports = ReportViews(published, facts.report)
         self._built: tuple[int, dict[tuple[str, str, str], tuple[ContractContent, ...]]] = (0, {})
         self._openapi = msgspec.json.encode(openapi.document(facts.version))
 
@@ -82,6 +80,8 @@ class Site:
             "/slice": self._slice_page,
             "/incidents": self._incidents_page,
             "/incidents/{number}": self._incident_page,
+            "/reports": self._reports_page,
+            "/report": self._report_page,
         }
         files = {
             "/overview.csv": self._overview_csv,
@@ -89,6 +89,8 @@ class Site:
             "/slice.csv": self._slice_csv,
             "/history.csv": self._history_csv,
             "/incidents.csv": self._incidents_csv,
+            "/reports.csv": self._reports_csv,
+            "/report.csv": lambda request: _csv(*self._reports.table(request)),
         }
         answers = {
             openapi.SNAPSHOT: lambda request: _json(self._overview(request)),
@@ -96,6 +98,8 @@ class Site:
             openapi.HISTORY: lambda request: _json(self._history(request)),
             openapi.INCIDENTS: lambda _: _json(self._incidents()),
             openapi.INCIDENT: lambda request: _json(self._incident(request)),
+            openapi.REPORTS: lambda _: _json(self._reports.list()),
+            openapi.REPORT: self._reports.document,
             openapi.DOCUMENT: lambda _: Response(self._openapi, media_type="application/json"),
         }
         return {
@@ -213,6 +217,13 @@ class Site:
     def _incident_page(self, request: Request) -> Response:
         return self._html(self._of_incident(self._incident(request), request))
 
+    def _reports_page(self, _: Request) -> Response:
+        return self._html(self._pages.reports(self._reports.list()))
+
+    def _report_page(self, request: Request) -> Response:
+        page = self._reports.page(request)
+        return self._html(page, policy=report_views.policy(page))
+
     def _of_incident(self, one: IncidentReport, request: Request, error: str = "") -> str:
         newest = self._published.newest()
         tables = newest[1].contracts if newest else ()
@@ -228,9 +239,11 @@ class Site:
             error=error,
         )
 
-    def _html(self, body: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    def _html(
+        self, body: str, status: HTTPStatus = HTTPStatus.OK, *, policy: str | None = None
+    ) -> Response:
         headers = {
-            "Content-Security-Policy": self._pages.policy,
+            "Content-Security-Policy": policy or self._pages.policy,
             "Referrer-Policy": "same-origin",  # without it a form has no origin to be checked
             "X-Frame-Options": "DENY",
         }
@@ -254,6 +267,9 @@ class Site:
 
     def _incidents_csv(self, _: Request) -> Response:
         return _csv("incidents", csv_files.of_incidents(self._incidents().incidents))
+
+    def _reports_csv(self, _: Request) -> Response:
+        return _csv("reports", report_views.as_csv_file(self._reports.list()))
 
     # What people do
 

@@ -16,7 +16,13 @@ from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.history import SliceKey
 from monitor.core.publish.incidents import Incident, Stand
-from monitor.core.publish.snapshot import WITHHELD, ShownIncident, Snapshot
+from monitor.core.publish.snapshot import (
+    WITHHELD,
+    LimitKind,
+    OwnLimit,
+    ShownIncident,
+    Snapshot,
+)
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, to_datetime
 from monitor.errors import StoreError
 from monitor.ports import Shard
@@ -88,6 +94,18 @@ def test_history_has_the_last_publication_of_each_day_as_it_was_shown(
     ):
         assert reader.history(other) == []
     assert reader.history(replace(CHAT, group_by="", slice=""))[0].value == SHOWN.value
+
+
+def test_history_has_the_limit_of_the_slice(engine: sa.Engine, reader: PublishedReader) -> None:
+    snapshot = lesson(*BOTH)
+    own = OwnLimit("channel", "channel=chat", Metric.TPR, LimitKind.MAX_GAP, 0.05)
+    publish(
+        engine,
+        replace(snapshot, contracts=(replace(snapshot.contracts[0], own_limits=(own,)),)),
+        NOW,
+    )
+    assert [one.limit for one in reader.history(CHAT)] == [0.05]
+    assert [one.limit for one in reader.history(replace(CHAT, slice="channel=email"))] == [0.1]
 
 
 def _with_version(snapshot: Snapshot, version: str) -> Snapshot:

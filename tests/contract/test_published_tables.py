@@ -23,7 +23,14 @@ from published_lesson import BOTH, T0, full, hidden, lesson
 import monitor
 from monitor.core.contract import GroupBy, Metric, OwnLimits
 from monitor.core.publish.contract_tables import own_limits
-from monitor.core.publish.snapshot import SliceRow, Snapshot, decode, encode
+from monitor.core.publish.snapshot import (
+    LimitKind,
+    OwnLimit,
+    SliceRow,
+    Snapshot,
+    decode,
+    encode,
+)
 from monitor.core.time import DAY, HOUR
 from monitor.settings import contract_numbers, contract_record, load
 from monitor.settings.sections import GroupBySettings, OwnLimitSettings
@@ -98,6 +105,7 @@ def test_a_row_says_what_the_slice_says(engine: sa.Engine) -> None:
         **{"ratio": 0.6, "ratio_lower": 0.2, "ratio_upper": 1.1},
         "verdict": "insufficient_support",
         **{"as_labelled": 0.17, "completeness": 0.98},
+        **dict.fromkeys(("own_max_gap", "own_min_ratio", "own_min_level", "own_max_level")),
     }
     selection = rate(engine, "channel=chat", Metric.SELECTION)
     assert (selection["kind"], selection["completeness"]) == ("decisions", None)
@@ -153,6 +161,32 @@ def test_windows_contracts_and_limits(engine: sa.Engine) -> None:
         ("lesson", "fpr", 0.2, None, 0.3, 30, None),
         ("lesson", "tpr", 0.1, 0.6, None, 50, None),
     ]
+
+
+def test_a_slice_has_its_own_limits_beside_its_rates(engine: sa.Engine) -> None:
+    """Those of its group-by where it has none; the total has the contract's alone."""
+    shown = lesson(*BOTH)
+    own = (
+        OwnLimit("channel", "", Metric.TPR, LimitKind.MAX_GAP, 0.3),
+        OwnLimit("channel", "channel=chat", Metric.TPR, LimitKind.MAX_GAP, 0.05),
+        OwnLimit("channel", "channel=chat", Metric.SELECTION, LimitKind.MIN_RATIO, 0.9),
+        OwnLimit("channel", "channel=email", Metric.FPR, LimitKind.MAX_LEVEL, 0.4),
+        OwnLimit("region", "", Metric.TPR, LimitKind.MIN_LEVEL, 0.7),
+    )
+    contract = replace(shown.contracts[0], own_limits=own)
+    publish(engine, replace(shown, contracts=(contract,)))
+    names = ("own_max_gap", "own_min_ratio", "own_min_level", "own_max_level")
+    found = {
+        (row["slice"], row["metric"]): tuple(row[name] for name in names)
+        for row in read(engine, "published_rate")
+        if any(row[name] is not None for name in names)
+    }
+    assert found == {
+        ("channel=chat", "tpr"): (0.05, None, None, None),
+        ("channel=email", "tpr"): (0.3, None, None, None),
+        ("channel=chat", "selection"): (None, 0.9, None, None),
+        ("channel=email", "fpr"): (None, None, None, 0.4),
+    }
 
 
 def test_every_number_is_the_snapshots(engine: sa.Engine) -> None:
@@ -495,6 +529,7 @@ def test_no_other_module_that_can_write_names_these_tables() -> None:
         store / "evaluator" / "published_tables.py",
         store / "migrations" / "versions" / "r1001_baseline.py",
         store / "migrations" / "versions" / "r1002_ratio_limits.py",
+        store / "migrations" / "versions" / "r1005_own_limits.py",
         store / "upkeep" / "published_reader.py",  # selects alone
     }
 

@@ -19,6 +19,8 @@ from monitor.core.publish.release import (
     ReleasedIncident,
     Revision,
     Signature,
+    StoredReport,
+    StoredWeek,
     encode,
     released_incidents,
 )
@@ -31,7 +33,10 @@ from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.evaluator.stored_incidents import IncidentChange, close
 from monitor.store.evaluator.weekly_releases import (
     find_revision,
+    newest_stored,
+    newest_weeks,
     read_signatures,
+    stored_report,
     stored_weeks,
 )
 from monitor.store.upkeep.reported_incidents import reports_between
@@ -78,6 +83,35 @@ def test_revisions_are_kept_and_the_newest_is_found(store: EvaluatorStore) -> No
     assert store.read(find_revision, "2024-W41") is None
     assert store.read(stored_weeks) == [WEEK.before.name, WEEK.name]
     assert first.digest != second.digest
+
+
+def test_a_week_is_told_from_when_it_was_first_stored(store: EvaluatorStore) -> None:
+    assert store.read(newest_stored) is None
+    epoch = store.lease.acquire("me", DAY)
+    assert epoch is not None
+    store.commit(epoch, Cycle(weeks=[revision(1, WEEK.before), revision(1)]), NOW)
+    store.commit(epoch, Cycle(weeks=[revision(2, completeness=0.99)]), NOW + DAY)
+    assert store.read(newest_stored) == (WEEK.name, NOW)
+
+
+def test_weeks_are_listed_with_what_is_kept_and_signed(
+    store: EvaluatorStore, engine: sa.Engine
+) -> None:
+    first, second = revision(1), revision(2, completeness=0.99)
+    commit(store, revision(1, WEEK.before), first, second)
+    signed = weekly_releases.sign(engine, first, WHO, NOW)
+    found = store.read(newest_weeks, 9)
+    assert found == [
+        StoredWeek(WEEK.name, (1, 2), len(second.body), (signed,)),
+        StoredWeek(WEEK.before.name, (1,), len(revision(1, WEEK.before).body)),
+    ]
+    assert store.read(newest_weeks, 1) == found[:1]
+    stored = store.read(stored_report, WEEK, 1)
+    assert stored == StoredReport(first, 2, revision(1, WEEK.before), (signed,))
+    assert store.read(stored_report, WEEK, 2) == StoredReport(
+        second, 2, revision(1, WEEK.before), (signed,), first
+    )
+    assert store.read(stored_report, WEEK, 3) is None
 
 
 def test_an_evaluator_that_was_replaced_releases_nothing(store: EvaluatorStore) -> None:
@@ -148,6 +182,29 @@ def test_incidents_of_a_week_are_those_open_in_it_as_snapshots_showed_them(
     ]  # fmt: skip
     assert found[1].outcome is Outcome.FALSE_ALARM
     assert {one.slice for one in found} == {"withheld"}, "no Snapshot showed it"
+
+
+def test_of_an_old_week_first_newest_and_signed_revisions_stay(
+    store: EvaluatorStore, engine: sa.Engine
+) -> None:
+    numbers = range(1, 7)
+    commit(store, *(revision(one, completeness=0.9 + one / 100) for one in numbers))
+    commit(store, *(revision(one, WEEK.before) for one in (1, 2, 3)))
+    for one in (2, 4):
+        weekly_releases.sign(engine, revision(one, completeness=0.9 + one / 100), WHO, NOW)
+
+    def kept() -> list[tuple[str, tuple[int, ...]]]:
+        return [(one.week, one.revisions) for one in store.read(newest_weeks, 9)]
+
+    weekly_releases.thin_before(engine, WEEK.end)
+    assert kept() == [(WEEK.name, tuple(numbers)), (WEEK.before.name, (1, 3))]
+    for _ in range(2):
+        weekly_releases.thin_before(engine, WEEK.end + 1)
+        assert kept() == [(WEEK.name, (1, 2, 4, 6)), (WEEK.before.name, (1, 3))]
+    stored = store.read(stored_report, WEEK)
+    assert stored is not None
+    assert stored.earlier is not None
+    assert (stored.newest, stored.earlier.number) == (6, 4)
 
 
 def test_weeks_are_deleted_when_they_are_too_old(store: EvaluatorStore, engine: sa.Engine) -> None:

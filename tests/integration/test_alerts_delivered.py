@@ -346,6 +346,58 @@ def test_a_freeze_in_the_midst_of_an_evaluation_ends_no_verdict(
             frozen.wait_for("slicewatch_slice_state", "it is shown again")
 
 
+def test_a_breach_of_the_precision_is_a_ticket_that_says_what_happened(delivered: Chain) -> None:
+    shown = published()
+    (table,) = shown.contracts
+    states = dict.fromkeys((Metric.TPR, Metric.FPR, Metric.PRECISION), State.BREACH)
+    chat, mail = ShownRate(0.77, 0.7, 0.84, 137), ShownRate(0.92, 0.88, 0.96, 210)
+    gap = ShownGap("channel=mail", 0.15, 0.08, 0.22)
+    rows = (
+        SliceRow("channel=chat", states, {Metric.PRECISION: chat}, {Metric.PRECISION: gap}),
+        SliceRow("channel=mail", states, {Metric.PRECISION: mail}),
+    )
+    incident = replace(
+        NAMED,
+        metric=Metric.PRECISION,
+        inherited=(),
+        first=PublishedValue(0.15, 0.08, 0.22, AT),
+        latest=PublishedValue(0.15, 0.08, 0.22, AT),
+        stage=None,
+        sampling="",
+        resolvable_at=None,
+    )
+    table = replace(
+        table,
+        max_gaps={**table.max_gaps, Metric.PRECISION: 0.05},
+        windows=(WindowTable("7d", SliceRow("", states), (GroupTable("channel", rows),)),),
+        incidents=(incident,),
+    )
+    delivered.monitored.publish(replace(shown, contracts=(table,)))
+    tickets = partial(delivered.told.of, "ticket", "SlicewatchPrecisionBreach")
+    eventually(lambda: bool(tickets()), "the ticket is delivered")
+    (one,) = tickets()[-1]["alerts"]
+    assert one["labels"]["severity"] == "ticket"
+    assert one["labels"]["role"] == "guardrail"
+    assert one["annotations"]["summary"] == (
+        "Disparity in routing: precision (guardrail) in contract replies, slice channel=chat"
+    )
+    assert one["annotations"]["description"].startswith(
+        "Incident 7: the precision is outside its limit, slice channel=chat.\n"
+        "The figures below end at 2026-06-01 10:00 UTC.\n"
+        "Replies served at once that were ready: channel=chat 77%, channel=mail 92%: 15 points"
+        " lower (limit 5). This rests on at least 137 labelled replies served at once of the"
+        " slice.\n"
+        "Worse off: the slice, whose replies served at once are ready less often than its"
+        " reference's.\n"
+    )
+    assert (
+        "First: compare the shares of ready replies on both sides (metric ready) and the FPR. If"
+        " only the shares differ, a lower precision is expected, and the owner of the contract"
+        " decides; if the FPR is higher, roll back what changed.\n"
+    ) in one["annotations"]["description"]
+    assert delivered.told.of("page", "SlicewatchPrecisionBreach") == []
+
+
 def test_the_silences_of_the_runbooks_are_accepted(delivered: Chain) -> None:
     for alert in alerts(Settings()):
         (line,) = [one for one in runbook(alert).splitlines() if one.startswith("amtool")]

@@ -28,7 +28,10 @@ from monitor.store.database import create_engine
 pytestmark = pytest.mark.slow
 
 PAGE, EVIDENCE_LOST, DOWN = "SlicewatchTprBreach", "SlicewatchEvidenceLost", "SlicewatchDown"
-BREACHES = (PAGE, "SlicewatchFprBreach", "SlicewatchBlockedBreach", "SlicewatchSelectionBreach")
+BREACHES = (
+    *(PAGE, "SlicewatchFprBreach", "SlicewatchBlockedBreach"),
+    *("SlicewatchSelectionBreach", "SlicewatchPrecisionBreach"),
+)
 Body = dict[str, Any]
 
 

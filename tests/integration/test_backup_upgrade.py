@@ -166,6 +166,8 @@ def assert_goes_on(frozen: FrozenStore, url: str, folder: Path) -> None:
     assert where == frozen_positions(frozen)
     assert [row.pop("later") for row in after["contract"]] == [7]
     assert {row.pop("min_ratio") for row in after["published_limit"]} == {None}
+    own = [f"own_{kind}" for kind in ("max_gap", "min_ratio", "min_level", "max_level")]
+    assert {row.pop(name) for row in after["published_rate"] for name in own} == {None}
     assert {name: rows for name, rows in after.items() if rows} == frozen.tables
     assert_counts_on(frozen, url, folder)
 

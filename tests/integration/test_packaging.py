@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,9 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+import try_wheel
+import yaml
+from programs import program
 
 from monitor.cli import _COMMANDS
 
@@ -118,6 +122,11 @@ def run(command: list[str], where: Path) -> str:
     )
     assert done.returncode == 0, f"{command}\n{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
     return done.stdout
+
+
+def canonical(name: str) -> str:
+    """A distribution's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def is_ours(name: str) -> bool:
@@ -255,3 +264,59 @@ def test_its_tests_pass_against_it(python: Path, tmp_path: Path) -> None:
     tools = sysconfig.get_path("purelib")
     said = run([str(python), "-c", RUN_TESTS, tools, *chosen], copy)
     assert " passed" in said
+
+
+def test_it_checks_settings_and_replays_a_file(python: Path, tmp_path: Path) -> None:
+    """What ``make try-wheel`` does on every Python, here on the one that runs the tests."""
+    assert try_wheel.problem_of_program(str(python.parent / "slicewatch"), tmp_path) == ""
+
+
+def test_the_source_distribution_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    """Whoever builds from it gets, byte for byte, what we have built."""
+    build = [sys.executable, "-m", "build", "--sdist", "--outdir", str(tmp_path), str(ROOT)]
+    run(build, tmp_path)
+    (sdist,) = tmp_path.glob("slicewatch-*.tar.gz")
+    again = tmp_path / "again"
+    run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(again), str(sdist)],
+        tmp_path)  # fmt: skip
+    (rebuilt,) = again.glob("*.whl")
+    with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(rebuilt) as other:
+        names = sorted(name for name in one.namelist() if is_ours(name))
+        assert names == sorted(name for name in other.namelist() if is_ours(name))
+        assert all(one.read(name) == other.read(name) for name in names)
+
+
+def test_the_sbom_lists_what_is_installed(python: Path, tmp_path: Path) -> None:
+    """Made by the command of ``make sbom``, of the environment that has the wheel."""
+    lines = re.sub(r"\\\n\s*", " ", (ROOT / "Makefile").read_text())
+    (command,) = re.findall(r"^\t@\$\(BIN\)/(cyclonedx-py .*)$", lines, re.M)
+    command = command.replace("pyproject.toml", str(ROOT / "pyproject.toml"))
+    command = command.replace("build/sbom/bin/python", str(python))
+    words = command.replace("dist/slicewatch.cdx.json", "found.json").split()
+    run([program(words[0]), *words[1:]], tmp_path)
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["specVersion"] == "1.6"
+    assert found["metadata"]["component"]["name"] == "slicewatch"
+    listed = {canonical(one["name"]): one["version"] for one in found["components"]}
+    installed = json.loads(run([str(python), "-c", VERSIONS], tmp_path))
+    there = {canonical(name): version for name, version in installed.items()}
+    del there["slicewatch"]  # what the list is of
+    assert listed == there
+
+
+def test_the_workflow_calls_the_commands_of_everybody() -> None:
+    """Valid by GitHub's published schema, and made of .ci/run and targets of make."""
+    workflow = ROOT / ".github" / "workflows" / "ci.yml"
+    check = [program("check-jsonschema")]
+    run([*check, "--builtin-schema", "vendor.github-workflows", str(workflow)], ROOT)
+    jobs = yaml.safe_load(workflow.read_text())["jobs"]
+    commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    targets = set(re.findall(r"^([\w-]+):.*##", (ROOT / "Makefile").read_text(), re.M))
+    for command in commands:
+        called, *words = command.removeprefix("sudo ").split()
+        assert called in (".ci/run", "make")
+        named = {word for word in words if "=" not in word and not word.startswith("--")}
+        assert called == ".ci/run" or (named and named <= targets), command
+    assert ".ci/run" in commands
+    for name in ("gate", "wheel"):
+        assert jobs[name]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13", "3.14"]

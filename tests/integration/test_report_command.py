@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from adversary.worlds import Shape, make_world
 from releasing import Releasing
-from weekly import WEEK, revisions, weekly_store
+from weekly import LIMITATION, WEEK, revisions, weekly_store
 
 from monitor.core.publish.release import encode
+from monitor.reports.frames import weekly
 
 
 @dataclass
@@ -76,6 +81,12 @@ def test_one_format_of_an_older_revision(report: Command) -> None:
     assert f"revision: 1 (revision {len(revisions(report.made))} is newer)" in text
 
 
+def test_sheets_are_written_where_they_are_asked_for(report: Command) -> None:
+    done = report("--week", WEEK.name, "--format", "pdf", "--out", "sheets")
+    assert done.output.split() == [f"sheets/fairness-{WEEK.name}.pdf"], done.output
+    assert (report.made.folder / done.output.strip()).read_bytes().startswith(b"%PDF-")
+
+
 def test_a_signature_is_of_its_revision_alone(report: Command) -> None:
     first, *_, last = revisions(report.made)
     signed = report("sign", "--week", WEEK.name, "--revision", "1", "--by", "A. Person")
@@ -92,6 +103,98 @@ def test_a_signature_is_of_its_revision_alone(report: Command) -> None:
     assert "NOT this revision" in next(x for x in text.splitlines() if x.startswith("| A. Person"))
 
 
+def test_a_bundle_has_the_report_and_all_it_rests_on_and_again_the_same_bytes(
+    report: Command,
+) -> None:
+    report("sign", "--week", WEEK.name, "--revision", "1", "--by", "A. Person")
+    for folder in ("one", "two"):
+        done = report("--week", WEEK.name, "--bundle", "--format", "html,json", "--out", folder)
+        assert done.output.split() == [f"{folder}/fairness-{WEEK.name}.zip"], done.output
+    first, second = (
+        report.made.folder / folder / f"fairness-{WEEK.name}.zip" for folder in ("one", "two")
+    )
+    assert first.read_bytes() == second.read_bytes()
+    with zipfile.ZipFile(first) as opened:
+        opened.extractall(report.made.folder)
+    inside = report.made.folder / f"fairness-{WEEK.name}"
+    names = [f"fairness-{WEEK.name}{end}" for end in (".html", ".json")]
+    names += [f"{name}.json" for name in ("manifest", "ledger", "signatures", "contracts")]
+    assert {one.name for one in inside.iterdir()} == {*names, "release.json", "SHA256SUMS"}
+    checked = subprocess.run(
+        ["sha256sum", "--check", "--strict", "SHA256SUMS"],
+        cwd=inside,
+        capture_output=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout
+    assert len(checked.stdout.splitlines()) == len(names) + 1
+    kept = revisions(report.made)
+    body = (inside / "release.json").read_bytes()
+    manifest = json.loads((inside / "manifest.json").read_bytes())
+    assert body == kept[-1].body
+    assert manifest["digest"] == hashlib.sha256(body).hexdigest()
+    page = (inside / names[0]).read_text()
+    for said in (manifest["digest"], manifest["settings_digest"], manifest["program"]):
+        assert said in page, "what identifies a report is printed in it"
+    ledger = json.loads((inside / "ledger.json").read_bytes())
+    assert [(one["number"], one["digest"]) for one in ledger["revisions"]] == [
+        (one.number, one.digest) for one in kept
+    ]
+    (hidden,) = ledger["hidden"]
+    frame = weekly(kept[-1].release)["rates"]
+    assert hidden["hidden"] == (frame["state"] == "suppressed").sum()
+    assert hidden["cells"] == len(frame)
+    (signed,) = json.loads((inside / "signatures.json").read_bytes())
+    assert signed["signature"]["by"] == "A. Person"
+    (contract,) = json.loads((inside / "contracts.json").read_bytes())
+    assert (contract["name"], contract["version"]) == ("replies", "1")
+    assert contract["record"]["name"] == "replies"
+
+
+def test_other_settings_have_another_digest_and_other_addresses_have_not(report: Command) -> None:
+    file = report.made.folder / "settings.toml"
+    plain = file.read_text()
+    found = []
+    for more in ("", '\n[links]\ngrafana = "https://g.example"\n', LIMITATION):
+        file.write_text(plain + more)
+        report("--week", WEEK.name, "--format", "json", "--out", ".")
+        made = json.loads((report.made.folder / f"fairness-{WEEK.name}.json").read_text())
+        found.append(made["facts"]["settings_digest"])
+    assert found[0] == found[1] != found[2]
+    assert len(found[0]) == 64
+
+
+def test_a_file_leads_to_the_status_page_where_others_reach_it(report: Command) -> None:
+    file, page = (
+        report.made.folder / one for one in ("settings.toml", f"fairness-{WEEK.name}.html")
+    )
+    plain, found = file.read_text(), []
+    for more in ("", '\n[alerting]\nexternal_url = "https://status.example/x/"\n'):
+        file.write_text(plain + more)
+        report("--week", WEEK.name, "--format", "html", "--out", ".")
+        found.append(re.findall(r'<a href="([a-z][^"]*)"', page.read_text()))
+    assert found[0] == []
+    assert "https://status.example/x/reports" in found[1]
+    assert f"https://status.example/x/api/v1/report?week={WEEK.name}&amp;revision=5" in found[1]
+
+
+def test_changes_are_told_against_a_revision(report: Command) -> None:
+    def changes(*arguments: str) -> Any:
+        report("--week", WEEK.name, "--format", "json", "--out", ".", *arguments)
+        return json.loads((report.made.folder / f"fairness-{WEEK.name}.json").read_text())[
+            "changes"
+        ]
+
+    assert changes("--revision", "1") is None
+    newest = len(revisions(report.made))
+    assert newest > 2
+    assert changes()["since"] == 1
+    assert changes("--diff", "2")["since"] == 2
+    report("sign", "--week", WEEK.name, "--revision", "2", "--by", "A")
+    assert changes()["since"] == 2, "what somebody has read and signed"
+    assert changes("--revision", "2")["since"] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -102,9 +205,11 @@ def test_a_signature_is_of_its_revision_alone(report: Command) -> None:
         ((), "--week is missing"),
         (("--week", "2026-W23", "--last-week"), "--week and --last-week exclude each other"),
         (("--last-week",), "is not over"),
-        (("--week", "2026-W23", "--format", "pdf"), "--format must be a list of html, json"),
-        (("--week", "2026-W23", "--revision", "99"), "has revisions 1 to"),
+        (("--week", "2026-W23", "--format", "docx"), "--format must be a list of html, json"),
+        (("--week", "2026-W23", "--revision", "99"), "has no such revision; the newest is"),
         (("--week", "2026-W23", "--out", "settings.toml"), "settings.toml"),
+        (("--week", "2026-W23", "--diff", "99"), "--diff: week 2026-W23 has no such revision"),
+        (("--week", "2026-W23", "--revision", "1", "--diff", "1"), "--diff is the revision that"),
         (("sign", "--week", "2026-W23"), "--by is missing"),
         (("sign", "--by", "A"), "--week is missing"),
         (("sign", "--week", "2026-W23", "--by", "A\nB"), "--by must be one line"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ import lesson
 import psycopg
 import pytest
 import sqlalchemy as sa
+from brokers import Broker
 from pipeline import settings_with
 from running import Running, free_port
 
@@ -87,3 +89,26 @@ def post(port: int, body: bytes) -> int:
         urllib.request.urlopen(request, timeout=30)
     caught.value.close()
     return caught.value.code
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
+def test_a_port_that_is_taken_ends_a_worker_at_once(
+    kafka: Broker, topic_name: str, tmp_path: Path, client: str
+) -> None:
+    """It has joined its group by then: a client that is not closed would keep the process."""
+    topics = {kind: f"{topic_name}-{kind}" for kind in ("DECISIONS", "LABELS")}
+    for name in topics.values():
+        kafka.create_topic(name)
+    environment = {f"SLICEWATCH__STREAM__{kind}_TOPIC": name for kind, name in topics.items()}
+    environment |= {
+        "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": kafka.bootstrap,
+        "SLICEWATCH__STREAM__CLIENT": client,
+        "SLICEWATCH__STORE__URL": f"sqlite:///{tmp_path}/store.db",
+    }
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        environment["SLICEWATCH__SERVER__PORT"] = str(taken.getsockname()[1])
+        with Running(tmp_path, ["ingest", "--settings", str(SETTINGS)], environment) as worker:
+            assert worker.process.wait(60) == 2
+    assert "server.port: cannot listen on" in worker.log.read_text()

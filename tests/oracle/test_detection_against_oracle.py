@@ -22,7 +22,7 @@ from scipy.stats import chisquare
 
 from monitor.core.contract import Metric
 from monitor.core.intervals import Floats
-from monitor.detection.pages.bet_sizes import _MU, _NU, BetSizes
+from monitor.detection.pages.bet_sizes import _NU, MU, BetSizes
 from monitor.detection.pages.budget import Budget, crossed
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.gap_bets import GapBets, GapPlan, _Bets
@@ -494,7 +494,7 @@ def rungs_of(higher: BetSizes, lower: BetSizes, row: int, alternative: int) -> l
 
 
 def stake_of(stakes: BetSizes, row: int, alternative: int, edge: int) -> tuple[float, float]:
-    mu, nu = _MU[stakes.mu[row, alternative, edge]], _NU[stakes.nu[row, alternative, edge]]
+    mu, nu = MU[stakes.mu[row, alternative, edge]], _NU[stakes.nu[row, alternative, edge]]
     lam = float(mu + nu)
     return (float(nu) / lam, lam) if lam else (0.5, 0.0)
 

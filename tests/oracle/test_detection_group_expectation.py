@@ -39,6 +39,7 @@ LIMITS = Limits(
     min_negatives=50,
     max_selection_gap=Fraction("0.10"),
     min_selection_ratio=Fraction(9, 10),
+    max_precision_gap=Fraction("0.10"),
 )
 OWN = OwnLimits(
     "channel",
@@ -72,6 +73,12 @@ class Slice:
     def selection(self) -> float:
         """P(auto_serve)."""
         return (1 - self.blocked) * (self.ready * self.tpr + (1 - self.ready) * self.fpr)
+
+    @property
+    def precision(self) -> float:
+        """P(ready | auto_serve)."""
+        served_ready = self.ready * self.tpr
+        return served_ready / (served_ready + (1 - self.ready) * self.fpr)
 
 
 @dataclass(frozen=True)
@@ -176,7 +183,8 @@ def harm(day: dict[str, Slice], stream: Stream) -> float:
     """How far beyond the limit; nobody is harmed where there is nobody."""
     name = stream.metric.value
     rates: dict[str, float] = {text: getattr(truth, name) for text, truth in day.items()}
-    sign = -1 if stream.metric in (Metric.TPR, Metric.SELECTION) else 1
+    less = (Metric.TPR, Metric.SELECTION, Metric.PRECISION)
+    sign = -1 if stream.metric in less else 1
     if stream.kind is StreamKind.LEVEL:
         return sign * (rates.get(stream.slice, stream.limit) - float(stream.limit))
     if len(rates) == 1 or stream.slice not in rates:
@@ -203,7 +211,7 @@ MOVED = {
 }
 
 
-GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION)
+GAPS = (Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION, Metric.PRECISION)
 
 
 def chat_only(day: dict[str, Slice]) -> dict[str, Slice]:

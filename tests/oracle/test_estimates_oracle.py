@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import cast
 
 import numpy as np
@@ -19,11 +20,12 @@ from fairlearn.metrics import (
 )
 from scipy.optimize import brentq
 from scipy.stats import norm
+from sklearn.metrics import precision_score
 from slice_tables import counted, slice_counts
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
 from monitor.core.contract import Metric
-from monitor.core.counts.cells import Route, Stratum
+from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.intervals import mover, wilson
 from monitor.core.rates.estimates import estimate
@@ -74,6 +76,7 @@ def test_everything_labelled_is_fairlearn() -> None:
         Metric.TPR: true_positive_rate,
         Metric.FPR: false_positive_rate,
         Metric.SELECTION: selection_rate,
+        Metric.PRECISION: precision_score,
     }
     theirs = MetricFrame(
         metrics={metric.value: function for metric, function in metrics.items()},
@@ -84,6 +87,46 @@ def test_everything_labelled_is_fairlearn() -> None:
     for metric in metrics:
         ours = estimate(slice_counts(cells), CODING, metric).value
         assert ours.tolist() == theirs[metric.value].sort_index().tolist()
+
+
+def test_weighted_labels_are_sklearns_sample_weights() -> None:
+    """Precision of a router of which a part of the served, by score band, is labelled."""
+    rng = np.random.default_rng(12)
+    size, audits = 6_000, np.array([1.0, 0.5])
+    frame = pd.DataFrame(
+        {
+            "slice": rng.choice(["x=a", "x=b"], size, p=[0.7, 0.3]),
+            "band": rng.integers(0, 2, size),
+            "auto": rng.random(size) < 0.7,
+        }
+    )
+    frame["ready"] = rng.random(size) < 0.55 + 0.4 * frame["band"]
+    frame["labelled"] = ~frame["auto"] | (rng.random(size) < audits[frame["band"]])
+    cells: dict[str, dict[Stratum, Mapping[Counter, int]]] = {"x=a": {}, "x=b": {}}
+    weight = pd.Series(0.0, frame.index)
+    for name, band, auto in product(cells, range(2), (True, False)):
+        part = frame[(frame["slice"] == name) & (frame["band"] == band) & (frame["auto"] == auto)]
+        known = part[part["labelled"]]
+        stratum = Stratum(Route(int(not auto)), band, band if auto else 0)
+        cells[name][stratum] = counted(len(part), len(known), int(known["ready"].sum()))
+        weight[known.index] = len(part) / len(known)
+    seen = frame[frame["labelled"]].assign(weight=weight)
+    theirs = MetricFrame(
+        metrics=precision_score,
+        y_true=seen["ready"],
+        y_pred=seen["auto"],
+        sensitive_features=seen["slice"],
+        sample_params={"sample_weight": seen["weight"]},
+    )
+    found = estimate(slice_counts(cells), CODING, Metric.PRECISION)
+    np.testing.assert_allclose(found.value, theirs.by_group.sort_index(), rtol=1e-12)
+    plain = MetricFrame(
+        metrics=precision_score,
+        y_true=seen["ready"],
+        y_pred=seen["auto"],
+        sensitive_features=seen["slice"],
+    )
+    assert np.abs(found.value - plain.by_group.sort_index()).min() > 0.03  # else nothing is shown
 
 
 @dataclass
@@ -245,10 +288,13 @@ def naive(table: Table, metric: Metric) -> tuple[float, float]:
     if metric is Metric.FPR:
         table = {route: _hits(rates, metric) for route, rates in table.items()}
     routes = [naive_parts(table[route]) for route in ROUTES]
-    everything = [part for parts in routes for part in parts]
+    everything = (
+        routes[0] if metric is Metric.PRECISION else [part for one in routes for part in one]
+    )
     if any(p.decisions and not p.labelled for p in everything):
         return math.nan, 0
-    point, n_eff = naive_ready(everything) if metric is Metric.READY else naive_served(*routes)
+    of_ready = metric in (Metric.READY, Metric.PRECISION)
+    point, n_eff = naive_ready(everything) if of_ready else naive_served(*routes)
     return (math.nan if point is None else float(point)), float(n_eff)
 
 
@@ -302,7 +348,7 @@ def test_brute_force() -> None:
             for name, table in tables.items()
         }
     )
-    for metric in (Metric.TPR, Metric.FPR, Metric.READY):
+    for metric in (Metric.TPR, Metric.FPR, Metric.READY, Metric.PRECISION):
         rates = estimate(counts, CODING, metric)
         value, n_eff = np.array([naive(table, metric) for table in tables.values()]).T
         np.testing.assert_allclose(rates.value, value, rtol=1e-12)
@@ -310,7 +356,7 @@ def test_brute_force() -> None:
         points = ~np.isnan(value)
         assert 0.3 < points.mean() < 1
         bounds = proportion_confint(value[points] * n_eff[points], n_eff[points], method="wilson")
-        if metric is Metric.READY:
+        if metric in (Metric.READY, Metric.PRECISION):
             found = rates.lower[points], rates.upper[points]
             np.testing.assert_allclose(found, bounds, atol=1e-9)
             continue

@@ -18,11 +18,15 @@ from consumers.receiving import BatchAnswer
 from monitor.audit.report import AuditReport
 from monitor.audit.scorecard.card import Scorecard
 from monitor.commands.probe.probe_status import ProbeStatus
+from monitor.core.publish.backtests import Backtest
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.snapshot import Snapshot
 from monitor.reports.as_json import ReportDocument
+from monitor.reports.bundle import Ledger, Manifest
+from monitor.reports.proposals import Proposal
 from monitor.store.schema import PUBLISHED
 from monitor.store.upkeep.store_status import StoreStatus
+from monitor.web.contents import Overview
 from monitor.web.openapi import ANSWERS
 
 PACKAGES = [Path(*package.__path__) for package in (monitor, consumers, alerts)]
@@ -65,12 +69,17 @@ def snapshot_names() -> set[str]:
 def page_names() -> set[str]:
     """Fields of all answers of the API, which pages and files are made of, too."""
     found = {name for kind in ANSWERS.values() for name in fields_below(kind)}
-    return found - snapshot_names() - incident_names()
+    return found - snapshot_names() - incident_names() - report_names()
 
 
 def report_names() -> set[str]:
-    """Fields of the JSON file, which all other formats are made of."""
-    return fields_below(ReportDocument) - snapshot_names() - page_names()
+    """Fields of the JSON file, which all other formats are made of, and of the bundle's files."""
+    found = fields_below(ReportDocument) | fields_below(Ledger) | fields_below(Manifest)
+    return found - snapshot_names() - fields_below(Overview)
+
+
+def backtest_names() -> set[str]:
+    return fields_below(Backtest) | fields_below(Proposal)
 
 
 def status_names() -> set[str]:

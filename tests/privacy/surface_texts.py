@@ -477,8 +477,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: (
             "', '.join(Metric)",
             "', '.join(WINDOWS)",
+            "', '.join(tables)",
             "_LONGEST",
             "len(unknown)",
+            "name",
         ),
     },
     "monitor.store.upkeep.reported_incidents": {
@@ -517,6 +519,15 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.commands.probe.probe_status": {
         Argument.ROWS: ("msgspec.json.encode(found)",),
     },
+    "monitor.commands.backtest": {
+        Argument.MOMENT: ("'; '.join([hours, *apart])", "missing[0]"),
+        Argument.ROWS: (
+            "_json(found)",
+            "_json(made) if as_json else proposed(settings, made)",
+            "_line(one)",
+        ),
+        Argument.TOTAL: ("pages", "tickets", "'s' * (pages != 1)", "'s' * (tickets != 1)"),
+    },
     "monitor.commands.render": {
         Argument.TYPED: ("target", "path"),
         Argument.WORD: ("name",),
@@ -526,9 +537,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.MOMENT: (
             "moment_text(week.end)",
             "signed.week",
-            "stored",
             "until",
             "week.name",
+            "weeks[-1]",
+            "weeks[0]",
         ),
         Argument.PLACE: ("file",),
         Argument.TYPED: ("signed.by",),
@@ -536,9 +548,13 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "', '.join(FORMATS)",
             "_WEEK",
             "newest.number",
+            "stored.newest",
             "signed.digest",
             "signed.revision",
         ),
+    },
+    "monitor.reports.as_pdf": {
+        Argument.WORD: ("_MISSING",),
     },
     "monitor.core.time": {
         Argument.TYPED: ("name",),

@@ -22,6 +22,7 @@ class Surface(enum.StrEnum):
     INCIDENT = "incident"  # slicewatch incident --json, /incidents
     PAGE = "page"  # the status page, its files and the API, beside Snapshot and incidents
     REPORT = "report"  # slicewatch report, in every format: the Release, and what is beside it
+    BACKTEST = "backtest"  # slicewatch backtest, with --propose too
     PROBES = "probes"  # slicewatch probe status --json
     AUDIT = "audit"  # slicewatch audit, in every format
     LOG = "log"  # standard error of the service

@@ -220,6 +220,10 @@ _METRICS = (
     ),
     *_metrics(Rule.STEPS, "on a quiet stream a transaction is an event", "flushes_total"),
     *_metrics(
+        Rule.PROCESS, "a week is over, and was counted; wall clock of the evaluator",
+        "report_stored_timestamp_seconds",
+    ),
+    *_metrics(
         Rule.STEPS, "rounded up, so that some is never none; what waits at the broker",
         "consumer_lag_messages",
     ),
@@ -505,6 +509,9 @@ _PUBLISHED = (
     *_published(Rule.CODED, "published_rate", "at_least at_most"),
     *_published(Rule.BAND, "published_rate", "support"),
     *_published(Rule.ROUNDED_SHARE, "published_rate", "completeness"),
+    *_published(
+        Rule.DECLARED, "published_rate", "own_max_gap own_min_ratio own_min_level own_max_level",
+    ),
     *_published(Rule.PERIOD, "published_calibration", "day"),
     *_published(
         Rule.LISTED, "published_calibration", "contract window_name group_by slice band",
@@ -728,7 +735,23 @@ _PAGES = (
         "SliceContent.reference_line SliceContent.calibration SliceContent.findings",
         "SliceContent.notes SliceContent.history SliceContent.incidents IncidentList.incidents",
         "SliceContent.past ContractContent.versions VersionPair.version VersionPair.beside",
-        "HistoryContent.points Pipeline.topics",
+        "HistoryContent.points Pipeline.topics ReportList.reports",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.PERIOD, "an ISO week; the watermark taken down to five minutes",
+        "ReportLine.week ReportLine.as_of",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.PROCESS, "numbers of the store, once a day of event time at most",
+        "ReportLine.revision ReportLine.revisions ReportList.more",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.STATE, "by the states and flags that the Release shows; of its bytes",
+        "ReportLine.decision ReportLine.verdict ReportLine.digest",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.DECLARED, "said by people, of whichever revision",
+        "ReportLine.signatures",
     ),
 )  # fmt: skip
 
@@ -812,6 +835,35 @@ _REPORT = (
         "Signature.digest Signature.at Signature.by Signature.note ReportDocument.facts",
         "ReportFacts.program ReportFacts.use_cases ReportFacts.attributes ReportFacts.audit_rates",
         "ReportFacts.score_bands ReportFacts.horizon_days ReportFacts.limitations",
+        "ReportFacts.status_url ReportFacts.dashboard_url",
+        "Manifest.program LeftOut.start LeftOut.end LeftOut.version LeftOut.reason LeftOut.owner",
+        "LeftOut.excluded_at LeftOut.lifted_at HiddenCells.contract HiddenCells.k Ledger.left_out",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.DECLARED, "a hash of settings, in which secrets are masked",
+        "ReportFacts.settings_digest Manifest.settings_digest",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.RELEASED_RATE, "of two revisions, both of which are published: a block"
+        " of labels is published anew when none or at least k of each cell's have changed",
+        "ReportDocument.changes Changes.cells Change.before Change.after Shown.rate Shown.gap",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.LISTED, "from the allow-lists and the contract",
+        "Change.contract Change.group_by Change.slice Change.metric",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.STATE, "by the states and flags that Releases show; of their bytes",
+        "Changes.decision Shown.state Manifest.digest ReleasedRevision.digest",
+        "ReleasedRevision.decision Ledger.hidden HiddenCells.cells HiddenCells.hidden",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.PERIOD, "an ISO week; the watermark taken down to five minutes",
+        "Ledger.week Manifest.week Manifest.as_of ReleasedRevision.as_of",
+    ),
+    *rows_for(
+        Surface.REPORT, Rule.PROCESS, "numbers of the store, once a day of event time at most",
+        "Changes.since Manifest.revision ReleasedRevision.number Ledger.revisions",
         "UseCaseFacts.name UseCaseFacts.owner UseCaseFacts.context UseCaseFacts.harm",
         "UseCaseFacts.stakeholders UseCaseFacts.version UseCaseFacts.effective",
         "UseCaseFacts.reason UseCaseFacts.rationale UseCaseFacts.accepted_trade_off",
@@ -820,6 +872,35 @@ _REPORT = (
         "AttributeFacts.purpose AttributeFacts.approved_by AttributeFacts.special_category",
         "AttributeFacts.target ReportFacts.interval_width ReportFacts.present_threshold",
     ),
+)  # fmt: skip
+
+_BACKTEST = (
+    *rows_for(
+        Surface.BACKTEST, Rule.OPERATOR, "whether a limit would have been crossed, of slices and"
+        " limits that the operator chooses: to the day, and without a number",
+        "Backtest.incidents BacktestIncident.kind BacktestIncident.metric BacktestIncident.since",
+        "BacktestIncident.resolved",
+    ),
+    *rows_for(
+        Surface.BACKTEST, Rule.STATE, "of a slice and rate that a published table shows; else"
+        " withheld", "BacktestIncident.group_by BacktestIncident.slice",
+    ),
+    *rows_for(
+        Surface.BACKTEST, Rule.WHOLE_STREAM, "hours of the stream that the detectors have consumed",
+        "Backtest.start Backtest.end Backtest.hours Backtest.left_out Backtest.bulk",
+    ),
+    *rows_for(
+        Surface.BACKTEST, Rule.LISTED, "from the allow-lists and the contract",
+        "BacktestIncident.contract Proposal.contract Proposal.metrics MetricProposal.metric",
+        "MetricProposal.slices SliceReach.group_by SliceReach.slice",
+    ),
+    *rows_for(
+        Surface.BACKTEST, Rule.BOUND, "of the bounds and bands that Releases show",
+        "MetricProposal.max_gap MetricProposal.min_support MetricProposal.largest",
+        "SliceReach.half_width SliceReach.decided Proposal.window",
+    ),
+    *rows_for(Surface.BACKTEST, Rule.BAND, "as a Release shows it", "SliceReach.support"),
+    *rows_for(Surface.BACKTEST, Rule.PERIOD, "ISO weeks", "Proposal.weeks"),
 )  # fmt: skip
 
 _PROBES = (
@@ -927,7 +1008,6 @@ def _later(name: str, why: str, rule: Rule = Rule.ANNOUNCED) -> Row:
 _LATER = (
     _later("excess share", "in words: most, about half, some"),
     _later("label delay per slice", "two decimals of days, of bands, of released blocks"),
-    _later("report diff", "a revision of a cell needs k changed labels in it"),
     _later("epsilon", "printed only where noise was added"),
     _later("ADWIN's width and estimation", "give exact counts away", Rule.NEVER),
     _later("decision ids, reviewers, units, payloads", "not even hashed without a key", Rule.NEVER),
@@ -946,6 +1026,7 @@ TABLE: tuple[Row, ...] = (
     *_INCIDENTS,
     *_PAGES,
     *_REPORT,
+    *_BACKTEST,
     *_PROBES,
     *AUDIT,
     *_LOGS,

@@ -19,6 +19,7 @@ from served_site import ServedSite, SetClock, publish, served_site
 
 from monitor.core.contract import Metric, State
 from monitor.core.publish.annotations import Annotation, Stage
+from monitor.core.publish.release import Release, Revision, encode
 from monitor.core.publish.side_by_side import VersionGroup
 from monitor.core.publish.snapshot import (
     CalibrationCell,
@@ -30,10 +31,14 @@ from monitor.core.publish.snapshot import (
     SliceRow,
     Snapshot,
 )
-from monitor.core.time import DAY, HOUR
+from monitor.core.time import DAY, HOUR, IsoWeek
+from monitor.reports.weekly_report import TABLES
 from monitor.store import database
+from monitor.store.evaluator.weekly_releases import write_revisions
 from monitor.web import SiteFacts
 
+LIMITS = {"50.0", "20.0", "60.0", "30.0", "1.2"}
+"""Of the contract, and of the version."""
 NAMES = ("chat", "email", "fax", "mail")
 FACTS = SiteFacts("1", versions=(VersionGroup("lesson", "channel", {"channel": "chat"}),))
 """As if the channel were a version: its slices stand side by side, too."""
@@ -133,9 +138,35 @@ def test_pages_write_no_number_that_is_not_the_snapshot_s(
         _, page = site.get(path)
         text = re.sub(r"<svg.*?</svg>|<style.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL)
         tenths = set(re.findall(r"(?<![\d.:-])\d{1,2}\.\d(?![\d.])", text))
-        assert tenths - known - {"50.0", "20.0", "60.0", "30.0", "1.2"} == set(), path
+        assert tenths - known - LIMITS == set(), path
         exact = set(map(float, re.findall(r"0\.\d{3,}", text)))  # of two reviewers' agreement
         assert exact <= numbers(msgspec.to_builtins(snapshot))
+
+
+def test_reports_have_no_number_that_their_release_has_not(
+    site: ServedSite, tmp_path: Path, snapshot: Snapshot
+) -> None:
+    week = IsoWeek.named("2024-W39")
+    release = Release(week.name, week.start, week.end, snapshot.contracts)
+    engine = database.create_engine(f"sqlite:///{tmp_path}/store.db")
+    with database.writing(engine) as connection:
+        write_revisions(connection, [Revision(week.name, 1, T0, encode(release))], T0)
+    engine.dispose()
+    known = numbers(msgspec.to_builtins(release)) | {float(T0)}
+    said = numbers(site.json("/api/v1/report"))
+    for name in TABLES:
+        for row in csv.reader(io.StringIO(site.get(f"/report.csv?table={name}")[1])):
+            said |= numbers([float(v) for v in row if re.fullmatch(r"-?[0-9.]+", v)])
+    assert said - known == set()
+    assert len(said) > 200
+    assert numbers(site.json("/api/v1/reports")) == set()
+    shares = {f"{100 * one:.1f}" for one in known if one < 1}
+    for path in ("/report", "/reports"):
+        page = re.sub(
+            r"<svg.*?</svg>|<style.*?</style>|<[^>]*>", " ", site.get(path)[1], flags=re.S
+        )
+        tenths = set(re.findall(r"(?<![\d.:-])\d{1,2}\.\d(?![\d.])", page))
+        assert tenths - shares - LIMITS == set(), path
 
 
 def test_an_hour_later_nothing_but_ages_has_changed(

@@ -41,6 +41,7 @@ ACCESS = {
         (Surface.INCIDENT, exported.incident_names()),
         (Surface.PAGE, exported.page_names()),
         (Surface.REPORT, exported.report_names()),
+        (Surface.BACKTEST, exported.backtest_names()),
         (Surface.PROBES, exported.probe_names()),
         (Surface.AUDIT, exported.audit_names()),
         (Surface.LOG, {line.event for line in exported.log_lines()} - {ANONYMOUS} | ACCESS),

@@ -95,12 +95,13 @@ def table(
 SELECTION = replace(EASY, min_selection_ratio=Fraction("0.80"))
 BOTH = replace(SELECTION, max_selection_gap=Fraction("0.10"))
 """Ratio alone, and beside a gap: a row has one verdict on both."""
+PRECISION = replace(EASY, max_precision_gap=Fraction("0.10"))
 
 
 @pytest.mark.parametrize(
     "limits",
-    [ALL_LIMITS, EASY, SELECTION, BOTH],
-    ids=["minimum", "easy", "ratio", "gap and ratio"],
+    [ALL_LIMITS, EASY, SELECTION, BOTH, PRECISION],
+    ids=["minimum", "easy", "ratio", "gap and ratio", "precision"],
 )
 @pytest.mark.parametrize("settings", [{}, {"k": 1, "synthetic": True}], ids=["guarded", "exact"])
 def test_every_state_and_verdict_follows_from_its_row(

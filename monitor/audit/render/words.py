@@ -32,6 +32,7 @@ CHECKS = {
     "fpr_gap": "FPR gap at most",
     "blocked_gap": "blocked gap at most",
     "selection_gap": "selection gap at most",
+    "precision_gap": "precision gap at most",
     "selection_ratio": "selection ratio, lower to higher, at least",
     "min_tpr": "TPR at least",
     "max_fpr": "FPR at most",
@@ -44,6 +45,7 @@ METRICS = {
     Metric.FPR: "FPR",
     Metric.BLOCKED: "blocked",
     Metric.READY: "ready",
+    Metric.PRECISION: "precision",
 }
 TRIALS = {Metric.TPR: "positives (ready)", Metric.FPR: "negatives (not ready)"}
 PARTS = {REGRESSION: "Regression part", HELD_OUT: "Held-out part"}

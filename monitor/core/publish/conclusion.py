@@ -35,7 +35,8 @@ class Check:
 def limited(table: ContractTable) -> tuple[Metric, ...]:
     """The metrics that a contract limits, the primary one first, guardrails as metrics are listed.
 
-    TPR, FPR, the blocked and the selection rate: those that gaps are limited of come in this order.
+    TPR, FPR, precision, the blocked and the selection rate: those that gaps are limited of come in
+    this order.
     """
     limits = {
         *(*table.max_gaps, *table.min_ratios, *table.min_levels, *table.max_levels),
@@ -45,7 +46,7 @@ def limited(table: ContractTable) -> tuple[Metric, ...]:
     return tuple(sorted(found, key=lambda metric: metric is not table.primary))
 
 
-_FIRST = (Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION)
+_FIRST = (Metric.TPR, Metric.FPR, Metric.PRECISION, Metric.BLOCKED, Metric.SELECTION)
 _ORDER = (*_FIRST, *(metric for metric in Metric if metric not in _FIRST))
 
 

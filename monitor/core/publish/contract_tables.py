@@ -25,7 +25,7 @@ from itertools import product
 
 import numpy as np
 
-from monitor.core.contract import Contract, GroupBy, Limits, Metric
+from monitor.core.contract import USUAL_METRICS, Contract, GroupBy, Limits, Metric
 from monitor.core.counts.cells import Counts, Int64s, atom_text, parse_atom
 from monitor.core.counts.coding import Coding, Listed
 from monitor.core.counts.rollup import (
@@ -144,7 +144,7 @@ class Builder:
             max_gaps=_numbers({metric: limits.max_gap(metric) for metric in Metric}),
             min_levels=_numbers({metric: limits.min_level(metric) for metric in Metric}),
             max_levels=_numbers({metric: limits.max_level(metric) for metric in Metric}),
-            min_supports={metric: limits.min_support(metric) for metric in Metric},
+            min_supports={metric: limits.min_support(metric) for metric in USUAL_METRICS},
             windows=tuple(windows),
             review_due=contract.review_due,
             primary=contract.primary_metric,
@@ -161,7 +161,7 @@ class Builder:
         """
         late = self._late(total)
         hidden_until = _no_data_before(late, self.contract.where)
-        rolled = _rolled(self.scoped(total), (), None)
+        rolled = self._rolled(self.scoped(total), (), None)
         guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
         guard, decides = guard.unless(hidden_until is not None), name == self.contract.window
         (row,), _ = build_rows(self._policy, rolled, guard, decides=decides)
@@ -193,7 +193,8 @@ class Builder:
         pooling = pooling or self._no_map(group, scoped)
         labels = (label_pooling or pooling).without(late)
         pooling = pooling.without(late)
-        return Pooled(group, scoped, pooling, labels, _rolled(scoped, group.attributes, pooling))
+        rolled = self._rolled(scoped, group.attributes, pooling)
+        return Pooled(group, scoped, pooling, labels, rolled)
 
     def group(
         self,
@@ -257,6 +258,18 @@ class Builder:
             and (period := ends[metric.labelled]) is not None
             and now - period.end > max_age
         )
+
+    def _rolled(
+        self, counts: BlockCounts, attributes: Sequence[str], pooling: MergeMap | None
+    ) -> Rolled:
+        """Roll up and pool one group-by; both halves get the same rows."""
+        decisions = _rows(counts.decisions, counts.index, attributes, pooling)
+        listed = self.contract.metrics
+        if not counts.has_labels:
+            return Rolled(decisions, None, listed=listed)
+        labelled = _rows(counts.labelled, counts.index, attributes, pooling)
+        slices = tuple(sorted({*decisions.slices, *labelled.slices}))
+        return Rolled(aligned(decisions, slices), aligned(labelled, slices), listed=listed)
 
     def _no_map(self, group: GroupBy, counts: BlockCounts) -> MergeMap:
         """All values where nothing is hidden, else none."""
@@ -336,16 +349,6 @@ def _no_data_before(late: Dates, pairs: Iterable[tuple[str, str]]) -> int | None
     """The instant from which all of these attribute values are listed, if any is late."""
     keys = [key for name, value in pairs for key in ((name, None), (name, value))]
     return max((late[key] for key in keys if key in late), default=None)
-
-
-def _rolled(counts: BlockCounts, attributes: Sequence[str], pooling: MergeMap | None) -> Rolled:
-    """Roll up and pool one group-by; both halves get the same rows."""
-    decisions = _rows(counts.decisions, counts.index, attributes, pooling)
-    if not counts.has_labels:
-        return Rolled(decisions, None)
-    labelled = _rows(counts.labelled, counts.index, attributes, pooling)
-    slices = tuple(sorted({*decisions.slices, *labelled.slices}))
-    return Rolled(aligned(decisions, slices), aligned(labelled, slices))
 
 
 def _rows(

@@ -37,6 +37,8 @@ _SURE = 2.0  # so much more than in the middle
 _TRAFFIC: Floats = 10 * np.float64(1.2) ** np.arange(51) / _SURE
 _BLOCKED = 0.05
 _WORST_LIMIT = Fraction(1, 2)
+_ALONE = (Metric.SELECTION, Metric.PRECISION)
+"""Metrics that a gap is looked for in alone: one in TPR and FPR at once may leave none in these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,11 @@ class Design:
         """P(auto_serve) of what is not blocked."""
         return self.ready * self.tpr + (1 - self.ready) * self.fpr
 
+    @property
+    def precision(self) -> float:
+        """P(ready | auto_serve)."""
+        return self.ready * self.tpr / self.selection
+
 
 @dataclass(frozen=True, slots=True)
 class Decidable:
@@ -96,9 +103,12 @@ def decidable(design: Design, metric: Metric) -> Decidable:
     if limit is None:
         raise ValueError(f"the contract sets no limit on gaps of {metric}")
     alone = _with_limits(design, min_selection_ratio=None)
-    served = metric is Metric.SELECTION
-    most = design.selection if served else min(design.tpr, 1 - design.fpr)
-    return _decidable(alone, metric, float(limit + BEYOND), most, served=served)
+    most = {
+        Metric.SELECTION: design.selection,
+        # No more can be served than there is of what is not ready.
+        Metric.PRECISION: min(1, (1 - design.ready) / design.selection) - 1 + design.precision,
+    }.get(metric, min(design.tpr, 1 - design.fpr))
+    return _decidable(alone, metric, float(limit + BEYOND), most)
 
 
 def decidable_ratio(design: Design) -> Decidable:
@@ -114,16 +124,14 @@ def decidable_ratio(design: Design) -> Decidable:
         raise ValueError("the contract sets no limit on the ratio of selection rates")
     alone = _with_limits(design, max_selection_gap=None)
     beyond = float(1 - limit + BEYOND) * design.selection
-    return _decidable(alone, Metric.SELECTION, beyond, design.selection, served=True)
+    return _decidable(alone, Metric.SELECTION, beyond, design.selection)
 
 
-def _decidable(
-    design: Design, metric: Metric, beyond: float, most: float, *, served: bool
-) -> Decidable:
+def _decidable(design: Design, metric: Metric, beyond: float, most: float) -> Decidable:
     passes = _least(_verdicts(design, 0.0)[metric], Verdict.PASS)
     if beyond > most:
         return Decidable(passes, None)
-    verdicts = _verdicts(design, beyond, served=served)
+    verdicts = _verdicts(design, beyond, metric if metric in _ALONE else None)
     return Decidable(passes, _least(verdicts[metric], Verdict.FAIL))
 
 
@@ -153,16 +161,16 @@ class _Arms(Rolled):
     @property
     def complements(self) -> Rolled:
         """Row i: what row i is compared with."""
-        return Rolled(self.rest, self.rest)
+        return Rolled(self.rest, self.rest, listed=self.listed)
 
 
 @cache
 def _verdicts(
-    design: Design, gap: float, *, served: bool = False
+    design: Design, gap: float, alone: Metric | None = None
 ) -> dict[Metric, list[Verdict | None]]:
     """Verdicts, by traffic, on a slice that is worse off by so much.
 
-    In TPR, FPR and the blocked rate at once or, where ``served``, in the selection rate.
+    In TPR, FPR and the blocked rate at once or, with ``alone``, in that metric.
     """
     contract = design.contract
     policy = Policy(
@@ -172,8 +180,9 @@ def _verdicts(
     )
     others = design.slices - 1 if design.reference == COMPLEMENT else 1
     volume: Floats = _TRAFFIC * design.days
-    slices = _counts(design, volume, gap, served=served)
-    arms = _Arms(slices, slices, _counts(design, volume * max(others, 1), 0.0))
+    slices = _counts(design, volume, gap, alone)
+    rest = _counts(design, volume * max(others, 1), 0.0)
+    arms = _Arms(slices, slices, rest, listed=contract.metrics)
     shown = np.ones(len(volume), bool)
     compared = comparisons(design.slices, design.reference)
     rows, _ = build_rows(policy, arms, Opened(shown, shown), COMPLEMENT, compared=compared)
@@ -190,15 +199,11 @@ def _least(verdicts: list[Verdict | None], wanted: Verdict) -> int | None:
     return round(float(f"{_SURE * _TRAFFIC[first]:.2g}")) if first < len(verdicts) else None
 
 
-def _counts(design: Design, volume: Floats, gap: float, *, served: bool = False) -> SliceCounts:
+def _counts(design: Design, volume: Floats, gap: float, alone: Metric | None = None) -> SliceCounts:
     """Expected counts of slices of these sizes; every gap is in the direction of harm."""
     limited = design.contract.limits.max_blocked_gap is not None
-    blocked = min(_BLOCKED + (0.0 if served else gap), 1.0) if limited else 0.0
-    if served:  # the same part of all that would be served, ready or not
-        kept = 1 - gap / design.selection
-        tpr, fpr = design.tpr * kept, design.fpr * kept
-    else:
-        tpr, fpr = max(design.tpr - gap, 0.0), min(design.fpr + gap, 1.0)
+    blocked = min(_BLOCKED + (0.0 if alone else gap), 1.0) if limited else 0.0
+    tpr, fpr = _served(design, gap, alone)
     ready = volume * (1 - blocked) * design.ready
     other = volume * (1 - blocked) * (1 - design.ready)
     sampled = int(design.audit < 1)
@@ -213,6 +218,17 @@ def _counts(design: Design, volume: Floats, gap: float, *, served: bool = False)
     names = tuple(f"traffic={place:02d}" for place in range(len(volume)))
     values = np.stack([cells[code] for code in strata], axis=1)
     return SliceCounts(names, np.array(strata, np.int64), values)
+
+
+def _served(design: Design, gap: float, alone: Metric | None) -> tuple[float, float]:
+    """TPR and FPR of a slice that is worse off by so much, as in :func:`_verdicts`."""
+    if alone is Metric.SELECTION:  # the same part of all that would be served, ready or not
+        kept = 1 - gap / design.selection
+        return design.tpr * kept, design.fpr * kept
+    if alone is Metric.PRECISION:  # as many served, and more of them not ready
+        moved = gap * design.selection
+        return design.tpr - moved / design.ready, design.fpr + moved / (1 - design.ready)
+    return max(design.tpr - gap, 0.0), min(design.fpr + gap, 1.0)
 
 
 def _cell(ready: Floats, other: Floats, audit: float) -> Int64s:

@@ -82,6 +82,13 @@ TERMS: Mapping[Metric, Term] = {
         "replies",
         "were ready by the reviewers' judgement",
     ),
+    Metric.PRECISION: Term(
+        "Served replies that were ready (precision)",
+        "P(ready | auto_serve)",
+        "Where it is lower, more of the replies that go out without review are not ready.",
+        "replies served at once",
+        "were ready",
+    ),
 }
 """Every metric; "ready" is the reviewers' judgement."""
 

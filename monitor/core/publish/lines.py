@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.core.contract import Metric, Role, State, role_of
+from monitor.core.contract import USUAL_METRICS, Metric, Role, State, role_of
 from monitor.core.publish.conclusion import limited, listed
 from monitor.core.publish.glossary import said
 from monitor.core.publish.reasons import Place, why_and_until
@@ -85,9 +85,9 @@ class SliceLine:
 
 
 def all_metrics(table: ContractTable) -> tuple[Metric, ...]:
-    """All metrics, those that the contract limits first."""
+    """All metrics that the contract shows, those that it limits first."""
     first = limited(table)
-    return (*first, *(metric for metric in Metric if metric not in first))
+    return (*first, *(metric for metric in USUAL_METRICS if metric not in first))
 
 
 def window_of(table: ContractTable, name: str | None = None) -> WindowTable | None:

@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from monitor.core.contract import Contract, Limits, Metric
+from monitor.core.contract import USUAL_METRICS, Contract, Limits, Metric
 from monitor.core.intervals import mover, ratio_interval, wilson
 from monitor.core.privacy.bands import Precision, edges
 from monitor.core.rates.gaps import comparisons, simultaneous_z
@@ -50,6 +50,8 @@ class Displayable:
 def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ...]:
     """The support each limited gap and ratio of a contract needs.
 
+    Precision is computed from TPR and FPR, and has no support of its own.
+
     Args:
         contract: its k and limits.
         largest_group: slices of the largest group-by: bounds inside one hold together.
@@ -57,7 +59,7 @@ def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ..
     precision = Precision(contract.k, contract.synthetic and contract.k == 1)
     z = simultaneous_z(comparisons(largest_group, "complement"))
     found = []
-    for (own, limits), metric in product(_limits(contract), Metric):
+    for (own, limits), metric in product(_limits(contract), USUAL_METRICS):
         for allowed, limit in (
             (Tolerance.of_gap, limits.max_gap(metric)),
             (Tolerance.of_ratio, limits.min_ratio(metric)),

@@ -87,6 +87,8 @@ def _listed_from(place: Place) -> int | None:
 
 
 def _insufficient(place: Place, metric: Metric) -> tuple[str, str]:
+    if metric is Metric.PRECISION:
+        return "It is computed from the TPR and the FPR; one of them has too little support.", ""
     needed = place.contract.min_supports.get(metric)
     has = _at_least(place.row.rates.get(metric))
     asks = f"The contract asks for {needed} {_counted(metric)}" if needed else "It needs more"

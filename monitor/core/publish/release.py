@@ -32,7 +32,11 @@ from monitor.core.publish.snapshot import (
     periods,
     tables_of,
 )
-from monitor.core.time import IsoWeek, to_micros
+from monitor.core.time import WEEK, IsoWeek, to_micros
+
+AFTER_HORIZON = 2 * WEEK
+"""How long after the last label of a week its last block of labels is waited for: from then on its
+Release stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,49 @@ class Signature:
     at: int
     by: str
     note: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReport:
+    """A revision with everything that is stored for its report.
+
+    Attributes:
+        revision: the one that is reported.
+        newest: number of the newest revision of the week.
+        before: newest revision of the week before; None where none is stored.
+        signatures: of the week, in their order; of whichever revision.
+        earlier: the revision that changes are told against; None where there is no earlier one.
+        history: newest revisions of the weeks before, a year of them at most, the oldest first.
+    """
+
+    revision: Revision
+    newest: int
+    before: Revision | None
+    signatures: tuple[Signature, ...] = ()
+    earlier: Revision | None = None
+    history: tuple[Revision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeek:
+    """A week that has a Release, without its tables.
+
+    Attributes:
+        week: as in ``2026-W47``.
+        revisions: numbers of those that are kept, ascending.
+        size: bytes of the newest one: with its number they tell whether it was rewritten.
+        signatures: of the week, in their order; of whichever revision.
+    """
+
+    week: str
+    revisions: tuple[int, ...]
+    size: int
+    signatures: tuple[Signature, ...] = ()
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest revision."""
+        return self.revisions[-1]
 
 
 def encode(release: Release) -> bytes:

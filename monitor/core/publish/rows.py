@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from monitor.core.contract import COMPLEMENT, Limits, Metric, State, Verdict
+from monitor.core.contract import COMPLEMENT, USUAL_METRICS, Limits, Metric, State, Verdict
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.completeness import SHOWN_MATURE, by_stratum, is_mature
@@ -24,6 +24,7 @@ from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.guards import Bools, Opened, each_labelled, route_labels
 from monitor.core.privacy.pooling import decisions_of
 from monitor.core.publish.agreement import pairs_of, shown_agreement
+from monitor.core.publish.shown_precision import shown_precision
 from monitor.core.publish.snapshot import (
     CalibrationCell,
     ShownAgreement,
@@ -103,21 +104,23 @@ class Rolled:
     Attributes:
         decisions: up to the watermark: selection and blocked rates.
         labelled: up to the label frontier: everything that rests on labels; None without.
+        listed: the metrics of the contract.
     """
 
     decisions: SliceCounts
     labelled: SliceCounts | None
+    listed: tuple[Metric, ...] = field(default=USUAL_METRICS, kw_only=True)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """The metrics the window has."""
-        return tuple(m for m in Metric if self.labelled is not None or not m.labelled)
+        return tuple(m for m in self.listed if self.labelled is not None or not m.labelled)
 
     @property
     def complements(self) -> Rolled:
         """Row i: everything in the group-by but slice i."""
         labelled = self.labelled.complements if self.labelled else None
-        return Rolled(self.decisions.complements, labelled)
+        return Rolled(self.decisions.complements, labelled, listed=self.listed)
 
     def counts(self, metric: Metric) -> SliceCounts:
         """The counts a metric rests on."""
@@ -168,6 +171,10 @@ def _rates_of(policy: Policy, rolled: Rolled, opened: Opened) -> dict[Metric, _R
     third = selection.exact.misses - blocked.exact.hits
     coded = code_third_route(selection.shown, blocked.shown, third, policy.precision)
     rates[Metric.BLOCKED] = replace(blocked, shown=coded)
+    if (found := rates.get(Metric.PRECISION)) is not None and not policy.precision.exact:
+        tpr, fpr, ready = (rates[m].shown for m in (Metric.TPR, Metric.FPR, Metric.READY))
+        derived = shown_precision(tpr, fpr, ready, policy.precision)
+        rates[Metric.PRECISION] = replace(found, shown=derived)
     return rates
 
 
@@ -190,17 +197,21 @@ def _references_of(
 
 def _metric_rows(
     policy: Policy,
-    rolled: Rolled,
-    rate: _Rate,
-    other: _Rate | None,
+    slices: Sequence[str],
+    metric: Metric,
+    rates: Mapping[Metric, _Rate],
+    references: Mapping[Metric, _Rate],
     *,
     reference: str | None,
     compared: int,
 ) -> _MetricRows:
     """One metric: numbers and intervals as shown, states and verdicts by these intervals."""
-    slices = rolled.decisions.slices
+    rate, other = rates[metric], references.get(metric)
     others = np.array([reference is not None and text != reference for text in slices], bool)
-    enough, mature = _enough(policy, rate, other, others), rate.mature
+    # Precision has no support of its own: it is computed from the other two.
+    needed = (Metric.TPR, Metric.FPR) if metric is Metric.PRECISION else (metric,)
+    each = [_enough(policy, rates[one], references.get(one), others) for one in needed]
+    enough, mature = np.all(each, axis=0), rate.mature
     gaps: list[ShownGap | None] = [None] * len(slices)
     gap_verdicts: list[Verdict | None] = [None] * len(slices)
     if other is not None:
@@ -286,8 +297,11 @@ def _mature(counts: SliceCounts) -> Bools:
 
 
 def _as_labelled(policy: Policy, rate: _Rate) -> list[float | None]:
-    """The rate over labelled rows, where the labelled rate itself is shown."""
-    if not rate.exact.metric.labelled:
+    """The rate over labelled rows, where the labelled rate itself is shown.
+
+    That of PRECISION follows from those of the others.
+    """
+    if not rate.exact.metric.labelled or rate.exact.metric is Metric.PRECISION:
         return [None] * len(rate.exact.value)
     rounded = policy.precision.rounded(rate.exact.as_labelled, rate.shown.step)
     shown = np.where(np.isnan(rate.shown.value), np.nan, rounded)
@@ -325,9 +339,7 @@ def build_rows(
     rates = _rates_of(policy, rolled, opened)
     others = _references_of(policy, rolled, reference, rates)
     tables = {
-        m: _metric_rows(
-            policy, rolled, rates[m], others.get(m), reference=reference, compared=together
-        )
+        m: _metric_rows(policy, slices, m, rates, others, reference=reference, compared=together)
         for m in metrics
     }
     beside = _beside(policy, rolled, opened, decides=decides)

@@ -145,7 +145,7 @@ class SliceRow:
 
     Attributes:
         slice: slice text; ``""`` is the total.
-        states: always one for every metric, also when every number is withheld.
+        states: always one for every metric of the contract, also when every number is withheld.
         rates: the metrics that may be shown.
         gaps: the gaps that may be shown.
         as_labelled: the rate over labelled rows alone, for comparison only: it is wrong
@@ -481,7 +481,12 @@ class ContractTable:
             LimitKind.MIN_LEVEL: self.min_levels,
             LimitKind.MAX_LEVEL: self.max_levels,
         }
-        found = {kind: numbers[metric] for kind, numbers in limits.items() if metric in numbers}
+        usual = {kind: numbers[metric] for kind, numbers in limits.items() if metric in numbers}
+        return usual | self.own_limits_of(group_by, slice_, metric)
+
+    def own_limits_of(self, group_by: str, slice_: str, metric: Metric) -> dict[LimitKind, float]:
+        """The limits of a slice that are not the contract's: its own, or else its group-by's."""
+        found: dict[LimitKind, float] = {}
         for wanted in ("", slice_):
             found |= {
                 own.kind: own.value

@@ -31,7 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.contract import Metric
-from monitor.core.counts.strata import PostStrata
+from monitor.core.counts.cells import Route
+from monitor.core.counts.strata import REVIEWED_ROUTES, PostStrata
 from monitor.core.intervals import Floats, divide, wilson
 
 _STEPS = 6
@@ -48,9 +49,16 @@ class Trials:
 
     @classmethod
     def of(cls, strata: PostStrata, metric: Metric) -> Trials:
-        """The trials of TPR and READY (hits: ready) or FPR (hits: not ready)."""
+        """The trials of TPR, READY (hits: ready), FPR (hits: not ready) or PRECISION.
+
+        Those of PRECISION are ready ones of auto_serve; the other route has none.
+        """
         hits = strata.labelled - strata.ready if metric is Metric.FPR else strata.ready
-        return cls(strata.decisions, strata.labelled, hits)
+        if metric is not Metric.PRECISION:
+            return cls(strata.decisions, strata.labelled, hits)
+        served = np.array([route is Route.AUTO_SERVE for route in REVIEWED_ROUTES], np.float64)
+        only = served[:, None, None]
+        return cls(only * strata.decisions, only * strata.labelled, only * hits)
 
     @cached_property
     def complete(self) -> npt.NDArray[np.bool_]:
@@ -221,7 +229,7 @@ def served_share(trials: Trials) -> Evidence:
 
 
 def ready_share(trials: Trials) -> Evidence:
-    """P(hit) over both routes.
+    """P(hit) over both routes; of the PRECISION's trials over one.
 
     V N^2 = sampling + sum N_k (p_k - T)^2: what the strata's sizes add, so that complete labels
     give V = T (1 - T) / N and n_eff = N.

@@ -7,6 +7,7 @@ rate p_k = m_k / n_k is weighted by **all** its decisions N_k; with A the strata
     TPR = P(auto_serve | ready) = sum_A N_k p_k / sum N_k p_k
     FPR = P(auto_serve | not ready), the same with 1 - p_k
     READY = P(ready) = sum N_k p_k / sum N_k
+    PRECISION = P(ready | auto_serve) = sum_A N_k p_k / sum_A N_k
 
 The interval is Wilson's at the effective number of trials n_eff = 1 / (T (1 - T) V), V the
 linearised variance, or a wider one where few labels carry the weight
@@ -33,7 +34,7 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counter, Int64s, Route, decode_strata
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import PostStrata, post_strata, production
+from monitor.core.counts.strata import REVIEWED_ROUTES, PostStrata, post_strata, production
 from monitor.core.intervals import Z95, Floats, divide
 from monitor.core.rates.effective import Evidence, Trials, ready_share, served_share
 
@@ -55,6 +56,12 @@ HIT_ROUTES = {Metric.SELECTION: Route.AUTO_SERVE, Metric.BLOCKED: Route.BLOCKED_
 """Metrics that rest on routes alone: every decision is a trial, and one of this route a hit."""
 
 
+_SHARES_READY = frozenset({Metric.READY, Metric.PRECISION})
+"""Metrics whose numerator is ready replies, of all decisions or of those of one route."""
+
+_AUTO = REVIEWED_ROUTES.index(Route.AUTO_SERVE)
+
+
 @dataclass(frozen=True, slots=True)
 class RateColumns:
     """One metric of all slices, arrays of shape (S,); NaN stands for undefined inside the core.
@@ -68,8 +75,8 @@ class RateColumns:
         support: n_eff, the trials the interval rests on; plain counts where all is labelled;
             0 without a point.
         hits: counted trials behind the numerator (decisions for selection and blocked;
-            labelled ready in auto_serve for TPR, labelled not ready in auto_serve for FPR;
-            labelled ready for READY).
+            labelled ready in auto_serve for TPR and PRECISION, labelled not ready in auto_serve
+            for FPR; labelled ready for READY).
         misses: counted trials behind numerator's complement.
         route_labels: smallest number of labels among the routes (auto_serve, human_review)
             that have decisions in the slice; number of decisions for unlabelled metrics.
@@ -224,14 +231,14 @@ def _decisions(counts: SliceCounts, metric: Metric) -> tuple[Int64s, Int64s]:
 
 def _extremes(trials: Trials, metric: Metric) -> tuple[Evidence, Evidence]:
     """What lower and upper bounds rest on where something is not identified: the extreme cases."""
-    cases = ((0, 0), (1, 1)) if metric is Metric.READY else ((0, 1), (1, 0))
+    cases = ((0, 0), (1, 1)) if metric in _SHARES_READY else ((0, 1), (1, 0))
     worst, best = (_evidence(trials.filled(case), metric) for case in cases)
     return worst, best
 
 
 def _evidence(trials: Trials, metric: Metric) -> Evidence:
     """What a point rests on; none where there is no trial or something is not identified."""
-    found = (ready_share if metric is Metric.READY else served_share)(trials)
+    found = (ready_share if metric in _SHARES_READY else served_share)(trials)
     return found.unless(np.isnan(found.value) | trials.unlabelled.any(axis=(0, 1)))
 
 
@@ -240,6 +247,8 @@ def _labels(totals: Int64s, metric: Metric) -> tuple[Int64s, Int64s]:
     _, labelled, ready = totals
     if metric is Metric.READY:
         return ready.sum(axis=0), (labelled - ready).sum(axis=0)
+    if metric is Metric.PRECISION:
+        return ready[_AUTO], (labelled - ready)[_AUTO]
     auto, review = ready if metric is Metric.TPR else labelled - ready
     return auto, review
 

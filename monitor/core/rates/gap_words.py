@@ -22,6 +22,7 @@ RATED = {
     Metric.FPR: "its replies that are not ready are served",
     Metric.BLOCKED: "its requests are blocked",
     Metric.READY: "its replies are ready",
+    Metric.PRECISION: "its replies served at once are ready",
 }
 """Each rate as something that happens to a slice more or less often."""
 

@@ -22,9 +22,10 @@ from monitor.core.intervals import Floats, divide, mover, ratio_interval, z_valu
 from monitor.core.rates.estimates import Measured, RateColumns
 from monitor.core.rates.tolerance import SLACK, Tolerance
 
-HARMED_BY_LESS = frozenset({Metric.SELECTION, Metric.TPR})
-"""Metrics whose lower rate is the worse one (delayed help); of the others it is the higher one
-(unclear replies served, requests blocked). For READY the orientation has no meaning."""
+HARMED_BY_LESS = frozenset({Metric.SELECTION, Metric.TPR, Metric.PRECISION})
+"""Metrics whose lower rate is the worse one (delayed help; fewer of what is served is ready); of
+the others it is the higher one (unclear replies served, requests blocked). For READY the
+orientation has no meaning."""
 
 Bools = npt.NDArray[np.bool_]
 
@@ -35,8 +36,8 @@ class GapColumns:
 
     Attributes:
         metric: which rate.
-        value: TPR, SELECTION (statistical parity difference): reference - slice; FPR, BLOCKED,
-            READY: slice - reference. NaN where one of the rates has no point.
+        value: TPR, PRECISION, SELECTION (statistical parity difference): reference - slice; FPR,
+            BLOCKED, READY: slice - reference. NaN where one of the rates has no point.
         lower: lower bound (MOVER); NaN where one of the rates has no trials.
         upper: upper bound.
         ratio: slice / reference, whatever the metric (SELECTION: disparate impact); NaN over 0.

@@ -38,8 +38,8 @@ class AtomTrials:
     Arrays of one shape, the last axis by atom.
 
     Attributes:
-        harmed: ready but not served (TPR), served but not ready (FPR), not served (SELECTION), or
-            blocked.
+        harmed: ready but not served (TPR), served but not ready (FPR, PRECISION), not served
+            (SELECTION), or blocked.
         spared: the other trials of the metric.
         harmed_variance: of ``harmed``; equal to it where all is counted.
         spared_variance: of ``spared``.
@@ -112,7 +112,7 @@ class AtomRates:
             index: what the ids mean.
             attributes: what an atom is made of.
             coding: what the strata mean.
-            metric: TPR, FPR, BLOCKED or SELECTION.
+            metric: TPR, FPR, BLOCKED, SELECTION or PRECISION.
 
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
@@ -148,16 +148,31 @@ def _expected(cohorts: Sequence[SliceCohort], metric: Metric) -> AtomTrials:
         _since([getattr(cohort, name) for cohort in cohorts])
         for name in ("decisions", "labelled", "ready")
     )
+    if metric is Metric.PRECISION:
+        good, _, good_variance, _ = _by_route(decisions, labelled, ready)
+        bad, _, bad_variance, _ = _by_route(decisions, labelled, labelled - ready)
+        # Their errors by sampling are the same, with the other sign: together they count for more.
+        more = divide((good + bad) ** 2, good**2 + bad**2, empty=1)
+        unsure = more * ((good_variance - good) + (bad_variance - bad)) / 2
+        return AtomTrials(bad, good, bad + unsure, good + unsure)
     hits = ready if metric is Metric.TPR else labelled - ready
+    auto, review, auto_variance, review_variance = _by_route(decisions, labelled, hits)
+    if metric is Metric.TPR:
+        return AtomTrials(review, auto, review_variance, auto_variance)
+    return AtomTrials(auto, review, auto_variance, review_variance)
+
+
+def _by_route(
+    decisions: Floats, labelled: Floats, hits: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Expected hits of auto_serve and of human_review, and what they vary like, by atom."""
     share = _shares(labelled, hits)
     rest = decisions - labelled
     trials = hits + rest * share
     unsure = share * (1 - share) * rest * (decisions + BORROWED) / (labelled + BORROWED)
     auto, review = np.moveaxis(trials.sum(axis=(-2, -1)), -1, 0)
     auto_variance, review_variance = np.moveaxis((trials + unsure).sum(axis=(-2, -1)), -1, 0)
-    if metric is Metric.TPR:
-        return AtomTrials(review, auto, review_variance, auto_variance)
-    return AtomTrials(auto, review, auto_variance, review_variance)
+    return auto, review, auto_variance, review_variance
 
 
 def _shares(labelled: Floats, hits: Floats) -> Floats:

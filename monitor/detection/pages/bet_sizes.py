@@ -34,7 +34,8 @@ COARSE = 16
 _LOW, _HIGH = np.log(1e-4), np.log(5.0)
 _COARSE_STAKES = np.arange(_LOW, _HIGH, FINE * COARSE)
 _FINE_STAKES = np.arange(_LOW, _HIGH, FINE)
-_MU = np.append(np.exp(_COARSE_STAKES), 0.0)  # the last one: no bet
+MU = np.append(np.exp(_COARSE_STAKES), 0.0)
+"""Stakes on decisions of auto_serve; the last one is no bet."""
 _NU = np.append(np.exp(_FINE_STAKES), 0.0)
 
 ARMS_AT_ONCE = 32
@@ -69,7 +70,7 @@ class BetTable:
     Attributes:
         side: what the bets are for.
         route: whether a column is of auto_serve, shape (J,).
-        auto: shape (columns of auto_serve, len(_MU)).
+        auto: shape (columns of auto_serve, len(MU)).
         review: shape (columns of human_review, len(_NU)).
     """
 
@@ -83,7 +84,7 @@ class BetTable:
         """The table for the columns of a day."""
         g = side.value * outcomes.scores(metric, side)
         auto = outcomes.auto
-        return cls(side, auto, log_factors(g[auto], _MU), log_factors(-g[~auto], _NU))
+        return cls(side, auto, log_factors(g[auto], MU), log_factors(-g[~auto], _NU))
 
     def logs(self, counts: Floats) -> Logs:
         """Logs of all stakes; counts have the shape (n, J)."""
@@ -95,7 +96,7 @@ Tables = Mapping[Side, BetTable]
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Logs of what all stakes come to, shapes (n, len(_MU)) and (n, len(_NU))."""
+    """Logs of what all stakes come to, shapes (n, len(MU)) and (n, len(_NU))."""
 
     auto: Floats
     review: Floats
@@ -110,7 +111,7 @@ class Logs:
 
 @dataclass(frozen=True, slots=True)
 class BetSizes:
-    """Stakes as indices into _MU and _NU, shape (P, 5, levels)."""
+    """Stakes as indices into MU and _NU, shape (P, 5, levels)."""
 
     mu: npt.NDArray[np.int16]
     nu: npt.NDArray[np.int16]
@@ -155,7 +156,7 @@ class ComparisonCounts:
         traffic: Floats,
         possible: Bools,
     ) -> ComparisonCounts:
-        by_y = np.maximum(traffic if metric is Metric.TPR else traffic[::-1], 0)
+        by_y = np.maximum(traffic[::-1] if metric is Metric.FPR else traffic, 0)
         by_route = [by_y[:, :, route].sum(axis=2) for route in (outcomes.auto, ~outcomes.auto)]
         mass: Floats = np.stack(by_route, axis=2)
         return cls(by_y, mass, outcomes.reach(metric, possible))
@@ -186,6 +187,10 @@ class ComparisonCounts:
         with_y = share * np.stack([rates, 1 - rates])
         without = np.broadcast_to(rest * np.stack([other, 1 - other]), with_y.shape)
         return np.stack([with_y, without])[..., None]
+
+    def stakes(self, table: BetTable, rates: Floats, edges: Int64s) -> BetSizes:
+        """The stakes of every arm, as :func:`best_stakes` finds them."""
+        return best_stakes(self, table, rates, edges)
 
 
 def best_stakes(arms: ComparisonCounts, table: BetTable, rates: Floats, edges: Int64s) -> BetSizes:
@@ -230,7 +235,7 @@ class _Growth:
     review: Singles
 
     def highest(self, least: Int64s, most: Int64s, k: Int64s) -> tuple[Int64s, Int64s]:
-        """Indices into _MU and _NU of the best stakes about the levels k, shape (n, 5, levels)."""
+        """Indices into MU and _NU of the best stakes about the levels k, shape (n, 5, levels)."""
         rise, possible = self._rise(), least <= most
         k = np.where(possible, k, 0)  # any level that is on both grids
         low, high = np.where(possible, least, 0), np.where(possible, most, 0)
@@ -240,10 +245,10 @@ class _Growth:
             low = np.where(rises, middle, low)
             high = np.where(rises, high, np.maximum(middle - 1, low))
         bets = possible & (self.at(low, k) > 0)
-        return np.where(bets, low, len(_MU) - 1), np.where(bets, COARSE * low + k, len(_NU) - 1)
+        return np.where(bets, low, len(MU) - 1), np.where(bets, COARSE * low + k, len(_NU) - 1)
 
     def at(self, stakes: Int64s, k: Int64s) -> Singles:
-        """Growth of the stakes (indices into _MU) about the levels k."""
+        """Growth of the stakes (indices into MU) about the levels k."""
         return _take(self.auto, stakes) + _take(self.review, COARSE * stakes + k)
 
     def _rise(self) -> _Growth:
@@ -269,7 +274,7 @@ def _take(values: npt.NDArray[Real], at: Int64s) -> npt.NDArray[Real]:
 
 
 def _bounds(reach: Reach, side: Side, k: Int64s) -> tuple[Int64s, Int64s]:
-    """Least and most index into _MU that is safe, and on both grids, about each level.
+    """Least and most index into MU that is safe, and on both grids, about each level.
 
     The most is below the least where no bet is possible, as on levels beyond ``LAST``.
     """

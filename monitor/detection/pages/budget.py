@@ -33,7 +33,7 @@ from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, Stre
 
 _GAP_SHARES = {
     **{Metric.TPR: 0.40, Metric.FPR: 0.20},
-    **{Metric.BLOCKED: 0.20, Metric.SELECTION: 0.20},
+    **{Metric.BLOCKED: 0.20, Metric.SELECTION: 0.20, Metric.PRECISION: 0.20},
 }
 _LEVEL_SHARE = 0.20
 _RATIO_SHARES = {Metric.SELECTION: 0.20}

@@ -31,12 +31,12 @@ from monitor.detection.pages.bet_sizes import (
     ComparisonCounts,
     Logs,
     Tables,
-    best_stakes,
     level,
     raised,
 )
 from monitor.detection.pages.outcomes import Outcomes, Side
 from monitor.detection.pages.projection import EXCESSES
+from monitor.detection.pages.served_bets import ServedCounts, ServedTable
 
 
 def _offsets() -> Int64s:
@@ -54,7 +54,7 @@ class GapBets:
     """A gap limit of a contract.
 
     Attributes:
-        metric: TPR or FPR.
+        metric: TPR, FPR or PRECISION.
         delta: the limit, in [0, 1).
     """
 
@@ -69,9 +69,11 @@ class GapBets:
             reference: row of the slice that all are compared with (what is planned for this row
                 itself means nothing); None for each one's complement.
         """
-        tables = {side: BetTable.of(outcomes, self.metric, side) for side in Side}
-        slices = ComparisonCounts.slices(outcomes, self.metric)
-        others = ComparisonCounts.references(outcomes, self.metric, reference)
+        served = self.metric is Metric.PRECISION
+        table, arms = (ServedTable, ServedCounts) if served else (BetTable, ComparisonCounts)
+        tables = {side: table.of(outcomes, self.metric, side) for side in Side}
+        slices = arms.slices(outcomes, self.metric)
+        others = arms.references(outcomes, self.metric, reference)
         return GapPlan(
             tables,
             self._bets(tables, slices, others),
@@ -87,8 +89,8 @@ class GapBets:
         centre = np.rint(np.log(middle / (1 - middle)) / FINE).astype(np.int64)
         edges = np.clip(centre[:, None] + _OFFSETS, -LAST, LAST)
         return _Bets(
-            best_stakes(higher, tables[Side.ABOVE], rates[0], raised(edges, self.delta)),
-            best_stakes(lower, tables[Side.BELOW], rates[1], edges),
+            higher.stakes(tables[Side.ABOVE], rates[0], raised(edges, self.delta)),
+            lower.stakes(tables[Side.BELOW], rates[1], edges),
         )
 
     def _alternatives(self, higher: ComparisonCounts, lower: ComparisonCounts) -> Floats:
@@ -101,7 +103,8 @@ class GapBets:
             Shape (2, P, 5): a, then b = a - gap.
         """
         gap = self.delta + EXCESSES
-        better = higher.rate[:, None] if self.metric is Metric.TPR else lower.rate[:, None] + gap
+        worse_is_higher = self.metric is Metric.FPR
+        better = lower.rate[:, None] + gap if worse_is_higher else higher.rate[:, None]
         b = np.maximum(np.minimum(better, 0.995) - gap, 0.005)
         return np.stack([np.minimum(b + gap, 0.995), b])
 

@@ -29,7 +29,10 @@ from monitor.detection.pages.projection import (
 from monitor.detection.pages.responses import Responses
 from monitor.detection.pages.streams import StreamKind
 
-USUAL = {Metric.TPR: 0.85, Metric.FPR: 0.15, Metric.BLOCKED: 0.05, Metric.SELECTION: 0.5}
+USUAL = {
+    **{Metric.TPR: 0.85, Metric.FPR: 0.15, Metric.PRECISION: 0.9},
+    **{Metric.BLOCKED: 0.05, Metric.SELECTION: 0.5},
+}
 """Where the levels of the bets begin; a wrong start costs delay, never validity."""
 
 DIRECTIONS = 2
@@ -44,7 +47,7 @@ class HourlyGaps:
     never do, where they have their traffic at different times of the day.
 
     Attributes:
-        metric: TPR, FPR (where every decision is to be labelled), BLOCKED or SELECTION.
+        metric: TPR, FPR, PRECISION (where every decision is to be labelled), BLOCKED or SELECTION.
         kind: GAP or RATIO.
         limit: largest gap or smallest ratio of each, inclusive, shape (P,).
         rows: row of each compared slice among the slices of the group-by, shape (P,).

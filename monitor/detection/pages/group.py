@@ -39,7 +39,7 @@ BATCH = 1_000
 """Decisions that a slice and its reference both need before a bet on their gap within a day: the
 step of the levels costs a part of every bet, so many small bets would cost more than they gain."""
 
-LABELLED = (Metric.TPR, Metric.FPR)
+LABELLED = (Metric.TPR, Metric.FPR, Metric.PRECISION)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The outcomes that a day's decisions can have, and what each says of TPR and FPR.
+"""The outcomes that a day's decisions can have, and what each says of TPR, FPR and precision.
 
 A decision adds ``z = (D - c) g`` to the evidence about the limit c of a rate, where D is 1 for
 auto_serve and g is an unbiased score for y (ready for the TPR, not ready for the FPR)::
@@ -7,7 +7,8 @@ auto_serve and g is an unbiased score for y (ready for the TPR, not ready for th
     g = f + (1 - f) / pi   if labelled y            pi = audit rate
     g = f - f / pi         if labelled not y
 
-``E[z] = P(y) (rate - c)`` if pi or f is right (augmented inverse probability weighting; Robins,
+``E[z] = P(y) (rate - c)`` if pi or f is right, and for precision, P(ready | auto_serve),
+``z = D (g - c)`` with ``E[z] = P(D) (rate - c)`` (augmented inverse probability weighting; Robins,
 Rotnitzky and Zhao 1994, JASA 89). With forecasts held for a day and rounded to the middle of one
 of 20 bins, z takes few values, shared by all slices: an outcome is a column, a slice a row of
 counts, and the log of any product of bets is a matrix product.
@@ -59,7 +60,7 @@ def scores(metric: Metric, ready: npt.ArrayLike, audit: npt.ArrayLike) -> Floats
     """The score g for each outcome.
 
     Args:
-        metric: TPR (y is ready) or FPR (y is not ready).
+        metric: TPR, PRECISION (y is ready) or FPR (y is not ready).
         ready: P(ready | stratum).
         audit: audit rates in (0, 1], broadcast with ``ready``.
 
@@ -73,9 +74,9 @@ def scores(metric: Metric, ready: npt.ArrayLike, audit: npt.ArrayLike) -> Floats
         [0.25, -0.25, 1.75]
     """
     rate, weight = np.broadcast_arrays(np.asarray(ready, float), 1 / np.asarray(audit, float))
-    target = rate if metric is Metric.TPR else 1 - rate
+    target = 1 - rate if metric is Metric.FPR else rate
     is_y, is_not = target + (1 - target) * weight, target - target * weight
-    labelled = (is_y, is_not) if metric is Metric.TPR else (is_not, is_y)
+    labelled = (is_not, is_y) if metric is Metric.FPR else (is_y, is_not)
     return np.stack([target, *labelled], axis=-1)
 
 
@@ -195,7 +196,7 @@ class Outcomes:
         return every
 
     def z(self, metric: Metric, side: Side, limit: float) -> Floats:
-        """Evidence about a limit that every column adds, shape (J,)."""
+        """Evidence about a limit of TPR or FPR that every column adds, shape (J,)."""
         return (self.auto - limit) * self.scores(metric, side)
 
     def possible(self) -> Bools:

@@ -147,14 +147,18 @@ def trials(cohort: SliceCohort, metric: Metric) -> tuple[Int64s, Int64s]:
     """Trials and hits of each slice, both of shape (S,).
 
     TPR: labelled ready, and of these auto-served; FPR: labelled not ready, and of these
-    auto-served (where every decision is to be labelled); BLOCKED, SELECTION: all decisions, and
-    of these blocked, or auto-served.
+    auto-served; PRECISION: labelled auto-served, and of these ready (all three where every
+    decision is to be labelled); BLOCKED, SELECTION: all decisions, and of these blocked, or
+    auto-served.
 
     Raises:
         ValueError: for another metric.
     """
     if (hit := HIT_ROUTES.get(metric)) is not None:
         return cohort.routed.sum(axis=1), cohort.routed[:, hit]
+    if metric is Metric.PRECISION:
+        served = np.s_[:, REVIEWED_ROUTES.index(Route.AUTO_SERVE)]
+        return cohort.labelled[served].sum(axis=(1, 2)), cohort.ready[served].sum(axis=(1, 2))
     if metric not in (Metric.TPR, Metric.FPR):
         raise ValueError(f"{metric} has no two-sample test")
     labels = cohort.ready if metric is Metric.TPR else cohort.labelled - cohort.ready

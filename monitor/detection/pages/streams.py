@@ -19,7 +19,7 @@ BUDGET_DAYS = 90.0
 
 
 class Direction(enum.StrEnum):
-    """Side that is worse off, by the contract (a lower TPR, a higher FPR or blocked rate)."""
+    """Side that is worse off, by the contract (a lower TPR, a higher FPR or blocked rate, ...)."""
 
     SLICE_WORSE = "slice_worse"
     REFERENCE_WORSE = "reference_worse"
@@ -40,7 +40,7 @@ class Stream:
     Attributes:
         contract: name.
         group_by: attribute names joined by ``+``.
-        metric: TPR, FPR, BLOCKED or SELECTION.
+        metric: TPR, FPR, BLOCKED, SELECTION or PRECISION.
         kind: a gap, a ratio or a level.
         slice: slice text.
         reference: slice text or ``complement``; empty for a level.

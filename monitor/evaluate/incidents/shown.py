@@ -199,6 +199,7 @@ class ShownIncidents:
         if (
             known.kind is not StreamKind.GAP
             or not metric.labelled
+            or metric is Metric.PRECISION  # its shown support is only what is proven
             or limit is None
             or frontier is None
         ):
@@ -229,7 +230,12 @@ def _behind(known: IncidentView, row: SliceRow) -> Behind | None:
 
 
 def _stage(row: SliceRow, metric: Metric) -> ShownStage | None:
-    """Stage of the metric itself, or of selection, which every decision goes through."""
+    """Stage of the metric itself, or of selection, which every decision goes through.
+
+    None of a precision: who is served does not say where replies that are not ready pass.
+    """
+    if metric is Metric.PRECISION:
+        return None
     return row.stages.get(_STAGE_OF.get(metric, Metric.SELECTION))
 
 

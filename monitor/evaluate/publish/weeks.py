@@ -19,6 +19,7 @@ from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.linear_audit import LpAudit
 from monitor.core.publish.contract_tables import BlockCounts, Builder
 from monitor.core.publish.release import (
+    AFTER_HORIZON,
     Release,
     ReleasedIncident,
     Revision,
@@ -38,10 +39,6 @@ from monitor.evaluate.publish.week_audit import WeekAudits
 from monitor.store.evaluator.release_blocks import ClosedPanes
 
 log = logging.getLogger("slicewatch.evaluate")
-
-AFTER_HORIZON = 2 * WEEK
-"""How long after the last label of a week its last block of labels is waited for. Closed panes are
-kept longer by two weeks, which the week's first block may begin earlier than the week."""
 
 _Table = TypeVar("_Table", GroupTable, WindowTable)
 

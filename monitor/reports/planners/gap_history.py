@@ -58,7 +58,7 @@ def gap_histories(report: WeeklyReport) -> tuple[GapHistory, ...]:
     """Histories of the slices of each contract whose gaps are now the largest."""
     wanted = dict(_wanted(report))
     found: dict[Named, list[GapPoint]] = {name: [] for name in wanted}
-    for revision in (*report.earlier, report.revision):
+    for revision in (*report.history, report.revision):
         for name, point in _points(revision, wanted):
             found[name].append(point)
     return tuple(GapHistory(name, metric, tuple(found[name])) for name, metric in wanted.items())

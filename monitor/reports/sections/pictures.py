@@ -32,7 +32,7 @@ def over_time(report: WeeklyReport) -> Section:
     lines = planned(report).gap_history
     if not lines:
         return Section(("No gap of a single attribute is shown, so none can be followed.",))
-    many = len(report.earlier)
+    many = len(report.history)
     sentences = (
         f"This week and the {many} weeks before it of which a Release is stored, each by its newest"
         " revision, of the slices whose gaps are now the largest. A gap above 0 means that the"

@@ -14,9 +14,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from monitor.core.contract import Metric
+from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import (
     GroupTable,
+    LimitKind,
     ShownGap,
     ShownRate,
     SliceRow,
@@ -45,6 +46,12 @@ _GAP = (
     *("reference", "gap", "gap_lower", "gap_upper"),
     *("ratio", "ratio_lower", "ratio_upper", "verdict"),
 )
+
+_OWN = {
+    **{LimitKind.MAX_GAP: "own_max_gap", LimitKind.MIN_RATIO: "own_min_ratio"},
+    **{LimitKind.MIN_LEVEL: "own_min_level", LimitKind.MAX_LEVEL: "own_max_level"},
+}
+"""Columns of the limits that a slice has in place of the contract's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,18 @@ def write_published(
         tables[table.name] = _by_key(table, rows)
         _replace(connection, table, day, tables[table.name], known.get(table.name))
     return Publication(day, tables)
+
+
+ShownCell = tuple[str, str, str, Metric]
+"""Contract, group-by, slice and metric."""
+
+
+def shown_cells(connection: sa.Connection) -> set[ShownCell]:
+    """Whatever was published and not hidden on any day that is kept."""
+    of = published_rate.c
+    query = sa.select(of.contract, of.group_by, of.slice, of.metric).distinct()
+    rows = connection.execute(query.where(of.state != State.SUPPRESSED.value))
+    return {(row.contract, row.group_by, row.slice, Metric(row.metric)) for row in rows}
 
 
 def delete_before(engine: sa.Engine, before: int) -> None:
@@ -233,10 +252,14 @@ def _windows(snapshot: Snapshot) -> Iterator[_Row]:
 
 
 def _rates(snapshot: Snapshot) -> Iterator[_Row]:
+    contracts = {table.contract: table for table in snapshot.contracts}
     for where, _, rows in _groups(snapshot):
+        contract = contracts[where["contract"]]
         for row in rows:
             for metric in row.states:
-                yield {**where, "slice": row.slice, **_metric(row, metric)}
+                own = contract.own_limits_of(where["group_by"], row.slice, metric)
+                limits = {column: own.get(kind) for kind, column in _OWN.items()}
+                yield {**where, "slice": row.slice, **_metric(row, metric), **limits}
 
 
 def _metric(row: SliceRow, metric: Metric) -> _Row:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from monitor.errors import StoreError
 from monitor.ports import DeadLetter, Shard, StoredDeadLetter
 from monitor.store.database import reading, writing
+from monitor.store.schema import contract as contract_table
 from monitor.store.schema import snapshot
 from monitor.store.shard_rows import read_slowest
 
@@ -63,6 +64,13 @@ class RecordStore:
                 {"name": contract.name, "version": contract.version},
             ).scalar()
         return found
+
+    def contracts(self) -> list[ContractRecord]:
+        """Every version of every contract that was ever in force, by name and version."""
+        of = contract_table.c
+        query = sa.select(of.name, of.version, of.numbers, of.record).order_by(of.name, of.version)
+        with reading(self._engine) as connection:
+            return [ContractRecord(*row) for row in connection.execute(query)]
 
     def newest_snapshot(self, seen: int = 0) -> tuple[int, bytes] | None:
         """Id and bytes of the newest Snapshot; None when there is none, or it is ``seen``.

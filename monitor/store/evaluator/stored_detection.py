@@ -152,6 +152,13 @@ def read_detection(connection: sa.Connection) -> StoredDetection:
     )
 
 
+def consumed_hours(connection: sa.Connection) -> list[tuple[int, CohortState, bool]]:
+    """Every kept hour whose turn has come, in order: what became of it, and whether it was live."""
+    query = sa.select(cohort.c.hour, cohort.c.state, cohort.c.live).order_by(cohort.c.hour)
+    rows = connection.execute(query)
+    return [(row.hour, CohortState(row.state), bool(row.live)) for row in rows]
+
+
 class CountedCohorts:
     """Counts of hours: as they are now, and as the detectors consumed them."""
 

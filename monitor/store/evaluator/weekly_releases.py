@@ -12,11 +12,22 @@ from dataclasses import asdict
 import sqlalchemy as sa
 
 from monitor.core.publish.act_input import ActInput
-from monitor.core.publish.release import Release, Revision, Signature, decode, encode
+from monitor.core.publish.release import (
+    Release,
+    Revision,
+    Signature,
+    StoredReport,
+    StoredWeek,
+    decode,
+    encode,
+)
 from monitor.core.time import IsoWeek
 from monitor.store.database import reading, writing
 from monitor.store.schema import release_signature, weekly_release
 
+_ALL = 1 << 31
+WEEKS_BEFORE = 51
+"""With the week itself, a year."""
 _COLUMNS = tuple(weekly_release.c[name] for name in ("week", "number", "as_of", "body"))
 
 
@@ -45,6 +56,66 @@ def weeks_before(connection: sa.Connection, week: IsoWeek, most: int) -> list[Re
         one = find_revision(connection, week.name)
         found += [] if one is None else [one]
     return found[::-1]
+
+
+def all_revisions(connection: sa.Connection, week: str) -> list[Revision]:
+    """Every kept revision of a week, ascending."""
+    query = sa.select(*_COLUMNS).where(weekly_release.c.week == week)
+    rows = connection.execute(query.order_by(weekly_release.c.number))
+    return [Revision(row.week, row.number, row.as_of, bytes(row.body)) for row in rows]
+
+
+def stored_report(
+    connection: sa.Connection, week: IsoWeek, number: int | None = None, against: int | None = None
+) -> StoredReport | None:
+    """A revision of a week with what belongs to its report; None where it is not kept.
+
+    Args:
+        connection: of the store.
+        week: which.
+        number: of the revision; by default the newest.
+        against: number of the revision that changes are told against. By default the newest
+            earlier one that somebody has signed, else the first: both are kept.
+    """
+    newest = find_revision(connection, week.name)
+    found = newest if number is None else find_revision(connection, week.name, number)
+    if newest is None or found is None:
+        return None
+    history = tuple(weeks_before(connection, week, WEEKS_BEFORE))
+    before = next((one for one in history if one.week == week.before.name), None)
+    signatures = tuple(read_signatures(connection, week.name))
+    if against is None:
+        signed = (one.revision for one in signatures if one.revision < found.number)
+        against = max(signed, default=1)
+    earlier = find_revision(connection, week.name, against) if against != found.number else None
+    return StoredReport(found, newest.number, before, signatures, earlier, history)
+
+
+def newest_stored(connection: sa.Connection) -> tuple[str, int] | None:
+    """The newest week that has a Release, and the wall clock at which the first was stored."""
+    column = weekly_release.c
+    query = sa.select(column.week, sa.func.min(column.stored_at)).group_by(column.week)
+    row = connection.execute(query.order_by(column.week.desc()).limit(1)).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def newest_weeks(connection: sa.Connection, limit: int) -> list[StoredWeek]:
+    """Weeks that have a Release, the newest first.
+
+    Args:
+        connection: of the store.
+        limit: how many at most.
+    """
+    weeks = stored_weeks(connection)[::-1][:limit]
+    return [_stored_week(connection, week) for week in weeks]
+
+
+def _stored_week(connection: sa.Connection, week: str) -> StoredWeek:
+    column = weekly_release.c
+    query = sa.select(column.number, sa.func.length(column.body)).where(column.week == week)
+    rows = connection.execute(query.order_by(column.number)).all()
+    numbers = tuple(row.number for row in rows)
+    return StoredWeek(week, numbers, rows[-1][1], tuple(read_signatures(connection, week)))
 
 
 def write_revisions(
@@ -78,6 +149,34 @@ def sign(engine: sa.Engine, revision: Revision, said: ActInput, now: int) -> Sig
         )
         connection.execute(sa.insert(release_signature).values(asdict(made)))
     return made
+
+
+def thin_before(engine: sa.Engine, before: int) -> None:
+    """Of weeks that ended before an instant, keep the first and newest revision, and signed ones.
+
+    Args:
+        engine: the store.
+        before: event time (microseconds) such that no such week is released anew.
+    """
+    with reading(engine) as connection:
+        weeks = newest_weeks(connection, _ALL)
+    for one in weeks:
+        signed = {each.revision for each in one.signatures}
+        kept = {one.revisions[0], one.newest, *signed}
+        gone = [number for number in one.revisions if number not in kept]
+        if gone and IsoWeek.named(one.week).end < before:
+            column = weekly_release.c
+            with writing(engine) as connection:
+                # Who signs meanwhile keeps the revision: it is asked again in the transaction.
+                own = sa.exists().where(
+                    release_signature.c.week == one.week,
+                    release_signature.c.revision == column.number,
+                )
+                connection.execute(
+                    sa.delete(weekly_release).where(
+                        column.week == one.week, column.number.in_(gone), ~own
+                    )
+                )
 
 
 def delete_before(engine: sa.Engine, before: int) -> None:

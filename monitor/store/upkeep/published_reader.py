@@ -15,14 +15,16 @@ from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.history import HistoryPoint, SliceKey
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.pipeline import Pipeline, TopicFacts
+from monitor.core.publish.release import StoredReport, StoredWeek
 from monitor.core.publish.snapshot import Snapshot, decode, numbered
-from monitor.core.time import MINUTE, Grain, to_datetime
+from monitor.core.time import MINUTE, Grain, IsoWeek, to_datetime
 from monitor.errors import StoreError
 from monitor.ports import ShardStatus
 from monitor.store.database import reading
 from monitor.store.evaluator import stored_incidents
 from monitor.store.evaluator.published_tables import DECISIONS, LABELLED
 from monitor.store.evaluator.records import RecordStore
+from monitor.store.evaluator.weekly_releases import newest_weeks, stored_report
 from monitor.store.schema import (
     published_contract,
     published_limit,
@@ -115,6 +117,20 @@ class PublishedReader:
             _floored([stored], MINUTE),
         )
 
+    def weeks(self, limit: int) -> list[StoredWeek]:
+        """The newest weeks that have a Release, the newest first.
+
+        Args:
+            limit: how many at most.
+        """
+        with self._one_at_a_time(), reading(self._engine) as connection:
+            return newest_weeks(connection, limit)
+
+    def report(self, week: IsoWeek, number: int | None = None) -> StoredReport | None:
+        """A revision of a week's Release, by default the newest; None where there is none."""
+        with self._one_at_a_time(), reading(self._engine) as connection:
+            return stored_report(connection, week, number)
+
     def acknowledge(self, number: int, said: ActInput, now: int) -> None:
         """Put on record that somebody looks after an incident.
 
@@ -172,7 +188,7 @@ def _history(key: SliceKey) -> sa.Select[Any]:
             day.day,
             day.version,
             window.ends_at,
-            limit.max_gap,
+            sa.func.coalesce(rate.own_max_gap, limit.max_gap).label("max_gap"),
             rate.state,
             *(rate[name] for name in _SHOWN),
             rate.verdict,

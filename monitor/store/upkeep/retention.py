@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 
 from monitor.core.privacy.release_blocks import blocks_kept
+from monitor.core.publish.release import AFTER_HORIZON
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.store import bias_score_rows
 from monitor.store.database import reading, writing
@@ -81,6 +82,7 @@ def apply(
         _drop_detection(engine, policy, slowest)
         published_tables.delete_before(engine, slowest - policy.snapshots)
         weekly_releases.delete_before(engine, slowest - policy.snapshots)
+        weekly_releases.thin_before(engine, slowest - policy.horizon - AFTER_HORIZON)
     while _drop_deltas(engine, policy, slowest) == _PORTION:
         pass
     drop_arrivals(engine, now)

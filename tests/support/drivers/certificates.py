@@ -13,7 +13,7 @@ import pytest
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """A certificate authority with one server (localhost, 127.0.0.1) and one client."""
+    """A certificate authority with one server (this machine, or other names) and one client."""
 
     ca: Path
     server: Path
@@ -22,15 +22,18 @@ class Certificates:
     client_key: Path
 
 
-def make_certificates(folder: Path) -> Certificates:
-    """All five files; without openssl the test is skipped, in CI it fails."""
+HERE = "DNS:localhost,IP:127.0.0.1"
+
+
+def make_certificates(folder: Path, names: str = HERE) -> Certificates:
+    """All five files, the server's for these names; no openssl: a skip, in CI a failure."""
     if shutil.which("openssl") is None:
         if os.environ.get("CI") == "true":
             pytest.fail("CI=true and openssl is missing", pytrace=False)
         pytest.skip("openssl is missing")
     ca, ca_key = _certificate(folder, "ca", "basicConstraints=critical,CA:TRUE")
-    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
-    server, server_key = _certificate(folder, "server", names, ca, ca_key)
+    named = f"subjectAltName={names}"
+    server, server_key = _certificate(folder, "server", named, ca, ca_key)
     client, client_key = _certificate(folder, "client", "extendedKeyUsage=clientAuth", ca, ca_key)
     return Certificates(ca, server, server_key, client, client_key)
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +37,8 @@ LIBRARIES = (
     ("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
     ("org.apache.logging.log4j", "log4j-1.2-api", LOG4J_VERSION),
 )
+TOOLS = (("org.apache.kafka", "kafka-tools", KAFKA_VERSION),)
+"""What ``kafka-topics.sh`` and the other scripts of the image run."""
 
 # Without a configuration of its own log4j prints nothing at all.
 LOG4J = """\
@@ -173,25 +175,34 @@ def missing_tools() -> list[str]:
 
 def kafka_libraries() -> Path:
     """Directory with Apache Kafka's jars, fetched from Maven Central when not there yet."""
+    return _jars(f"kafka-{KAFKA_VERSION}", LIBRARIES)
+
+
+def kafka_tools() -> Path:
+    """The same for its command-line tools."""
+    return _jars(f"kafka-tools-{KAFKA_VERSION}", TOOLS)
+
+
+def _jars(name: str, libraries: Sequence[tuple[str, str, str]]) -> Path:
     base = os.environ.get("SLICEWATCH_CACHE") or Path.home() / ".cache" / "slicewatch-tests"
-    libraries = Path(base) / f"kafka-{KAFKA_VERSION}"
-    if not libraries.is_dir():
-        _fetch(libraries)
-    return libraries
+    folder = Path(base) / name
+    if not folder.is_dir():
+        _fetch(folder, libraries)
+    return folder
 
 
-def _fetch(libraries: Path) -> None:
-    libraries.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=libraries.parent) as scratch:
-        blocks = "".join(DEPENDENCY.format(*library) for library in LIBRARIES)
+def _fetch(folder: Path, libraries: Sequence[tuple[str, str, str]]) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        blocks = "".join(DEPENDENCY.format(*library) for library in libraries)
         Path(scratch, "pom.xml").write_text(POM.format(dependencies=blocks))
         fetched = Path(scratch, "libraries")
         maven = ["mvn", "-q", "-B", "-C", "-f", f"{scratch}/pom.xml", COPY]
         _run([*maven, "-DincludeScope=runtime", f"-DoutputDirectory={fetched}"], FETCH_SECONDS)
         try:  # all or nothing; another test run may have been faster
-            fetched.rename(libraries)
+            fetched.rename(folder)
         except OSError:
-            if not libraries.is_dir():
+            if not folder.is_dir():
                 raise
 
 

@@ -73,7 +73,7 @@ def expected_of(
     pending = "insufficient_support" if limited else None
     short, out = ("insufficient_support", pending), ("maturing", pending)
     compared = row["slice"] and not _is_reference(row, rows)
-    if not _supported(contract, metric, rate):
+    if not _supported(contract, metric, row):
         return {short}
     if compared and (gap is None or not _reference_supported(contract, metric, gap, rows)):
         return {short}
@@ -86,8 +86,10 @@ def expected_of(
     return expected
 
 
-def _supported(contract: Row, metric: str, rate: Row) -> bool:
-    return bool(rate["support"] >= contract["min_supports"][metric])
+def _supported(contract: Row, metric: str, row: Row) -> bool:
+    """Precision is computed from the TPR and the FPR, and has support where both have."""
+    of = ("tpr", "fpr") if metric == "precision" else (metric,)
+    return all(row["rates"][one]["support"] >= contract["min_supports"][one] for one in of)
 
 
 def _is_reference(row: Row, rows: Mapping[str, Row]) -> bool:
@@ -99,7 +101,7 @@ def _is_reference(row: Row, rows: Mapping[str, Row]) -> bool:
 def _reference_supported(contract: Row, metric: str, gap: Row, rows: Mapping[str, Row]) -> bool:
     if gap["reference"] == "complement":
         return True  # as far as a reader can tell
-    return _supported(contract, metric, rows[gap["reference"]]["rates"][metric])
+    return _supported(contract, metric, rows[gap["reference"]])
 
 
 def _by_gap(gap: Row, limit: float) -> str:

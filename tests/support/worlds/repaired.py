@@ -25,20 +25,22 @@ WORSE = "a=a0"
 TPR = Metric.TPR
 
 
-def repaired(breach: int = BREACH, repair: int = REPAIR) -> World:
+def repaired(
+    breach: int = BREACH, repair: int = REPAIR, days: int = DAYS, a_day: int = A_DAY
+) -> World:
     """Two slices alike, but that one is served far less from one day to another; all labelled.
 
     Later other versions answer that one.
     """
-    rng, size = np.random.default_rng(5), DAYS * A_DAY
-    at = START + np.arange(size) * (DAY // A_DAY) + 1
+    rng, size = np.random.default_rng(5), days * a_day
+    at = START + np.arange(size) * (DAY // a_day) + 1
     atom = rng.permutation(np.arange(size) % 2)
     low = (atom == 0) & (at >= breach) & (at < repair)
     route = (rng.random(size) >= np.where(low, 0.3, 0.7)).astype(np.int64)
     ready = (rng.random(size) < 0.6).astype(np.int64)
     one, all_of_them = np.ones(size, np.int64), np.arange(size)
     world = World(
-        seed=5, shape=Shape((2,), DAYS), attributes={"a": ("a0", "a1")}, atoms=(("a0",), ("a1",)),
+        seed=5, shape=Shape((2,), days), attributes={"a": ("a0", "a1")}, atoms=(("a0",), ("a1",)),
         at=at, arrives=at, atom=atom, route=route, band=rng.integers(0, 3, size),
         rate=np.full(size, FULLY), asked=one, version=1 * ((atom == 0) & (at >= RELEASE)),
         says=all_of_them, said_at=at, labelled=one, ready=ready,

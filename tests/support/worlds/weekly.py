@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from monitor.core.publish.release import Revision
 from monitor.core.time import IsoWeek
 from monitor.reports import WeeklyReport
 from monitor.settings import load
-from monitor.store.evaluator.weekly_releases import find_revision, read_signatures
+from monitor.store.evaluator.weekly_releases import find_revision, stored_report
 
 WEEK = IsoWeek.named("2026-W23")
 assert WEEK.start == START
@@ -85,14 +85,10 @@ def revisions(made: Releasing, week: IsoWeek = WEEK) -> list[Revision]:
 def report_of(made: Releasing, number: int | None = None) -> WeeklyReport:
     """The report of a revision, by default of the newest."""
     with made.engine.connect() as connection:
-        newest = find_revision(connection, WEEK.name)
-        found = find_revision(connection, WEEK.name, number)
-        signatures = tuple(read_signatures(connection, WEEK.name))
-    assert newest is not None
-    assert found is not None
+        stored = stored_report(connection, WEEK, number)
+    assert stored is not None
     settings = load(
         made.folder / "settings.toml",
         {"SLICEWATCH__STORE__URL": f"sqlite:///{made.folder}/store.db"},
     )
-    facts = composition.report_facts(settings)
-    return WeeklyReport(found, newest.number, found.release, None, facts, signatures)
+    return WeeklyReport.of(replace(stored, before=None), composition.report_facts(settings))

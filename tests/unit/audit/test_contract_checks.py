@@ -509,6 +509,23 @@ class TestRatios:
         assert ratio.upper is not None
         assert ratio.upper < 0.8
 
+    def test_precision_is_of_what_is_served(self) -> None:
+        """Of the served, 8 of 10 are ready in one variety, 6 of 10 in the other."""
+        one = settings(groups=VARIETY_ALONE, limits={"max_precision_gap": Fraction("0.10")})
+        pairs = [
+            varieties(
+                f"p{i}", *(seen(0.8 if i in served else 0.5) for served in both), ready=i < 10
+            )
+            for both in ([{*range(8), 18, 19}, {*range(6), 16, 17, 18, 19}],)
+            for i in range(20)
+        ]
+        (found,) = (c for c in checks(pairs, one) if c.name == "precision_gap")
+        assert found.value == pytest.approx(0.2)
+        assert found.point is Point.FAIL
+        assert found.worse_off == CONVERSATIONAL
+        unlimited = checks(pairs, settings(groups=VARIETY_ALONE))
+        assert "precision_gap" not in {c.name for c in unlimited}
+
     def test_a_slice_has_its_own_limit(self) -> None:
         """The same gap of a third is within that of the slice, and beyond the contract's."""
         own = OwnLimitSettings(

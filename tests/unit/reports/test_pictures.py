@@ -35,9 +35,9 @@ def revision(week: IsoWeek, number: int, *rows: SliceRow) -> Revision:
     return Revision(week.name, number, week.end, encode(release(week, *rows)))
 
 
-def report(*rows: SliceRow, earlier: tuple[Revision, ...] = ()) -> WeeklyReport:
+def report(*rows: SliceRow, history: tuple[Revision, ...] = ()) -> WeeklyReport:
     one = report_of(release(WEEK, *rows), facts_of(Coding(())))
-    return replace(one, earlier=earlier, before=earlier[-1] if earlier else None)
+    return replace(one, history=history, before=history[-1] if history else None)
 
 
 def test_gaps_are_followed_week_by_week_and_a_hidden_week_is_a_hole() -> None:
@@ -47,7 +47,7 @@ def test_gaps_are_followed_week_by_week_and_a_hidden_week_is_a_hole() -> None:
         revision(older, 1, row("w=a", None)),
         revision(old, 4, row("w=a", 0.1)),
     )
-    one = report(row("w=a", 0.2), row("w=b", -0.05), earlier=earlier)
+    one = report(row("w=a", 0.2), row("w=b", -0.05), history=earlier)
     first, second = gap_histories(one)
     assert [(p.week, p.revision, p.value) for p in first.points] == [
         (older.before.name, 2, 0.3),
@@ -105,7 +105,7 @@ def test_every_plot_stands_with_a_table_and_says_in_words_what_it_shows(earlier:
     for _ in range(earlier):
         week = week.before
         weeks.append(revision(week, 1, row("w=a", 0.1)))
-    one = report(row("w=a", 0.2), row("w=b", 0.01), earlier=tuple(weeks[::-1]))
+    one = report(row("w=a", 0.2), row("w=b", 0.01), history=tuple(weeks[::-1]))
     drawn = [part for _, section in document(one).sections for part in section.tables if part.chart]
     assert drawn
     assert all(part.table.rows for part in drawn)

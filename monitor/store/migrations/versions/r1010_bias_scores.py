@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "1010"
-down_revision = "1003"
+down_revision = "1005"
 branch_labels = None
 depends_on = None
 

@@ -207,6 +207,7 @@ def everything() -> ServiceMetrics:
     metrics.set_ahead(SHARD, 1)
     metrics.set_blind(())
     metrics.set_retention_refused(False)
+    metrics.set_report(("2026-W47", 1))
     metrics.set_certificates([("server", 1)])
     dimension = BiasDimension("refusals", 0.05, at_least=False, drift=0.03, owner="A")
     score = BiasScore("refusals", 20_000, 0.04, 400, "hiring", "1", "m-1")
@@ -297,3 +298,13 @@ def test_a_parked_shard_is_told_also_when_it_was_never_read() -> None:
     metrics.set_parked(OTHER, True)
     metrics.drop_shard(OTHER)
     assert value(metrics, "shard_parked", topic="decisions", partition="1") is None
+
+
+def test_only_the_newest_week_s_report_is_told() -> None:
+    metrics, name = ServiceMetrics(), "report_stored_timestamp_seconds"
+    for newest in (("2026-W46", 5_000_000), ("2026-W47", 9_000_000)):
+        metrics.set_report(newest)
+    assert value(metrics, name, week="2026-W46") is None
+    assert value(metrics, name, week="2026-W47") == 9
+    metrics.set_report(None)
+    assert value(metrics, name, week="2026-W47") is None

@@ -24,7 +24,7 @@ from cubes import (
     window,
 )
 
-from monitor.core.contract import GroupBy, Metric, State, Verdict
+from monitor.core.contract import USUAL_METRICS, GroupBy, Metric, State, Verdict
 from monitor.core.counts.cells import Counts
 from monitor.core.counts.coding import Attribute
 from monitor.core.publish.contract_tables import Dates
@@ -106,7 +106,7 @@ class TestLesson:
     def test_states(self) -> None:
         conversational, formal = only_group(lesson()).values()
         for row in (conversational, formal):
-            assert set(row.states) == set(Metric)
+            assert set(row.states) == set(USUAL_METRICS)
             assert row.states[M.SELECTION] is row.states[M.READY] is State.NO_LIMIT
             assert row.completeness == 1
         assert conversational.states[M.TPR] is State.INCONCLUSIVE

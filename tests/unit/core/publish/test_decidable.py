@@ -195,3 +195,20 @@ def test_a_ratio_pass_is_what_the_published_rows_say() -> None:
         opened = Opened(np.ones(4, bool), np.ones(4, bool))
         rows, _ = build_rows(policy, Rolled(counts, counts), opened, COMPLEMENT)
         assert rows[0].gaps[Metric.SELECTION].verdict is wanted
+
+
+def test_precision_is_decided_by_more_audits_sooner() -> None:
+    limited = replace(CONTRACT, limits=replace(CONTRACT.limits, max_precision_gap=Fraction(1, 10)))
+    few, many = (
+        decidable(replace(DESIGN, contract=limited, audit=rate), Metric.PRECISION)
+        for rate in (0.05, 1.0)
+    )
+    for found in (few, many):
+        assert found.passes is not None
+        assert found.fails is not None
+    assert (many.passes or 0) < (few.passes or 0)
+    assert (many.fails or 0) < (few.fails or 0)
+    beside = decidable(replace(DESIGN, contract=limited), Metric.TPR)
+    assert beside == decidable(DESIGN, Metric.TPR), "a limit beside it changes nothing"
+    rare = replace(DESIGN, contract=limited, ready=0.99)
+    assert decidable(rare, Metric.PRECISION).fails is None, "there is not so much that is not ready"

@@ -18,6 +18,7 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import roll_up
 from monitor.core.publish.annotations import Share
 from monitor.core.rates.estimates import estimate
+from monitor.core.rates.gaps import HARMED_BY_LESS
 from monitor.detection.diagnosis.atom_rates import AtomRates, AtomTrials
 from monitor.detection.diagnosis.cause_search import Candidates, Evidence, Fit, Search
 from monitor.detection.diagnosis.explain import (
@@ -266,6 +267,18 @@ def test_other_metrics_are_harmed_by_more(metric: Metric, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
+def test_a_slice_of_which_more_is_served_unready_is_named_for_its_precision(seed: int) -> None:
+    traffic = Traffic(hourly=400, fpr=np.where(within("a=u,b=x"), 0.6, 0.1))
+    panes = [day(traffic, seed + 10 * i) for i in range(4)]
+    of = replace(ALL, limits=replace(ALL.limits, max_precision_gap=Fraction(1, 20)))
+    crossed = [
+        replace(stream(text, way), metric=Metric.PRECISION)
+        for text, way in (("a=u,b=x", WORSE), ("b=x", WORSE), ("b=y", BETTER))
+    ]
+    assert named(explained(crossed, panes, of)) == [("a=u,b=x", WORSE)]
+
+
+@pytest.mark.parametrize("seed", range(5))
 def test_only_what_was_decided_since_the_gap_arose_is_looked_at(seed: int) -> None:
     """Another slice had been badly served before."""
     panes = days(tpr("a=v", "b=z"), seed, n=5) + days(tpr("a=u,b=x"), seed + 50, n=2)
@@ -400,12 +413,14 @@ def test_effects_are_the_likeliest(seed: int) -> None:
         assert likelihood(fit.base + step[0], fit.effects + step[1:]) <= best + 1e-9
 
 
-@pytest.mark.parametrize("metric", [Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION])
+@pytest.mark.parametrize(
+    "metric", [Metric.TPR, Metric.FPR, Metric.BLOCKED, Metric.SELECTION, Metric.PRECISION]
+)
 def test_with_every_decision_labelled_atoms_are_counted(metric: Metric) -> None:
     pane = _all_labelled(day(Traffic(hourly=200)))
     rates = AtomRates.of([pane], CELLS.index, ("a", "b"), CODING, metric).trials.since(0)
     plain = estimate(roll_up(pane, CELLS.index, ("a", "b")), CODING, metric)
-    harmed = plain.misses if metric in (Metric.TPR, Metric.SELECTION) else plain.hits
+    harmed = plain.misses if metric in HARMED_BY_LESS else plain.hits
     assert rates.harmed == pytest.approx(harmed)
     assert rates.total == pytest.approx(plain.hits + plain.misses)
     assert rates.support == pytest.approx(plain.support)
@@ -418,13 +433,13 @@ def _all_labelled(pane: Counts) -> Counts:
     return Counts(pane.keys, values)
 
 
-@pytest.mark.parametrize("metric", [Metric.TPR, Metric.FPR])
+@pytest.mark.parametrize("metric", [Metric.TPR, Metric.FPR, Metric.PRECISION])
 def test_with_many_audits_atoms_have_the_published_rates(metric: Metric) -> None:
     """What is borrowed from other atoms is then nothing, and as sure as theirs."""
     pane = day(Traffic(hourly=300_000, audit=1))
     rates = AtomRates.of([pane], CELLS.index, ("a", "b"), CODING, metric).trials.since(0)
     plain = estimate(roll_up(pane, CELLS.index, ("a", "b")), CODING, metric)
-    shown = 1 - rates.rate if metric is Metric.TPR else rates.rate
+    shown = 1 - rates.rate if metric in HARMED_BY_LESS else rates.rate
     assert shown == pytest.approx(plain.value, abs=0.001)
     assert rates.support == pytest.approx(plain.support, rel=0.02)
 

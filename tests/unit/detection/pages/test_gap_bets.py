@@ -64,6 +64,12 @@ def thousandfold(counts: tuple[float, float, float]) -> tuple[float, float, floa
     return 1000 * unlabelled, 1000 * ready, 1000 * not_ready
 
 
+def of_precision(rate: float) -> Arm:
+    """Half is served; of that so much is ready."""
+    ready = 0.5 * rate + 0.2
+    return Arm(0.5 * rate / ready, ready, 0.5 * (1 - rate) / (1 - ready))
+
+
 FORECASTS = {
     "right": lambda a, b: past(b, a),
     "wrong": lambda a, b: forecast((0.2, 0.8, 0.5), (0.7, 0.6, 0.9)),
@@ -94,9 +100,11 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("name", FORECASTS)
-@pytest.mark.parametrize("metric", [Metric.TPR, Metric.FPR])
+@pytest.mark.parametrize("metric", [Metric.TPR, Metric.FPR, Metric.PRECISION])
 def test_the_mean_is_at_most_one_for_every_pair_within_the_limit(metric: Metric, name: str) -> None:
     def world(rate: float) -> Arm:
+        if metric is Metric.PRECISION:
+            return of_precision(rate)
         return Arm(rate) if metric is Metric.TPR else Arm(0.7, v=rate)
 
     outcomes = Outcomes.of(FORECASTS[name](world(0.85), world(0.7)))
@@ -212,3 +220,36 @@ def test_levels_reach_far_enough() -> None:
     assert level(0) == 0.5
     assert level(-LAST) < 0.02
     assert level(LAST) > 0.98
+
+
+@pytest.mark.parametrize("excess", range(5))
+def test_precision_is_bet_on_with_the_best_stakes(excess: int) -> None:
+    """Against the best stakes on served decisions, found by search over all levels."""
+    gap = 0.1 + EXCESSES[excess]
+    a, b = of_precision(0.93), of_precision(0.93 - gap)
+    outcomes = Outcomes.of(past(b, of_precision(0.93)))
+    seen = [expected(outcomes, row, truth, 1000) for row, truth in enumerate((b, a))]
+    found = GapBets(Metric.PRECISION, 0.1).plan(outcomes, reference=1).log_e(ROW, *seen)
+    served = 500
+
+    def grown(rate: float, at: float, sign: int) -> float:
+        """The best stake's growth by 500 served decisions, a quarter of them labelled."""
+        f, pi = rate, 0.25
+        z = np.array([f, f + (1 - f) / pi, f - f / pi]) - at
+        shares = np.array([1 - pi, pi * rate, pi * (1 - rate)])
+        stakes = np.linspace(0, 0.95 / max(-sign * z), 4001)[:, None]
+        return float(served * (np.log1p(sign * stakes * z) @ shares).max())
+
+    levels = np.linspace(0.02, 0.88, 1721)
+    best = min(grown(0.93, c + 0.1, 1) + grown(0.93 - gap, c, -1) for c in levels)
+    ours = found[WORSE, 0, excess]
+    assert 0.85 * best - 0.1 < ours < 1.05 * best + 0.05
+    assert np.all(found[BETTER] < 0)
+
+
+def test_what_is_not_served_says_nothing_of_precision() -> None:
+    outcomes = Outcomes.of(past(Arm(0.8), Arm(0.8)))
+    plan = GapBets(Metric.PRECISION, 0.1).plan(outcomes, reference=1)
+    one, other = expected(outcomes, 0, Arm(0.8), 100), expected(outcomes, 1, Arm(0.9), 100)
+    more = one + np.where(outcomes.auto, 0, 50)
+    assert np.array_equal(plan.log_e(ROW, one, other), plan.log_e(ROW, more, other))

@@ -1,0 +1,162 @@
+"""``slicewatch backtest``: a contract tried on stored data, or proposed from a baseline."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import msgspec
+import sqlalchemy as sa
+from rich.console import Console
+from rich.progress import Progress
+
+from monitor.commands.backtest_proposal import proposed
+from monitor.commands.open_store import opened
+from monitor.commands.options import instant, settings_option
+from monitor.commands.working import working
+from monitor.composition import backtest_policy
+from monitor.core.plain_text import LONGEST_NAME
+from monitor.core.publish.annotations import IncidentKind
+from monitor.core.publish.backtests import Backtest, BacktestIncident
+from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.release import Release
+from monitor.core.publish.snapshot import WITHHELD
+from monitor.core.time import IsoWeek, to_datetime
+from monitor.errors import SlicewatchError
+from monitor.evaluate.backtest import backtest
+from monitor.reports.proposals import propose
+from monitor.store.database import reading
+from monitor.store.evaluator.weekly_releases import find_revision, stored_weeks
+
+
+@click.command("backtest")
+@click.option(
+    "--contract",
+    "contract",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file with the [[use_case]] tables to try; by default those of the settings.",
+)
+@click.option("--since", metavar="TIME", help="Take decisions from here on; by default all.")
+@click.option("--until", metavar="TIME", help="Take decisions up to here; by default all.")
+@click.option(
+    "--propose",
+    "proposes",
+    is_flag=True,
+    help="Propose limits, window and smallest support instead, as a file for --contract.",
+)
+@click.option(
+    "--baseline",
+    metavar="WEEKS",
+    help="With --propose: weeks that were as they should be, separated by commas; by default all"
+    " that have a Release.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@settings_option
+def command(
+    contract: Path | None,
+    since: str | None,
+    until: str | None,
+    baseline: str | None,
+    path: Path,
+    *,
+    proposes: bool,
+    as_json: bool,
+) -> None:
+    """Try a contract on the stored cohorts: which pages and tickets it would have raised.
+
+    The detectors of the service see again what they have seen, with other limits, supports or
+    group-bys, from the first cohort that is kept (the horizon and eight days back). Nothing is
+    written or sent. Slices that no published table shows are withheld; times are told to the day.
+
+    Example: slicewatch backtest --propose --baseline 2026-W45,2026-W46 > new.toml;
+    slicewatch backtest --contract new.toml
+    """
+    if baseline is not None and not proposes:
+        raise SlicewatchError("--baseline goes with --propose; give both, or neither")
+    if proposes and (contract or since or until):
+        raise SlicewatchError("--propose takes no --contract, --since or --until; give --baseline")
+    first = None if since is None else instant("--since", since)
+    last = None if until is None else instant("--until", until)
+    with opened(path, contract=contract) as (settings, engine):
+        if proposes:
+            releases = _releases(engine, baseline)
+            made = [propose(one.name, releases) for one in settings.use_case]
+            click.echo(_json(made) if as_json else proposed(settings, made), nl=False)
+            return
+        with _progress() as advance:
+            found = backtest(engine, backtest_policy(settings, engine, first, last), advance)
+    if as_json:
+        click.echo(_json(found), nl=False)
+    else:
+        _print(found)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """Show on a terminal how many hours are done; elsewhere every ten seconds that it goes on."""
+    if not sys.stderr.isatty():
+        with working("trying the contract"):
+            yield lambda done, total: None
+        return
+    with Progress(console=Console(file=sys.stderr)) as bar:
+        task = bar.add_task("hours of cohorts", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value)).decode() + "\n"
+
+
+def _print(found: Backtest) -> None:
+    if found.start is None or found.end is None:
+        raise SlicewatchError(
+            "no cohort is kept of that time: the detectors have consumed none, or they are deleted"
+        )
+    hours = f"{found.hours} hours of cohorts, {_date(found.start)} to {_date(found.end)} (UTC)"
+    apart = [f"{found.left_out} of them left out"] if found.left_out else []
+    apart += [f"{found.bulk} loaded as history, of which nothing was sent"] if found.bulk else []
+    click.echo("; ".join([hours, *apart]))
+    for one in found.incidents:
+        click.echo(_line(one))
+    kinds = [one.kind for one in found.incidents]
+    pages, tickets = kinds.count(IncidentKind.PAGE), kinds.count(IncidentKind.TICKET)
+    click.echo(f"{pages} page{'s' * (pages != 1)}, {tickets} ticket{'s' * (tickets != 1)}")
+    if any(one.slice == WITHHELD for one in found.incidents):
+        click.echo("withheld: no published table shows that slice and rate of that contract")
+
+
+def _line(one: BacktestIncident) -> str:
+    name = "slice withheld" if one.slice == WITHHELD else slice_name(one.slice)
+    ended = "not resolved" if one.resolved is None else f"resolved {_date(one.resolved)}"
+    what = f"{one.contract}  {one.metric.value}  {name}"
+    return f"{one.kind.value:<6} {_date(one.since)}  {what}  ({ended})"
+
+
+def _date(at: int) -> str:
+    return f"{to_datetime(at):%Y-%m-%d}"
+
+
+def _releases(engine: sa.Engine, baseline: str | None) -> list[Release]:
+    """The newest Releases of the weeks that were named, or of all."""
+    with reading(engine) as connection:
+        weeks = stored_weeks(connection) if baseline is None else _weeks(baseline)
+        found = [(week, find_revision(connection, week)) for week in weeks]
+    missing = [week for week, one in found if one is None]
+    if missing:
+        raise SlicewatchError(f"--baseline: there is no Release of week {missing[0]}")
+    if not found:
+        raise SlicewatchError("no week has a Release yet; a baseline needs one that is over")
+    return [one.release for _, one in found if one is not None]
+
+
+def _weeks(text: str) -> list[str]:
+    try:
+        names = [part.strip()[:LONGEST_NAME] for part in text.split(",")]
+        return [IsoWeek.named(name).name for name in sorted(set(names))]
+    except ValueError:
+        raise SlicewatchError(
+            "--baseline must be ISO weeks separated by commas, such as 2026-W45,2026-W46"
+        ) from None

@@ -1,0 +1,115 @@
+"""Bets on precision, P(ready | auto_serve): of the decisions that are served, and of no others.
+
+A stake lam on ``z = D (g - c)`` about a level c, D being 1 for auto_serve, has the factor::
+
+    1 + lam (g - c) = (1 + mu g) / (1 + mu c),    mu = lam / (1 - lam c)
+
+for every served decision, and the same with the signs of lam and mu turned for the other side. So
+the logs of all stakes about all levels are those of ``1 + mu g``, which do not depend on the level,
+less as many times ``log(1 + mu c)`` as decisions were served.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.core.counts.cells import Int64s
+from monitor.core.intervals import Floats, divide
+from monitor.detection.pages.bet_sizes import (
+    ARMS_AT_ONCE,
+    LAST,
+    MU,
+    BetSizes,
+    BetTable,
+    ComparisonCounts,
+    Logs,
+    level,
+)
+from monitor.detection.pages.outcomes import SAFE, Reach, Side
+
+_NONE = len(MU) - 1
+
+
+class ServedTable(BetTable):
+    """log(1 + mu g) of auto_serve, or log(1 - mu g); other decisions say nothing."""
+
+    def logs(self, counts: Floats) -> ServedLogs:
+        """Logs of all stakes; counts have the shape (n, J)."""
+        served = counts[:, self.route]
+        return ServedLogs(served @ self.auto, served.sum(axis=1, keepdims=True), self.side)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedLogs(Logs):
+    """Logs of all stakes before they are about a level, which stakes have as their nu.
+
+    Attributes:
+        auto: logs of 1 + mu g or 1 - mu g, shape (n, len(MU)).
+        review: in place of other decisions the number of those that were served, shape (n, 1).
+        side: what the bets are for.
+    """
+
+    side: Side
+
+    def of(self, stakes: BetSizes, rows: Int64s) -> Floats:
+        """Logs of the chosen stakes, shape (n, 5, levels)."""
+        mu, k = stakes.mu[rows].astype(np.int64), stakes.nu[rows]
+        own = np.take_along_axis(self.auto, mu.reshape(len(rows), -1), axis=1).reshape(mu.shape)
+        log_e: Floats = own - self.review[:, :, None] * np.log1p(
+            self.side.value * MU[mu] * level(k)
+        )
+        return log_e
+
+
+class ServedCounts(ComparisonCounts):
+    """Expected counts of both arms of a comparison; y is ready."""
+
+    @property
+    def rate(self) -> Floats:
+        """P(y | auto_serve), shape (P,)."""
+        return divide(self.mass[0, :, 0], self.mass[:, :, 0].sum(axis=0), empty=0.5)
+
+    def stakes(self, table: BetTable, rates: Floats, edges: Int64s) -> BetSizes:
+        """The stakes that grow fastest about each level under each alternative.
+
+        Args:
+            table: of the side they bet for.
+            rates: of the alternatives, shape (P, 5).
+            edges: levels, shape (P, levels).
+        """
+        ready, other = self._logs(table)
+        levels = level(np.clip(edges, -LAST, LAST))[..., None]
+        # Only stakes that are not safe would be charged more.
+        charge = np.log1p(np.maximum(table.side.value * MU * levels, -SAFE))
+        found = np.empty((*rates.shape, edges.shape[1]), np.int16)
+        for start in range(0, len(rates), ARMS_AT_ONCE):
+            at = slice(start, start + ARMS_AT_ONCE)
+            chance = rates[at, :, None]
+            grown = chance * ready[at, None] + (1 - chance) * other[at, None]
+            found[at] = (grown[:, :, None] - charge[at, None]).argmax(axis=-1)
+        beyond = np.broadcast_to((edges > LAST)[:, None], found.shape)
+        about = np.broadcast_to(np.minimum(edges, LAST)[:, None], found.shape)
+        return BetSizes(np.where(beyond, _NONE, found).astype(np.int16), about.astype(np.int16))
+
+    def _logs(self, table: BetTable) -> list[Floats]:
+        """Mean logs of a ready decision, and of another; -inf of a stake that is not safe.
+
+        Shape (P, len(MU)) each; an arm without a past has no stake but none.
+        """
+        safe = _most(self.reach, table.side)[:, None] >= MU
+        found = []
+        for traffic, mass in zip(self.traffic, self.mass[:, :, :1], strict=True):
+            logs = divide(traffic[:, table.route] @ table.auto, mass, empty=-np.inf)
+            logs = np.where(safe, logs, -np.inf)
+            logs[:, _NONE] = 0
+            found.append(logs)
+        return found
+
+
+def _most(reach: Reach, side: Side) -> Floats:
+    """The largest stake mu that costs no more than SAFE, about any level; shape (P,)."""
+    if side is Side.ABOVE:
+        return SAFE / (reach.down[:, 0] + 1 - SAFE)
+    return SAFE / reach.up[:, 0]

@@ -1,0 +1,198 @@
+"""What a contract would have done: its detectors and incidents over the stored cohorts.
+
+The same code as in the service, from the first cohort that is kept on, and read-only. What the
+service's own detectors consumed is frozen, so its own contract comes to the pages that were sent,
+as long as every cohort since its beginning is kept and nobody closed an incident meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import sqlalchemy as sa
+
+from monitor.core.contract import Contract
+from monitor.core.counts.coding import CodingHistory
+from monitor.core.counts.completeness import CohortState
+from monitor.core.publish.backtests import Backtest, BacktestIncident
+from monitor.core.publish.incidents import Incident
+from monitor.core.publish.snapshot import WITHHELD
+from monitor.core.time import DAY, Grain, pane_of, pane_start
+from monitor.evaluate.clusters import ClusterDays
+from monitor.evaluate.cohorts import Cohorts
+from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
+from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.dictionary import CellDictionary
+from monitor.evaluate.incidents.book import IncidentBook
+from monitor.evaluate.incidents.incidents import Incidents
+from monitor.store.database import reading
+from monitor.store.evaluator.cells import StoredCells
+from monitor.store.evaluator.cluster_days import read_cluster_days
+from monitor.store.evaluator.published_tables import ShownCell, shown_cells
+from monitor.store.evaluator.stored_detection import (
+    CountedCohorts,
+    FrozenCohort,
+    StoredDetection,
+    consumed_hours,
+)
+from monitor.store.exclusions import excluded_spans
+
+_LAST = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class BacktestPolicy:
+    """What is tried.
+
+    Attributes:
+        contracts: of all use cases.
+        eras: how decisions were coded, by event time.
+        completeness: share of requested labels that makes a cohort mature.
+        cluster_size: largest number of decisions that hang together.
+        since: event time (microseconds) from which on cohorts are taken; None: all that are kept.
+        until: event time up to which; None: all.
+    """
+
+    contracts: Sequence[Contract]
+    eras: CodingHistory
+    completeness: Fraction
+    cluster_size: int
+    since: int | None = None
+    until: int | None = None
+
+
+class _Replayed(CountedCohorts):
+    """Cohorts as they were frozen, in place of counts as they are now."""
+
+    def __init__(self, engine: sa.Engine, first: int) -> None:
+        super().__init__(engine)
+        self._first = first
+
+    def frozen(self, first: int, end: int) -> list[FrozenCohort]:
+        """Those of the hours that are taken."""
+        return super().frozen(max(first, self._first), end)
+
+    def counted(self, hour: int, *, live: bool) -> FrozenCohort:
+        """The cohort of an hour as it was consumed."""
+        (one,) = self.frozen(hour, hour + 1)
+        return replace(one, live=live)
+
+    def first_counted(self) -> None:
+        """Nothing: label requests and missing labels are not tried, they do not page."""
+
+
+class _Stored(Cohorts):
+    """The hours in the order and with the states that they were stored with."""
+
+    def __init__(self, hours: Sequence[tuple[int, CohortState]]) -> None:
+        super().__init__()
+        self._left = list(reversed(hours))
+
+    def next_cohort(
+        self, consumed: int | None, watermark: int, horizon: int, threshold: Fraction
+    ) -> tuple[int, CohortState] | None:
+        """The hour after the one that was consumed last."""
+        del watermark, horizon, threshold
+        while self._left and consumed is not None and self._left[-1][0] <= consumed:
+            self._left.pop()
+        return self._left[-1] if self._left else None
+
+    def labels_due(self, watermark: int, horizon: int) -> None:
+        """Nothing: checks of missing labels are not tried."""
+        del watermark, horizon
+
+
+def backtest(
+    engine: sa.Engine, policy: BacktestPolicy, progress: Callable[[int, int], None]
+) -> Backtest:
+    """Try contracts on the stored cohorts.
+
+    Args:
+        engine: the store; nothing is written.
+        policy: what is tried.
+        progress: called after every day of cohorts with the hours that are done, and all of them.
+
+    Returns:
+        Pages and tickets by when they would have come. Slices that no published table shows are
+        withheld, and times are told to the day.
+    """
+    with reading(engine) as connection:
+        hours = [one for one in consumed_hours(connection) if one[0] in _hours(policy)]
+        shown = shown_cells(connection)
+    found = _incidents(engine, policy, hours, progress) if hours else []
+    return Backtest(
+        start=pane_start(hours[0][0], Grain.HOUR) if hours else None,
+        end=pane_start(hours[-1][0] + 1, Grain.HOUR) if hours else None,
+        hours=len(hours),
+        left_out=sum(state is not CohortState.CONSUMED for _, state, _ in hours),
+        bulk=sum(not live for *_, live in hours),
+        incidents=tuple(_told(one, shown) for one in found),
+    )
+
+
+def _hours(policy: BacktestPolicy) -> range:
+    first = -_LAST if policy.since is None else pane_of(policy.since, Grain.HOUR)
+    return range(first, _LAST if policy.until is None else pane_of(policy.until, Grain.HOUR))
+
+
+def _incidents(
+    engine: sa.Engine,
+    policy: BacktestPolicy,
+    hours: Sequence[tuple[int, CohortState, bool]],
+    progress: Callable[[int, int], None],
+) -> list[Incident]:
+    """The incidents of the stored hours, by id, as they stand at the end."""
+    incidents = _fresh(policy)
+    detection = incidents.detection
+    cohorts = _Stored([(hour, state) for hour, state, _ in hours])
+    with reading(engine) as connection:
+        inputs = Inputs(
+            _Replayed(engine, hours[0][0]),
+            CellDictionary(StoredCells(engine)).index,
+            excluded_spans(connection),
+            ClusterDays(read_cluster_days(connection)),
+        )
+    known: dict[int, Incident] = {}
+    done, before = 0, detection.consumed
+    while (change := detection.step(inputs, cohorts, _LAST, 0)) is not None:
+        followed = incidents.follow(change, inputs, before)
+        known |= {one.id: one for one in (*followed.opened, *followed.changed)}
+        done, before = done + len(change.cohorts), detection.consumed
+        progress(done, len(hours))
+    return [known[number] for number in sorted(known)]
+
+
+def _fresh(policy: BacktestPolicy) -> Incidents:
+    """Detectors and incidents that have seen nothing yet."""
+    detection = DetectionState.load(
+        StoredDetection(),
+        DetectionPolicy(
+            contracts=policy.contracts,
+            coding=policy.eras.newest,
+            completeness=policy.completeness,
+            live=True,
+            cluster_size=policy.cluster_size,
+        ),
+    )
+    return Incidents(detection, policy.eras, IncidentBook())
+
+
+def _told(one: Incident, shown: Collection[ShownCell]) -> BacktestIncident:
+    visible = one.slice is not None and (
+        (one.contract, one.group_by or "", one.slice, one.metric) in shown
+    )
+    return BacktestIncident(
+        kind=one.kind,
+        contract=one.contract,
+        metric=one.metric,
+        group_by=(one.group_by or "") if visible else "",
+        slice=(one.slice or "") if visible else WITHHELD,
+        since=_day(one.opened_at),
+        resolved=None if one.resolved_at is None else _day(one.resolved_at),
+    )
+
+
+def _day(at: int) -> int:
+    return at - at % DAY

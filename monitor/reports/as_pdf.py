@@ -1,0 +1,74 @@
+"""The report as PDF: the HTML page on numbered sheets, with the week and any banner on each.
+
+WeasyPrint lays it out (the extra ``pdf``). Nothing is fetched, and nothing says when it was made:
+with one version of WeasyPrint, of its libraries and of the fonts, equal reports have equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+
+from monitor.errors import SlicewatchError
+from monitor.reports import as_html
+from monitor.reports.pdf_drawings import for_sheets
+from monitor.reports.weekly_report import WeeklyReport
+
+_SHEETS = "pdf.css"
+_STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
+_SYNTHETIC = '@page { @top-center { content: "SYNTHETIC: declared test conditions"; } }'
+_DATE = "SOURCE_DATE_EPOCH"
+_MISSING = (
+    '--format pdf needs a package that is not installed: pip install "slicewatch[pdf]";'
+    " it also needs the system's Pango, on Debian libpango-1.0-0 and libpangoft2-1.0-0"
+)
+
+
+def render(report: WeeklyReport) -> bytes:
+    """The document.
+
+    Raises:
+        SlicewatchError: WeasyPrint or a library that it needs is not installed.
+    """
+    try:
+        import weasyprint  # noqa: PLC0415 - optional, and slow to load
+        from weasyprint.urls import URLFetcher  # noqa: PLC0415
+    except (ImportError, OSError):  # the latter of a system library
+        raise SlicewatchError(_MISSING) from None
+    fetcher = URLFetcher(allowed_protocols=())
+    page = as_html.render(report)
+    page = for_sheets(page, "".join(_STYLE.findall(page)))
+    sheets = weasyprint.CSS(string=_sheets(report), url_fetcher=fetcher)
+    with _dated(report.revision.as_of // 1_000_000):
+        made: bytes = weasyprint.HTML(string=page, url_fetcher=fetcher).write_pdf(
+            stylesheets=[sheets],
+            pdf_identifier=hashlib.sha256(page.encode()).digest()[:16],
+            pdf_tags=True,
+        )
+    return made
+
+
+def _sheets(report: WeeklyReport) -> str:
+    """The style of sheets: what is printed around the page is said in one line."""
+    style = (resources.files(str(__package__)) / _SHEETS).read_text(encoding="utf-8")
+    said = f"slicewatch: week {report.revision.week}, revision {report.revision.number}"
+    style += f'@page {{ @bottom-left {{ content: "{said}"; }} }}'
+    return style + (_SYNTHETIC if report.synthetic else "")
+
+
+@contextmanager
+def _dated(seconds: int) -> Iterator[None]:
+    """Make fonts and the document of a fixed time, which their libraries take from here."""
+    before = os.environ.get(_DATE)
+    os.environ[_DATE] = str(seconds)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_DATE]
+        else:
+            os.environ[_DATE] = before

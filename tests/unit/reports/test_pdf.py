@@ -1,0 +1,143 @@
+"""The report as PDF, opened page by page."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pypdf
+import pytest
+from published_lesson import BOTH, full, hidden, lesson
+
+from monitor.core.publish.release import Release, Revision, Signature, encode
+from monitor.core.publish.snapshot import SliceRow
+from monitor.core.time import DAY, IsoWeek
+from monitor.drawing import __file__ as drawing
+from monitor.errors import SlicewatchError
+from monitor.reports import ReportFacts, WeeklyReport, as_html, as_pdf
+from monitor.reports.document import SECTIONS
+from monitor.reports.pdf_drawings import for_sheets
+
+WEEK = IsoWeek.named("2024-W40")
+
+
+def report(*rows: SliceRow, synthetic: bool = True, by: str = "A. Person") -> WeeklyReport:
+    (table,) = lesson(*rows, at=WEEK.end).contracts
+    (window,) = table.windows
+    named = replace(
+        table, window=WEEK.name, synthetic=synthetic, windows=(replace(window, window=WEEK.name),)
+    )
+    made = Release(WEEK.name, WEEK.start, WEEK.end, (named,))
+    revision = Revision(WEEK.name, 3, WEEK.end + DAY, encode(made))
+    signed = Signature(WEEK.name, 1, 3, revision.digest, WEEK.end, by, "")
+    facts = ReportFacts("slicewatch 1", status_url="https://status.example")
+    return WeeklyReport(revision, 3, made, None, facts, (signed,))
+
+
+@pytest.fixture(scope="module")
+def opened() -> pypdf.PdfReader:
+    return pypdf.PdfReader(io.BytesIO(as_pdf.render(report(*BOTH))))
+
+
+def flat(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def test_every_page_has_its_number_the_week_and_the_banner(opened: pypdf.PdfReader) -> None:
+    number = len(opened.pages)
+    assert number > 3
+    for at, page in enumerate(opened.pages, 1):
+        text = flat(page.extract_text())
+        assert f"page {at} of {number}" in text
+        assert f"slicewatch: week {WEEK.name}, revision 3" in text
+        assert "SYNTHETIC: declared test conditions" in text
+
+
+def test_the_first_page_has_the_decision_and_the_rest_every_section(
+    opened: pypdf.PdfReader,
+) -> None:
+    pages = [flat(page.extract_text()) for page in opened.pages]
+    assert "BLOCKED" in pages[0]
+    assert f"Weekly fairness report {WEEK.name}" in pages[0]
+    assert SECTIONS[0][0] in pages[0]
+    whole = " ".join(pages)
+    at = [whole.index(title) for title, _ in SECTIONS if title not in ("Decision", "Privacy")]
+    assert at == sorted(at)
+    assert "A. Person" in whole
+    assert "83 %" in whole
+    assert {page.mediabox.width > page.mediabox.height for page in opened.pages} == {True}
+
+
+def test_of_people_there_is_no_banner() -> None:
+    found = pypdf.PdfReader(io.BytesIO(as_pdf.render(report(*BOTH, synthetic=False))))
+    assert "SYNTHETIC" not in "".join(page.extract_text() for page in found.pages)
+
+
+def test_equal_reports_have_equal_bytes_and_say_nothing_of_now() -> None:
+    made = as_pdf.render(report(full("channel=chat"), hidden("channel=email")))
+    assert made == as_pdf.render(report(full("channel=chat"), hidden("channel=email")))
+    assert made != as_pdf.render(report(full("channel=chat"), by="B"))
+    document = pypdf.PdfReader(io.BytesIO(made))
+    assert "/CreationDate" not in (document.metadata or {})
+
+
+def test_links_of_pages_lead_nowhere_but_to_the_status_page(opened: pypdf.PdfReader) -> None:
+    found = {
+        str(one.get_object()["/A"]["/URI"])
+        for page in opened.pages
+        for one in page.get("/Annots", [])
+        if "/A" in one.get_object()
+    }
+    assert all(one.startswith("https://status.example") for one in found)
+
+
+def test_a_text_that_is_a_link_to_a_file_fetches_nothing(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(b"not to be read")
+    evil = f'<img src="file://{secret}"><link rel=stylesheet href="file://{secret}">'
+    text = " ".join(
+        page.extract_text()
+        for page in pypdf.PdfReader(io.BytesIO(as_pdf.render(report(*BOTH, by=evil)))).pages
+    )
+    assert "<img" in flat(text), "it is text"
+
+
+def test_drawings_have_the_colours_of_print() -> None:
+    page = as_html.render(report(*BOTH))
+    style = (Path(drawing).parent / "style.css").read_text()
+    drawn = for_sheets(page, style)
+    parts = re.findall(r"<(?:rect|line|path|circle)\b[^>]*>", "".join(_drawings(drawn)))
+    assert len(parts) > 10
+    assert "var(" not in "".join(parts)
+    assert all(" fill=" in one or " stroke=" in one for one in parts)
+    hatched = [one for one in _drawings(drawn) if 'fill="url(#hatch)"' in one]
+    assert hatched
+    assert all('<pattern id="hatch"' in one for one in hatched), "each brings its own"
+    assert re.sub(r"<svg.*?</svg>", "", drawn, flags=re.S) == re.sub(
+        r"<svg.*?</svg>", "", page, flags=re.S
+    ), "nothing else is changed"
+
+
+def _drawings(page: str) -> list[str]:
+    return re.findall(r"<svg\b.*?</svg>", page, re.DOTALL)[1:]
+
+
+@pytest.mark.parametrize("missing", ["import weasyprint_is_not_there", 'raise OSError("pango")'])
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: str
+) -> None:
+    (tmp_path / "weasyprint.py").write_text(missing)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [one for one in sys.modules if one.split(".")[0] == "weasyprint"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(SlicewatchError, match=r'pip install "slicewatch\[pdf\]".*libpango-1\.0-0'):
+        as_pdf.render(report(*BOTH))
+
+
+def test_who_asks_for_no_pdf_does_not_load_what_makes_it() -> None:
+    code = "import sys, monitor.commands.report; sys.exit('weasyprint' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
