@@ -13,11 +13,17 @@ from typing import Any
 
 import msgspec
 
-from consumers.events import Decision, Label
+from consumers.events import BiasResult, Decision, Label
 
 SPECIFICATION = "3.0.0"
 CONTRACT_VERSION = "1"
 """Of the events; a change that an old producer does not survive would have another."""
+
+_CHANNELS: Mapping[str, str] = {
+    "Decision": "decisions",
+    "Label": "labels",
+    "BiasResult": "labels",
+}
 
 _EXAMPLES: Mapping[str, tuple[tuple[str, str, dict[str, Any]], ...]] = {
     "Decision": (
@@ -69,6 +75,22 @@ _EXAMPLES: Mapping[str, tuple[tuple[str, str, dict[str, Any]], ...]] = {
             },
         ),
     ),
+    "BiasResult": (
+        (
+            "evaluated",
+            "One dimension of a bias evaluation.",
+            {
+                "type": "bias_result",
+                "dimension": "wording",
+                "measured": "2026-06-01",
+                "score": 0.9,
+                "items": 120,
+                "probe_set": "pairs",
+                "probe_version": "1",
+                "model": "m1",
+            },
+        ),
+    ),
 }
 
 
@@ -80,9 +102,9 @@ def document(decisions_topic: str, labels_topic: str) -> dict[str, Any]:
         labels_topic: address of the channel of labels.
     """
     _, schemas = msgspec.json.schema_components(
-        (Decision, Label), ref_template="#/components/schemas/{name}"
+        (Decision, Label, BiasResult), ref_template="#/components/schemas/{name}"
     )
-    kinds = (("decisions", "Decision", decisions_topic), ("labels", "Label", labels_topic))
+    addresses = {"decisions": decisions_topic, "labels": labels_topic}
     return {
         "asyncapi": SPECIFICATION,
         "info": {
@@ -100,47 +122,47 @@ def document(decisions_topic: str, labels_topic: str) -> dict[str, Any]:
                 "description": "Put in your brokers.",
             }
         },
-        "channels": {name: _channel(event, topic) for name, event, topic in kinds},
+        "channels": {name: _channel(name, topic) for name, topic in addresses.items()},
         "operations": {
             f"receive{event}": {
                 "action": "receive",
                 "channel": {"$ref": f"#/channels/{name}"},
                 "messages": [{"$ref": f"#/channels/{name}/messages/{event}"}],
             }
-            for name, event, _ in kinds
+            for event, name in _CHANNELS.items()
         },
         "components": {
-            "messages": {event: _message(event) for _, event, _ in kinds},
+            "messages": {event: _message(event) for event in _CHANNELS},
             "schemas": schemas,
         },
     }
 
 
-def _channel(event: str, topic: str) -> dict[str, Any]:
+def _channel(name: str, topic: str) -> dict[str, Any]:
+    events = [event for event, channel in _CHANNELS.items() if channel == name]
     return {
         "address": topic,
-        "messages": {event: {"$ref": f"#/components/messages/{event}"}},
+        "messages": {event: {"$ref": f"#/components/messages/{event}"} for event in events},
         "bindings": {"kafka": {"topic": topic, "bindingVersion": "0.5.0"}},
     }
 
 
 def _message(event: str) -> dict[str, Any]:
+    is_result = event == "BiasResult"
+    key = {
+        "type": "string",
+        "description": "decision_id as text: all copies of a decision come into one partition,"
+        " chosen by murmur2 as the Java client does.",
+    }
     return {
         "name": event,
         "title": f"{event} event",
-        "summary": "One event for each message, or an array of at most 10,000.",
+        "summary": "Alone in its message."
+        if is_result
+        else "One event for each message, or an array of at most 10,000.",
         "contentType": "application/json",
         "payload": {"$ref": f"#/components/schemas/{event}"},
-        "bindings": {
-            "kafka": {
-                "key": {
-                    "type": "string",
-                    "description": "decision_id as text: all copies of a decision come into one"
-                    " partition, chosen by murmur2 as the Java client does.",
-                },
-                "bindingVersion": "0.5.0",
-            }
-        },
+        "bindings": {"kafka": {"bindingVersion": "0.5.0"} | ({} if is_result else {"key": key})},
         "examples": [
             {"name": name, "summary": summary, "payload": payload}
             for name, summary, payload in _EXAMPLES[event]
