@@ -106,10 +106,12 @@ def test_weeks_are_listed_with_what_is_kept_and_signed(
         StoredWeek(WEEK.before.name, (1,), len(revision(1, WEEK.before).body)),
     ]
     assert store.read(newest_weeks, 1) == found[:1]
-    stored = store.read(stored_report, WEEK, 1)
-    assert stored == StoredReport(first, 2, revision(1, WEEK.before), (signed,))
+    before = revision(1, WEEK.before)
+    assert store.read(stored_report, WEEK, 1) == StoredReport(
+        first, 2, before, (signed,), None, (before,)
+    )
     assert store.read(stored_report, WEEK, 2) == StoredReport(
-        second, 2, revision(1, WEEK.before), (signed,), first
+        second, 2, before, (signed,), first, (before,)
     )
     assert store.read(stored_report, WEEK, 3) is None
 

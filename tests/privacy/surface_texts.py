@@ -612,6 +612,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: ("_LOST",),
     },
     "consumers.bias_results": {Argument.WORD: ("_field(str(error))",)},
+    "monitor.commands.health": {Argument.ROWS: ("said",)},
     "monitor.commands.judge": {
         Argument.SETTING: ("i",),
         Argument.WORD: (

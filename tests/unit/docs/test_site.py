@@ -149,7 +149,12 @@ def nested(tree: dict[str, Any], prefix: str = "") -> Iterator[str]:
                 yield from nested(inner, f"{prefix}{name}.")
 
 
-FREE = {"attribute.aliases", "use_case.where"}
+FREE = {"attribute.aliases", "attribute.target", "use_case.where"}
+FREE |= {
+    f"mapping.{events}.{part}"
+    for events in ("decisions", "labels")
+    for part in ("fields", "values", "constants")
+}
 """Tables whose keys are the reader's own."""
 
 

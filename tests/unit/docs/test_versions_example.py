@@ -15,10 +15,9 @@ QUICKSTART = (ROOT / "deploy/examples/quickstart.toml").read_text()
 
 def test_the_example_fits_into_the_quickstart(tmp_path: Path) -> None:
     section = MANUAL[MANUAL.index("## Is the new version worse?") :]
-    attribute, use_case = re.findall(r"```toml\n(.*?)```", section, re.DOTALL)[:2]
-    groups, limit = use_case.split("[[use_case.limit]]")
+    attribute, groups, limit = re.findall(r"```toml\n(.*?)```", section, re.DOTALL)[:3]
     text = QUICKSTART.replace("[[use_case]]", f"{attribute}\n[[use_case]]")
-    text = text.replace("[use_case.contract]", f"[[use_case.limit]]{limit}\n[use_case.contract]")
+    text = text.replace("[use_case.contract]", f"{limit}\n[use_case.contract]")
     text = re.sub(r"group_bys = \[\n.*?\n\]\n", lambda _: groups, text, count=1, flags=re.DOTALL)
     path = tmp_path / "slicewatch.toml"
     path.write_text(re.sub(r"id_key_file = .*", 'id_key = "a key that is long enough"', text))
