@@ -32,6 +32,7 @@ SPREAD, DROP = 0.12, 0.12
 DELAY = 20 * 60.0  # mean seconds until a label
 VERSIONS = {"judge": "j1", "rubric": "r1", "policy": "p1", "router": "t1"}
 DAY = 86_400.0
+FLUSH_SECONDS = 10.0  # less than stop_grace_period in compose.yaml
 
 
 def moment(seconds: float) -> str:
@@ -120,9 +121,9 @@ class Sender:
             self._send("labels", label, given)
 
     def close(self) -> None:
-        """Wait until all is written."""
-        self._producer.flush()
-        self._producer.close()
+        """Wait until all is written; a broker that is gone is waited for no longer than that."""
+        self._producer.flush(timeout=FLUSH_SECONDS)
+        self._producer.close(timeout=1)
 
     def _send(self, kind: str, event: dict[str, object], at: float) -> None:
         key, value = str(event["decision_id"]).encode(), json.dumps(event).encode()

@@ -95,14 +95,15 @@ def post(port: int, body: bytes) -> int:
 def test_a_port_that_is_taken_ends_a_worker_at_once(
     kafka: Broker, topic_name: str, tmp_path: Path, client: str
 ) -> None:
-    """It has joined its group by then: a client that is not closed would keep the process."""
+    """A librdkafka client of a static member that is not closed would keep the process for good."""
     topics = {kind: f"{topic_name}-{kind}" for kind in ("DECISIONS", "LABELS")}
     for name in topics.values():
-        kafka.create_topic(name)
+        kafka.create_topic(name, partitions=4)
     environment = {f"SLICEWATCH__STREAM__{kind}_TOPIC": name for kind, name in topics.items()}
     environment |= {
         "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": kafka.bootstrap,
         "SLICEWATCH__STREAM__CLIENT": client,
+        "SLICEWATCH__STREAM__INSTANCE": "ingest-0",
         "SLICEWATCH__STORE__URL": f"sqlite:///{tmp_path}/store.db",
     }
     with socket.socket() as taken:
