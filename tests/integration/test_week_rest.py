@@ -270,7 +270,7 @@ def test_a_rest_in_tables_that_have_too_little_of_it_would(monkeypatch: pytest.M
 
 def test_a_rest_that_joined_the_blocks_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same labels, released by the hour: windows that cut the week show parts of them."""
-    plain = evaluator.release_rests
+    plain = week_rests.release_rests
 
     def by_the_hour(
         release: ReleaseBlocks, index: CellIndex, held: LateCounts, some: Iterable[IsoWeek]
