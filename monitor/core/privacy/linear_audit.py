@@ -33,8 +33,8 @@ Bools = npt.NDArray[np.bool_]
 class LpAudit(enum.StrEnum):
     """What an audit found.
 
-    No count is known too closely; some are; or a stretch was not asked (it is too large), and nothing was
-    found in the others.
+    No count is known too closely; some are; or a stretch was not asked (it is too large, say), and
+    nothing was found in the others.
     """
 
     HELD = "held"
