@@ -214,10 +214,9 @@ def _expiry(day: date | None, end: int) -> str:
 LP_AUDITS = {
     LpAudit.HELD: "LP audit: no count below k can be computed from what was published. By linear"
     " programs over the exact sums of all release blocks of this week, and of what this report has"
-    " besides, every small count that was asked could be k, or any of k numbers (of half as many"
-    " where intersections cross).",
-    LpAudit.TOO_LARGE: "LP audit: nothing was found, but a part of this week is too large to be"
-    " asked.",
+    " besides, every small count that was asked could be k, or any of k numbers.",
+    LpAudit.NOT_ASKED: "LP audit: not asked of the whole week, since it is too large, or has"
+    " intersections that cross each other; nothing was found where it was.",
     LpAudit.BROKEN: "LP audit: BROKEN. A count below k is known too closely from what was"
     " published. Do not pass this report on; tell your privacy officer.",
     None: "LP audit: not made; an older version of slicewatch released this week.",

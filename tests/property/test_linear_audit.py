@@ -57,11 +57,11 @@ def test_half_of_the_numbers_may_be_enough() -> None:
 
 def test_what_is_too_large_is_said_to_be() -> None:
     counts = np.zeros((4, LARGEST), np.int64)
-    assert audited(counts, families((2, 2), LARGEST, whole=True)) is LpAudit.TOO_LARGE
+    assert audited(counts, families((2, 2), LARGEST, whole=True)) is LpAudit.NOT_ASKED
 
 
 def test_the_worst_of_several_is_what_counts() -> None:
-    held, broken, large = LpAudit.HELD, LpAudit.BROKEN, LpAudit.TOO_LARGE
+    held, broken, large = LpAudit.HELD, LpAudit.BROKEN, LpAudit.NOT_ASKED
     assert LpAudit.of_all([held, large, broken]) is broken
     assert LpAudit.of_all([large, held]) is large
     assert LpAudit.of_all([]) is held

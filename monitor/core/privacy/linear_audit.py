@@ -33,19 +33,19 @@ Bools = npt.NDArray[np.bool_]
 class LpAudit(enum.StrEnum):
     """What an audit found.
 
-    No count is known too closely; some are; or a stretch is too large to be asked, and nothing was
-    found in the others.
+    No count is known too closely; some are; or a stretch was not asked (it is too large, say), and
+    nothing was found in the others.
     """
 
     HELD = "held"
     BROKEN = "broken"
-    TOO_LARGE = "too_large"
+    NOT_ASKED = "not_asked"
 
     @classmethod
     def of_all(cls, found: Iterable[LpAudit]) -> LpAudit:
         """The worst of several; held where there is none."""
         all_of_them = {*found}
-        worst = (one for one in (cls.BROKEN, cls.TOO_LARGE) if one in all_of_them)
+        worst = (one for one in (cls.BROKEN, cls.NOT_ASKED) if one in all_of_them)
         return next(worst, cls.HELD)
 
 
@@ -93,7 +93,7 @@ def audited(counts: Int64s, families: Sequence[PublishedSums], *, halved: bool =
         'broken'
     """
     if counts.size > LARGEST:
-        return LpAudit.TOO_LARGE
+        return LpAudit.NOT_ASKED
     targets = [
         (mask, one.k)
         for one in families

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.core.counts.cells import COUNTERS, Counts, Int64s
+from monitor.core.counts.cells import COUNTERS, Counts, Int64s, merge
 from monitor.core.privacy.dominance import UNIT_COUNTS
-from monitor.core.time import Grain
+from monitor.core.time import HOUR, Grain, pane_of
 from monitor.ports import PaneCounts, PaneUnits
 from monitor.store import bulk
 from monitor.store.database import reading
@@ -157,13 +157,19 @@ class ClosedPanes:
         return self.sums(Grain.WEEK, week, week + 1)
 
     def held_back_sums(self, first: int, end: int) -> Counts:
-        """Held-back counts of the hours ``first`` to ``end`` (exclusive), added up by cell."""
+        """Counts that are in no block of the hours ``first`` to ``end`` (exclusive), by cell.
+
+        Held-back ones, and the rests of weeks that have any of these hours: merge maps are made
+        with both, or a value would lose its name because a week has taken its labels.
+        """
         query = (
             f"SELECT cell, {SUMS} FROM held_back"
             " WHERE pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
         )
         table = self._table(query, COUNTERS + 1, first=first, end=end)
-        return Counts(table[:, 0], table[:, 1:])
+        first_week, last_week = (pane_of(at * HOUR, Grain.WEEK) for at in (first, end - 1))
+        rests = self.sums(Grain.WEEK, first_week, last_week + 1)
+        return merge([Counts(table[:, 0], table[:, 1:]), rests])
 
     def rows(self, grain: Grain, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
         """Pane, cell and counters of every row of the panes ``first`` to ``end`` (exclusive)."""
