@@ -73,11 +73,16 @@ def families_with(release: ReleaseBlocks, index: CellIndex, counts: Counts) -> f
     """Names of the families that have none or at least k of these labels, each and in each row.
 
     Rows are the parts that present and former rows have in common: a rest may have been shown by
-    the rows of then. What a family has, all that it refines have.
+    the rows of then. What a family has, all that it refines have. Intersections that cross each
+    other have none of it: their sums together may pin what each of them leaves open.
     """
+    crossed = any(state.axes and any(state.axes.alike) for state in release.families.values())
     found: set[str] = set()
     for name, state in release.families.items():  # those that are refined first
-        if state.rows and {*state.family.parents} <= found and _enough(state, index, counts):
+        is_crossed = crossed and len(state.family.attributes) > 1
+        if not state.rows or is_crossed or not {*state.family.parents} <= found:
+            continue
+        if _enough(state, index, counts):
             found.add(name)
     return frozenset(found)
 
