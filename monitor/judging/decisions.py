@@ -5,11 +5,10 @@ Selection rate: not flagged. Reviewers label whether an output was ready, that i
 
 from __future__ import annotations
 
-import hashlib
-
 import msgspec
 
-from consumers.events import Decision, Versions
+from consumers.events import Decision, RouteName, Versions
+from consumers.producing import AuditSampler
 from monitor.judging.events import Judgement, ModelOutput
 from monitor.judging.findings import BEST
 
@@ -30,18 +29,19 @@ def decision(
     """
     if judgement.score is None:
         return None
-    served = judgement.score >= threshold
-    share = audit_p if served else 1.0
+    route: RouteName = "auto_serve" if judgement.score >= threshold else "human_review"
+    decision_id = f"output-{output.output_id}"
+    draw = AuditSampler(auto_serve=audit_p).draw(decision_id, route)
     return _encode(
         Decision(
-            decision_id=f"output-{output.output_id}",
+            decision_id=decision_id,
             decided_at=output.produced_at,
-            route="auto_serve" if served else "human_review",
+            route=route,
             judge_score=judgement.score / BEST,
             threshold=threshold / BEST,
             evidence_passed=True,
-            audit_p=share,
-            label_requested=_drawn(str(output.output_id)) < share,
+            audit_p=draw.audit_p,
+            label_requested=draw.label_requested,
             attributes=dict(output.attributes),
             versions=Versions(
                 judge=_version(judgement.judge),
@@ -50,11 +50,6 @@ def decision(
             ),
         )
     )
-
-
-def _drawn(output_id: str) -> float:
-    """A number from 0 up to 1, always the same of an id."""
-    return int.from_bytes(hashlib.sha256(f"audit {output_id}".encode()).digest()[:8]) / 2.0**64
 
 
 def _version(name: str) -> str:
