@@ -18,12 +18,14 @@ from typing import Any
 
 import lesson
 import pytest
+from click.testing import CliRunner
 from kafka_broker import KafkaBroker
 from openai_server import OpenAIServer, Reply, asked_about, completion, finding, findings
 from running import Running
-from signed_probes import WITH_KEY
+from signed_probes import WITH_KEY, signed
 
 from consumers.sources.kafka_admin import KafkaConnection
+from monitor.cli import cli
 from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
@@ -143,7 +145,7 @@ def check_judgements(found: list[dict[str, Any]]) -> None:
 def check_flags(
     broker: KafkaBroker, name: str, folder: Path, environment: Mapping[str, str]
 ) -> None:
-    """The flags are in /metrics as the selection rate of each slice."""
+    """The flags are in /metrics, and in the week's report, as the selection rate of each slice."""
     broker.produce(f"{name}-d", lesson.encode(iter([lesson.tick()])))
     good = [i for i in range(OUTPUTS) if i % 20 >= 2]
     expected = {}
@@ -169,6 +171,24 @@ def check_flags(
 
         service.until(lambda: None not in shown().values(), "the rates")
         assert shown() == pytest.approx(expected, abs=0.005)
+        attributes = {"language_variety": "formal", "channel": "chat"}
+        at = lesson.START + timedelta(days=8)
+        week_is_over = lesson.decision("late", at, 0.9, traffic="probe", attributes=attributes)
+        broker.produce(f"{name}-d", lesson.encode(iter([signed(week_is_over)])))
+        assert reported(folder, environment) == pytest.approx(expected, abs=0.005)
+
+
+def reported(folder: Path, environment: Mapping[str, str]) -> dict[str, float]:
+    """Selection rates of the week's report, which waits until its Release is stored."""
+    week = ["--week", "2026-W23", "--wait", "60", "--format", "json", "--out", str(folder)]
+    arguments = ["report", "--settings", str(SETTINGS), *week]
+    done = CliRunner(env=environment).invoke(cli, arguments)
+    assert done.exit_code == 0, done.output
+    (path,) = folder.glob("*2026-W23*.json")
+    (contract,) = json.loads(path.read_text())["release"]["contracts"]
+    rows = [row for group in contract["windows"][0]["groups"] for row in group["rows"]]
+    rates = {row["slice"]: row["rates"]["selection"]["value"] for row in rows if row["rates"]}
+    return {variety: rates[f"language_variety={variety}"] for variety in VARIETIES}
 
 
 def test_what_is_not_committed_is_read_again(apache: KafkaBroker, topic_name: str) -> None:
