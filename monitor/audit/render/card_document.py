@@ -48,7 +48,7 @@ def card_document(card: Scorecard) -> Document:
         banner="",
         facts=(("made", f"on {card.made} by slicewatch {card.version}"),),
         sections=tuple(_sections(card)),
-        decision=_decision(card),
+        decision=Section("Decision", (_verdict(card),), None, Brief.ALL),
         folded="Sets, versions, owners, parts and formulas",
     )
 
@@ -65,6 +65,7 @@ def _verdict(card: Scorecard) -> str:
 
 
 def _sections(card: Scorecard) -> Iterator[Section]:
+    yield _dimensions(card)
     tickets = [one for one in card.dimensions if one.recalibrate]
     if tickets:
         yield _tickets(tickets)
@@ -77,7 +78,7 @@ def _sections(card: Scorecard) -> Iterator[Section]:
         yield _benchmarks(card.benchmarks)
 
 
-def _decision(card: Scorecard) -> Section:
+def _dimensions(card: Scorecard) -> Section:
     rows = (
         (
             one.name,
@@ -91,7 +92,7 @@ def _decision(card: Scorecard) -> Section:
         for one in card.dimensions
     )
     columns = "dimension|verdict|score|limit|95 % interval|items|to know"
-    return Section("Dimensions", (_verdict(card), _POINT), table(columns, rows), Brief.ALL)
+    return Section("Dimensions", (_POINT,), table(columns, rows), Brief.ALL)
 
 
 def _remarks(one: ScoredDimension) -> Iterator[str]:
