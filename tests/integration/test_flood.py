@@ -78,9 +78,13 @@ def _bounded(series: Mapping[str, float]) -> set[str]:
     """All series but those that tell of the flood itself, of which there are few.
 
     Strata whose labels are not asked for: at most routes x audit rates x faults. Fields that are
-    not known: one for all that are rare.
+    not known: one for all that are rare. And the newest week, if one has ended meanwhile.
     """
-    told = ("slicewatch_label_request_fault", f"{_FIELDS} event=decision field=__other__")
+    told = (
+        "slicewatch_label_request_fault",
+        f"{_FIELDS} event=decision field=__other__",
+        "slicewatch_report_stored_timestamp_seconds",
+    )
     return {name for name in series if not name.startswith(told)}
 
 
