@@ -22,6 +22,7 @@ from alerts.exposition import catalogue
 from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
 from alerts.http import Find, HealthChecks, HttpConfig, Servers, views
+from monitor.core.bias_scores import BiasDimension, BiasScore, CurrentScore
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
 from monitor.errors import SlicewatchError, StoreError
@@ -65,6 +66,9 @@ def exporter(begun: threading.Event) -> Exporter:
     metrics.add_below_threshold(500)
     metrics.set_label_health(0.5, 0.9)
     metrics.set_clusters(1, 64, repeats=False)
+    dimension = BiasDimension("refusals", 0.05, at_least=False, drift=0.03, owner="A")
+    score = BiasScore("refusals", 20_000, 0.04, 400, "hiring", "1", "m-1")
+    metrics.set_bias_scores([CurrentScore(dimension, score, 0.01)])
     made = Exporter(metrics, max_series=1_000, clock=StillClock(), started=begun.is_set)
     made.publish(Snapshot(None, None, (contract,)))
     return made
