@@ -18,7 +18,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from eventful import LATER, Eventful, settings_text
+from eventful import LATER, Eventful, evaluations, settings_text
 from grafana import (
     POSTGRESQL,
     PROMETHEUS,
@@ -174,6 +174,7 @@ def site(
             time.time(),
             (processes[1].port, processes[2].port),
         )
+        broker.produce(topics[1], evaluations())
         live(Eventful(broker, *topics), processes[1:], settings)
         yield lived
 

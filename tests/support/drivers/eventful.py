@@ -8,7 +8,7 @@ conditions, not a finding about people.
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import lesson
 import regressing
@@ -28,10 +28,38 @@ max_fpr = 0.60
 """
 
 
+DIMENSION = """
+[[bias_dimension]]
+name = "refusals"
+limit = 0.05
+owner = "A. Person"
+"""
+
+
 def settings_text(version: str = "1") -> str:
-    """As of the regressing router, with all limits that a contract can have, and a probe set."""
+    """As of the regressing router, with all limits, a probe set and a dimension."""
     text = regressing.settings_text().replace('version = "1"', f'version = "{version}"')
-    return text + LIMITS + KEY_TABLE + SET_TABLE
+    return text + LIMITS + KEY_TABLE + SET_TABLE + DIMENSION
+
+
+def evaluations() -> list[bytes]:
+    """Results of a model evaluation, of last week and of today: the score has become worse."""
+    today = datetime.now(UTC).date()
+    return [
+        json.dumps(
+            {
+                "type": "bias_result",
+                "dimension": "refusals",
+                "measured": (today - timedelta(days=ago)).isoformat(),
+                "score": score,
+                "items": 400,
+                "probe_set": "hiring",
+                "probe_version": "1",
+                "model": "m-1",
+            }
+        ).encode()
+        for ago, score in ((7, 0.04), (0, 0.09))
+    ]
 
 
 class Eventful(Router):
