@@ -210,7 +210,7 @@ def test_prometheus_scrapes_with_tls_and_token(
         joined = "slicewatch_slice_rate_upper_ratio - slicewatch_slice_rate_lower_ratio"
         assert query(base, joined) == pytest.approx({key: 0.55})
         assert query(base, 'count(slicewatch_slice_state{state="suppressed"} == 1)') == {
-            frozenset(): 10.0
+            frozenset(): float(2 * len(Metric))
         }
         assert query(base, "slicewatch_messages_consumed_total") == {
             frozenset({"topic": "decisions", "partition": "0"}.items()): 20.0
