@@ -12,7 +12,9 @@ from datetime import date
 
 import msgspec
 
+from consumers.coder import RejectedError
 from consumers.dead_letters import DeadLetterBuffer
+from consumers.event_words import reason_and_field
 from consumers.events import BiasResult
 from monitor.core.bias_scores import BiasScore
 from monitor.core.time import DAY
@@ -53,22 +55,22 @@ class BiasResults:
         for row in marked:
             try:
                 found.append(self._read(records.values[row] or b"", now // DAY))
-            except _RefusedError as error:
+            except RejectedError as error:
                 dead_letters.refuse(records.offsets[row], 0, error.reason, error.field)
         return _without(records, frozenset(marked)), found
 
     def _read(self, value: bytes, today: int) -> BiasScore:
         try:
             result = _decode(value)
-        except msgspec.ValidationError as error:
-            raise _RefusedError("invalid_value", _field(str(error))) from None
-        except (ValueError, RecursionError):
-            raise _RefusedError("malformed_json", "") from None
+        except (ValueError, RecursionError) as error:
+            why, field = reason_and_field(error)
+            reason = "malformed_json" if why == "malformed_json" else "invalid_value"
+            raise RejectedError(reason, field) from None
         day = (result.measured - _EPOCH).days
         if result.dimension not in self._declared:
-            raise _RefusedError("invalid_value", "dimension")
+            raise RejectedError("invalid_value", "dimension")
         if not today - OLDEST <= day <= today + 1:
-            raise _RefusedError("invalid_value", "measured")
+            raise RejectedError("invalid_value", "measured")
         return BiasScore(
             dimension=result.dimension,
             day=day,
@@ -81,20 +83,8 @@ class BiasResults:
         )
 
 
-class _RefusedError(Exception):
-    def __init__(self, reason: str, field: str) -> None:
-        super().__init__(reason)
-        self.reason, self.field = reason, field
-
-
 def _is_result(value: bytes | None) -> bool:
     return value is not None and b"bias_result" in value and _MARK.search(value) is not None
-
-
-def _field(text: str) -> str:
-    """The field of a validation error; never a word of what it was."""
-    fields = BiasResult.__struct_fields__
-    return next((name for name in fields if f"`{name}`" in text or f"$.{name}`" in text), "")
 
 
 def _without(records: RecordBatch, rows: Collection[int]) -> RecordBatch:

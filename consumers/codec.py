@@ -371,7 +371,8 @@ class LabelCodec:
 
     Args:
         hasher: of ids.
-        rejects_unknown: as of :class:`DecisionCodec`.
+        rejects_unknown: an unknown field makes a label unreadable.
+        mapping: as of :class:`DecisionCodec`.
         dimensions: names of declared dimensions of bias evaluations.
 
     Attributes:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from consumers.event_words import reason_and_field
 from consumers.events import AttributeValue, Identifier, Moment, VersionName
 from monitor.judging.findings import Finding
 
@@ -98,15 +99,15 @@ def read_output(value: bytes | None) -> ModelOutput:
     try:
         return _decode(value)
     except msgspec.ValidationError as error:
-        raise UnreadableOutputError(_named(str(error))) from None
+        raise UnreadableOutputError(_named(error)) from None
     except (ValueError, RecursionError):
         raise UnreadableOutputError("not JSON") from None
 
 
-def _named(text: str) -> str:
+def _named(error: msgspec.ValidationError) -> str:
     """The field of a validation error, without what was found in it."""
-    fields: Any = ModelOutput.__struct_fields__
-    named = next((name for name in fields if f"`{name}`" in text or f"$.{name}" in text), None)
-    if named is None:
+    _, field = reason_and_field(error)
+    if not field:
         return "not an object of the schema"
-    return f"field {named} is {'missing' if 'missing' in text else 'not as in the schema'}"
+    how = "missing" if "missing required" in str(error) else "not as in the schema"
+    return f"field {field.partition('.')[0]} is {how}"

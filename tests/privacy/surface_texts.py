@@ -611,7 +611,12 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.evaluate.dictionary": {
         Argument.WORD: ("_LOST",),
     },
-    "consumers.bias_results": {Argument.WORD: ("_field(str(error))",)},
+    "consumers.bias_results": {
+        Argument.WORD: (
+            "field",
+            "reason",
+        )
+    },
     "monitor.commands.health": {Argument.ROWS: ("said",)},
     "monitor.commands.judge": {
         Argument.SETTING: ("i",),
@@ -629,7 +634,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.PLACE: ("self.path",),
     },
-    "monitor.judging.events": {Argument.WORD: ("_named(str(error))",)},
+    "monitor.judging.events": {Argument.WORD: ("_named(error)",)},
     "monitor.judging.kafka_stream": {
         Argument.CAUSE: (
             "name",
