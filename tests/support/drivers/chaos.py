@@ -47,6 +47,7 @@ class ChaosProcess(Running):
     """A ``slicewatch`` that can be ordered to crash or stop at a point; ends with the block."""
 
     program = (str(Path(__file__).with_name("chaos_worker.py")),)
+    answer_seconds = 5.0  # one that is stopped gives none
 
     def __init__(self, site: Site, command: str, name: str, **more: str) -> None:
         self.name = name

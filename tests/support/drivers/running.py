@@ -25,6 +25,7 @@ class Running:
     """One ``slicewatch`` process; stops with the block."""
 
     program: Sequence[str] = MONITOR
+    answer_seconds = 20.0
 
     def __init__(
         self, folder: Path, arguments: Sequence[str], environment: Mapping[str, str]
@@ -65,7 +66,9 @@ class Running:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}{path}", timeout=self.answer_seconds
+            ) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -105,7 +108,7 @@ class Running:
     def restart(self) -> None:
         self.process = self._spawn()
 
-    def stop(self, seconds: float = 15.0) -> int:
+    def stop(self, seconds: float = 60.0) -> int:
         """SIGTERM; returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
