@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from monitor.core.publish.release import Release
 from monitor.drawing.csv_text import written
 from monitor.reports.frames import weekly
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def render(release: Release) -> dict[str, str]:

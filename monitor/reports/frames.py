@@ -9,8 +9,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from monitor.core.contract import Metric
 from monitor.core.publish.lines import places, total_place
@@ -19,6 +18,9 @@ from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import Period, ShownGap, ShownRate
 from monitor.core.time import to_datetime
 from monitor.reports.weekly_report import of_release
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PLACE = ("week", "contract", "version", "synthetic", "k", "group_by", "slice")
 _PERIOD = ("starts_at", "ends_at", "data_lost", "excluded")
@@ -66,6 +68,8 @@ def weekly(release: Release) -> dict[str, pd.DataFrame]:
 
 
 def _frame(name: str, rows: list[tuple[object, ...]]) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415 - slow to load
+
     frame = pd.DataFrame(rows, columns=list(COLUMNS[name]))
     numbers = {column: "float64" for column in frame.columns if column in _NUMBERS}
     times = dict.fromkeys(("starts_at", "ends_at"), "datetime64[us, UTC]")

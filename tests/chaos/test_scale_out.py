@@ -167,7 +167,7 @@ def test_a_killed_evaluator_is_replaced_within_its_lease(site: Site) -> None:
         until(lambda: not busy.alive, "the evaluator crashes in its transaction")
         died = time.monotonic()
         until(lambda: evaluator(site, idle) is idle, "the other takes over", [idle])
-        assert time.monotonic() - died < LEASE_SECONDS + 5  # the rest is a slow machine's
+        assert time.monotonic() - died < LEASE_SECONDS + 15  # the rest is a slow machine's
         exact_after_the_rest(site, idle, worker)
 
 

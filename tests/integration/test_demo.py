@@ -17,6 +17,7 @@ from urllib.request import urlopen
 
 import psutil
 import pytest
+from free_ports import free_port
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.demo.view import REGRESSED_SLICE, SYNTHETIC
@@ -41,7 +42,7 @@ class Demo:
     """A demo in a process of its own."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         command = [sys.executable, "-m", "monitor", "demo", "--port", str(self.port), *arguments]
         self.process = subprocess.Popen(
             command,
@@ -208,11 +209,6 @@ def test_help_has_an_example() -> None:
     assert "Example: slicewatch demo" in out
     for option in ("--for", "--json", "--seed", "--port", "--svg"):
         assert option in out
-
-
-def _free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as found:
-        return int(found.getsockname()[1])
 
 
 def _accepts(port: int) -> bool:

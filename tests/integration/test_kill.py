@@ -37,7 +37,7 @@ def test_kill_and_terminate_at_random_moments(site: Site) -> None:
             until(lambda before=before: site.read() > before, "progress", [service])  # type: ignore[misc]
             time.sleep(pick.uniform(0, 0.4))
             if turn == 3:
-                assert service.stop(seconds=10) == 0
+                assert service.stop() == 0
             else:
                 service.kill()
             assert_conserved(site.statuses())
@@ -45,7 +45,7 @@ def test_kill_and_terminate_at_random_moments(site: Site) -> None:
         site.produce(1)
         until(lambda: site.read() == site.produced, "everything read", [service])
         until(site.exact, "exact counts", [service])
-        assert service.stop(seconds=10) == 0
+        assert service.stop() == 0
     assert site.exact()
     assert_conserved(site.statuses())
     assert sum(s.tallies.counted for s in site.statuses() if "decisions" in s.shard.topic) == 3000

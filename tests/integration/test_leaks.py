@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -24,13 +22,15 @@ import lesson
 import pytest
 import sqlalchemy as sa
 from brokers import Broker
+from free_ports import free_port
 from migrated import bring_to_head
 from pipeline import SETTINGS
 from planted import MARK, leaks
-from running import Running, free_port
+from running import Running
 from surface_checks import broken, read_page
 from surface_types import Surface
 from surfaces import rows_of
+from warm_start import run
 
 from monitor.store.database import create_engine
 from monitor.store.schema import PUBLISHED, metadata
@@ -159,13 +159,10 @@ class Site:
         return self.fetch(self.service.port, token=TOKEN)
 
     def command(self, *arguments: str, code: int = 0, **environment: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "monitor", *arguments, "--settings", "settings.toml"],
+        done = run(
+            [*arguments, "--settings", "settings.toml"],
             cwd=self.folder,
             env={**self.service.environment, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
         )
         said = done.stdout + done.stderr
         self._keep(f"slicewatch {' '.join(arguments)[:40]}", said.encode())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 import threading
 import tomllib
@@ -22,6 +21,7 @@ from kafka_broker import KafkaBroker
 from monitoring import eventually
 from notified import Watch, watching
 from running import Running
+from warm_start import run
 
 from monitor.detection.flip_test import fewest_flips
 
@@ -48,15 +48,8 @@ def example_router() -> ModuleType:
 
 def slicewatch(folder: Path, environment: dict[str, str], *arguments: str) -> None:
     """Run one command as a user does; it must succeed."""
-    subprocess.run(
-        [sys.executable, "-m", "monitor", *arguments, "--settings", str(SETTINGS)],
-        cwd=folder,
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    command = [*arguments, "--settings", str(SETTINGS)]
+    run(command, cwd=folder, env=environment, timeout=120).check_returncode()
 
 
 class Fast(Running):

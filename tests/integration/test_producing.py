@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 from brokers import Broker
+from free_ports import free_port
 from kafka_broker import KafkaBroker
-from running import Running, free_port
+from running import Running
 
 from consumers.events import Decision, Label
 from consumers.producing import AuditSampler, Producer, Topics, confluent, kafka_python

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from certificates import Certificates, make_certificates
+from free_ports import free_port
 
 from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
@@ -39,7 +40,6 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.time import DAY
-from monitor.demo.broker import free_port
 from monitor.ports import Shard, Tallies
 from monitor.settings import Server, Settings
 from monitor.settings.kinds import LocalFile

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pandas as pd
 import pytest
 from adversary.worlds import Shape, make_world
 from releasing import Releasing
+from warm_start import run
 from weekly import LIMITATION, WEEK, revisions, weekly_store
 
 from monitor.core.publish.release import encode
@@ -36,13 +36,10 @@ class Command:
 
     def __call__(self, *arguments: str) -> Result:
         """As cron calls it: a process of its own."""
-        done = subprocess.run(
-            [sys.executable, "-m", "monitor", "report", *arguments, "-s", "settings.toml"],
+        done = run(
+            ["report", *arguments, "-s", "settings.toml"],
             cwd=self.made.folder,
             env={**os.environ, "SLICEWATCH__STORE__URL": f"sqlite:///{self.made.folder}/store.db"},
-            capture_output=True,
-            text=True,
-            check=False,
         )
         return Result(done.returncode, done.stdout + done.stderr)
 

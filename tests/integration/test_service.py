@@ -14,8 +14,9 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from brokers import Broker
+from free_ports import free_port
 from pipeline import settings_with
-from running import Running, free_port
+from running import Running
 
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor import composition

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 from browser import WIDTHS, browser, page, picture, violations
+from free_ports import free_port
 from playwright.sync_api import Browser, Page
-from running import free_port
 
 from monitor.demo.view import REGRESSED_SLICE
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import lesson
 import pytest
 from brokers import Broker
+from free_ports import free_port
 from prometheus_client.parser import text_string_to_metric_families as parse
-from running import Running, free_port
+from running import Running
 from signed_probes import WITH_KEY
 
 from alerts.exposition import catalogue

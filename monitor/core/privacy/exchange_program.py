@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array, vstack
 
 from monitor.core.counts.cells import Int64s
+
+if TYPE_CHECKING:
+    from scipy.optimize import LinearConstraint
 
 LARGEST = 4_000
 """Unknowns of a program at most: larger ones would take seconds, so the block waits instead."""
@@ -32,6 +34,9 @@ class Program:
     @classmethod
     def of(cls, counts: Int64s, together: Sequence[Int64s]) -> Program:
         """Sums of every cell over the block, of the total by part, and of the marginals."""
+        from scipy.optimize import LinearConstraint  # noqa: PLC0415 - slow to load
+        from scipy.sparse import csr_array, vstack  # noqa: PLC0415 - slow to load
+
         places = np.indices(counts.shape).reshape(counts.ndim, -1)
         cell = np.ravel_multi_index(places[1:-1], counts.shape[1:-1])
         sums = [cell, places[-1]]
@@ -57,6 +62,8 @@ class Program:
 
     def _end(self, wanted: npt.NDArray[np.float64], sign: int) -> int:
         """Smallest (sign 1) or largest (-1) sum of what is wanted."""
+        from scipy.optimize import Bounds, milp  # noqa: PLC0415 - slow to load
+
         found = milp(
             sign * wanted.ravel(),
             constraints=self.known,

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from monitor.core.contract import Metric
 from monitor.core.intervals import Floats
@@ -175,11 +173,14 @@ def _optimum(
     bands: Sequence[Bands], weights: Sequence[Floats], costs: Sequence[Floats]
 ) -> Floats | None:
     """The least cost of each slice whose denominator is 1; None where there is none."""
+    from scipy.optimize import linprog  # noqa: PLC0415 - slow to load
+    from scipy.sparse import block_diag  # noqa: PLC0415 - slow to load
+
     found = linprog(
         np.concatenate(costs),
-        A_ub=sp.block_diag([one.rules for one in bands], format="csr"),
+        A_ub=block_diag([one.rules for one in bands], format="csr"),
         b_ub=np.zeros(sum(len(one.rules) for one in bands)),
-        A_eq=sp.block_diag([w[None] for w in weights], format="csr"),
+        A_eq=block_diag([w[None] for w in weights], format="csr"),
         b_eq=np.ones(len(bands)),
         method="highs",
     )

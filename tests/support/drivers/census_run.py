@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from census import EXAMPLES, History, messages
 from id_keys import WITH_KEY
 from running import Running, Series
 from stored import sum_counts
+from warm_start import run
 
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Route, decode_strata
 from monitor.core.counts.rollup import CellIndex
@@ -103,14 +102,11 @@ def replay(history: History, folder: Path, **overrides: str) -> tuple[str, str]:
     for name, events in (("decisions", history.decisions), ("labels", history.labels)):
         (folder / f"{name}.jsonl").write_bytes(b"\n".join(events) + b"\n")
     files = [str(folder / f"{name}.jsonl") for name in ("decisions", "labels")]
-    done = subprocess.run(
-        [sys.executable, "-m", "monitor", "replay", "--settings", str(SETTINGS), *files],
+    done = run(
+        ["replay", "--settings", str(SETTINGS), *files],
         cwd=folder,
         env={**os.environ, "SLICEWATCH__STORE__URL": url, **WITH_KEY, **overrides},
-        capture_output=True,
-        text=True,
         timeout=CONSUME_SECONDS,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     return url, done.stderr

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from histories import START, Histories
 from migrated import bring_to_head
 from running import Running
 from sites import Site, until
+from warm_start import Process
 
 from alerts.exposition.catalogue import PAGE
 from monitor.ports import Shard
@@ -47,6 +47,7 @@ class ChaosProcess(Running):
     """A ``slicewatch`` that can be ordered to crash or stop at a point; ends with the block."""
 
     program = (str(Path(__file__).with_name("chaos_worker.py")),)
+    answer_seconds = 5.0  # one that is stopped gives none
 
     def __init__(self, site: Site, command: str, name: str, **more: str) -> None:
         self.name = name
@@ -63,7 +64,7 @@ class ChaosProcess(Running):
         }
         super().__init__(site.folder, [command, "--settings", "settings.toml"], environment)
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> Process:
         self._lives += 1  # or each life would end where the last one did
         self.environment["CHAOS_SEED"] = f"{self._seed}-{self._lives}"
         return super()._spawn()

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from running import WAIT_SECONDS, free_port
+from free_ports import free_port
+from running import WAIT_SECONDS
 
 from monitor.service import Parts, Service
 from monitor.settings import load

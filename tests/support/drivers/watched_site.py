@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from migrated import bring_to_head
 from notified import EVERY_DAY, Watch, watching
 from regressing import settings_text
 from running import Running
+from warm_start import run
 
 SETTLES = 120.0
 """A minute until a worker is missed, a quarter until that is looked at, and a busy machine."""
@@ -91,13 +90,10 @@ class WatchedSite:
 
     def status(self) -> tuple[int, Mapping[str, Any]]:
         """``slicewatch db status --json``: its exit code and what it says."""
-        done = subprocess.run(
-            [sys.executable, "-m", "monitor", "db", "status", "--json", "-s", str(self.settings)],
+        done = run(
+            ["db", "status", "--json", "-s", str(self.settings)],
             env={**os.environ, **self.environment},
             cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
         )
         assert done.stdout, done.stderr
         return done.returncode, json.loads(done.stdout)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from certificates import make_certificates
 from click.testing import CliRunner, Result
-from running import free_port
+from free_ports import free_port
 from served import Start, Switches, small_exporter, starter
 
 from alerts.http import HttpConfig

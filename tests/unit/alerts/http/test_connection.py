@@ -16,6 +16,7 @@ import pytest
 from certificates import Certificates, make_certificates
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from monitoring import eventually
 from served import (
     FAR,
     GET,
@@ -349,10 +350,11 @@ def test_whoever_takes_nothing_of_an_answer_is_ended(
     """Also when all of it is made, and waits in the connection's own buffer."""
     exporter.body = lambda accept, gzip: (bytes(20_000_000), TEXT)  # type: ignore[method-assign]
     server = start(timeouts=QUICK)
+    before = descriptors()
     with connect(server) as stuck:
         stuck.sendall(SCRAPE.replace(b"Connection: close\r\n", b"") if kept else SCRAPE)
         stuck.recv(1)
-        time.sleep(1.0)
+        eventually(lambda: descriptors() <= before + 1, "the server lets go of the connection")
 
         assert len(read_all(stuck)) < 20_000_000
 
@@ -419,13 +421,17 @@ def test_a_tls_client_that_does_not_say_good_bye_is_not_waited_for(
     assert time.monotonic() - began < FAR / 2
 
 
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
 def test_no_more_than_the_slots_are_open(start: Start) -> None:
     """Those beyond wait in the system's backlog, where they cost no descriptor of ours."""
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     server = start(slots=8)
     clients = [connect(server) for _ in range(60)]
     time.sleep(0.1)
-    ours = len(os.listdir("/proc/self/fd")) - before - len(clients)
+    ours = descriptors() - before - len(clients)
 
     assert ours <= 8 + 4, "the listener, the loop's own, and the slots"
     for client in clients:
@@ -436,7 +442,10 @@ def test_no_more_than_the_slots_are_open(start: Start) -> None:
 def test_an_answer_in_the_making_is_finished_when_the_server_stops(
     start: Start, exporter: Exporter
 ) -> None:
+    begun = threading.Event()
+
     def slow(accept: str, gzip: bool) -> tuple[bytes, str]:
+        begun.set()
         time.sleep(0.4)
         return b"x" * 1_000_000, TEXT
 
@@ -444,7 +453,7 @@ def test_an_answer_in_the_making_is_finished_when_the_server_stops(
     server = start()
     with connect(server) as client:
         client.sendall(SCRAPE.replace(b"Connection: close\r\n", b""))
-        time.sleep(0.1)
+        assert begun.wait(FAR)
         stopping = threading.Thread(target=server.stop)
         stopping.start()
         answer = read_all(client)
@@ -456,9 +465,10 @@ def test_an_answer_in_the_making_is_finished_when_the_server_stops(
 def test_a_view_that_hangs_does_not_hold_up_the_stop(
     start: Start, exporter: Exporter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    done = threading.Event()
+    begun, done = threading.Event(), threading.Event()
 
     def hang(accept: str, gzip: bool) -> tuple[bytes, str]:
+        begun.set()
         done.wait(60)
         return b"", TEXT
 
@@ -467,7 +477,7 @@ def test_a_view_that_hangs_does_not_hold_up_the_stop(
     with connect(server) as client, connect(server) as waits_for_its_turn:
         client.sendall(SCRAPE)
         waits_for_its_turn.sendall(SCRAPE)
-        time.sleep(0.1)
+        assert begun.wait(FAR)
         began = time.monotonic()
         server.stop()
         took = time.monotonic() - began

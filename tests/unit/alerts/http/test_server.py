@@ -196,9 +196,10 @@ def test_readers_that_do_not_read_do_not_keep_others_from_their_turn(
 
 
 def test_whoever_gets_no_turn_is_told_when_to_come_again(start: Start, exporter: Exporter) -> None:
-    going_on = threading.Event()
+    begun, going_on = threading.Event(), threading.Event()
 
     def slow(accept: str, gzip: bool) -> tuple[bytes, str]:
+        begun.set()
         going_on.wait(FAR)
         return b"", TEXT
 
@@ -206,7 +207,7 @@ def test_whoever_gets_no_turn_is_told_when_to_come_again(start: Start, exporter:
     server = start(answers=1, timeouts=replace(Timeouts(), turn=0.2))
     with connect(server) as first:
         first.sendall(SCRAPE)
-        time.sleep(0.1)
+        assert begun.wait(FAR)
         told = ask(server, SCRAPE)
         probed = ask(server, GET)
         going_on.set()
