@@ -381,7 +381,7 @@ STATEMENTS = [
     (ingest, "_write_tallies"),
     (ingest, "lock_states"),
     (join, "_read_waiting"),
-    (join, "_find"),
+    (join, "find_decisions"),
     (join, "_write_states"),
     (join, "_start_waiting"),
     (join, "_stop_waiting"),
@@ -843,8 +843,8 @@ def test_a_label_is_forgotten_only_after_no_flush_can_have_found_its_decision(
     store.flush([flush(claim, 1, labels=labels([(1, 1, 1)]))], Dictionary())
     late, real = T0 + POLICY.horizon + 9 * HOUR, join.match
 
-    def found_and_gone(connection: sa.Connection, *arguments: Any) -> Any:
-        matched = real(connection, *arguments)
+    def found_and_gone(*arguments: Any) -> Any:
+        matched = real(*arguments)
         retention.apply(engine, POLICY, late, late)
         return matched
 

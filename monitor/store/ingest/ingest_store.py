@@ -34,11 +34,14 @@ from monitor.store.codings import lock_eras, require_eras
 from monitor.store.database import database_now, reading, writing
 from monitor.store.deltas import decision_payload, summed, write_delta
 from monitor.store.dictionary_rows import live_versions, write_dictionary
+from monitor.store.erasure import Deletions, read_deletions
 from monitor.store.exclusions import close_loss, open_losses
 from monitor.store.id_keys import require_keys
 from monitor.store.ingest.join import Matched, join, lock_states, match
 from monitor.store.ingest.label_arrivals import add_arrivals
 from monitor.store.ingest.pending import write_pending
+from monitor.store.ingest.recent import RecentDecisions
+from monitor.store.ingest.stored_decisions import StoredDecisions
 from monitor.store.retired import require_in_use
 from monitor.store.schema import dead_letter, delta, ownership
 from monitor.store.shard_rows import is_shard, park, read_statuses, read_watermark
@@ -103,6 +106,8 @@ class IngestStore:
         self._decisions_topic = decisions_topic
         self._clock = clock
         self._known: set[int] = set()
+        self._recent = RecentDecisions()
+        self._deletions = Deletions()  # when it was last looked
         # Moved over a gap by a person, and no event read since; known from the claim.
         self._after_gap: set[Shard] = set()
 
@@ -133,6 +138,7 @@ class IngestStore:
         """
         # A database that went back in time has lost dictionary rows along with our position.
         self._known.clear()
+        self._recent.clear()
         claims = []
         with writing(self._engine) as connection:
             now = database_now(connection)
@@ -239,16 +245,24 @@ class IngestStore:
             FencedError: a shard is not ours any more; nothing was written.
             StoreError: the database cannot be written; nothing is known, claim again.
         """
-        ordered = sorted(flushes, key=lambda f: f.shard)
+        try:
+            return self._flush(sorted(flushes, key=lambda f: f.shard), dictionary)
+        except BaseException:
+            self._recent.clear()  # it has rows that are not stored
+            raise
+
+    def _flush(self, ordered: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
         delays: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = [np.empty(0)]
         with writing(self._engine) as connection:
             for flush in ordered:
                 _pass_fence(connection, flush)
             fresh = self._unknown(dictionary)
             write_dictionary(connection, fresh)
-            write_pending(connection, ordered)
+            deletions = self._look_at_deletions(connection, ordered)
+            write_pending(connection, ordered, self._recent)
             watermark = read_watermark(connection, self._decisions_topic)
-            matched = [_match(connection, flush, watermark) for flush in ordered]
+            stored = StoredDecisions(connection, self._recent, deletions.before)
+            matched = [_match(stored, flush, watermark) for flush in ordered]
             lock_states(connection, matched)
             for flush, labels in zip(ordered, matched, strict=True):
                 delays.append(self._write_effects(connection, flush, labels))
@@ -259,6 +273,17 @@ class IngestStore:
             self._known.clear()
         self._known.update(fresh.atoms, fresh.versions, fresh.cells)
         return FlushResult({f.shard: f.tallies for f in ordered}, np.concatenate(delays))
+
+    def _look_at_deletions(
+        self, connection: sa.Connection, flushes: Sequence[ShardFlush]
+    ) -> Deletions:
+        """Forget what may have been deleted since; before a label looks, and only then."""
+        if any(flush.labels is not None for flush in flushes):
+            found = read_deletions(connection)
+            if found.forgotten != self._deletions.forgotten:
+                self._recent.clear()
+            self._deletions = found
+        return self._deletions
 
     def _write_effects(
         self, connection: sa.Connection, flush: ShardFlush, labels: Matched | None
@@ -323,10 +348,10 @@ def _make_rows(connection: sa.Connection, shards: Sequence[Shard]) -> None:
         connection.execute(sa.text(query), rows)
 
 
-def _match(connection: sa.Connection, flush: ShardFlush, watermark: int | None) -> Matched | None:
+def _match(stored: StoredDecisions, flush: ShardFlush, watermark: int | None) -> Matched | None:
     if flush.labels is None:
         return None
-    return match(connection, flush.shard, flush.labels, watermark, flush.other_ids)
+    return match(stored, flush.shard, flush.labels, watermark, flush.other_ids)
 
 
 def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:

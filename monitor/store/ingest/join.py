@@ -8,7 +8,7 @@ that run at once cannot miss each other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +21,15 @@ from monitor.ports import NEAR, LabelRequest, OtherIds, Shard, Tallies
 from monitor.store import bulk
 from monitor.store.erasure import NO_DECISION
 from monitor.store.ingest.double_labels import count_pairs, said
-from monitor.store.schema import label_state, pending, waiting_label
+from monitor.store.ingest.recent import Found
+from monitor.store.ingest.stored_decisions import StoredDecisions, find_decisions, others_of
+from monitor.store.schema import label_state, waiting_label
 
 WAIT = DAY
 """A label waits for its decision until the watermark has passed decided_at by this long."""
 
 _NOBODY = -1  # rank of a row that was made only to be locked
 _NEVER = -(2**62)
-_MISS = (-1, -1, -1, -1, -1)  # in place of a row of pending
 _ORDER = "rank, revision, labelled_at, label"
 _KEY = ("hour", "id", "complaint")
 _SAME_KEY = "s.hour = w.hour AND s.id = w.id AND s.complaint = w.complaint"
@@ -70,22 +71,6 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """Pending rows of labels, -1 in ``hour`` where there is none."""
-
-    hour: Int64s
-    id: Int64s
-    ts: Int64s
-    cell: Int64s
-    request: Int64s
-
-    def put(self, rows: Int64s, other: _Found) -> None:
-        """Fill rows in."""
-        for one in fields(_Found):
-            getattr(self, one.name)[rows] = getattr(other, one.name)
-
-
-@dataclass(frozen=True, slots=True)
 class Matched:
     """Labels of one shard, with the decisions that were found for them.
 
@@ -102,7 +87,7 @@ class Matched:
     labels: LabelColumns
     other_ids: OtherIds
     waited: int
-    found: _Found
+    found: Found
     due: _Bools
 
     @property
@@ -126,7 +111,7 @@ class Matched:
 
 
 def match(
-    connection: sa.Connection,
+    stored: StoredDecisions,
     shard: Shard,
     fresh: LabelColumns,
     watermark: int | None,
@@ -135,15 +120,15 @@ def match(
     """Look labels up among the decisions stored so far.
 
     Args:
-        connection: the flush's transaction, its fence already passed.
+        stored: the decisions.
         shard: the label shard that owns ``fresh``.
         fresh: labels of this flush; may be empty.
         watermark: event time the decisions are complete to, read before; None when unknown.
         other_ids: of ``fresh``, as in a flush.
     """
-    waited, others = _read_waiting(connection, shard, watermark)
+    waited, others = _read_waiting(stored.connection, shard, watermark)
     labels, others = LabelColumns.concat([waited, fresh]), {**others, **other_ids}
-    found = _find(connection, labels, others)
+    found = find_decisions(stored, labels, others)
     late = labels.ts < (_NEVER if watermark is None else watermark - WAIT)
     return Matched(shard, labels, others, len(waited), found, late & (found.hour < 0))
 
@@ -155,8 +140,10 @@ def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) ->
     would otherwise wait for each other. A decision's first label has no row yet to lock: one is
     made that loses against every label. SQLite has one writer at a time and needs none of this.
     """
+    if connection.dialect.name == "sqlite":
+        return
     keys = sorted({key for one in matched if one is not None for key in one.keys})
-    if connection.dialect.name == "sqlite" or not keys:
+    if not keys:
         return
     hours, ids, complaints = (list(column) for column in zip(*keys, strict=True))
     names = ("revision", "labelled_at", "label", "ready", "reviewer")
@@ -175,7 +162,7 @@ def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) ->
 def join(connection: sa.Connection, matched: Matched) -> Joined:
     """Join labels to their decisions; write label_state, double_label and waiting_label."""
     labels, found, hit, counts = matched.labels, matched.found, matched.hit, matched.counts
-    joined = _apply(connection, labels.take(counts), _pick(found, counts))
+    joined = _apply(connection, labels.take(counts), found.take(counts))
     joined.thinned = int((hit & (found.request == LabelRequest.THINNED)).sum())
     if (stray := hit & (found.request == LabelRequest.NONE) & ~counts).any():
         joined.unmatched["not_requested"] = int(stray.sum())
@@ -189,10 +176,6 @@ def join(connection: sa.Connection, matched: Matched) -> Joined:
     joined.duplicates += len(parked) - inserted
     joined.waiting = inserted - removed
     return joined
-
-
-def _pick(found: _Found, rows: _Bools) -> _Found:
-    return _Found(*(getattr(found, one.name)[rows] for one in fields(_Found)))
 
 
 def _hours(labels: LabelColumns) -> Int64s:
@@ -223,52 +206,7 @@ def _read_waiting(
     return LabelColumns.of_rows([tuple(row)[:-1] for row in rows]), others
 
 
-def _find(connection: sa.Connection, labels: LabelColumns, other_ids: OtherIds) -> _Found:
-    """Look labels up by (hour, id); a miss close to an edge also tries the hour beyond it.
-
-    Where the id key changes at that edge, the decision has its other id beyond it.
-    """
-    n = len(labels)
-    found = _Found(*(np.full(n, -1, np.int64) for _ in fields(_Found)))
-    hours, into = _hours(labels), labels.ts % HOUR
-    others = _others(labels, other_ids)
-    beyond = np.where(others == 0, labels.ids, others)
-    for shift, may in ((0, into >= 0), (-1, into < NEAR), (1, into > HOUR - NEAR)):
-        rows = np.flatnonzero((found.hour < 0) & may)
-        ids = beyond if shift else labels.ids
-        there = _read_pending(connection, hours[rows] + shift, ids[rows])
-        if there is not None:
-            # In its own hour the id alone decides; beyond an edge it may be another decision.
-            near = np.abs(there.ts - labels.ts[rows]) <= NEAR
-            same = (there.hour >= 0) & (near if shift else True)
-            found.put(rows[same], _pick(there, same))
-    return found
-
-
-def _others(labels: LabelColumns, other_ids: OtherIds) -> Int64s:
-    """The other id of each label, 0 where there is none."""
-    if not other_ids:
-        return np.zeros(len(labels), np.int64)
-    keys = zip(labels.ids.tolist(), labels.ts.tolist(), strict=True)
-    return np.array([other_ids.get(key, 0) for key in keys], np.int64)
-
-
-def _read_pending(connection: sa.Connection, hours: Int64s, ids: Int64s) -> _Found | None:
-    """The rows with these keys; None when there is none at all."""
-    keys = list(zip(hours.tolist(), ids.tolist(), strict=True))
-    hits: dict[tuple[int, int], tuple[int, ...]] = {}
-    for head, more in bulk.with_keys(connection, pending, ("hour", "id"), sorted(set(keys))):
-        query = (
-            f"{head} SELECT p.hour, p.id, p.ts, p.cell, p.request"
-            " FROM w, pending p WHERE p.hour = w.hour AND p.id = w.id"
-        )
-        hits |= {(row[0], row[1]): tuple(row) for row in connection.exec_driver_sql(query, more)}
-    if not hits:
-        return None
-    return _Found(*np.array([hits.get(key, _MISS) for key in keys], np.int64).T)
-
-
-def _apply(connection: sa.Connection, labels: LabelColumns, found: _Found) -> Joined:
+def _apply(connection: sa.Connection, labels: LabelColumns, found: Found) -> Joined:
     """Let each label compete with the one that counts so far; write the winners."""
     keys = list(zip(found.hour.tolist(), found.id.tolist(), labels.complaint.tolist(), strict=True))
     before = _read_states(connection, keys)
@@ -387,7 +325,7 @@ def _start_waiting(
         "id": labels.ids.tolist(),
         "ts": labels.ts.tolist(),
         "complaint": labels.complaint.tolist(),
-        "other_id": _others(labels, other_ids).tolist(),
+        "other_id": others_of(labels, other_ids).tolist(),
         **_columns(labels),
     }
     return bulk.insert(connection, waiting_label, columns)
